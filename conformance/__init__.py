@@ -1,0 +1,10 @@
+"""Conformance of torch.compile: is what TorchInductor generates right, and is it still the code we want?
+
+What a test author imports: `case` and the input builders. Importing this imports neither torch nor a compiler.
+"""
+
+from conformance.case import Case, case
+from conformance.inputs import image, tensor
+
+__all__ = ["Case", "case", "image", "tensor"]
+__version__ = "0.1.0"

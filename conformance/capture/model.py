@@ -1,0 +1,55 @@
+"""Capture: what compiling one case for one target gave. Plain data, so that it travels as JSON between processes."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+#: Where a capture came from: the real device, or generated without one.
+Mode = Literal["native", "deviceless"]
+
+
+@dataclass
+class Module:
+    """One wrapper module that Inductor generated: a graph of a compiled function, or its backward.
+
+    `code`: the text as Inductor wrote it. `graph`: the FX graph that was lowered, readable. `ir_pre_fusion`,
+    `ir_post_fusion`: the scheduler's nodes. `observed`: what observe.py saw while it was generated.
+    """
+
+    kind: Literal["inference", "forward", "backward"]
+    code: str
+    graph: str = ""
+    ir_pre_fusion: str = ""
+    ir_post_fusion: str = ""
+    observed: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Capture:
+    """All that was generated for one (case, target).
+
+    `joint_graph`: the joint forward-backward graph, readable; empty without gradients.
+    `counters`: torch's own, by group ("inductor", "graph_break", …). `error`: type and message where compiling raised.
+    """
+
+    case: str
+    target: str
+    mode: Mode
+    torch: str
+    triton: str
+    modules: list[Module] = field(default_factory=list)
+    joint_graph: str = ""
+    counters: dict[str, dict[str, int]] = field(default_factory=dict)
+    seconds: float = 0.0
+    error: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Capture:
+        data = dict(data)
+        data["modules"] = [Module(**module) for module in data["modules"]]
+        return cls(**data)

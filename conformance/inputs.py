@@ -1,0 +1,135 @@
+"""Input builders: how the arguments of a case are made, on the cpu, before any device is chosen.
+
+A builder's property given as a list or a dict is an axis of the case. A property left out is taken from the
+case's own axis of that name (`@case(x=tensor(), y=tensor(), dtype=["f32", "bf16"])`), else from the default.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+#: Short names of dtypes, as they appear in ids.
+DTYPES = {
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "i64": "int64",
+    "i32": "int32",
+    "i16": "int16",
+    "i8": "int8",
+    "u8": "uint8",
+    "bool": "bool",
+    "c64": "complex64",
+    "c128": "complex128",
+}
+
+LAYOUTS = ("contiguous", "channels_last", "transposed", "sliced")
+
+#: The margins of the sliced image in torchvision's benchmarks: rows 9:-12, columns 12:-10.
+SLICE_MARGINS = ((9, 12), (12, 10))
+
+
+def dtype_of(name: str) -> torch.dtype:
+    """The torch dtype of a short name; raises ValueError naming the known ones."""
+    import torch
+
+    if name not in DTYPES:
+        raise ValueError(f"unknown dtype {name!r}: known are {', '.join(DTYPES)}")
+    return getattr(torch, DTYPES[name])
+
+
+def seed_of(text: str) -> int:
+    """A seed that depends on the text alone: not on the process, the hash seed or the order of cases."""
+    return zlib.crc32(text.encode())
+
+
+@dataclass(frozen=True)
+class Input:
+    """One argument of a case: a recipe with properties, each a value, an axis (list or dict) or None (inherited)."""
+
+    make: Callable[..., torch.Tensor]
+    properties: Mapping[str, Any]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    def build(self, choice: Mapping[str, Any], seed: int) -> torch.Tensor:
+        """The tensor on the cpu, for one value of each property. Deterministic in (choice, seed)."""
+        import torch
+
+        values = dict(self.defaults) | {name: value for name, value in choice.items() if value is not None}
+        return self.make(generator=torch.Generator().manual_seed(seed), **values).detach()
+
+
+def tensor(
+    *shape: int, dtype: Any = None, layout: Any = None, low: float | None = None, high: float | None = None, **axes: Any
+) -> Input:
+    """A tensor of random values: normal for floating dtypes, the whole range (of 8 bits at most) for integers.
+
+    `shape`: sizes, or left out and given as an axis of the case or of this input (`shape=[(20,), (64, 1000)]`).
+    `dtype`: one of DTYPES (default f32). `layout`: one of LAYOUTS (default contiguous); "transposed" swaps the
+    last two dimensions in memory, "sliced" cuts the last two out of a larger tensor, with a storage offset.
+    `low`, `high`: uniform values in this range instead.
+    """
+    unknown = set(axes) - {"shape"}
+    if unknown:
+        raise ValueError(f"tensor() knows shape, dtype, layout, low and high, not {', '.join(sorted(unknown))}")
+    properties = {"shape": axes.get("shape", tuple(shape) or None), "dtype": dtype, "layout": layout}
+    return Input(_tensor, properties, {"dtype": "f32", "layout": "contiguous", "low": low, "high": high})
+
+
+def image(channels: int = 3, *, size: Any = None, dtype: Any = None, layout: Any = None) -> Input:
+    """A batch of one image, shape (1, channels, size, size). Properties as in `tensor`."""
+    properties = {"size": size, "dtype": dtype, "layout": layout}
+    return Input(_image, properties, {"channels": channels, "size": 224, "dtype": "u8", "layout": "contiguous"})
+
+
+def _image(*, channels: int, size: int, dtype: str, layout: str, generator: torch.Generator) -> torch.Tensor:
+    return _tensor(shape=(1, channels, size, size), dtype=dtype, layout=layout, generator=generator)
+
+
+def _tensor(
+    *,
+    shape: Sequence[int],
+    dtype: str,
+    layout: str,
+    generator: torch.Generator,
+    low: float | None = None,
+    high: float | None = None,
+) -> torch.Tensor:
+    import torch
+
+    def values(shape: Sequence[int]) -> torch.Tensor:
+        return _values(torch, tuple(shape), dtype_of(dtype), generator, low, high)
+
+    if layout == "contiguous":
+        return values(shape)
+    if layout == "channels_last":
+        return values(shape).contiguous(memory_format=torch.channels_last)
+    if layout == "transposed":
+        return values((*shape[:-2], shape[-1], shape[-2])).mT
+    if layout == "sliced":
+        (top, bottom), (left, right) = SLICE_MARGINS
+        whole = values((*shape[:-2], shape[-2] + top + bottom, shape[-1] + left + right))
+        return whole[..., top:-bottom, left:-right]
+    raise ValueError(f"unknown layout {layout!r}: known are {', '.join(LAYOUTS)}")
+
+
+def _values(torch, shape, dtype, generator, low, high):
+    if low is not None or high is not None:
+        low, high = (0 if low is None else low), (1 if high is None else high)
+        if dtype.is_floating_point:
+            return (torch.rand(shape, generator=generator) * (high - low) + low).to(dtype)
+        return torch.randint(int(low), int(high), shape, generator=generator).to(dtype)
+    if dtype == torch.bool:
+        return torch.randint(0, 2, shape, generator=generator).to(dtype)
+    if dtype.is_floating_point or dtype.is_complex:
+        wide = torch.complex128 if dtype.is_complex else torch.float64
+        return torch.randn(shape, generator=generator, dtype=wide).to(dtype)
+    info = torch.iinfo(dtype)
+    return torch.randint(max(info.min, -128), min(info.max, 255) + 1, shape, generator=generator).to(dtype)
