@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Runs one row of the device matrix, here, with the command that CI uses: `python ci/job.py cuda-2.13`."""
+
+import argparse
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+
+import bootstrap
+
+
+def main() -> int:
+    bootstrap.require_python()
+    if not (importlib.util.find_spec("tomllib") or importlib.util.find_spec("tomli")):  # Python 3.10; tox brings it
+        python = bootstrap.python_with_tox()
+        os.execv(python, [python, *sys.argv])
+    import matrix
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("row", nargs="?", help="its name in ci/matrix.toml")
+    parser.add_argument("--list", action="store_true", help="the rows, a line each")
+    parser.add_argument("--print", action="store_true", help="print the command and run nothing")
+    parser.add_argument("--python", help="the Python to use, instead of the row's")
+    options = parser.parse_args()
+
+    rows = {row.name: row for row in matrix.load()}
+    if options.list:
+        for row in rows.values():
+            print(f"{row.name:<16} {row.runner.name:<12} python {row.python or 'any':<6} {shlex.join(row.command())}")
+        return 0
+    if options.row not in rows:
+        parser.error(f"unknown row {options.row!r}: known are {', '.join(rows)}" if options.row else "which row?")
+    row = rows[options.row]
+    if options.print:
+        print(shlex.join(row.command()))
+        return 0
+
+    python = options.python or python_of(row.python)
+    if python is None:
+        parser.error(f"{row.name} runs on Python {row.python}, which is not here; --python PATH takes another")
+    os.chdir(bootstrap.ROOT)
+    os.environ.pop("EXPECTTEST_ACCEPT", None)  # a job compares; accepting is done by people, who read the diff
+    print(shlex.join([python, *row.command()]), file=sys.stderr, flush=True)
+    return subprocess.run([python, *row.command()], check=False).returncode
+
+
+def python_of(version: str) -> "str | None":
+    """A Python of this version ("3.12"; empty: any) on this machine, or None."""
+    # The base, not a venv around it: the bootstrap's own environment is not what a job runs in.
+    running = getattr(sys, "_base_executable", sys.executable)
+    if version in ("", f"{sys.version_info[0]}.{sys.version_info[1]}"):
+        return running
+    return shutil.which(f"python{version}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

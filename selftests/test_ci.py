@@ -1,0 +1,159 @@
+"""The device matrix, the workflow made from it, and the scripts that its jobs call."""
+
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+CI = ROOT / "ci"
+
+
+def module(name):
+    spec = importlib.util.spec_from_file_location(name, CI / f"{name}.py")
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[name] = loaded  # dataclasses look their module up
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+@pytest.fixture
+def matrix(monkeypatch):
+    monkeypatch.syspath_prepend(CI)
+    for name in ("bootstrap", "matrix", "workflow"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    yield module("matrix")
+    sys.modules.pop("matrix")
+
+
+def script(*command, **environment):
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_rows_name_environments_that_tox_has_with_the_torch_they_say(matrix):
+    rows = matrix.load()
+    wanted = ",".join(row.tox_env for row in rows)
+    run = script("-m", "tox", "config", "-e", wanted, "-k", "deps", "extras")
+    assert run.returncode == 0, run.stdout + run.stderr
+    sections = {section.partition("]")[0]: section for section in run.stdout.split("[testenv:")[1:]}
+    for row in rows:
+        section = sections[row.tox_env]
+        if row.torch:
+            assert f"torch=={row.torch}." in section, row
+            assert ("triton==" in section) == (row.runner.name != "xpu"), row
+
+
+def test_hosted_rows_name_a_python_and_the_others_leave_it_to_the_machine(matrix):
+    for row in matrix.load():
+        assert bool(row.python) == row.runner.hosted, row
+
+
+def test_rows_on_machines_of_our_own_require_their_device(matrix):
+    own = [row for row in matrix.load() if not row.runner.hosted]
+    assert {row.runner.name for row in own} == {"cuda", "xpu"}
+    for row in own:
+        assert "--require-device" in row.command(), row
+        assert row.args[row.args.index("--device") + 1] == row.runner.name, row
+
+
+def test_every_torch_is_run_on_every_device_without_one(matrix):
+    rows = matrix.load()
+    everywhere = {row.torch for row in rows if row.runner.hosted and row.env == "suite" and not row.args}
+    assert everywhere >= {row.torch for row in rows if row.torch}
+
+
+def test_nothing_in_ci_accepts(matrix):
+    for row in matrix.load():
+        assert "ACCEPT" not in shlex.join(row.command()), row
+    assert "EXPECTTEST_ACCEPT" not in (ROOT / ".github/workflows/conformance.yml").read_text()
+    assert "\nunset EXPECTTEST_ACCEPT" in (ROOT / ".ci/run").read_text()
+    assert 'os.environ.pop("EXPECTTEST_ACCEPT", None)' in (CI / "job.py").read_text()
+
+
+def test_workflow_is_up_to_date():
+    run = script("ci/workflow.py", "--check")
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_stale_workflow_is_shown_as_a_diff_and_not_written(tmp_path):
+    shutil.copytree(CI, tmp_path / "ci")
+    file = tmp_path / ".github/workflows/conformance.yml"
+    file.parent.mkdir(parents=True)
+    file.write_text("old\n")
+    run = script(str(tmp_path / "ci/workflow.py"), "--check")
+    assert run.returncode == 1
+    assert "-old" in run.stdout
+    assert "python ci/workflow.py" in run.stderr
+    assert file.read_text() == "old\n"
+
+
+def test_job_lists_each_row_once(matrix):
+    run = script("ci/job.py", "--list")
+    assert run.returncode == 0, run.stderr
+    assert [line.split()[0] for line in run.stdout.splitlines()] == [row.name for row in matrix.load()]
+
+
+def test_job_prints_the_command_of_a_row():
+    run = script("ci/job.py", "--print", "cuda-2.13")
+    assert run.stdout.startswith("ci/tox -e suite-torch2.13 -- --require-device --device cuda --junitxml="), run.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), [(["nosuch"], "unknown row 'nosuch': known are"), ([], "which row?")]
+)
+def test_job_refuses_what_it_does_not_know(arguments, message):
+    run = script("ci/job.py", *arguments)
+    assert run.returncode == 2
+    assert message in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+ROW = '[runner.r]\nlabels = "l"\n[[row]]\nname = "a"\nrunner = "r"\nenv = "suite"\nminutes = 1\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (ROW + ROW.partition("\n[[row]]")[1].strip() + ROW.partition("[[row]]")[2], "row a: the name is used twice"),
+        (ROW.replace('runner = "r"', 'runner = "s"'), "row a: runner 's' is none of r"),
+        (ROW.replace('"a"', '"A b"'), "a name is made of"),
+        (ROW + "shard = 1\n", "row a: it got an unexpected keyword argument 'shard'"),
+        (ROW.replace("minutes = 1\n", ""), "row a: it missing 1 required positional argument: 'minutes'"),
+    ],
+)
+def test_wrong_matrix_names_the_row(matrix, tmp_path, text, message):
+    file = tmp_path / "matrix.toml"
+    file.write_text(text)
+    with pytest.raises(matrix.MatrixError) as error:
+        matrix.load(file)
+    assert message in str(error.value)
+
+
+def test_bootstrap_says_what_is_missing_for_cpu_kernels(matrix, monkeypatch):
+    bootstrap = module("bootstrap")
+    monkeypatch.setenv("CXX", "no-such-compiler -O2")
+    monkeypatch.setattr(bootstrap.sysconfig, "get_paths", lambda: {"include": "/nowhere"})
+    compiler, headers = bootstrap.missing_for_cpu_kernels()
+    assert "no C++ compiler (no-such-compiler -O2)" in compiler
+    assert "no Python headers (/nowhere/Python.h)" in headers
+
+
+def test_bootstrap_without_venv_is_one_sentence(matrix, monkeypatch):
+    bootstrap = module("bootstrap")
+    monkeypatch.setattr(bootstrap.importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(SystemExit) as error:
+        bootstrap.python_with_tox()
+    assert "cannot make virtual environments" in str(error.value)
