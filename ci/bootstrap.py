@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST, NEWEST = (3, 10), (3, 14)
-TOX = "tox==4.67.13"
+TOX = "tox==4.65.0"  # the last for Python 3.10
 
 
 def require_python():
@@ -39,7 +39,7 @@ def python_with_tox():
     folder = ROOT / ".tox" / f".bootstrap-{version}"
     python, stamp = folder / "bin" / "python", folder / TOX
     folder.parent.mkdir(exist_ok=True)
-    with _locked(folder.with_suffix(".lock")):
+    with _locked(folder.with_name(f"{folder.name}.lock")):
         # A folder that was moved or copied along with the checkout has scripts that point elsewhere, hence the text.
         if not stamp.exists() or stamp.read_text() != str(folder) or not python.exists():
             print(f"Setting up {TOX} in {folder.relative_to(ROOT)}, once", file=sys.stderr, flush=True)
