@@ -133,3 +133,34 @@ def _values(torch, shape, dtype, generator, low, high):
         return torch.randn(shape, generator=generator, dtype=wide).to(dtype)
     info = torch.iinfo(dtype)
     return torch.randint(max(info.min, -128), min(info.max, 255) + 1, shape, generator=generator).to(dtype)
+
+
+def placed(value: Any, device: Any, *, widen: bool = False) -> Any:
+    """A copy of a tensor, or of all tensors in lists, tuples and dicts, on `device`.
+
+    Keeps size, stride, storage offset, the elements of the storage that a view does not show, requires_grad (the copies
+    are leaves), and which tensors share a storage. `widen`: floating dtypes become float64, complex ones complex128.
+    """
+    return _placed(value, device, widen, {})
+
+
+def _placed(value: Any, device: Any, widen: bool, copies: dict[Any, torch.Tensor]) -> Any:
+    import torch
+
+    if isinstance(value, dict):
+        return {key: _placed(item, device, widen, copies) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [_placed(item, device, widen, copies) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if not isinstance(value, torch.Tensor):
+        return value
+    dtype = value.dtype
+    if widen and (dtype.is_complex or dtype.is_floating_point):
+        dtype = torch.complex128 if dtype.is_complex else torch.float64
+    storage = value.untyped_storage()
+    key = (storage.data_ptr() or id(value), value.dtype)
+    if key not in copies:
+        elements = storage.nbytes() // value.element_size()
+        copies[key] = value.detach().as_strided((elements,), (1,), 0).to(device, dtype, copy=True)
+    copy = copies[key].as_strided(value.size(), value.stride(), value.storage_offset())
+    return copy.requires_grad_(value.requires_grad)
