@@ -1,0 +1,9 @@
+"""Capture: compile a case for a target, once, and keep all that was generated.
+
+Everything that touches torch's private parts lives in this package (and in facts.py), each with its reason.
+"""
+
+from conformance.capture.compiling import Captured, capture
+from conformance.capture.model import Capture, Mode, Module
+
+__all__ = ["Capture", "Captured", "Mode", "Module", "capture"]

@@ -1,0 +1,186 @@
+"""One compile of a case for a target, natively or without the device, with everything watched that it generates."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from conformance.capture import cpu, environment, library, observe
+from conformance.capture.isolation import isolated
+from conformance.capture.model import Capture, Mode, Module
+from conformance.capture.patches import Patch, applied
+from conformance.case import Case
+from conformance.inputs import placed
+from conformance.targets import Target
+
+
+@dataclass
+class Captured:
+    """A capture, and, where it is native, the compiled function (to be called with the case's arguments)."""
+
+    capture: Capture
+    compiled: Callable[..., Any] | None
+
+
+@contextlib.contextmanager
+def capture(case: Case, target: Target, mode: Mode, *, backend: str = "inductor") -> Iterator[Captured]:
+    """Compiles `case` for `target`. Inside the context a native compiled function may be called again.
+
+    Gradients: the backward is lowered together with the forward. Raises what compiling raises.
+    """
+    import torch
+
+    environment.prepare()
+    library.after_torch(environment.prepare().pretended)
+    recorder = Recorder()
+    result = Capture(
+        case=case.id,
+        target=target.name,
+        mode=mode,
+        torch=torch.__version__,
+        triton=environment.triton_version(),
+        modules=recorder.modules,
+    )
+    if mode == "deviceless" and target.device != "cpu" and target.device not in environment.prepare().pretended:
+        raise environment.PreparationError(
+            f"{target.name} cannot be generated without the device: {environment.prepare().problem}"
+        )
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(isolated(target, mode, dict(case.config)))
+        stack.enter_context(applied([*recorder.patches(run=mode == "native"), *observe.patches()]))
+        start = time.perf_counter()
+        compiled = torch.compile(case.fn, backend=backend, dynamic=case.dynamic)
+        arguments = case.build()
+        if mode == "native":
+            device = torch.device(target.device)
+            compiled(**{name: _placed(value, device) for name, value in arguments.items()})
+        else:
+            with fake_mode():
+                compiled(**{name: _pretended(value, target.device) for name, value in arguments.items()})
+        result.seconds = time.perf_counter() - start
+        result.joint_graph = recorder.joint_graph
+        result.counters = {group: dict(counts) for group, counts in torch._dynamo.utils.counters.items()}
+        yield Captured(result, compiled if mode == "native" else None)
+
+
+def fake_mode() -> Any:
+    """Tensors without storage; torch._subclasses is where every user of fake tensors finds them (2.11 to 2.15)."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    return FakeTensorMode(allow_non_fake_inputs=True)
+
+
+def _placed(value: Any, device: Any) -> Any:
+    import torch
+
+    return placed(value, device) if isinstance(value, torch.Tensor) else value
+
+
+def _pretended(value: Any, device: str) -> Any:
+    """A fake tensor on the device, with the size, stride, offset and extent of storage of the real one on cpu."""
+    import torch
+
+    if not isinstance(value, torch.Tensor):
+        return value
+    extent = value.untyped_storage().nbytes() // value.element_size()
+    whole = torch.empty(extent, dtype=value.dtype, device=device)
+    fake = whole.as_strided(value.size(), value.stride(), value.storage_offset()).detach()
+    return fake.requires_grad_(value.requires_grad)
+
+
+class Recorder:
+    """Takes down each wrapper module as it is generated, and the joint graph before it is partitioned."""
+
+    def __init__(self) -> None:
+        self.modules: list[Module] = []
+        self.joint_graph = ""
+
+    def patches(self, *, run: bool) -> list[Patch]:
+        graph = "torch._inductor.graph:GraphLowering"
+        found = [
+            Patch(f"{graph}.codegen", self._codegen, "the text of each module, before it is written and compiled"),
+            Patch(
+                f"{graph}.codegen_with_cpp_wrapper", self._outermost, "with cpp_wrapper, the text is what this returns"
+            ),
+            Patch(
+                "torch._inductor.compile_fx:_recursive_joint_graph_passes",
+                self._joint,
+                "the joint graph as AOTAutograd traced it",
+            ),
+        ]
+        if not run:
+            found.append(
+                Patch(f"{graph}.compile_to_module", lambda _: _generate_only, "nothing is compiled or loaded")
+            )
+        return found
+
+    def _codegen(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def codegen(graph: Any) -> Any:
+            observe.start()
+            before_fusion = _nodes(graph)
+            with applied(cpu.GENERATING):
+                result = original(graph)
+            kind = "backward" if graph.is_backward else "inference" if graph.is_inference else "forward"
+            self.modules.append(
+                Module(
+                    kind=kind,
+                    code=result[0].value,
+                    graph=_readable(graph.orig_gm),
+                    ir_pre_fusion=before_fusion,
+                    ir_post_fusion=_nodes(graph),
+                    observed=observe.module(graph),
+                )
+            )
+            return result
+
+        return codegen
+
+    def _outermost(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def codegen_with_cpp_wrapper(graph: Any) -> Any:
+            start = len(self.modules)
+            result = original(graph)
+            del self.modules[start + 1 :]
+            self.modules[start].code = result[0].value
+            return result
+
+        return codegen_with_cpp_wrapper
+
+    def _joint(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def joint_graph_passes(gm: Any, *args: Any, **kwargs: Any) -> Any:
+            if any(node.name.startswith("tangents") for node in gm.graph.nodes if node.op == "placeholder"):
+                self.joint_graph = _readable(gm)
+            return original(gm, *args, **kwargs)
+
+        return joint_graph_passes
+
+
+def _readable(gm: Any) -> str:
+    return gm.print_readable(print_output=False, include_stride=True)
+
+
+def _nodes(graph: Any) -> str:
+    """The scheduler's nodes as Inductor's own debug folder shows them; "" before there is a scheduler."""
+    scheduler = getattr(graph, "scheduler", None)
+    return "" if scheduler is None else "\n".join(node.debug_str() for node in scheduler.nodes)
+
+
+def _generate_only(graph: Any) -> Any:
+    """In place of GraphLowering.compile_to_module: generate, and answer calls with the graph that was lowered."""
+    import types
+
+    if graph.cpp_wrapper:
+        graph.codegen_with_cpp_wrapper()
+    else:
+        graph.codegen()
+    lowered = copy.copy(graph.orig_gm)
+
+    def call(args: list[Any]) -> Any:
+        values = list(args)
+        args.clear()
+        return lowered(*values)
+
+    return types.SimpleNamespace(__file__="generated.py", __name__="generated", call=call, runner=None)

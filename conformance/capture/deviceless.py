@@ -1,0 +1,187 @@
+"""A gpu that is not there: what torch, Inductor and Triton are told about it, for the length of a capture.
+
+The answers are the target's data. Everything is asked through `torch.cuda` or `torch.xpu`, Dynamo's device interface
+or Triton's driver, so those three are replaced and Inductor itself is left to decide.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from conformance.capture.patches import Patch
+from conformance.targets import Target, multiprocessors
+
+
+def properties(target: Target) -> Any:
+    """An object that answers like torch.cuda.get_device_properties() on the target's device."""
+    major, minor = target.capability
+    if target.device == "xpu":
+        return types.SimpleNamespace(**target.properties)
+    return types.SimpleNamespace(**target.properties, major=major, minor=minor, gcnArchName="")
+
+
+def compute_capability(target: Target) -> Any:
+    """What Inductor's device interface calls it: 90 for (9, 0) on cuda; on xpu the dict of properties."""
+    major, minor = target.capability
+    return dict(target.properties) if target.device == "xpu" else major * 10 + minor
+
+
+def patches(target: Target) -> list[Patch]:
+    """All that is replaced while a capture pretends `target`."""
+    device = target.device
+    props, capability = properties(target), target.capability
+    asked = "Inductor asks torch.{} directly, and there is no device to answer"
+
+    def answer(name: str, value: Any) -> Patch:
+        return Patch(f"torch.{device}:{name}", _always(value), asked.format(device))
+
+    return [
+        answer("is_available", True),
+        answer("device_count", 1),
+        answer("current_device", 0),
+        answer("get_device_properties", props),
+        answer("get_device_capability", capability if device == "cuda" else dict(target.properties)),
+        answer("get_device_name", props.name),
+        answer("is_bf16_supported", True),
+        answer("is_tf32_supported", device == "xpu" or capability >= (8, 0)),
+        answer("synchronize", None),
+        answer("_lazy_init", None),
+        answer("_exchange_device", 0),
+        answer("_maybe_exchange_device", 0),
+        answer("set_rng_state", None),
+        Patch(
+            f"torch.{device}:get_rng_state",
+            lambda _: _rng_state,
+            "Dynamo keeps the generator's state around every frame, and there is no generator",
+        ),
+        Patch(
+            "torch.utils._triton:triton_backend",
+            _always(None),
+            "Triton's driver is asked for the device; without one it raises",
+        ),
+        Patch(
+            "torch.utils._triton:triton_hash_with_backend",
+            _always("no-device"),
+            "Triton's driver is asked for the device; only the kernel's cache key depends on it",
+        ),
+        Patch(
+            "torch._inductor.fx_passes.joint_graph:UniformValueConstantFolder._deduce_value",
+            lambda original: lambda self, node: _on_cpu(original, device)(self, node),
+            "constant folding computes real values, and the device has no kernels: compute them on cpu",
+        ),
+    ]
+
+
+def _always(value: Any) -> Callable[[Any], Callable[..., Any]]:
+    return lambda _original: lambda *args, **kwargs: value
+
+
+def _rng_state(device: Any = None) -> Any:
+    import torch
+
+    return torch.zeros(16, dtype=torch.uint8)
+
+
+def _on_cpu(function: Callable[..., Any], device: str) -> Callable[..., Any]:
+    """The function, with every device argument of `device`'s type turned into cpu where an operator is called."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_map
+
+    def moved(value: Any) -> Any:
+        return torch.device("cpu") if isinstance(value, torch.device) and value.type == device else value
+
+    class OnCpu(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            args, kwargs = tree_map(moved, (args, kwargs or {}))
+            return func(*args, **kwargs)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with OnCpu():
+            return function(*args, **kwargs)
+
+    return call
+
+
+@contextlib.contextmanager
+def registered(target: Target) -> Iterator[None]:
+    """Dynamo's device interface and Triton's driver answer for the target; what they were comes back."""
+    import torch._dynamo.device_interface as device_interface
+
+    list(device_interface.get_registered_device_interfaces())  # registers torch's own first
+    before = dict(device_interface.device_interfaces)
+    interface = _interface(target)
+    for name in (target.device, f"{target.device}:0"):
+        device_interface.register_interface_for_device(name, interface)
+    try:
+        with _triton_driver(target):
+            yield
+    finally:
+        device_interface.device_interfaces.clear()
+        device_interface.device_interfaces.update(before)
+
+
+def _interface(target: Target) -> type:
+    import torch
+    from torch._dynamo.device_interface import DeviceInterface
+
+    props = properties(target)
+
+    class PretendedDevice(DeviceInterface):
+        class Worker:
+            set_device = staticmethod(lambda device: None)
+            current_device = staticmethod(lambda: 0)
+            get_device_properties = staticmethod(lambda device=None: props)
+
+        class device:  # noqa: N801 - the interface's own name
+            def __init__(self, device: Any) -> None: ...
+
+            def __enter__(self) -> None: ...
+
+            def __exit__(self, *exc: object) -> None: ...
+
+        Event, Stream = torch.Event, torch.Stream
+        current_device = staticmethod(lambda: 0)
+        set_device = staticmethod(lambda device: None)
+        exchange_device = staticmethod(lambda device: 0)
+        maybe_exchange_device = staticmethod(lambda device: 0)
+        device_count = staticmethod(lambda: 1)
+        is_available = staticmethod(lambda: True)
+        get_raw_stream = staticmethod(lambda index: 0)
+        synchronize = staticmethod(lambda device=None: None)
+        memory_allocated = staticmethod(lambda device=None: 0)
+        get_compute_capability = staticmethod(lambda device=None: compute_capability(target))
+        is_bf16_supported = staticmethod(lambda including_emulation=False: True)
+        is_triton_capable = staticmethod(lambda device=None: True)
+        raise_if_triton_unavailable = staticmethod(lambda device=None: None)
+
+    return PretendedDevice
+
+
+@contextlib.contextmanager
+def _triton_driver(target: Target) -> Iterator[None]:
+    """`triton.runtime.driver.active` answers for the target (Triton 3.6 to 3.9)."""
+    from triton.backends.compiler import GPUTarget
+    from triton.runtime.driver import driver
+
+    arch = target.capability[0] * 10 + target.capability[1] if target.device == "cuda" else dict(target.properties)
+    answers = {
+        "max_shared_mem": target.properties.get("shared_memory_per_block_optin", target.properties.get("local_mem_size")),
+        "multiprocessor_count": multiprocessors(target.properties),
+        "warpSize": target.properties.get("warp_size", 32),
+    }
+    pretended = types.SimpleNamespace(
+        get_current_target=lambda: GPUTarget(target.device, arch, answers["warpSize"]),
+        get_current_device=lambda: 0,
+        get_device_capability=lambda device=0: target.capability,
+        utils=types.SimpleNamespace(get_device_properties=lambda device: answers),
+    )
+    before = driver._active
+    driver.set_active(pretended)
+    try:
+        yield
+    finally:
+        driver._active = before

@@ -1,0 +1,178 @@
+"""What surrounds every capture, so that its result depends on the case, the target, torch and Triton alone.
+
+`isolated(target, mode)` lists the patches it applies and the caches of torch that it clears; captures of different
+targets in one process do not see each other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+from conformance.capture import cpu, deviceless, library
+from conformance.capture.model import Mode
+from conformance.capture.patches import Patch, applied
+from conformance.targets import Target
+
+#: Functions of torch that remember what the device answered. Cleared before and after each capture.
+#: A name that a torch version does not have is passed over: the function came or went with the version.
+DEVICE_CACHES = (
+    "torch._inductor.runtime.hints:DeviceProperties.create",  # by device alone: sm90 would answer for sm80
+    "torch._inductor.utils:get_gpu_type",
+    "torch._inductor.utils:is_big_gpu",
+    "torch._inductor.utils:get_max_num_sms",
+    "torch._inductor.utils:using_b200",
+    "torch._inductor.utils:get_device_tflops",
+    "torch._inductor.utils:get_gpu_dram_gbps",
+    "torch._inductor.utils:get_backend_num_stages",
+    "torch._inductor.utils:_triton_supported_fp8_dtypes",
+    "torch._inductor.utils:tlx_only_cuda_options",
+    "torch._inductor.comm_analysis:get_gpu_type",
+    "torch._inductor.kernel.mm:_is_sm7x_or_older_gpu",
+    "torch._inductor.codegen.cuda.cuda_env:get_cuda_arch",
+    "torch._inductor.codegen.cuda.cuda_env:get_cuda_version",
+    "torch._inductor.codegen.triton:TritonOverrides._setup_libdevice_routing",
+    "torch.utils._triton:has_triton",
+    "torch.utils._triton:_device_supports_tma",
+    "torch.utils._triton:has_triton_experimental_host_tma",
+    "torch.utils._triton:has_triton_tensor_descriptor_host_tma",
+    "torch.utils._triton:has_triton_tma",
+    "torch.utils._triton:has_triton_tma_device",
+    "torch.utils._triton:has_datacenter_blackwell_tma_device",
+    "torch.utils._triton:has_triton_stable_tma_api",
+    "torch.utils._triton:triton_backend",
+    "torch.utils._triton:triton_hash_with_backend",
+)
+
+#: In both modes, so that a native capture and a deviceless one mean the same.
+COMMON = [
+    Patch(
+        "torch._inductor.fx_passes.joint_graph:lazy_init",
+        lambda original: lambda input_device=None: original(_cpu()),
+        "the first device compiled for would decide where patterns are traced, once for the process",
+    ),
+    Patch(
+        "torch._inductor.fx_passes.post_grad:lazy_init",
+        lambda original: lambda input_device=None: original(),
+        "it is run once for each device, and registers the same patterns again",
+    ),
+    Patch(
+        "torch._inductor.fx_passes.pad_mm:_should_pad",
+        lambda _: lambda *args, **kwargs: _force_shape_pad(),
+        "it times padded and unpadded products, and remembers the result: pad only where the case asks for it",
+    ),
+]
+
+
+def _cpu() -> Any:
+    import torch
+
+    return torch.device("cpu")
+
+
+def _force_shape_pad() -> bool:
+    from torch._inductor import config
+
+    return config.force_shape_pad
+
+
+def inductor_options(target: Target) -> dict[str, Any]:
+    """Inductor's configuration for a capture: no decision by timing, none by the host, nothing from a cache."""
+    options: dict[str, Any] = {
+        "fx_graph_cache": False,  # on a hit no scheduler is built: no facts; and its key lacks the instruction set
+        "fx_graph_remote_cache": False,
+        "compile_threads": 1,  # patches do not reach other processes
+        "max_autotune": False,
+        "max_autotune_pointwise": False,
+        "max_autotune_gemm": False,
+        "coordinate_descent_tuning": False,
+        "benchmark_fusion": False,
+        "benchmark_combo_kernel": False,
+        "combo_kernels": False,
+        "triton.multi_kernel": 0,
+        "triton.autotune_at_compile_time": False,
+        "triton.cudagraphs": False,
+        "freezing": False,
+    }
+    if target.device == "cpu":
+        options["cpp.threads"] = target.threads
+    return options
+
+
+#: Of AOTAutograd (torch._functorch.config).
+FUNCTORCH_OPTIONS = {
+    "enable_autograd_cache": False,
+    "force_non_lazy_backward_lowering": True,  # else the backward is lowered when it is called, maybe elsewhere
+}
+
+#: Of Dynamo (torch._dynamo.config).
+DYNAMO_OPTIONS = {
+    "automatic_dynamic_local_pgo": False,  # shapes learned by an earlier process
+    "automatic_dynamic_remote_pgo": False,
+    "specialize_float": True,  # a case's constants are constants, also under dynamic shapes
+    "specialize_int": True,
+}
+
+
+@functools.cache
+def _caches() -> tuple[Any, ...]:
+    found = []
+    for name in DEVICE_CACHES:
+        module, _, path = name.partition(":")
+        try:
+            function = functools.reduce(getattr, path.split("."), importlib.import_module(module))
+        except (ImportError, AttributeError):
+            continue
+        if hasattr(function, "cache_clear"):
+            found.append(function)
+    return tuple(found)
+
+
+def clear_device_caches() -> None:
+    for function in _caches():
+        function.cache_clear()
+
+
+def patches(target: Target, mode: Mode) -> list[Patch]:
+    """Every replacement in torch for a capture of this target in this mode."""
+    if target.device == "cpu":
+        return [*COMMON, *cpu.patches(target)]
+    return [*COMMON, *(deviceless.patches(target) if mode == "deviceless" else [])]
+
+
+@contextlib.contextmanager
+def isolated(target: Target, mode: Mode, config: dict[str, Any]) -> Iterator[None]:
+    """Surrounds one capture. `config`: the case's own Inductor options, which come last."""
+    import torch
+    import torch._dynamo
+    from torch._dynamo import config as dynamo_config
+    from torch._functorch import config as functorch_config
+    from torch._inductor import config as inductor_config
+
+    with contextlib.ExitStack() as stack:
+        pretended = mode == "deviceless" and target.device != "cpu"
+        stack.callback(clear_device_caches)
+        stack.callback(torch._dynamo.reset)
+        if pretended:
+            library.pretend(target.device)
+            stack.callback(library.pretend, None)
+        clear_device_caches()
+        torch._dynamo.reset()  # several sizes of one code object would turn dynamic, and stop after 8 recompilations
+        stack.enter_context(applied(patches(target, mode)))
+        if pretended:
+            stack.enter_context(deviceless.registered(target))
+            # threads of autograd for a device that is not there end in an abort
+            stack.enter_context(torch.autograd.set_multithreading_enabled(False))
+        stack.enter_context(_known(inductor_config, inductor_options(target)))
+        stack.enter_context(inductor_config.patch(dict(config)))
+        stack.enter_context(_known(functorch_config, FUNCTORCH_OPTIONS))
+        stack.enter_context(_known(dynamo_config, DYNAMO_OPTIONS))
+        yield
+
+
+def _known(module: Any, options: dict[str, Any]) -> Any:
+    """Patches the options that this torch version has."""
+    return module.patch({name: value for name, value in options.items() if name in module.get_config_copy()})

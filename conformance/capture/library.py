@@ -1,0 +1,95 @@
+"""The library that answers for a device that is not there: built once for a torch version, loaded before torch.
+
+Its source, pretend_device.cpp, says why it is needed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from conformance.capture.environment import Build
+
+DEVICES = {"cuda": 1, "xpu": 2}
+
+_SOURCES = sorted(Path(__file__).parent.glob("pretend_*.cpp"))
+_loaded: ctypes.CDLL | None = None
+
+
+def compiler() -> str | None:
+    """The C++ compiler that Inductor would use too: CXX, else g++, else clang++."""
+    for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
+        if name and (path := shutil.which(name)):
+            return path
+    return None
+
+
+def load(build: Build, devices: tuple[str, ...], *, late: bool) -> str:
+    """Loads the library, building it first where no build of it is cached; returns why it cannot be, or "".
+
+    `late`: torch is imported already, so that its hooks may have been looked up.
+    """
+    global _loaded
+    if not devices:
+        return ""
+    try:
+        path = _built(build)
+    except (OSError, subprocess.CalledProcessError) as error:
+        detail = error.stderr.strip().splitlines()[:1] if isinstance(error, subprocess.CalledProcessError) else [error]
+        return f"the pretended device cannot be built: {detail[0] if detail else error}"
+    for name in ("libc10.so", "libtorch_cpu.so"):
+        ctypes.CDLL(str(build.folder / "lib" / name), mode=ctypes.RTLD_GLOBAL)
+    _loaded = ctypes.CDLL(str(path))
+    if late:
+        if not all(_loaded.pretend_answers(DEVICES[device]) for device in devices):
+            _loaded = None
+            return "torch was imported before the plugin: load it first, with pytest_plugins = ['conformance.plugin']"
+        return ""
+    _loaded.pretend_hooks(sum(DEVICES[device] for device in devices))
+    return ""
+
+
+def after_torch(devices: tuple[str, ...]) -> None:
+    """Takes over the guards, which a build with cuda has registered by now. Call after torch is imported."""
+    if _loaded is not None:
+        _loaded.pretend_guards(sum(DEVICES[device] for device in devices))
+
+
+def pretend(device: str | None) -> None:
+    """Which device type is there from now on, for PyTorch's C++ parts; None for neither."""
+    if _loaded is not None:
+        _loaded.pretend(DEVICES.get(device or "", 0))
+
+
+def _built(build: Build) -> Path:
+    from conformance.capture.environment import cache_folder
+
+    cxx = compiler()
+    if cxx is None:
+        raise OSError("no C++ compiler was found (install g++, or name one in CXX)")
+    key = hashlib.sha256(
+        "\n".join([build.version, str(build.folder), cxx, *(source.read_text() for source in _SOURCES)]).encode()
+    ).hexdigest()[:16]
+    path = cache_folder() / f"pretend_device-{key}.so"
+    if path.exists():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    include = build.folder / "include"
+    # Several workers may build at once: each its own file, the last rename wins, and all are the same.
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        built = Path(folder) / path.name
+        command = [
+            cxx, "-O1", "-std=c++20", "-shared", "-fPIC", *map(str, _SOURCES), "-o", str(built),
+            f"-I{include}", f"-I{include / 'torch' / 'csrc' / 'api' / 'include'}",
+            f"-L{build.folder / 'lib'}", "-lc10", "-ltorch_cpu",
+        ]  # fmt: skip
+        subprocess.run(command, check=True, capture_output=True, text=True)
+        built.replace(path)
+    return path

@@ -1,0 +1,88 @@
+// What a PyTorch build answers for cuda and xpu when it was built without them, or runs without the device.
+//
+// Operators that change device ask a guard even under FakeTensorMode, and autograd asks the accelerator's hooks (and
+// aborts the process where there are none). The guards below do nothing; the hooks answer "one device" for the one
+// that is being pretended. PyTorch looks its hooks up once, so `pretend_hooks` comes before torch is imported;
+// a build with cuda registers guards of its own when it is loaded, so `pretend_guards` comes after.
+// Never for a device type that is really there.
+#include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <ATen/detail/XPUHooksInterface.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+namespace {
+
+enum Pretended { nothing = 0, cuda = 1, xpu = 2 };
+int pretended = nothing;
+
+template <c10::DeviceType type>
+struct Guard final : c10::impl::NoOpDeviceGuardImpl<type> {
+  c10::Device exchangeDevice(c10::Device) const override { return {type, 0}; }
+  c10::Device getDevice() const override { return {type, 0}; }
+  c10::Stream getStream(c10::Device) const noexcept override { return stream(); }
+  c10::Stream getNewStream(c10::Device, int = 0) const override { return stream(); }
+  c10::Stream exchangeStream(c10::Stream) const noexcept override { return stream(); }
+  static c10::Stream stream() { return c10::Stream(c10::Stream::DEFAULT, c10::Device(type, 0)); }
+  void record(void**, const c10::Stream&, const c10::DeviceIndex, const c10::EventFlag) const override {}
+  void block(void*, const c10::Stream&) const override {}
+  bool queryEvent(void*) const override { return true; }
+};
+
+struct CUDAHooks : at::CUDAHooksInterface {
+  void init() const override {}
+  bool isBuilt() const override { return pretended == cuda; }
+  bool isAvailable() const override { return pretended == cuda; }
+  bool hasCUDA() const override { return pretended == cuda; }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return pretended == cuda; }
+  c10::DeviceIndex deviceCount() const override { return pretended == cuda; }
+  c10::DeviceIndex current_device() const override { return 0; }
+  c10::DeviceIndex getCurrentDevice() const override { return 0; }
+};
+
+struct XPUHooks : at::XPUHooksInterface {
+  void init() const override {}
+  bool isBuilt() const override { return pretended == xpu; }
+  bool isAvailable() const override { return pretended == xpu; }
+  bool hasXPU() const override { return pretended == xpu; }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return pretended == xpu; }
+  c10::DeviceIndex deviceCount() const override { return pretended == xpu; }
+  c10::DeviceIndex current_device() const override { return 0; }
+  c10::DeviceIndex getCurrentDevice() const override { return 0; }
+};
+
+// Registers Hooks before any that the build has itself. Creators take CUDAHooksArgs or nothing, as the version has it.
+template <class Hooks, class Interface, class... Args>
+void prefer(c10::Registry<std::string, std::unique_ptr<Interface>, Args...>* registry, const char* name) {
+  registry->Register(
+      name, [](Args...) -> std::unique_ptr<Interface> { return std::make_unique<Hooks>(); }, c10::REGISTRY_PREFERRED);
+}
+
+}  // namespace
+
+// `devices`: the sum of the Pretended to answer for.
+extern "C" void pretend_hooks(int devices) {
+  if (devices & cuda) prefer<CUDAHooks>(at::CUDAHooksRegistry(), "CUDAHooks");
+  if (devices & xpu) prefer<XPUHooks>(at::XPUHooksRegistry(), "XPUHooks");
+}
+
+extern "C" void pretend_guards(int devices) {
+  if (devices & cuda) {
+    static c10::impl::DeviceGuardImplRegistrar registered(c10::DeviceType::CUDA, new Guard<c10::DeviceType::CUDA>());
+  }
+  if (devices & xpu) {
+    static c10::impl::DeviceGuardImplRegistrar registered(c10::DeviceType::XPU, new Guard<c10::DeviceType::XPU>());
+  }
+}
+
+// Which device the hooks answer for from now on.
+extern "C" void pretend(int device) { pretended = device; }
+
+// Whether PyTorch asks these hooks: false if it had looked for its own before.
+extern "C" bool pretend_answers(int device) {
+  const int before = pretended;
+  pretended = device;
+  const bool answers =
+      (device == cuda ? at::detail::getCUDAHooks().deviceCount() : at::detail::getXPUHooks().deviceCount()) == 1;
+  pretended = before;
+  return answers;
+}

@@ -1,0 +1,123 @@
+"""Target: what a case is compiled for. The table is targets.toml; adding a target is adding a row."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DEVICES = ("cpu", "cuda", "xpu")
+ISAS = ("avx2", "avx512", "neon")
+
+_TABLE = Path(__file__).with_name("targets.toml")
+
+
+class TargetError(ValueError):
+    """An unknown device or target, or a malformed row: the message names what is known."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One row: a device type and everything about it that Inductor's choices depend on.
+
+    `isa`, `threads`: cpu only. `capability`: (major, minor). `properties`: what the device answers when asked for its
+    properties, in the units of torch.cuda.get_device_properties (bytes, counts).
+    `local`: made from the device at hand because it matches no row; it has no stored code.
+    """
+
+    name: str
+    device: str
+    description: str
+    confirmed: str
+    isa: str = ""
+    threads: int = 0
+    capability: tuple[int, int] = (0, 0)
+    properties: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    local: bool = False
+
+
+@cache
+def targets(path: Path = _TABLE) -> dict[str, Target]:
+    """The table, in its order. Raises TargetError naming the row and what is wrong with it."""
+    rows = tomllib.loads(path.read_text(encoding="utf-8"))
+    return {name: _target(name, dict(row)) for name, row in rows.items()}
+
+
+def _target(name: str, row: dict[str, Any]) -> Target:
+    known = {"device", "description", "confirmed", "isa", "threads", "capability", "properties"}
+    unknown = set(row) - known
+    if unknown:
+        raise TargetError(f"target {name}: unknown key {sorted(unknown)[0]!r}; known are {', '.join(sorted(known))}")
+    for key in ("device", "description", "confirmed"):
+        if not isinstance(row.get(key), str):
+            raise TargetError(f"target {name}: {key} must be a string")
+    if row["device"] not in DEVICES:
+        raise TargetError(f"target {name}: unknown device {row['device']!r}; known are {', '.join(DEVICES)}")
+    if row["device"] == "cpu" and row.get("isa") not in ISAS:
+        raise TargetError(f"target {name}: isa must be one of {', '.join(ISAS)}")
+    if row["device"] != "cpu":
+        row["capability"] = tuple(row.get("capability", ()))
+        if len(row["capability"]) != 2 or not row.get("properties"):
+            raise TargetError(f"target {name}: a gpu needs capability = [major, minor] and a table of properties")
+    return Target(name=name, **row)
+
+
+def multiprocessors(properties: Mapping[str, Any]) -> int:
+    """Streaming multiprocessors (cuda) or Xe cores (xpu): what splits reductions."""
+    return properties.get("multi_processor_count") or properties.get("gpu_subslice_count") or 0
+
+
+def matching(device: str, capability: tuple[int, int], properties: Mapping[str, Any]) -> Target:
+    """The target that a real gpu is: capability and number of multiprocessors agree; else `<device>_local`."""
+    for target in targets().values():
+        same_part = device != "cuda" or target.capability == capability
+        if target.device == device and same_part and multiprocessors(target.properties) == multiprocessors(properties):
+            return target
+    return Target(
+        name=f"{device}_local",
+        device=device,
+        description=str(properties.get("name", device)),
+        confirmed="this device",
+        capability=capability,
+        properties=properties,
+        local=True,
+    )
+
+
+def select(known: Iterable[Target], devices: str | None, names: str | None) -> list[Target]:
+    """The targets that `--device` and `--target` name (comma-separated; both: the intersection), in table order.
+
+    Raises TargetError for a name that is not known, and for a selection that is empty.
+    """
+    known = list(known)
+    wanted_devices = _names(devices, [*DEVICES, "all"], "device")
+    wanted_targets = _names(names, [target.name for target in known], "target")
+    selected = [
+        target
+        for target in known
+        if (not wanted_devices or "all" in wanted_devices or target.device in wanted_devices)
+        and (not wanted_targets or target.name in wanted_targets)
+    ]
+    if not selected:
+        raise TargetError(f"--device {devices} and --target {names} have no target in common")
+    return selected
+
+
+def _names(text: str | None, known: list[str], kind: str) -> list[str]:
+    if text is None:
+        return []
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise TargetError(f"--{kind} names nothing; known are {', '.join(known)}")
+    for name in names:
+        if name not in known:
+            raise TargetError(f"unknown {kind} {name!r}; known are {', '.join(known)}")
+    return names
