@@ -60,7 +60,7 @@ class Facts:
         return fact.parts.get(part, fact.absent)
 
     def lines(self) -> dict[str, str]:
-        """The text of each name, of several lines where there is more to say; those after the first are indented by two."""
+        """Texts by name; of several lines where there is more to say, those after the first indented by two."""
         return {name: "\n  ".join(fact.lines) for name, fact in self._facts.items() if fact.lines}
 
     def to_json(self) -> dict[str, Any]:

@@ -240,7 +240,7 @@ def _kind(nodes: Iterable[Any]) -> str:
 
 
 def _with_operators(record: dict[str, Any], position: dict[Any, int]) -> dict[str, Any]:
-    """The record with the operators behind its scheduler nodes instead of them: each once, in the order of the graph."""
+    """The record with the operators behind its scheduler nodes instead of them: each once, in the graph's order."""
     origins: dict[Any, None] = {}
     for node in record["nodes"]:
         if node.node is not None:

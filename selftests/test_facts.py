@@ -1,0 +1,271 @@
+"""Facts of real captures: what Inductor decided, in the words that requirements and snapshots use."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conformance.capture import Capture, Module, capture, environment, observe
+from conformance.case import Case
+from conformance.facts import FactError, Facts, changed, facts
+from conformance.inputs import Input, image, tensor
+from conformance.targets import targets
+
+environment.prepare()  # before anything imports torch
+
+
+def captured(fn, target="cpu_avx512", *, grad="", dynamic=False, **arguments) -> Capture:
+    choices = {name: each.properties for name, each in arguments.items() if isinstance(each, Input)}
+    case = Case(
+        operator="facts",
+        name=fn.__name__,
+        labels=(),
+        fn=fn,
+        file=Path(__file__),
+        arguments=arguments,
+        choices=choices,
+        grad=tuple(grad.split()),
+        dynamic=dynamic,
+    )
+    with capture(case, targets()[target], "deviceless") as result:
+        return result.capture
+
+
+def seen(fn, target="cpu_avx512", **arguments) -> Facts:
+    return facts(captured(fn, target, **arguments))
+
+
+def hflip(x):
+    return x.flip(-1)
+
+
+def vflip(x):
+    return x.flip(-2)
+
+
+def smooth_l1_loss(x, y):
+    import torch
+
+    return torch.nn.functional.smooth_l1_loss(x, y)
+
+
+def by_hand(q, k, v):
+    return (q @ k.transpose(-2, -1)).div(5.0).softmax(-1) @ v
+
+
+class TestVectorised:
+    """The question of the notes: why is the flip of a uint8 image not vectorised?"""
+
+    @pytest.mark.parametrize("dtype", ["u8", "bf16", "f32"])
+    def test_flip_along_the_contiguous_dimension(self, dtype):
+        found = seen(hflip, x=image(dtype=dtype))
+        assert found.lines() == {
+            "kernels": "1: flip (pointwise 672x224, parallel)",
+            "vectorised": "no: load index 224*x0 - x1 + 223 is not contiguous in x1 (stride -1), 1 of 2 operations",
+            "extern": "none",
+            "fallbacks": "none",
+            "patterns": "none",
+            "graph_breaks": "none",
+        }
+
+    def test_channels_last_has_too_short_a_loop(self):
+        found = seen(hflip, x=image(layout="channels_last"))
+        reason = "no: range 3 of x2 is shorter than a quarter of a vector, 2 operations"
+        assert found.lines()["vectorised"] == reason
+        assert found.lines()["kernels"] == "1: flip (pointwise 224x224x3, parallel)"
+
+    def test_sliced_image(self):
+        reason = seen(hflip, x=image(layout="sliced")).lines()["vectorised"]
+        assert reason == (
+            "no: load index 60270*x0 + 246*x1 - x2 + 223 is not contiguous in x2 (stride -1), 1 of 2 operations"
+        )
+
+    @pytest.mark.parametrize("target", ["cpu_avx2", "cpu_avx512", "cpu_neon"])
+    def test_the_vertical_flip_is(self, target):
+        found = seen(vflip, target, x=image())
+        assert (found.value("vectorised"), found.lines()["vectorised"]) == ("yes", "yes: along x2")
+
+    def test_a_dtype_without_vectors(self):
+        def add(x):
+            return x + 1
+
+        assert seen(add, x=tensor(64, dtype="i16")).lines()["vectorised"] == "no: dtype int16 has no vectors"
+
+    def test_a_transposed_tile(self):
+        def transpose(x):
+            return x.t().contiguous() + 1
+
+        lines = seen(transpose, x=tensor(64, 100)).lines()
+        assert lines["vectorised"] == "yes: 2-D tile, transposed in x0, x1, tail masked"
+
+    def test_what_stays_scalar_within_vectors(self):
+        def bessel(x):
+            import torch
+
+            return torch.special.bessel_j0(x) + 1
+
+        def gather(x, i):
+            return (x[i] * 3 + 1).exp()
+
+        assert seen(bessel, x=tensor(640)).lines()["vectorised"] == "yes: along x0, bessel_j0 element by element"
+        index = tensor(640, dtype="i64", low=0, high=640)
+        assert (
+            seen(gather, x=tensor(640), i=index)
+            .lines()["vectorised"]
+            .startswith("yes: along x0, load index indirect0 element by element, 1 of ")
+        )
+
+    def test_no_loop_is_neither(self):
+        def add(x):
+            return x + 1
+
+        found = seen(add, x=tensor(1))
+        assert (found.value("kernels"), found.value("vectorised")) == (1, "none")
+
+    def test_kernels_that_differ_say_so_one_by_one(self):
+        def two(x, y):
+            return x.flip(-1), y.to(dtype=y.dtype) * 2 + 1
+
+        found = seen(two, x=tensor(64, 64), y=tensor(128, 3, 64))
+        assert found.value("vectorised") == "partly"
+        assert found.lines()["vectorised"] == (
+            "partly\n"
+            "  1 nest 1: no: load index 64*x0 - x1 + 63 is not contiguous in x1 (stride -1), 1 of 2 operations\n"
+            "  1 nest 2: yes: along x0"
+        )
+        assert found.value("kernels") == 1, "Inductor puts both loop nests into one C++ function"
+
+    def test_is_asked_of_the_cpu_alone(self):
+        found = seen(hflip, "cuda_sm90", x=image())
+        assert "vectorised" not in found.lines()
+        with pytest.raises(FactError, match=r"no fact 'vectorised' \(it is one of cpu captures only\): known are kern"):
+            found.value("vectorised")
+
+
+class TestKernels:
+    def test_forward_and_backward_are_told_apart(self):
+        found = seen(smooth_l1_loss, x=tensor(20), y=tensor(20), grad="x")
+        first, forward, backward = found.lines()["kernels"].split("\n")
+        assert first == "2"
+        assert forward == "  1 forward: smooth_l1_loss (reduction [20] + pointwise 1, serial)"
+        assert backward.startswith("  2 backward: smooth_l1_loss_backward")
+        assert (found.value("kernels.forward"), found.value("kernels.backward")) == (1, 1)
+        assert found.value("vectorised") == "yes", "the loop is; the single element after it has none"
+
+    def test_twenty_elements_are_one_persistent_reduction(self):
+        found = seen(smooth_l1_loss, "cuda_sm90", x=tensor(20), y=tensor(20))
+        assert found.value("kinds") == ["persistent reduction"]
+        assert found.lines()["kernels"] == "1: smooth_l1_loss (persistent reduction [20])"
+
+    def test_a_split_reduction(self):
+        def total(x):
+            return x.sum()
+
+        found = seen(total, "cuda_sm90", x=tensor(4_000_000))
+        assert found.value("kernels") == 2
+        assert found.lines()["kernels"].endswith("second half of a split)")
+        assert found.lines()["kernels"].count("first half of a split") == 1
+
+    def test_loops_that_share_the_outer_one(self):
+        def softmax(x):
+            return x.softmax(-1)
+
+        assert seen(softmax, x=tensor(64, 1000)).lines()["kernels"] == (
+            "1: _softmax (reduction 64x[1000] + reduction 64x[1000] + pointwise 64x1000 in one outer loop, parallel)"
+        )
+
+    def test_dynamic_sizes_are_named(self):
+        def double(x):
+            return x * 2
+
+        kernels = seen(double, x=tensor(64, 32), dynamic=True).lines()["kernels"]
+        assert kernels.startswith("1: mul (pointwise (s")
+
+    def test_equal_on_targets_where_nothing_differs(self):
+        lines = [seen(hflip, target, x=image()).lines() for target in ("cuda_sm80", "cuda_sm90", "xpu_pvc", "xpu_bmg")]
+        assert all(each == lines[0] for each in lines)
+        lines = [seen(hflip, target, x=image()).lines() for target in ("cpu_avx2", "cpu_avx512", "cpu_neon")]
+        assert all(each == lines[0] for each in lines)
+
+
+class TestCalls:
+    def test_matrix_products_are_library_calls(self):
+        def mm(a, b):
+            return a @ b
+
+        found = seen(mm, a=tensor(64, 64), b=tensor(64, 64), grad="a b")
+        assert found.lines()["extern"] == "forward mm; backward mm, mm"
+        assert (found.value("kernels"), found.value("extern.mm"), found.value("extern.addmm")) == (0, 3, 0)
+        assert found.value("fallbacks") == []
+
+    def test_attention_falls_back(self):
+        def attention(q, k, v):
+            import torch
+
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v)
+
+        shape = tensor(2, 4, 16, 32)
+        found = seen(attention, q=shape, k=shape, v=shape)
+        assert found.value("fallbacks") == ["aten._scaled_dot_product_flash_attention_for_cpu"]
+        assert (found.value("extern"), found.value("patterns")) == ([], {})
+
+    def test_attention_by_hand_is_rewritten(self):
+        shape = tensor(2, 4, 16, 32)
+        found = seen(by_hand, q=shape, k=shape, v=shape)
+        assert found.value("patterns.fuse_attention") == 1
+        assert found.lines()["patterns"] == "fuse_attention"
+        assert found.value("fallbacks") == ["aten._scaled_dot_product_flash_attention_for_cpu"]
+
+    def test_graph_breaks(self):
+        def broken(x):
+            import torch
+
+            y = x + 1
+            torch._dynamo.graph_break()
+            return y * 2
+
+        found = seen(broken, x=tensor(64))
+        assert found.value("graph_breaks") == 1
+        assert "graph_break()" in found.lines()["graph_breaks"]
+        assert found.lines()["kernels"].split("\n")[1] == "  1 graph 1 inference: add (pointwise 64, serial)"
+
+
+class TestFacts:
+    def test_everything_that_is_watched_exists_in_this_torch(self):
+        assert [patch.where for patch in observe.patches() if patch.missing()] == []
+
+    def test_travel_as_json_and_repeat(self):
+        first, second = (captured(smooth_l1_loss, x=tensor(20), y=tensor(20), grad="x") for _ in range(2))
+        again = Capture.from_json(json.loads(json.dumps(first.to_json())))
+        assert facts(again).lines() == facts(first).lines() == facts(second).lines()
+
+    def test_unknown_names_list_the_known(self):
+        found = seen(vflip, x=image())
+        with pytest.raises(
+            FactError, match="no fact 'kernel': known are kernels, kinds, vectorised, extern, fallbacks"
+        ):
+            found.value("kernel")
+        with pytest.raises(FactError, match=r"'kernels' has no part 'total': known are kernels.forward, kernels.back"):
+            found.value("kernels.total")
+
+    def test_a_capture_that_was_not_observed(self):
+        blind = Capture("flip/hflip", "cpu_avx2", "native", "2.13.0", "", [Module("inference", code="")])
+        with pytest.raises(FactError, match=r"module 1 \(inference\) was not observed"):
+            facts(blind)
+
+
+class TestChanged:
+    def test_one_line(self):
+        assert changed(
+            {"vectorised": "yes: along x1", "kernels": "1: a"}, {"kernels": "1: a", "vectorised": "no: b"}
+        ) == ["vectorised  yes: along x1 → no: b"]
+
+    def test_several_lines(self):
+        old, new = {"kernels": "2\n  1: a\n  2: b"}, {"kernels": "3\n  1: a\n  2: c\n  3: d"}
+        assert changed(old, new) == ["kernels  2 → 3\n  - 2: b\n  + 2: c\n  + 3: d"]
+        assert changed(old, {"kernels": "2\n  1: a\n  2: c"}) == ["kernels  2, but otherwise\n  - 2: b\n  + 2: c"]
+
+    def test_facts_that_come_and_go(self):
+        assert changed({"old": "1"}, {"new": "2"}) == ["new  not known → 2", "old  1 → not known"]
