@@ -35,8 +35,8 @@ def patches(target: Target) -> list[Patch]:
     props, capability = properties(target), target.capability
     asked = "Inductor asks torch.{} directly, and there is no device to answer"
 
-    def answer(name: str, value: Any) -> Patch:
-        return Patch(f"torch.{device}:{name}", _always(value), asked.format(device))
+    def answer(name: str, value: Any, optional: bool = False) -> Patch:
+        return Patch(f"torch.{device}:{name}", _always(value), asked.format(device), optional=optional)
 
     return [
         answer("is_available", True),
@@ -49,6 +49,7 @@ def patches(target: Target) -> list[Patch]:
         answer("is_tf32_supported", device == "xpu" or capability >= (8, 0)),
         answer("synchronize", None),
         answer("_lazy_init", None),
+        answer("is_current_stream_capturing", False, optional=device == "xpu"),
         answer("_exchange_device", 0),
         answer("_maybe_exchange_device", 0),
         answer("set_rng_state", None),
@@ -56,6 +57,12 @@ def patches(target: Target) -> list[Patch]:
             f"torch.{device}:get_rng_state",
             lambda _: _rng_state,
             "Dynamo keeps the generator's state around every frame, and there is no generator",
+        ),
+        Patch(
+            "torch._subclasses.fake_tensor:init_gpu_context",
+            _always(None),
+            "the first fake tensor allocates on the device, to start it",
+            optional=True,
         ),
         Patch(
             "torch.utils._triton:triton_backend",
@@ -153,6 +160,7 @@ def _interface(target: Target) -> type:
         get_raw_stream = staticmethod(lambda index: 0)
         synchronize = staticmethod(lambda device=None: None)
         memory_allocated = staticmethod(lambda device=None: 0)
+        get_multi_processor_count = staticmethod(lambda device=None: multiprocessors(target.properties))
         get_compute_capability = staticmethod(lambda device=None: compute_capability(target))
         is_bf16_supported = staticmethod(lambda including_emulation=False: True)
         is_triton_capable = staticmethod(lambda device=None: True)
