@@ -146,7 +146,7 @@ class TestVectorised:
 
 class TestKernels:
     def test_forward_and_backward_are_told_apart(self):
-        found = seen(smooth_l1_loss, x=tensor(20), y=tensor(20), grad="x")
+        found = seen(smooth_l1_loss, x=tensor(20), y=tensor(20), grad="x y")
         first, forward, backward = found.lines()["kernels"].split("\n")
         assert first == "2"
         assert forward == "  1 forward: smooth_l1_loss (reduction [20] + pointwise 1, serial)"
