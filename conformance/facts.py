@@ -68,7 +68,15 @@ class Facts:
 
 
 def facts(capture: Capture) -> Facts:
-    """All facts of a capture. Raises FactError where it was made without observing."""
+    """All facts of a capture, by name; raises FactError where it was made without observing.
+
+    `kernels`: how many calls of generated kernels, library calls and fallbacks not among them; `.forward`, `.backward`.
+    `kinds`: the kinds of those kernels in their order; `kinds.persistent reduction` counts one kind.
+    `vectorised` (cpu): yes, no, partly, or none where no kernel has a loop.
+    `extern`, `fallbacks`: the names that are called, in order; `extern.mm`, `fallbacks.aten.sort` count one.
+    `patterns`: rewrites and how often; `patterns.fuse_attention` is 0 where it did not happen.
+    `graph_breaks`: how many.
+    """
     calls = _calls(capture)
     cpp = any("cpu" in module.observed["devices"] for module in capture.modules)
     extractors: dict[str, Callable[[], Fact]] = {"kernels": lambda: _kernels(calls), "kinds": lambda: _kinds(calls)}

@@ -12,6 +12,7 @@ from conformance.case import Case
 from conformance.facts import FactError, Facts, changed, facts
 from conformance.inputs import Input, image, tensor
 from conformance.targets import targets
+from conformance.text import facts_block, parse_facts
 
 environment.prepare()  # before anything imports torch
 
@@ -254,6 +255,16 @@ class TestFacts:
         blind = Capture("flip/hflip", "cpu_avx2", "native", "2.13.0", "", [Module("inference", code="")])
         with pytest.raises(FactError, match=r"module 1 \(inference\) was not observed"):
             facts(blind)
+
+    @pytest.mark.xfail(strict=True, reason="capture() does not clear torch._dynamo.utils.counters before it compiles")
+    def test_counts_of_one_capture_do_not_reach_the_next(self):
+        shape = tensor(2, 4, 16, 32)
+        assert seen(by_hand, q=shape, k=shape, v=shape).value("patterns.fuse_attention") == 1
+        assert seen(vflip, x=image()).value("patterns.fuse_attention") == 0
+
+    def test_lines_survive_a_snapshot(self):
+        lines = seen(smooth_l1_loss, x=tensor(20), y=tensor(20), grad="x").lines()
+        assert parse_facts(facts_block(lines)) == lines
 
 
 class TestChanged:

@@ -196,13 +196,15 @@ def _extern_call(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def codegen_extern_call(self: Any, scheduler_node: Any) -> Any:
         result = original(self, scheduler_node)
-        node = scheduler_node.node
+        node = getattr(scheduler_node, "node", None) or scheduler_node  # a fused one has no node of its own
         kind = type(node).__name__
-        if node is not None and kind not in ("MultiOutput", "MultiOutputLayout", "MutationOutput"):
+        if kind not in ("MultiOutput", "MultiOutputLayout", "MutationOutput"):  # names for parts of a result, no calls
             # Scatter, index_put and the like have classes of their own, all named so
             fallback = any("Fallback" in base.__name__ for base in type(node).__mro__)
             call = "fallback" if fallback else "extern"
-            _records().append({"call": call, "kind": kind, "name": _called(node), "nodes": [scheduler_node]})
+            _records().append(
+                {"call": call, "kind": kind, "name": _called(node), "nodes": list(scheduler_node.get_nodes())}
+            )
         return result
 
     return codegen_extern_call
@@ -243,7 +245,7 @@ def _with_operators(record: dict[str, Any], position: dict[Any, int]) -> dict[st
     """The record with the operators behind its scheduler nodes instead of them: each once, in the graph's order."""
     origins: dict[Any, None] = {}
     for node in record["nodes"]:
-        if node.node is not None:
+        if getattr(node, "node", None) is not None:
             origins.update(dict.fromkeys(node.node.get_origins()))
     known = [node for node in origins if node.op == "call_function"]
     known.sort(key=lambda node: (position.get(node, len(position)), node.name))
