@@ -1,0 +1,77 @@
+"""flip: reverse a tensor along dimensions; torchvision's horizontal and vertical flips of an image."""
+
+from expecttest import assert_expected_inline
+
+from conformance import case, image
+
+DTYPES = ["u8", "f32", "bf16", "i16"]
+LAYOUTS = ["contiguous", "channels_last", "sliced"]
+
+#: Beyond one axis at a time: the dtype's width and the image's own strides decide together how rows are walked.
+ALSO = [
+    {"x.dtype": "f32", "x.layout": "channels_last"},
+    {"x.dtype": "f32", "x.layout": "sliced"},
+    {"x.size": 256, "x.layout": "channels_last"},
+]
+
+ONE_KERNEL = {"kernels": 1, "fallbacks": [], "extern": []}
+
+# A gap: a row is read backwards, and Inductor has no vector load that reverses, so it goes element by element.
+# Wanted is "yes"; channels-last could at least move the three channels of a pixel together.
+SCALAR = {"vectorised": "no"}
+
+
+@case(
+    x=image(3, size=[224, 256], dtype=DTYPES, layout=LAYOUTS),
+    vary="one_at_a_time",
+    also=ALSO,
+    require={"all": ONE_KERNEL, "cpu": SCALAR},
+    numerics={"exact": True},
+)
+def test_hflip(x):
+    return x.flip(-1)
+
+
+@case(
+    x=image(3, size=[224, 256], dtype=DTYPES, layout=LAYOUTS),
+    vary="one_at_a_time",
+    also=ALSO,
+    require={
+        "all": ONE_KERNEL,
+        "cpu u8": {"vectorised": "yes"},
+        "cpu f32": {"vectorised": "yes"},
+        "cpu bf16": {"vectorised": "yes"},
+        "cpu i16": {"vectorised": "no"},  # a gap: Inductor's C++ has no vectors of 16-bit integers
+    },
+    numerics={"exact": True},
+)
+def test_vflip(x):
+    return x.flip(-2)
+
+
+@case(
+    x=image(3, size=[224, 256], dtype=DTYPES, layout=LAYOUTS),
+    vary="one_at_a_time",
+    require={"all": ONE_KERNEL, "cpu": SCALAR},
+    numerics={"exact": True},
+)
+def test_both(x):
+    return x.flip(-1, -2)
+
+
+@case(
+    x=image(3, dtype="f32"),
+    grad=True,
+    dynamic=[False, True],
+    require={"all": {"kernels": 2, "fallbacks": [], "graph_breaks": 0}},  # one there, one back
+    numerics={"exact": True},
+)
+def test_hflip_backward(x):
+    return x.flip(-1)
+
+
+def test_story_why_is_the_uint8_flip_not_vectorised():
+    from conformance import story
+
+    seen = story(test_hflip, "224-u8-contiguous", target="cpu_avx512")
+    assert_expected_inline(seen.facts, """""")

@@ -1,0 +1,66 @@
+"""mm: matrix product of two matrices, and its backward: two transposes and two more products."""
+
+import torch
+from expecttest import assert_expected_inline
+
+from conformance import case, tensor
+
+#: Whose gradients are asked for: each one left out saves a product.
+GRADS = {"forward": "", "backward": "a b", "backward_a": "a", "backward_b": "b"}
+
+#: The library's product, as often as the mathematics needs it, and nothing else: transposing is a matter of strides.
+PRODUCTS = {
+    "all": {"kernels": 0, "fallbacks": [], "graph_breaks": 0},
+    "forward": {"extern": ["mm"]},
+    "backward": {"extern": ["mm", "mm", "mm"]},
+    "backward_a": {"extern": ["mm", "mm"]},
+    "backward_b": {"extern": ["mm", "mm"]},
+}
+
+
+@case(
+    a=tensor(64, 96, layout=["contiguous", "transposed", "sliced"]),
+    b=tensor(96, 32, layout=["contiguous", "transposed", "sliced"]),
+    dtype=["f32", "bf16"],
+    grad=GRADS,
+    dynamic=[False, True],
+    vary="one_at_a_time",
+    also=[
+        {"dtype": "bf16", "grad": "backward"},
+        {"a.layout": "transposed", "grad": "backward"},
+        {"b.layout": "sliced", "grad": "backward"},
+        {"dynamic": True, "grad": "backward"},
+    ],
+    require=PRODUCTS,
+)
+def test_mm(a, b):
+    return torch.mm(a, b)
+
+
+@case(
+    a=tensor(127, 65),
+    b=tensor(65, 33),
+    dtype=["f32", "bf16"],
+    grad=[False, True],
+    require={"cpu": {"kernels": 0, "fallbacks": []}, "all": {"graph_breaks": 0}},  # gpus may pad to aligned sizes
+)
+def test_odd_sizes(a, b):
+    return torch.mm(a, b)
+
+
+@case(
+    a=tensor(40, 1),
+    b=tensor(1, 56),
+    dtype="f32",
+    grad=[False, True],
+    require={"gpu forward": {"kernels": 1, "extern": []}, "cpu forward": {"kernels": 0, "extern": ["mm"]}},
+)
+def test_outer_product(a, b):
+    return torch.mm(a, b)
+
+
+def test_story_which_products_make_the_gradients():
+    from conformance import story
+
+    seen = story(test_mm, "contiguous-contiguous-f32-backward-static", target="cpu_avx512")
+    assert_expected_inline(seen.graph, """""")

@@ -1,0 +1,108 @@
+"""smooth_l1_loss: squared below beta, linear above. At beta = 0 it is l1_loss, which one of two entry points knows."""
+
+import torch
+from expecttest import assert_expected_inline
+
+from conformance import case, tensor
+
+aten, functional = torch.ops.aten, torch.nn.functional
+
+#: Both entry points take the same axes, so that each case of one has its like in the other.
+AXES = dict(
+    shape=[(20,), (64, 1000)],
+    dtype=["f32", "f16", "bf16"],
+    beta=[1.0, 0.0, 0.5, 2.0],
+    grad={"forward": "", "backward": "x"},
+    dynamic=[False, True],
+    vary="one_at_a_time",
+    also=[
+        {"shape": (64, 1000), "reduction": "none"},
+        {"shape": (64, 1000), "dtype": "bf16"},
+        {"shape": (64, 1000), "grad": "backward"},
+        {"shape": (64, 1000), "dynamic": True},
+        {"reduction": "none", "beta": 0.0},
+        {"reduction": "none", "grad": "backward"},
+        {"beta": 0.0, "grad": "backward"},
+        {"dtype": "f16", "grad": "backward"},
+        {"dynamic": True, "grad": "backward"},
+    ],
+)
+
+#: One kernel for the loss, one for its gradient. On gpus 20 elements are reduced at once ("persistent"), 64x1000 in two
+#: steps, so that the whole device takes part.
+FUSED = {
+    "all": {"fallbacks": [], "extern": [], "graph_breaks": 0, "kernels.backward": 0},
+    "backward": {"kernels.backward": 1},
+    "cpu": {"vectorised": "yes", "kernels.forward": 1},
+    "gpu 20": {"kernels.forward": 1},
+    "gpu 20 mean static forward": {"kinds": ["persistent reduction"]},
+    "gpu 20 sum static forward": {"kinds": ["persistent reduction"]},
+    "gpu 64x1000 none": {"kernels.forward": 1},
+    "gpu 64x1000 mean": {"kernels.forward": 2},
+}
+
+
+@case(
+    x=tensor(),
+    y=tensor(),
+    reduction=["mean", "none", "sum"],
+    **AXES,
+    require=FUSED
+    | {
+        "beta0": {"different_code_from": "aten"},
+        "beta0.5": {"same_code_as": "aten"},
+        "beta1": {"same_code_as": "aten"},
+        "beta2": {"same_code_as": "aten"},
+    },
+)
+def test_functional(x, y, reduction, beta):
+    return functional.smooth_l1_loss(x, y, reduction=reduction, beta=beta)
+
+
+@case(
+    x=tensor(),
+    y=tensor(),
+    reduction={"mean": 1, "none": 0, "sum": 2},
+    **AXES,
+    require=FUSED,
+)
+def test_aten(x, y, reduction, beta):
+    return aten.smooth_l1_loss(x, y, reduction, beta)
+
+
+@case(
+    x=tensor(20),
+    y=tensor(20),
+    config={
+        "persistent": {},
+        "looped": {"triton.persistent_reductions": False},
+        "cpp_wrapper": {"cpp_wrapper": True},
+    },
+    require={
+        "all": {"kernels": 1},
+        "gpu persistent": {"kinds": ["persistent reduction"]},
+        "gpu looped": {"kinds": ["reduction"]},
+    },
+)
+def test_mean_of_20(x, y):
+    return functional.smooth_l1_loss(x, y)
+
+
+@case(
+    x=tensor(64, 1000),
+    y=tensor(64, 1000),
+    config={"split": {}, "unsplit": {"split_reductions": False}},
+    require={"gpu split": {"kernels": 2}, "gpu unsplit": {"kernels": 1}, "cpu": {"kernels": 1}},
+)
+def test_mean_of_64000(x, y):
+    return functional.smooth_l1_loss(x, y)
+
+
+def test_story_which_code_does_beta_0_give():
+    from conformance import story
+
+    found = []
+    for entry in (test_functional, test_aten):
+        code = story(entry, "mean-20-f32-beta0-forward-static", target="cuda_sm90").code
+        found += [entry.__name__, *(line for line in code.splitlines() if line.strip().startswith("tmp"))]
+    assert_expected_inline("\n".join(found), """""")

@@ -1,0 +1,47 @@
+"""smooth_l1_loss before any compiling: the Python reference and the decompositions that Inductor starts from."""
+
+import pytest
+import torch
+
+from conformance.capture.references import REDUCTIONS, decomposition, python_reference
+from conformance.numerics import hold
+
+aten, functional = torch.ops.aten, torch.nn.functional
+
+
+def pair(dtype):
+    """Prediction and truth, nowhere equal: what is special there has a test of its own."""
+    generator = torch.Generator().manual_seed(0)
+    x, y = (torch.randn(64, 100, generator=generator).to(dtype) for _ in "xy")
+    return x, torch.where(x == y, y + 1, y)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=["f32", "f16", "bf16"])
+@pytest.mark.parametrize("beta", [0.0, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+class TestUncompiled:
+    """All held to eager and float64."""
+
+    def test_python_reference(self, reduction, beta, dtype):
+        x, y = pair(dtype)
+        reference = python_reference("smooth_l1_loss")
+        hold(reference, functional.smooth_l1_loss, x.requires_grad_(), y, reduction=reduction, beta=beta)
+
+    def test_decomposition(self, reduction, beta, dtype):
+        op = aten.smooth_l1_loss.default
+        hold(decomposition(op), op, *pair(dtype), REDUCTIONS[reduction], beta)
+
+    def test_decomposition_of_backward(self, reduction, beta, dtype):
+        x, y = pair(dtype)
+        gradient = torch.ones(x.shape if reduction == "none" else (), dtype=dtype)
+        op = aten.smooth_l1_loss_backward.default
+        hold(decomposition(op), op, gradient, x, y, REDUCTIONS[reduction], beta)
+
+
+def test_gradient_where_both_are_equal_at_beta_0():
+    """A disagreement inside PyTorch: at the kink eager's kernel answers -1, the decomposition 0, as l1_loss does."""
+    x = torch.zeros(3)
+    op = aten.smooth_l1_loss_backward.default
+    arguments = torch.ones(3), x, x.clone(), REDUCTIONS["none"], 0.0
+    assert op(*arguments).tolist() == [-1, -1, -1]
+    assert decomposition(op)(*arguments).tolist() == [0, 0, 0]
