@@ -13,6 +13,10 @@ from typing import Any
 from conformance.capture.model import Capture
 
 
+#: Every name, in the order of the lines, for whoever checks a requirement before anything is captured.
+NAMES = ("kernels", "kinds", "vectorised", "extern", "fallbacks", "patterns", "graph_breaks")
+
+
 class FactError(LookupError):
     """A fact that does not exist, or that the capture cannot tell; the message names those that do exist."""
 

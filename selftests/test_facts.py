@@ -9,7 +9,7 @@ import pytest
 
 from conformance.capture import Capture, Module, capture, environment, observe
 from conformance.case import Case
-from conformance.facts import FactError, Facts, changed, facts
+from conformance.facts import NAMES, FactError, Facts, changed, facts
 from conformance.inputs import Input, image, tensor
 from conformance.targets import targets
 from conformance.text import facts_block, parse_facts
@@ -250,6 +250,9 @@ class TestFacts:
             found.value("kernel")
         with pytest.raises(FactError, match=r"'kernels' has no part 'total': known are kernels.forward, kernels.back"):
             found.value("kernels.total")
+
+    def test_the_names_are_known_beforehand(self):
+        assert tuple(seen(vflip, x=image())) == NAMES
 
     def test_a_capture_that_was_not_observed(self):
         blind = Capture("flip/hflip", "cpu_avx2", "native", "2.13.0", "", [Module("inference", code="")])
