@@ -162,5 +162,7 @@ def _placed(value: Any, device: Any, widen: bool, copies: dict[Any, torch.Tensor
     if key not in copies:
         elements = storage.nbytes() // value.element_size()
         copies[key] = value.detach().as_strided((elements,), (1,), 0).to(device, dtype, copy=True)
-    copy = copies[key].as_strided(value.size(), value.stride(), value.storage_offset())
+    # set_ and not as_strided: the copies are ordinary tensors, and no views of one that nobody else sees.
+    copy = torch.empty(0, dtype=dtype, device=copies[key].device)
+    copy.set_(copies[key].untyped_storage(), value.storage_offset(), value.size(), value.stride())
     return copy.requires_grad_(value.requires_grad)

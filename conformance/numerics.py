@@ -1,8 +1,8 @@
 """Numerics: is a compiled function right? Held to eager on the same device, and both to float64 on the cpu.
 
-`check` does it for a case and its compiled function, `hold` for anything uncompiled: a Python reference, a decomposition.
-Compared are values, dtype, shape, strides, storage offset, requires_grad, container types, which outputs and inputs share
-storage, changed inputs, gradients; for two calls with other values. How far values may be off: tolerance.py.
+`check` does it for a case and its compiled function, `hold` for anything uncompiled: a reference, a decomposition.
+Compared are values, dtype, shape, strides, storage offset, requires_grad, container types, which outputs and inputs
+share storage, changed inputs, gradients; for two calls with other values. How far values may be off: tolerance.py.
 
 A case's `numerics` may say {"exact": True}, {"factor": 8, "reason": "…"}, {"reference": "eager", "reason": "…"} or
 {"raises": "IndexError"}; see tolerance.Policy.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch.overrides import TorchFunctionMode
@@ -21,13 +21,15 @@ from torch.overrides import TorchFunctionMode
 from conformance import disagreement
 from conformance.inputs import seed_of
 from conformance.outcome import Arguments, Outcome, call, cotangent
-from conformance.tolerance import Measured, Policy, measure
+from conformance.tolerance import NEIGHBOURS, Measured, Policy, measure
 
 if TYPE_CHECKING:
     from conformance.case import Case
 
 #: Inputs are built from these seeds, one call of the compiled function each: what was baked in shows at the second.
 SEEDS = (0, 1)
+#: How often the inputs are moved to see how sensitive the result is; only where a small tensor disagrees.
+MOVES = 4
 
 
 class NumericsError(AssertionError):
@@ -109,6 +111,8 @@ class _Comparer:
     which: str
     layout: bool = True
     cotangents: list[torch.Tensor] | None = None
+    used_cotangents: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    moved: list[Outcome] | None = None
 
     def run(self, candidate: Callable[..., Any]) -> list[str]:
         """The disagreements, readable; none is success."""
@@ -151,6 +155,8 @@ class _Comparer:
             untouched = what == " after the call" and disagreement.same_values(eager_, before[name].detach().cpu())
             policy = Policy(exact=True) if untouched else self.policy
             measured = measure(got_, eager_, reference_, policy)
+            if measured.off and not measured.exact and reference_ is not None and eager_.numel() < NEIGHBOURS:
+                measured = measure(got_, eager_, reference_, policy, self._sensitivity(what, name, reference_))
             self.comparison.lines.append((self.which, title, measured))
             if measured.off:
                 yield disagreement.of_values(title, measured, got_, eager_, reference_, before)
@@ -162,19 +168,31 @@ class _Comparer:
             return dict(zip(wanted, self.cotangents, strict=True))
         return {name: cotangent(t.shape, t.dtype, seed_of(f"{self.salt}/{name}")) for name, t in wanted.items()}
 
+    def _sensitivity(self, what: str, name: str, reference: torch.Tensor) -> float:
+        """How far float64's result moves where the inputs move by an ulp of theirs: a sum that cancels moves a lot."""
+        if self.moved is None:
+            self.moved = [self._wide(_moved(self.arguments.placed("cpu"), seed)) for seed in range(MOVES)]
+        sides = [m.gradients if what else m.outputs for m in self.moved] if "call" not in what else []
+        differences = [(side[name].detach() - reference).abs() for side in sides]
+        return max((float(d[d.isfinite()].amax()) for d in differences if d.isfinite().any()), default=0.0)
+
+    def _wide(self, arguments: Arguments) -> Outcome:
+        with widened():
+            outcome = call(self.eager, arguments.placed("cpu", widen=True))
+            outcome.backward(dict(self.used_cotangents), widen=True)
+        return outcome
+
     def _reference(self, cotangents: Mapping[str, torch.Tensor]) -> Outcome | None:
         if self.policy.reference == "eager" or self.policy.exact:
             return None
+        self.used_cotangents = cotangents
         try:
-            with widened():
-                reference = call(self.eager, self.arguments.placed("cpu", widen=True))
-                reference.backward(dict(cotangents), widen=True)
+            return self._wide(self.arguments)
         except Exception as error:
             raise NumericsError(
                 f"{self.salt}: eager runs, but its float64 reference raises {type(error).__name__}: {error}\n"
                 f"{disagreement.NO_REFERENCE[0].upper()}{disagreement.NO_REFERENCE[1:]}"
             ) from error
-        return reference
 
     def _raises(self, candidate: Callable[..., Any]) -> list[str]:
         wanted = self.policy.raises
@@ -183,7 +201,7 @@ class _Comparer:
             arguments = self.arguments.placed(self.device)
             try:
                 fn(*arguments.args, **arguments.kwargs)
-            except Exception as error:  # which one is the question
+            except Exception as error:  # noqa: BLE001 - which one is the question
                 names = [kind.__name__ for kind in type(error).__mro__]
                 # Dynamo raises its own kinds, from the one that eager raises.
                 names += [kind.__name__ for kind in type(error.__cause__ or error).__mro__]
@@ -200,12 +218,24 @@ class _Comparer:
         ]
 
 
+def _moved(arguments: Arguments, seed: int) -> Arguments:
+    """Float64 copies whose values are each up to an ulp of their former dtype away, at random."""
+    wide = arguments.placed("cpu", widen=True)
+    generator = torch.Generator().manual_seed(seed)
+    for (_, tensor), old in zip(wide.named().items(), arguments.named().values(), strict=True):
+        if old.dtype.is_floating_point or old.dtype.is_complex:
+            noise = torch.rand(tensor.shape, generator=generator, dtype=torch.float64) * 2 - 1
+            with torch.no_grad():
+                tensor.copy_(tensor.detach() * (1 + noise * torch.finfo(old.dtype).eps))
+    return wide
+
+
 class _Widened(TorchFunctionMode):
     """Replaces floating dtypes that a function asks for by float64 and complex128, but for reinterpreting bits."""
 
-    _WIDE = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64}
+    _WIDE: ClassVar = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64}
     _WIDE |= {torch.complex64: torch.complex128}
-    _NAMED = {torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16}
+    _NAMED: ClassVar = {torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16}
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         if func in self._NAMED:

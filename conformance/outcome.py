@@ -30,7 +30,9 @@ class Arguments:
 
 @dataclass
 class Outcome:
-    """`outputs`: name ("output", "output[0]['k']") → leaf. `structure`: the containers' types, readable.
+    """One call.
+
+    `outputs`: name ("output", "output[0]['k']") → leaf. `structure`: the containers' types, readable.
     `inputs`: name → tensor as the call left it. `shared`: pairs of names whose tensors share storage.
     `spilled`: names of inputs whose storage changed outside of what the tensor shows. `gradients`: by input name.
     """
@@ -51,7 +53,9 @@ class Outcome:
         pairs = [(tensor, placed(cotangent, tensor.device, widen=widen)) for tensor, cotangent in pairs]
         if pairs:
             torch.autograd.backward([tensor for tensor, _ in pairs], [cotangent for _, cotangent in pairs])
-        self.gradients = {name: tensor.grad for name, tensor in self.inputs.items() if tensor.is_leaf and tensor.requires_grad}
+        self.gradients = {
+            name: tensor.grad for name, tensor in self.inputs.items() if tensor.is_leaf and tensor.requires_grad
+        }
 
 
 def call(fn: Callable[..., Any], arguments: Arguments) -> Outcome:

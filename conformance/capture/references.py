@@ -2,7 +2,7 @@
 
 Both are private: torch._refs, torch._decomp and torch._inductor.decomposition have no public counterpart that gives the
 function as it is (torch.export's table is the core one, under another name). Names as in torch 2.11 to 2.15; a missing
-one raises ReferenceMissing, so that a rename shows as such. To be held to eager by `conformance.numerics.hold`.
+one raises ReferenceMissingError, so that a rename shows as such. To be held to eager by `conformance.numerics.hold`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import torch
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 
-class ReferenceMissing(LookupError):
+class ReferenceMissingError(LookupError):
     """This torch has no such reference or decomposition."""
 
 
 def python_reference(name: str) -> Callable[..., Any]:
     """The reference of torch.NAME, of torch.nn.functional.NAME, or of a dotted name below torch (`linalg.norm`).
 
-    Runs in eager, on prims. Raises ReferenceMissing.
+    Runs in eager, on prims. Raises ReferenceMissingError.
     """
     for package in ("torch._refs", "torch._refs.nn.functional"):
         try:
@@ -34,17 +34,17 @@ def python_reference(name: str) -> Callable[..., Any]:
             continue
         if callable(found):
             return _named(found, f"torch._refs {name}")
-    raise ReferenceMissing(f"torch {torch.__version__} has no Python reference of {name!r} in torch._refs")
+    raise ReferenceMissingError(f"torch {torch.__version__} has no Python reference of {name!r} in torch._refs")
 
 
 def decomposition(op: torch._ops.OpOverload, table: str = "inductor") -> Callable[..., Any]:
     """The decomposition of an overload (`torch.ops.aten.smooth_l1_loss.default`), from the table "inductor" or "core".
 
-    The function takes what the overload takes; a `reduction` may be given by name. Raises ReferenceMissing, and
-    ValueError for another table, or a packet of overloads instead of one.
+    The function takes what the overload takes; a `reduction` may be given by name. Raises ReferenceMissingError,
+    ValueError for another table, TypeError for a packet of overloads instead of one.
     """
     if not isinstance(op, torch._ops.OpOverload):
-        raise ValueError(f"{op} is not one overload: write {op}.default, or name the overload")
+        raise TypeError(f"{op} is not one overload: write {op}.default, or name the overload")
     if table == "inductor":
         from torch._inductor.decomposition import select_decomp_table
 
@@ -56,7 +56,7 @@ def decomposition(op: torch._ops.OpOverload, table: str = "inductor") -> Callabl
     else:
         raise ValueError(f"unknown table {table!r}: known are 'inductor' and 'core'")
     if op not in decompositions:
-        raise ReferenceMissing(
+        raise ReferenceMissingError(
             f"torch {torch.__version__}: {op} has no decomposition in the table {table!r} "
             "(it is lowered as it is, or decomposes by itself as a composite operator)"
         )

@@ -1,0 +1,165 @@
+"""Requirements: facts that a case's author demands by hand. They gate on every torch; accepting never changes them.
+
+    require={"all": {"kernels": 1, "fallbacks": []},
+             "cpu u8": {"vectorised": "yes"},
+             "gpu": {"kernels": "<=2", "same_code_as": "smooth_l1_loss_shortcut"}}
+
+A selector is "all", or words that must all be among: the target's name, its device, "gpu" (cuda or xpu) and the case's
+labels. A later selector overrides an earlier one, fact by fact. What may be wanted of a fact: a value that it equals;
+"<=2", ">=1", "<3", ">0" of a number; the leading word of a text ("no" of "no: index is not contiguous").
+`same_code_as` and `different_code_from` name another case function of the file, with the same labels.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from conformance.case import Case
+    from conformance.targets import Target
+
+GPUS = ("cuda", "xpu")
+PARTNERS = ("same_code_as", "different_code_from")
+
+_BOUND = re.compile(r"(<=|>=|<|>)\s*(-?\d+(?:\.\d+)?)")
+_HOLDS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
+
+
+class RequirementError(AssertionError):
+    """A capture that does not do what its case demands."""
+
+
+class RequirementDeclarationError(ValueError):
+    """A requirement that can never be met or never applies: an unknown selector, fact or partner."""
+
+
+class Values(Protocol):
+    def value(self, name: str) -> Any: ...
+
+
+def check(
+    case: Case, target: Target, facts: Values, *, code: str = "", code_of: Callable[[str], str] | None = None
+) -> list[str]:
+    """Raises RequirementError with every requirement that is not met; returns those that are, readable.
+
+    `code`: the capture's normalised code; `code_of`: that of another case function with the same labels and target, by
+    its name without `test_`. Raises RequirementDeclarationError for a fact that does not exist.
+    """
+    met, failed = [], []
+    for fact, wanted in wanted_of(case, target).items():
+        line = f"{fact}: wanted {_show(fact, wanted)}"
+        if fact in PARTNERS:
+            if code_of is None:
+                raise RequirementDeclarationError(f"{case.id}: {fact} needs the code of {wanted!r}, which nobody gave")
+            same = code == code_of(partner(wanted))
+            got, holds = ("the same code" if same else "other code"), same == (fact == "same_code_as")
+        else:
+            try:
+                got = facts.value(fact)
+            except LookupError as error:
+                raise RequirementDeclarationError(f"{case.id} on {target.name}: requires {fact!r}: {error}") from error
+            holds = _meets(got, wanted, f"{case.id}: {fact}")
+        (met if holds else failed).append(f"{line}, got {got if fact in PARTNERS else repr(got)}")
+    if failed:
+        raise RequirementError(
+            "\n".join(
+                [
+                    f"{case.id} on {target.name}: {len(failed)} of {len(met) + len(failed)} requirements not met",
+                    *(f"  {line}" for line in failed),
+                    f"they are written by hand in {case.file.name}; accepting snapshots never changes a requirement",
+                ]
+            )
+        )
+    return met
+
+
+def wanted_of(case: Case, target: Target) -> dict[str, Any]:
+    """Fact → what is wanted of it, for this case and target."""
+    words = {target.name, target.device, *case.labels} | ({"gpu"} if target.device in GPUS else set())
+    wanted: dict[str, Any] = {}
+    for selector, facts in case.require.items():
+        if selector == "all" or words.issuperset(selector.split()):
+            wanted |= facts
+    return wanted
+
+
+def partner(name: str) -> str:
+    """The name of a partner's function without `test_`."""
+    return name.removeprefix("test_")
+
+
+def validate(cases: Iterable[Case], targets: Iterable[Target], facts: Iterable[str] | None = None) -> None:
+    """Refuses requirements that are declared wrongly. Needs no capture; meant for all cases, at collection.
+
+    `facts`: the names of all facts, to refuse others. Raises RequirementDeclarationError for the first mistake.
+    """
+    cases = list(cases)
+    known = {word for target in targets for word in (target.name, target.device)} | {"gpu"}
+    functions: dict[tuple[Any, str], list[Case]] = {}
+    for case in cases:
+        functions.setdefault((case.file, case.name), []).append(case)
+    for (file, name), members in functions.items():
+        labels = {label for case in members for label in case.labels}
+        for selector, wanted in members[0].require.items():
+            where = f"{file.name}: test_{name}: require[{selector!r}]"
+            _validate_selector(where, selector, wanted, known, labels)
+            for fact, value in wanted.items():
+                if fact in PARTNERS:
+                    _validate_partner(where, selector, fact, value, file, members, functions, known)
+                elif facts is not None and fact.partition(".")[0] not in set(facts):
+                    raise RequirementDeclarationError(
+                        f"{where}: no fact {fact!r}: known are {', '.join([*facts, *PARTNERS])}"
+                    )
+
+
+def _validate_selector(where: str, selector: str, wanted: Any, known: set[str], labels: set[str]) -> None:
+    if not isinstance(wanted, Mapping):
+        raise RequirementDeclarationError(f"{where} is {wanted!r}; it is a dict of fact → what is wanted")
+    words = selector.split()
+    if not words or ("all" in words and len(words) > 1):
+        raise RequirementDeclarationError(f"{where}: a selector is 'all', or other words that must all apply")
+    for word in words:
+        if word != "all" and word not in known and word not in labels:
+            raise RequirementDeclarationError(
+                f"{where}: {word!r} is no target, no device and no label of these cases; "
+                f"known are {', '.join(['all', *sorted(known), *sorted(labels)])}"
+            )
+
+
+def _validate_partner(where, selector, fact, value, file, members, functions, known) -> None:
+    others = functions.get((file, partner(value)) if isinstance(value, str) else None)
+    if others is None:
+        names = ", ".join(sorted(name for other, name in functions if other == file))
+        raise RequirementDeclarationError(f"{where}: {fact} names {value!r}; the functions of the file are {names}")
+    words = set(selector.split()) - known  # what is left are labels
+    selected = {case.labels for case in members if words <= {"all", *case.labels}}
+    missing = selected - {case.labels for case in others}
+    if missing:
+        raise RequirementDeclarationError(
+            f"{where}: {fact} = {value!r} has no case with the labels {'-'.join(min(missing)) or '(none)'}"
+        )
+
+
+def _meets(got: Any, wanted: Any, where: str) -> bool:
+    if isinstance(wanted, str):
+        bound = _BOUND.fullmatch(wanted.strip())
+        if bound:
+            if isinstance(got, bool) or not isinstance(got, (int, float)):
+                raise RequirementDeclarationError(f"{where}: wanted {wanted!r}, and its value is no number but {got!r}")
+            return _HOLDS[bound[1]](got, float(bound[2]))
+        return isinstance(got, str) and (got == wanted or re.split(r"[\s:,]", got, maxsplit=1)[0] == wanted)
+    if isinstance(wanted, tuple):
+        wanted = list(wanted)
+    # True is 1 to Python, and a count that is True would be a mistake.
+    return (
+        isinstance(got, bool) == isinstance(wanted, bool) and (list(got) if isinstance(got, tuple) else got) == wanted
+    )
+
+
+def _show(fact: str, wanted: Any) -> str:
+    if fact in PARTNERS:
+        return f"{'the same code as' if fact == 'same_code_as' else 'other code than'} {partner(wanted)}"
+    return repr(wanted)

@@ -1,0 +1,130 @@
+"""Known failures: what is excused, what is idle, and entries that are refused."""
+
+import json
+
+import pytest
+
+from conformance.known_failures import KnownFailureError, load
+
+ENTRY = {
+    "case": ["sum/sum-f16", "sum/sum-bf16"],
+    "check": "numerics",
+    "target": "cpu_avx2",
+    "torch": ">=2.11,<2.14",
+    "error": "NaN and inf",
+    "reason": "accumulates in f16",
+    "issue": "not reported",
+}
+ITEM = ("sum/sum-f16", "numerics", "cpu_avx2")
+OTHER_ITEM = ("sum/sum-bf16", "numerics", "cpu_avx2")
+
+
+def written(folder, *entries):
+    texts = ["\n".join(["[[failure]]", *(f"{key} = {json.dumps(value)}" for key, value in e.items())]) for e in entries]
+    (folder / "sum.toml").write_text("\n\n".join(texts) + "\n")
+    return folder
+
+
+@pytest.fixture
+def known(tmp_path):
+    return load(written(tmp_path, ENTRY))
+
+
+def test_an_empty_folder_is_fine(tmp_path):
+    assert load(tmp_path).failures == []
+
+
+def test_match_asks_for_everything(known):
+    error = "NumericsError: NaN and inf must be where eager's are"
+    assert known.match(*ITEM, "2.13.0+cpu", error).reason == "accumulates in f16"
+    assert known.match(*ITEM, "2.13.0+cpu", "NumericsError: strides") is None
+    assert known.match("sum/sum-f32", "numerics", "cpu_avx2", "2.13.0", error) is None
+    assert known.match("sum/sum-f16", "code", "cpu_avx2", "2.13.0", error) is None
+    assert known.match("sum/sum-f16", "numerics", "cpu_neon", "2.13.0", error) is None
+    assert known.used == {ITEM}
+    assert known.expected(*ITEM, "2.13.0").where == "sum.toml, failure 1"
+
+
+@pytest.mark.parametrize(
+    ("version", "applies"),
+    [("2.10.1", False), ("2.11.0", True), ("2.13.1+cu128", True), ("2.14.0", False), ("2.14.0.dev20261101", False)],
+)
+def test_ranges(known, version, applies):
+    assert (known.match(*ITEM, version, "NaN and inf") is not None) is applies
+
+
+def test_two_entries_of_one_item_with_other_errors(tmp_path):
+    known = load(written(tmp_path, ENTRY, ENTRY | {"error": "strides"}))
+    assert known.match(*ITEM, "2.13.0", "strides").where == "sum.toml, failure 2"
+
+
+def test_passing_is_an_error_on_the_baseline_and_a_notice_on_newer_ones(tmp_path):
+    known = load(written(tmp_path, ENTRY | {"torch": ">=2.11"}))
+    idle = known.passed(*ITEM, "2.13.0+cpu")
+    assert idle.severity == "error"
+    assert idle.message.startswith("sum.toml, failure 1: sum/sum-f16 on cpu_avx2 passes")
+    assert known.passed(*ITEM, "2.15.0").severity == "notice"
+    assert known.passed("sum/sum-f32", "numerics", "cpu_avx2", "2.13.0") is None
+
+
+def test_unused_is_only_what_ran(known):
+    assert known.unused([], "2.13.0") == []
+    assert known.unused([("sum/sum-f16", "code", "cpu_avx2")], "2.13.0") == []
+    (idle,) = known.unused([ITEM, OTHER_ITEM], "2.13.0")
+    assert idle.severity == "error"
+    assert "matched nothing, though 2 of its items ran" in idle.message
+    assert known.unused([ITEM], "2.14.0") == [], "the range has ended"
+    known.merge(json.loads(json.dumps([ITEM])))
+    assert known.unused([ITEM, OTHER_ITEM], "2.13.0") == []
+
+
+def test_entries_for_what_does_not_exist(known):
+    known.validate(ENTRY["case"], ["cpu_avx2"])
+    with pytest.raises(KnownFailureError, match="no case 'sum/sum-bf16'; did you mean 'sum/sum-f16'"):
+        known.validate(["sum/sum-f16"], ["cpu_avx2"])
+    with pytest.raises(KnownFailureError, match="there is no target 'cpu_avx2'"):
+        known.validate(ENTRY["case"], ["xpu_pvc"])
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"check": "speed"}, "unknown check 'speed'; known are compile, numerics, requirements, code"),
+        ({"torch": "2.13 and later"}, "is no version range; write one as in '>=2.11,<2.14'"),
+        ({"torch": ""}, "torch is ''; it is a text that is not empty"),
+        ({"error": ""}, "error is ''; it is a text that is not empty"),
+        ({"reason": 3}, "reason is 3; it is a text"),
+        ({"issue": "someday"}, "give its URL, or 'not reported'"),
+        ({"case": "sum/*"}, "names are exact"),
+        ({"case": []}, "it is a name or a list of names"),
+        ({"target": ["cpu_avx2", "cpu_avx2"]}, "target names 'cpu_avx2' twice"),
+        ({"until": "2.14"}, "unknown key 'until'; the keys are case, check"),
+    ],
+)
+def test_malformed_entries(tmp_path, change, text):
+    with pytest.raises(KnownFailureError, match=r"sum\.toml, failure 2: ") as caught:
+        load(written(tmp_path, ENTRY, ENTRY | {"error": "other"} | change))
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ENTRY)
+def test_missing_keys(tmp_path, key):
+    with pytest.raises(KnownFailureError, match=f"failure 1: '{key}' is missing"):
+        load(written(tmp_path, {k: v for k, v in ENTRY.items() if k != key}))
+
+
+def test_files_that_are_none(tmp_path):
+    (tmp_path / "bad.toml").write_text("[[failure]\n")
+    with pytest.raises(KnownFailureError, match=r"bad\.toml is no TOML: "):
+        load(tmp_path)
+    (tmp_path / "bad.toml").write_text("[failures]\n")
+    with pytest.raises(KnownFailureError, match=r"'failures' is not expected; the file is a list of \[\["):
+        load(tmp_path)
+    (tmp_path / "bad.toml").write_text("[failure]\n")
+    with pytest.raises(KnownFailureError, match="'failure' is not expected"):
+        load(tmp_path)
+
+
+def test_one_thing_said_twice(tmp_path):
+    with pytest.raises(KnownFailureError, match=r"2: says of sum/sum-f16 numerics cpu_avx2 what sum\.toml, failure 1"):
+        load(written(tmp_path, ENTRY, ENTRY))

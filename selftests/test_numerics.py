@@ -1,0 +1,421 @@
+"""Numerics: each way of being wrong fails, with a message that says so; what is right passes."""
+
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from conformance import case, image, tensor
+from conformance.capture.references import ReferenceMissingError, decomposition, python_reference
+from conformance.inputs import placed
+from conformance.numerics import NumericsError, check, hold
+from conformance.tolerance import Policy, PolicyError, measure
+
+aten = torch.ops.aten
+
+
+def case_of(fn, **declared):
+    fn.__name__ = f"test_{fn.__name__}" if not fn.__name__.startswith("test_") else fn.__name__
+    (only,) = case(**declared)(fn).cases
+    return only
+
+
+def exp(x):
+    return torch.exp(x)
+
+
+def product(x, y):
+    return x @ y
+
+
+EXP = case_of(exp, x=tensor(20, 7))
+EXP_BACKWARD = case_of(exp, x=tensor(20, 7), grad=True)
+PRODUCT = case_of(product, x=tensor(20, 30), y=tensor(30, 10), grad="x")
+
+
+def fails(a_case, compiled, *texts):
+    with pytest.raises(NumericsError) as caught:
+        check(a_case, compiled, torch.device("cpu"))
+    for text in texts:
+        assert text in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16", "c64"])
+def test_eager_agrees_with_itself(dtype):
+    a_case = case_of(product, x=tensor(20, 30), y=tensor(30, 10), grad=True, dtype=dtype)
+    comparison = check(a_case, a_case.fn, "cpu")
+    assert [name for _, name, _ in comparison.lines].count("output") == 2
+    assert [name for _, name, _ in comparison.lines].count("gradient of y") == 2
+
+
+def test_other_order_of_summation_is_within_the_policy():
+    halves = lambda x, y: x[:, ::2] @ y[::2] + x[:, 1::2] @ y[1::2]  # noqa: E731
+    check(PRODUCT, halves, "cpu")
+
+
+# What is wrong, and is found -----------------------------------------------------------------------------------------
+
+
+def test_a_few_ulp_too_many_and_the_message():
+    def compiled(x):
+        y = torch.exp(x)
+        y[3, 4] *= 1 + 40 * torch.finfo(x.dtype).eps
+        return y
+
+    text = fails(EXP, compiled, "numerics/exp, first call: compiled disagrees with eager")
+    x = EXP.build(0)["x"][3, 4].item()
+    assert f"output (float32): 1 of 140 elements are off; the worst at [3, 4]\n  inputs there  x = {x!r}\n" in text
+    assert re.search(r"\n  got +\S+\n  eager +\S+\n  float64 +\S+\n  error +\S+ ulp, allowed \S+ ulp \(eager's", text)
+    assert 'to reproduce: pytest "' in text
+    assert 'test_numerics.py::test_exp[]" --checks numerics' in text
+
+
+def test_the_target_is_part_of_the_reproduction():
+    with pytest.raises(NumericsError, match=r"::test_exp\[cpu_avx2\]"):
+        check(EXP, lambda x: x, "cpu", target="cpu_avx2")
+
+
+def test_a_small_element_is_not_excused_by_the_error_of_a_large_one():
+    def wide(x):
+        return torch.exp(x)
+
+    a_case = case_of(wide, x=tensor(400, low=-40, high=40))
+
+    def compiled(x):
+        y = torch.exp(x)
+        return torch.where(y < 1e-12, y * 1.001, y)
+
+    fails(a_case, compiled, "elements are off")
+
+
+def test_what_only_moves_data_must_be_exact():
+    def flip(x):
+        return x.flip(-1)
+
+    a_case = case_of(flip, x=image(3, size=16, dtype="f32"))
+    check(a_case, a_case.fn, "cpu")
+    fails(a_case, lambda x: x.flip(-1) * (1 + 2**-23), "all of eager's elements equal float64's")
+
+
+def test_exact_tells_zeros_apart():
+    def negate(x):
+        return -(x * 0)
+
+    a_case = case_of(negate, x=tensor(4, low=1, high=2), numerics={"exact": True})
+    fails(a_case, lambda x: x * 0, "got           0.0", "eager         -0.0", "bit for bit")
+
+
+@pytest.mark.parametrize("dtype", ["u8", "i16", "i64", "bool"])
+def test_integers_and_booleans_off_by_one(dtype):
+    def same(x):
+        return x.clone()
+
+    a_case = case_of(same, x=tensor(6), dtype=dtype)
+    check(a_case, a_case.fn, "cpu")
+
+    def compiled(x):
+        y = x.clone()
+        y[5] = ~y[5] if x.dtype == torch.bool else y[5] + 1
+        return y
+
+    fails(a_case, compiled, "1 of 6 elements are off; the worst at [5]", "bit for bit")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_nan_and_inf_never_pass(value):
+    def compiled(x):
+        y = torch.exp(x)
+        y[0, 0] = value
+        return y
+
+    fails(EXP, compiled, f"got           {value}", "NaN and inf must be where eager's are")
+
+
+def test_eagers_nan_must_be_there_too():
+    def log(x):
+        return torch.log(x)
+
+    a_case = case_of(log, x=tensor(20))
+    check(a_case, a_case.fn, "cpu")
+    fails(a_case, lambda x: torch.log(x.abs()), "eager         nan")
+    fails(a_case, lambda x: torch.where(x < 0, torch.inf, torch.log(x)), "got           inf")
+
+
+def test_all_nan_is_no_agreement_with_numbers():
+    fails(EXP, lambda x: torch.exp(x) * float("nan"), "140 of 140 elements are off")
+
+
+@pytest.mark.parametrize(
+    ("compiled", "text"),
+    [
+        (lambda x: torch.exp(x).double(), "output: dtype is float64, eager's is float32"),
+        (lambda x: torch.exp(x)[:, :-1], "output: shape is (20, 6), eager's is (20, 7)"),
+        (lambda x: torch.exp(x).t().contiguous().t(), "output: strides are (1, 20), eager's are (7, 1)"),
+        (lambda x: (torch.exp(x),), "its structure is tuple(Tensor), eager's is Tensor"),
+        (lambda x: x.sum() if x.numel() == 0 else None, "its structure is None, eager's is Tensor"),
+        (lambda x: torch.exp(x).requires_grad_(), "output: requires_grad is True, eager's is False"),
+        (lambda x: torch.cat([x, torch.exp(x)])[20:], "output: storage offset is 140, eager's is 0"),
+        (lambda x: x.exp_(), "output shares storage with x, and in eager it does not"),
+        (lambda x: (torch.exp(x), x.mul_(2))[0], "x after the call (float32): 140 of 140 elements are off"),
+    ],
+)
+def test_more_than_values(compiled, text):
+    fails(EXP, compiled, text)
+
+
+def test_insignificant_strides_are_a_note():
+    def column(x):
+        return torch.exp(x)
+
+    a_case = case_of(column, x=tensor(5, 1))
+    comparison = check(a_case, lambda x: torch.exp(x).as_strided((5, 1), (1, 7)), "cpu")
+    assert len(comparison.notes) == 2
+    assert "insignificant" in comparison.notes[0]
+
+
+def test_a_lost_alias():
+    def view(x):
+        return x[1:]
+
+    a_case = case_of(view, x=tensor(6))
+    text = fails(a_case, lambda x: x[1:].clone(), "storage offset is 0, eager's is 1")
+    assert "output does not share storage with x, and in eager it does" in text
+
+
+def test_mutation_that_is_lost_or_spills():
+    def add_one(x):
+        return x.add_(1)
+
+    a_case = case_of(add_one, x=tensor(30, 30, layout="sliced"))
+    check(a_case, a_case.fn, "cpu")
+    fails(a_case, lambda x: x + 1, "x after the call", "does not share storage")
+
+    def spills(x):
+        x.as_strided((1,), (1,), 0).fill_(7)
+        return x.add_(1)
+
+    fails(a_case, spills, "x: the call wrote to the input's storage outside of what the input shows")
+
+
+def test_a_constant_that_was_baked_in_shows_at_the_second_call():
+    first = torch.exp(EXP.build(0)["x"])
+    fails(EXP, lambda x: first.view_as(x).clone(), "second call, with other values")
+
+
+class _Exp(torch.autograd.Function):
+    scale = 1.0
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(torch.exp(x))
+        return torch.exp(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (y,) = ctx.saved_tensors
+        return {1.0: y * grad, 1.001: y * grad * 1.001, 0.0: y}[_Exp.scale]
+
+
+@pytest.mark.parametrize("scale", [1.001, 0.0], ids=["too large", "ignores the cotangent"])
+def test_a_wrong_gradient(scale, monkeypatch):
+    check(EXP_BACKWARD, _Exp.apply_by_name, "cpu")
+    monkeypatch.setattr(_Exp, "scale", scale)
+    fails(EXP_BACKWARD, _Exp.apply_by_name, "gradient of x (float32): ", "inputs there  x = ")
+
+
+_Exp.apply_by_name = staticmethod(lambda x: _Exp.apply(x))  # noqa: PLW0108 - by its name
+
+
+def test_a_gradient_that_is_missing():
+    def some(x, y):
+        return x * y
+
+    a_case = case_of(some, x=tensor(4), y=tensor(4), grad=True)
+    fails(a_case, lambda x, y: x * y.detach(), "gradient of y: none, and eager gives one")
+
+
+def test_messages_say_where_the_wrong_ones_lie():
+    def compiled(x):
+        y = torch.exp(x)
+        y[:, 6] = 0
+        return y
+
+    fails(EXP, compiled, "20 of 140 elements are off, all with index 6 of dimension 1")
+
+    def tail(x):
+        y = torch.exp(x)
+        y.view(-1)[-9:] = 0
+        return y
+
+    fails(EXP, tail, "9 of 140 elements are off, the last 9 in order")
+
+
+def test_what_compiling_raises_is_passed_on():
+    def compiled(x):
+        raise SyntaxError("no kernel")
+
+    with pytest.raises(SyntaxError, match="no kernel"):
+        check(EXP, compiled, "cpu")
+
+
+# Float64 -------------------------------------------------------------------------------------------------------------
+
+
+def test_dtypes_that_the_function_asks_for_are_widened():
+    def casts(x):
+        return (x / 255).half().float().mean(dtype=torch.float32)
+
+    a_case = case_of(casts, x=tensor(60, dtype="u8"))
+    # eager rounds to f16 in between, which a compiler may leave out: nearer to float64 is right
+    check(a_case, lambda x: (x / 255).mean(), "cpu")
+
+
+def test_a_sum_that_cancels_is_measured_by_its_sensitivity():
+    def total(x):
+        return x.sum()
+
+    a_case = case_of(total, x=tensor(64, 1000, dtype="f32"))
+    check(a_case, lambda x: x.view(8, -1).cumsum(1)[:, -1].sum(), "cpu")
+    fails(a_case, lambda x: x.sum() * 1.001, "1 of 1 elements are off")
+
+
+def test_a_function_without_a_float64_reference_says_so():
+    def only_f32(x):
+        if x.dtype != torch.float32:
+            raise TypeError("only float32")
+        return x.exp()
+
+    a_case = case_of(only_f32, x=tensor(4))
+    fails(a_case, only_f32, "its float64 reference raises TypeError: only float32", "'reference': 'eager'")
+    stated = case_of(only_f32, x=tensor(4), numerics={"reference": "eager", "reason": "a kernel for float32"})
+    check(stated, only_f32, "cpu")
+    fails(stated, lambda x: x.exp() * 1.0001, "4 of 4 elements are off")
+
+
+def test_raising_where_eager_raises():
+    def broken(x):
+        return x.view(3, 3)
+
+    a_case = case_of(broken, x=tensor(4), numerics={"raises": "RuntimeError"})
+    check(a_case, a_case.fn, "cpu")
+    fails(a_case, lambda x: x, "compiled raised nothing")
+
+    def late(x):
+        x.zero_()
+        return x.view(3, 3)
+
+    fails(a_case, late, "after it changed x")
+
+
+# Policy --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("numerics", "text"),
+    [
+        ({"factor": 100}, "wider than the policy; say why"),
+        ({"factor": "much"}, "is a number of 0 or more"),
+        ({"factor": float("nan"), "reason": "why"}, "is a number of 0 or more"),
+        ({"exact": True, "factor": 1}, "both exact and a factor"),
+        ({"exact": 1}, "is a bool"),
+        ({"tolerance": 1e-3}, "has the key 'tolerance'; known are exact, factor"),
+        ({"reference": "eager"}, "say why in 'reason'"),
+        ({"reference": "f128"}, "is 'float64' or 'eager'"),
+    ],
+)
+def test_a_malformed_policy_is_refused(numerics, text):
+    with pytest.raises(PolicyError, match=re.escape(text)):
+        Policy.of(numerics)
+
+
+def test_a_factor_is_used():
+    def compiled(x):
+        return torch.exp(x) * (1 + 30 * torch.finfo(x.dtype).eps)
+
+    fails(EXP, compiled)
+    wider = case_of(exp, x=tensor(20, 7), numerics={"factor": 1000, "reason": "an approximation"})
+    check(wider, compiled, "cpu")
+
+
+def test_float64_nan_where_eager_is_finite_is_no_excuse():
+    one = torch.ones(3)
+    measured = measure(one * 2, one, torch.full((3,), torch.nan, dtype=torch.float64), Policy())
+    assert measured.off == 3
+
+
+# References ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_references_and_decompositions_are_held(reduction, dtype):
+    x, y = torch.randn(2, 8, 10, generator=torch.Generator().manual_seed(0)).to(dtype)
+    x = x.clone().requires_grad_()
+    for table in ("inductor", "core"):
+        candidate = decomposition(aten.smooth_l1_loss.default, table)
+        comparison = hold(candidate, F.smooth_l1_loss, x, y, reduction=reduction)
+        assert "gradient of argument 0" in [name for _, name, _ in comparison.lines]
+    hold(python_reference("smooth_l1_loss"), F.smooth_l1_loss, x, y, reduction=reduction)
+
+
+def test_a_backward_operator_is_held():
+    grad, x, y = torch.randn(3, 8, 10, generator=torch.Generator().manual_seed(0))
+    backward = aten.smooth_l1_loss_backward
+    hold(decomposition(backward.default), backward, grad, x, y, 0, 0.5)
+    with pytest.raises(NumericsError, match="candidate disagrees with eager"):
+        hold(lambda *args: decomposition(backward.default)(*args).neg(), backward, grad, x, y, 0, 0.5)
+
+
+def test_a_candidates_nan_fails():
+    with pytest.raises(NumericsError, match="NaN and inf"):
+        hold(lambda x: x * float("nan"), torch.exp, torch.ones(3))
+
+
+def test_given_cotangents_are_used():
+    x = torch.ones(3, requires_grad=True)
+    zero = torch.zeros(3)
+    hold(_Exp.apply, torch.exp, x, grad_outputs=zero)
+    with pytest.raises(ValueError, match="zip"):
+        hold(torch.exp, torch.exp, x, grad_outputs=[zero, zero])
+
+
+def test_layout_may_be_left_open():
+    x = torch.randn(3, 4)
+    transposed = lambda x: x.exp().t().contiguous().t()  # noqa: E731
+    hold(transposed, torch.exp, x, layout=False)
+    with pytest.raises(NumericsError, match="strides"):
+        hold(transposed, torch.exp, x)
+
+
+def test_what_is_no_reference_says_so():
+    with pytest.raises(ReferenceMissingError, match="no Python reference of 'frobnicate'"):
+        python_reference("frobnicate")
+    with pytest.raises(ReferenceMissingError, match=r"aten.mm.default has no decomposition in the table 'core'"):
+        decomposition(aten.mm.default, "core")
+    with pytest.raises(ValueError, match="unknown table 'other'"):
+        decomposition(aten.mm.default, "other")
+    with pytest.raises(TypeError, match="not one overload"):
+        decomposition(aten.mm)
+
+
+# Placing -------------------------------------------------------------------------------------------------------------
+
+
+def test_placed_keeps_everything_but_the_storage():
+    base = torch.arange(24.0).view(4, 6)
+    one, other = base[1:, 2:], base.t()
+    one_copy, other_copy, number = placed((one, other, 3), "cpu")
+    assert number == 3
+    assert (one_copy.stride(), one_copy.storage_offset()) == ((6, 1), 8)
+    assert torch.equal(one, one_copy)
+    assert one_copy.untyped_storage().nbytes() == base.untyped_storage().nbytes()
+    assert one_copy.data_ptr() != one.data_ptr()
+    other_copy.zero_()
+    assert not one_copy.any() and one.all(), "copies share storage as the originals do, and not with them"
+    leaf = placed(torch.ones(3, requires_grad=True), "cpu", widen=True)
+    assert leaf.is_leaf
+    assert leaf.requires_grad
+    assert leaf.dtype == torch.float64
+    assert placed(torch.ones(1).expand(5), "cpu").stride() == (0,)

@@ -1,0 +1,160 @@
+"""Requirements: selectors, what may be wanted, partners, and declarations that are refused."""
+
+import pytest
+
+from conformance import case, tensor
+from conformance.requirements import RequirementDeclarationError, RequirementError, check, validate, wanted_of
+from conformance.targets import targets
+
+CPU, CUDA = targets()["cpu_avx2"], targets()["cuda_sm90"]
+
+
+class Values(dict):
+    def value(self, name):
+        if name not in self:
+            raise LookupError(f"no fact {name!r}: known are {', '.join(self)}")
+        return self[name]
+
+
+def cases_of(require, name="test_add"):
+    def fn(x):
+        return x + 1
+
+    fn.__name__ = name
+    return case(x=tensor(20, dtype=["f32", "u8"]), require=require)(fn).cases
+
+
+def met(wanted, got):
+    f32 = cases_of({"all": {"fact": wanted}})[0]
+    try:
+        check(f32, CPU, Values(fact=got))
+    except RequirementError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("wanted", "got", "expected"),
+    [
+        (1, 1, True),
+        (1, 2, False),
+        (1, True, False),
+        (False, 0, False),
+        ("<=2", 2, True),
+        ("<=2", 3, False),
+        (">=2", 2, True),
+        (">=2", 1, False),
+        ("> 0", 0, False),
+        ("<3", 2, True),
+        ("yes", "yes", True),
+        ("no", "no: load index is not contiguous", True),
+        ("yes", "no: load index is not contiguous", False),
+        ("no", "none", False),
+        ([], [], True),
+        ([], ["aten.flip"], False),
+        (["mm", "mm"], ["mm"], False),
+        (("mm",), ["mm"], True),
+        ("mm", ["mm"], False),
+    ],
+)
+def test_what_may_be_wanted(wanted, got, expected):
+    assert met(wanted, got) is expected
+
+
+def test_a_bound_on_what_is_no_number_is_a_mistake():
+    with pytest.raises(RequirementDeclarationError, match="is no number but 'yes'"):
+        met(">=1", "yes")
+
+
+def test_later_selectors_override_earlier_ones_fact_by_fact():
+    f32, u8 = cases_of(
+        {
+            "all": {"kernels": 1, "fallbacks": []},
+            "gpu": {"kernels": 2},
+            "gpu u8": {"kernels": 3},
+            "cuda_sm90 f32": {"fallbacks": ["x"]},
+            "cpu": {"vectorised": "yes"},
+        }
+    )
+    assert wanted_of(f32, CPU) == {"kernels": 1, "fallbacks": [], "vectorised": "yes"}
+    assert wanted_of(f32, CUDA) == {"kernels": 2, "fallbacks": ["x"]}
+    assert wanted_of(u8, CUDA) == {"kernels": 3, "fallbacks": []}
+
+
+def test_the_message_says_all_that_is_not_met():
+    f32 = cases_of({"all": {"kernels": 1, "vectorised": "yes", "fallbacks": []}})[0]
+    with pytest.raises(RequirementError) as caught:
+        check(f32, CPU, Values(kernels=2, vectorised="no", fallbacks=[]))
+    assert str(caught.value) == (
+        "requirements/add-f32 on cpu_avx2: 2 of 3 requirements not met\n"
+        "  kernels: wanted 1, got 2\n"
+        "  vectorised: wanted 'yes', got 'no'\n"
+        "they are written by hand in test_requirements.py; accepting snapshots never changes a requirement"
+    )
+
+
+def test_what_is_met_is_returned():
+    f32 = cases_of({"all": {"kernels": 1}})[0]
+    assert check(f32, CPU, Values(kernels=1)) == ["kernels: wanted 1, got 1"]
+
+
+@pytest.mark.parametrize(("fact", "other_code", "expected"), [
+    ("same_code_as", "a", True),
+    ("same_code_as", "b", False),
+    ("different_code_from", "a", False),
+    ("different_code_from", "b", True),
+])  # fmt: skip
+def test_partners(fact, other_code, expected):
+    f32 = cases_of({"all": {fact: "test_other"}})[0]
+    asked = []
+
+    def code_of(name):
+        asked.append(name)
+        return other_code
+
+    if expected:
+        check(f32, CPU, Values(), code="a", code_of=code_of)
+    else:
+        with pytest.raises(RequirementError, match=f"{fact}: wanted .* other, got "):
+            check(f32, CPU, Values(), code="a", code_of=code_of)
+    assert asked == ["other"]
+    with pytest.raises(RequirementDeclarationError, match="nobody gave"):
+        check(f32, CPU, Values(), code="a")
+
+
+def test_an_unknown_fact_is_no_failure_of_the_compiler():
+    f32 = cases_of({"all": {"kernel": 1}})[0]
+    with pytest.raises(RequirementDeclarationError, match=r"requires 'kernel': no fact 'kernel': known are kernels"):
+        check(f32, CPU, Values(kernels=1))
+
+
+@pytest.mark.parametrize(
+    ("require", "text"),
+    [
+        ({"gpu f16": {"kernels": 1}}, "'f16' is no target, no device and no label of these cases; known are all"),
+        ({"all f32": {"kernels": 1}}, "a selector is 'all', or other words"),
+        ({"": {"kernels": 1}}, "a selector is 'all', or other words"),
+        ({"kernels": 1}, "it is a dict of fact"),
+        ({"all": {"kernel": 1}}, "no fact 'kernel': known are kernels"),
+        ({"all": {"same_code_as": "nothing"}}, "names 'nothing'; the functions of the file are add, narrow, other"),
+        ({"u8": {"same_code_as": "narrow"}}, "has no case with the labels u8"),
+    ],
+)
+def test_declarations_that_are_refused(require, text):
+    def narrow(x):
+        return x
+
+    narrow.__name__ = "test_narrow"
+    others = [*cases_of({}, "test_other"), *case(x=tensor(20, dtype=["f32"]))(narrow).cases]
+    with pytest.raises(RequirementDeclarationError, match=r"test_requirements\.py: test_add: require") as caught:
+        validate([*cases_of(require), *others], targets().values(), ["kernels"])
+    assert text in str(caught.value)
+
+
+def test_declarations_that_are_right():
+    require = {
+        "all": {"kernels": 1, "kernels.backward": 1, "same_code_as": "other"},
+        "gpu f32": {"kernels": "<=2"},
+        "cpu_neon u8": {"different_code_from": "test_other"},
+    }
+    validate([*cases_of(require), *cases_of({}, "test_other")], targets().values(), ["kernels"])
