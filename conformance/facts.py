@@ -12,7 +12,6 @@ from typing import Any
 
 from conformance.capture.model import Capture
 
-
 #: Every name, in the order of the lines, for whoever checks a requirement before anything is captured.
 NAMES = ("kernels", "kinds", "vectorised", "extern", "fallbacks", "patterns", "graph_breaks")
 
