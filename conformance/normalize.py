@@ -240,6 +240,7 @@ def normalise(code: str, device: str) -> str:
             # A statement is looked at without the comments above it, so that a rule can drop it whole.
             bare = "\n".join(lines[start - 1 : node.end_lineno])
             if source is not None:
+                names += re.findall(r'extern "C"\s+void\s+(\w+)\(', source)
                 blocks.append(f"# {ast.unparse(node.targets[0])}\n{apply(source, 'cpp', device)}")
             elif apply(bare, "statement", device):
                 blocks.append(apply(text, "statement", device))

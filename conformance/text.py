@@ -45,7 +45,7 @@ def facts_block(lines: Mapping[str, str]) -> str:
 
 def split(text: str) -> tuple[str, str]:
     """A snapshot's text as (facts block, the rest)."""
-    if text.startswith("--- "):
+    if text.lstrip("\n").startswith("--- "):
         return "", text
     facts, _, rest = text.partition("\n\n")
     return facts, rest

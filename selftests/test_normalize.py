@@ -1,0 +1,430 @@
+"""Normalising: each rule before and after, names that are only counters, and pairs that must stay different."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from expecttest import assert_expected_inline
+
+from conformance import renaming
+from conformance.normalize import RULES, apply, normalise
+
+SAMPLES = Path(__file__).with_name("samples")
+DEVICE = re.compile(r"(cpu|cuda|xpu)_\w+\Z")
+
+
+def sample(name: str) -> str:
+    return (SAMPLES / f"{name}.txt").read_text(encoding="utf-8")
+
+
+def normalised(name: str) -> str:
+    return normalise(sample(name), DEVICE.search(name)[1])
+
+
+ALL = sorted(path.stem for path in SAMPLES.glob("*.txt"))
+
+# name of the rule → (part, before, after); each as its rule leaves it, the others not applied
+BEFORE_AFTER = {
+    "imports": ("statement", "from torch import device", ""),
+    "aliases": ("statement", "assert_size_stride = torch._C._dynamo.guards.assert_size_stride", ""),
+    "get_args": ("statement", "def get_args():\n    return []", ""),
+    "benchmark": ("statement", "def benchmark_compiled_module(args, times=10):\n    pass", ""),
+    "runner": ("statement", "runner = Runner(partitions=[])", ""),
+    "async_compile": ("statement", "async_compile.wait(globals())", ""),
+    "kernel path": ("statement", "# kernel path: /tmp/a/b.py\nx = 1", "x = 1"),
+    "source nodes": (
+        "call",
+        "# Topologically Sorted Source Nodes: [y, z], Original ATen: [aten.add]",
+        "# Original ATen: [aten.add]",
+    ),
+    "no origin": ("call", "# Original ATen: []\nf()", "f()"),
+    "graph fragment": ("statement", "# Graph fragment:\n#   %a : x\n#   return %a\ny = 1", "y = 1"),
+    "provenance": ("call", "# [Provenance debug handles] f:1\nf()", "f()"),
+    "source": ("call", "# File: /home/me/a.py:3 in f, code: y = x\nf()", "f()"),
+    "paths": ("call", "f('/home/me/.cache/ab/cab.so')", "f('<path>')"),
+    "constants": (
+        "statement",
+        "constant0 = None  # device(type='cpu') torch.float32 (10,) (1,) 7f3a0c",
+        "constant0 = None  # device(type='cpu') torch.float32 (10,) (1,)",
+    ),
+    "stream": ("call", "raw_stream0 = get_raw_stream(0)\nf.run(a, stream=raw_stream0)", "f.run(a)"),
+    "device guard": (
+        "call",
+        "with torch.cuda._DeviceGuard(0):\n    torch.cuda.set_device(0)\n    f()",
+        "with DeviceGuard(device):\n    f()",
+    ),
+    "allocator": (
+        "call",
+        "empty_strided_cuda(a); empty_strided_cpu(b); empty_strided_cpu_pinned(c)",
+        "empty_strided_device(a); empty_strided_cpu(b); empty_strided_cpu_pinned(c)",
+    ),
+    "device": (
+        "call",
+        "f(device(type='cuda', index=0), 'cuda:0', torch.device('cuda:0'), device(type='cpu'))",
+        "f(device, device, device, device(type='cpu'))",
+    ),
+    "device module": ("call", "torch.cuda.synchronize()", "torch.device.synchronize()"),
+    "device index": ("call", "f(device(type='xpu', index=1))", "f(device(type='xpu'))"),
+    "clear": ("call", "    args.clear()\n    f()", "    f()"),
+    "triton preamble": (
+        "triton",
+        "import triton\nfrom torch._inductor.runtime import triton_helpers\n@triton.jit\ndef f(): pass",
+        "@triton.jit\ndef f(): pass",
+    ),
+    "triton metadata": (
+        "triton",
+        "@triton_heuristics.pointwise(size_hints={'x': 8}, filename=__file__, inductor_meta={})\ndef f(): 0",
+        "@triton_heuristics.pointwise(\n    size_hints={'x': 8},\n    inductor_meta={},\n)\ndef f(): 0",
+    ),
+    "includes": ("cpp", "#include <torch/csrc/inductor/cpp_prefix.h>\nint a;", "int a;"),
+    "division error": ("cpp", "inductor_cpu_integer_div_error_flag = nullptr;\nint a;", "int a;"),
+    "int64 literals": (
+        "cpp",
+        "f(static_cast<int64_t>(8), static_cast<int64_t>(-8L), static_cast<int32_t>(8))",
+        "f(8L, -8L, static_cast<int32_t>(8))",
+    ),
+    "device in C++": ("cpp", "cached_torch_device_type_cuda", "cached_torch_device_type_device"),
+    "error flags": ("cpp", "CACHE_TORCH_DTYPE(float32);\nint a;", "int a;"),
+    "sizes": ("triton", "def f(ks3, ks1): ks3*ks1 + ks3", "def f(ks0, ks1): ks0*ks1 + ks0"),
+    "triton names": (
+        "triton",
+        "def f():\n    x3 = 1\n    tmp9 = x3\n    _tmp4 = tmp9\n    tmp4 = _tmp4 + tmp9",
+        "def f():\n    x0 = 1\n    tmp0 = x0\n    _tmp1 = tmp0\n    tmp1 = _tmp1 + tmp0",
+    ),
+    "C++ names": (
+        "cpp",
+        "{ auto tmp7 = a; { auto tmp9 = tmp7; } } { auto tmp1 = b; }",
+        "{ auto tmp0 = a; { auto tmp1 = tmp0; } } { auto tmp0 = b; }",
+    ),
+    "C++ counters": ("cpp", "f(int_array_4, int_array_2, int_array_4)", "f(int_array_0, int_array_1, int_array_0)"),
+    "arguments": (
+        "call",
+        "arg3_1, primals_7, mul_5, mul_2 = args\nf(mul_2, aten.mul_2, arg3_1)",
+        "arg0, primals_1, mul, mul_1 = args\nf(mul_1, aten.mul_2, arg0)",
+    ),
+    "buffers": ("call", "buf7 = f(); buf2 = buf7; del buf7  # reuse", "buf0 = f(); buf1 = buf0; del buf0  # reuse"),
+    "symbols": ("call", "s77 = a; s27 = b; f(s27, s77, u0)", "s0 = a; s1 = b; f(s1, s0, u0)"),
+}
+
+
+def test_every_rule_has_a_sample_and_a_reason():
+    assert [rule.name for rule in RULES] == list(BEFORE_AFTER)
+    assert all(rule.why for rule in RULES)
+
+
+@pytest.mark.parametrize("name", BEFORE_AFTER)
+def test_rule(name):
+    part, before, after = BEFORE_AFTER[name]
+    (rule,) = [rule for rule in RULES if rule.name == name]
+    assert part in rule.parts
+    assert rule.function(before, "cuda").strip("\n") == after
+
+
+# Names --------------------------------------------------------------------------------------------------------------
+
+
+def renumbered(code: str) -> str:
+    """The same module with every counter another one, as after an unrelated change in the compiler."""
+    for names, factor, offset in [("_?tmp", 7, 3), ("tmp_acc", 3, 1), ("buf", 3, 2), ("x", 2, 5), ("s", 5, 1)]:
+        code = re.sub(rf"\b({names})(\d+)(?=\b|_)", lambda m, f=factor, o=offset: f"{m[1]}{int(m[2]) * f + o}", code)
+    code = re.sub(r"\b(primals_|arg(?=\d+_1\b))(\d+)", lambda m: f"{m[1]}{int(m[2]) + 9}", code)
+    return re.sub(r"\b((?:triton|cpp)_\w*?fused_\w+?_)(\d+)\b", lambda m: f"{m[1]}{int(m[2]) + 9}", code)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if "cpp_wrapper" not in name])
+def test_renumbering_is_no_difference(name):
+    code = sample(name)
+    assert renumbered(code) != code
+    assert normalise(renumbered(code), DEVICE.search(name)[1]) == normalised(name)
+
+
+def test_names_stay_distinct_within_a_scope():
+    before = "{ auto tmp3 = a; { auto tmp3 = tmp1; f(tmp3); } f(tmp3); }"
+    assert renaming.cpp_blocks(before) == "{ auto tmp0 = a; { auto tmp1 = tmp2; f(tmp1); } f(tmp0); }"
+
+
+def test_sibling_loops_share_names_and_an_unbraced_loop_ends_with_its_statement():
+    before = "for(int64_t x4=0; x4<8; x4++) f(x4); for(int64_t x2=0; x2<8; x2++) { g(x2); } for(int x7=0;;) {}"
+    after = "for(int64_t x0=0; x0<8; x0++) f(x0); for(int64_t x0=0; x0<8; x0++) { g(x0); } for(int x0=0;;) {}"
+    assert renaming.cpp_blocks(before) == after
+
+
+def test_accumulators_keep_their_number_together():
+    before = "float tmp_acc3 = 0; Vec<float> tmp_acc3_vec = 0; float tmp_acc1 = tmp_acc3 + sum(tmp_acc3_vec);"
+    after = "float tmp_acc0 = 0; Vec<float> tmp_acc0_vec = 0; float tmp_acc1 = tmp_acc0 + sum(tmp_acc0_vec);"
+    assert renaming.cpp_blocks(before) == after
+
+
+def test_a_name_in_a_message_follows_its_variable():
+    assert renaming.cpp_blocks('auto tmp5 = 1; CHECK(tmp5, "tmp5 { <");') == 'auto tmp0 = 1; CHECK(tmp0, "tmp0 { <");'
+
+
+def test_kernels_are_numbered_among_their_own_name():
+    names = ["triton_poi_fused_add_3", "triton_poi_fused_mul_4", "triton_poi_fused_add_5", "call_me"]
+    assert list(renaming.kernels(names).values()) == [
+        "triton_poi_fused_add_0",
+        "triton_poi_fused_mul_0",
+        "triton_poi_fused_add_1",
+        "call_me",
+    ]
+
+
+# Targets and versions -----------------------------------------------------------------------------------------------
+
+
+def test_targets_share_a_text_where_the_kernel_is_the_same():
+    a100 = re.sub(
+        r"multi_processor_count=132, cc=90, major=9", "multi_processor_count=108, cc=80, major=8", sample(CUDA)
+    )
+    assert a100 != sample(CUDA)
+    assert normalised(CUDA) == normalise(a100, "cuda") == normalised("flip-2.13-xpu_pvc")
+
+
+def test_another_device_stays_visible():
+    assert normalise(sample("flip-2.13-cuda_sm90"), "xpu") != normalised("flip-2.13-xpu_pvc")
+
+
+def test_versions_differ_by_what_they_do():
+    old, new = (set(normalised(f"flip-{version}-cuda_sm90").splitlines()) for version in ("2.11", "2.13"))
+    assert_expected_inline(
+        "\n".join(sorted({f"- {line.strip()}" for line in old - new} | {f"+ {line.strip()}" for line in new - old})),
+        """\
++ 'mix_order_reduction_allow_multi_stages': True,
++ arg0 = copy_if_misaligned(arg0)
++ assert_size_stride(arg0, (1, 3, 224, 224), (150528, 50176, 224, 1), 'input')
+- 'mix_order_reduction_allow_multi_stages': False,
+- assert_size_stride(arg0, (1, 3, 224, 224), (150528, 50176, 224, 1))""",
+    )
+    assert normalised("flip-2.15-cuda_sm90") == normalised("flip-2.13-cuda_sm90")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_nothing_of_this_machine_is_left(name):
+    text = normalised(name)
+    assert not re.search(
+        r"torchinductor_|\.py\b|kernel_name|backend_hash|cuda|xpu|raw_stream|Source Nodes|Graph fragment", text
+    )
+    assert not re.search(r"[ \t]$", text, re.MULTILINE)
+    assert text.endswith("\n")
+    assert not text.endswith("\n\n")
+    assert all(character.isprintable() or character == "\n" for character in text)
+
+
+def test_cpp_text():
+    assert_expected_inline(
+        normalised("flip-2.13-cpu_avx2"),
+        """\
+# AOT ID: inference
+
+# kernel cpp_fused_flip_0
+extern "C"  void  kernel(const uint8_t* in_ptr0,
+                       uint8_t* out_ptr0)
+{
+    #pragma omp parallel num_threads(8)
+    {
+        int tid = omp_get_thread_num();
+        {
+            #pragma omp for
+            for(int64_t x0=0L; x0<672L; x0+=1L)
+            {
+                #pragma GCC ivdep
+                for(int64_t x1=0L; x1<224L; x1+=1L)
+                {
+                    {
+                        {
+                            auto tmp0 = in_ptr0[static_cast<int64_t>(223L + ((-1L)*x1) + 224L*x0)];
+                            out_ptr0[static_cast<int64_t>(x1 + 224L*x0)] = tmp0;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+def call(args):
+    arg0, = args
+    assert_size_stride(arg0, (1, 3, 224, 224), (150528, 50176, 224, 1), 'input')
+    buf0 = empty_strided_device((1, 3, 224, 224), (150528, 50176, 224, 1), torch.uint8)
+    cpp_fused_flip_0(arg0, buf0)
+    del arg0
+    return (buf0, )
+""",
+    )
+
+
+def test_triton_text():
+    assert_expected_inline(
+        normalised("flip-2.13-cuda_sm90"),
+        """\
+# AOT ID: inference
+
+# kernel triton_poi_fused_flip_0
+# Original ATen: [aten.flip]
+@triton_heuristics.pointwise(
+    size_hints={'x': 262144},
+    triton_meta={
+        'configs': [{
+            (0,): [['tt.divisibility', 16]],
+            (1,): [['tt.divisibility', 16]],
+            (2,): [['tt.divisibility', 16]],
+        }],
+        'device': device,
+        'signature': {'in_ptr0': '*u8', 'out_ptr0': '*u8', 'xnumel': 'i32', 'XBLOCK': 'constexpr'},
+    },
+    inductor_meta={
+        'grid_type': 'Grid1D',
+        'mix_order_reduction_allow_multi_stages': True,
+        'no_x_dim': False,
+        'num_load': 1,
+        'num_reduction': 0,
+        'num_store': 1,
+        'optimize_mem': True,
+        'spill_threshold': 16,
+        'tiling_scores': {'x': 301056},
+    },
+    min_elem_per_thread=0,
+)
+@triton.jit
+def triton_poi_fused_flip_0(in_ptr0, out_ptr0, xnumel, XBLOCK : tl.constexpr):
+    xnumel = 150528
+    xoffset = tl.program_id(0) * XBLOCK
+    xindex = xoffset + tl.arange(0, XBLOCK)[:]
+    xmask = xindex < xnumel
+    x0 = (xindex % 224)
+    x1 = xindex // 224
+    x2 = xindex
+    tmp0 = tl.load(in_ptr0 + (223 + ((-1)*x0) + 224*x1), xmask, eviction_policy='evict_last')
+    tl.store(out_ptr0 + (x2), tmp0, xmask)
+
+def call(args):
+    arg0, = args
+    assert_size_stride(arg0, (1, 3, 224, 224), (150528, 50176, 224, 1), 'input')
+    with DeviceGuard(device):
+        arg0 = copy_if_misaligned(arg0)
+        buf0 = empty_strided_device((1, 3, 224, 224), (150528, 50176, 224, 1), torch.uint8)
+        # Original ATen: [aten.flip]
+        triton_poi_fused_flip_0.run(arg0, buf0, 150528)
+        del arg0
+    return (buf0, )
+""",
+    )
+
+
+def test_a_cpp_wrapper_shows_its_calls():
+    text = normalised("flip-2.13-cpu_cpp_wrapper")
+    assert "cpp_fused_flip_0((const uint8_t*)(arg0_1.data_ptr()), (uint8_t*)(buf0.data_ptr()));" in text
+    assert "_wrap_func" not in text
+
+
+def test_what_no_rule_knows_stays():
+    assert "mystery = torch.ops.mylib.mystery" in normalise("mystery = torch.ops.mylib.mystery\n", "cpu")
+    assert "partitions=[partition_0]" in normalise("runner = Runner(partitions=[partition_0])\n", "cpu")
+    assert "# argument types: float*" in normalise(
+        "k = async_compile.cpp_pybinding(['float*'], r'''\nextern \"C\" void kernel(double* a)\n{}\n''')\n", "cpu"
+    )
+
+
+def test_control_characters_become_escapes():
+    assert apply("f('\x1b[0m')", "call", "cpu") == "f('\x1b[0m')"
+    assert normalise("f('\x1b[0m')\n", "cpu") == "f('\\x1b[0m')\n"
+
+
+# What must stay different -------------------------------------------------------------------------------------------
+
+CUDA, MIXED, DYNAMIC = "flip-2.13-cuda_sm90", "mixed-2.13-cuda_sm90", "sum_dynamic-2.13-cuda_sm90"
+CPU, NORM = "flip-2.13-cpu_avx2", "layer_norm-2.13-cpu_avx512"
+
+DIFFERENT = {
+    "eviction policy": (MIXED, "evict_first", "evict_last"),
+    "eviction dropped": (DYNAMIC, ", eviction_policy='evict_first'", ""),
+    "mask dropped": (MIXED, "tl.load(in_out_ptr0 + (x0), xmask)", "tl.load(in_out_ptr0 + (x0), None)"),
+    "other value of a mask": (DYNAMIC, "other=0.0", "other=float('-inf')"),
+    "precision of dot": (MIXED, "tmp1 = tl_math.cos(tmp0)", "tmp1 = tl.dot(tmp0, tmp0, input_precision='tf32')"),
+    "tf32 and ieee": (MIXED, "tl_math.cos(tmp0)", "tl.dot(tmp0, tmp0, input_precision='ieee')"),
+    "accuracy of a function": (MIXED, "tl_math.cos", "libdevice.cos"),
+    "rounding": (MIXED, "tmp0.to(tl.float32)", "tmp0.to(tl.float32, fp_downcast_rounding='rtz')"),
+    "dtype of a load": (DYNAMIC, "'in_ptr0': '*fp32'", "'in_ptr0': '*bf16'"),
+    "type of an index": (CUDA, "'xnumel': 'i32'", "'xnumel': 'i64'"),
+    "size hint": (CUDA, "size_hints={'x': 262144}", "size_hints={'x': 131072}"),
+    "divisibility": (CUDA, "(2,): [['tt.divisibility', 16]]", "(2,): [['tt.divisibility', 8]]"),
+    "divisibility dropped": (CUDA, ", (2,): [['tt.divisibility', 16]]", ""),
+    "bound": (CUDA, "xnumel = 150528", "xnumel = 150527"),
+    "grid": (CUDA, "'grid_type': 'Grid1D'", "'grid_type': 'Grid2D'"),
+    "tiling scores": (CUDA, "'tiling_scores': {'x': 301056}", "'tiling_scores': {'x': 1}"),
+    "loads": (CUDA, "'num_load': 1", "'num_load': 2"),
+    "stores": (CUDA, "'num_store': 1", "'num_store': 2"),
+    "reductions": (DYNAMIC, "'num_reduction': 1", "'num_reduction': 2"),
+    "no_x_dim": (DYNAMIC, "'no_x_dim': False", "'no_x_dim': True"),
+    "no_x_dim None": (MIXED, "'no_x_dim': None", "'no_x_dim': False"),
+    "spill threshold": (CUDA, "'spill_threshold': 16", "'spill_threshold': 32"),
+    "deterministic": (CUDA, "'deterministic': False", "'deterministic': True"),
+    "deterministic algorithms": (
+        CUDA,
+        "'are_deterministic_algorithms_enabled': False",
+        "'are_deterministic_algorithms_enabled': True",
+    ),
+    "max_autotune": (CUDA, "'max_autotune': False", "'max_autotune': True"),
+    "atomic add": (CUDA, "'atomic_add_found': False", "'atomic_add_found': True"),
+    "fp fusion": (CUDA, "'enable_fp_fusion': True", "'enable_fp_fusion': False"),
+    "flush to zero": (CUDA, "'disable_ftz': False", "'disable_ftz': True"),
+    "an option no rule knows": (CUDA, "'optimize_mem': True", "'optimize_mem': True, 'mystery': 3"),
+    "constant": (MIXED, "'constants': {'xnumel': 1}", "'constants': {'xnumel': 2}"),
+    "kind of kernel": (DYNAMIC, "triton_red_fused", "triton_per_fused"),
+    "heuristic": (DYNAMIC, "triton_heuristics.reduction", "triton_heuristics.split_scan"),
+    "reduction hint": (DYNAMIC, "ReductionHint.INNER", "ReductionHint.OUTER"),
+    "elements a thread": (CUDA, "min_elem_per_thread=0", "min_elem_per_thread=4"),
+    "what was fused": (MIXED, "Original ATen: [aten.cos]", "Original ATen: [aten.cos, aten.relu]"),
+    "in place": (MIXED, "'mutated_arg_names': ['in_out_ptr0']", "'mutated_arg_names': []"),
+    "operands": (DYNAMIC, "tmp4 = _tmp3 + tmp2", "tmp4 = _tmp3 + tmp1"),
+    "device of a kernel": (CUDA, "''', device_str='cuda')", "''', device_str='cpu')"),
+    "guard": (DYNAMIC, "DeviceProperties(type='cuda'", "DeviceProperties(type='cpu'"),
+    "reuse": (MIXED, "buf2 = buf1; del buf1  # reuse", "buf2 = empty_strided_cuda((32, 32), (32, 1), torch.float32)"),
+    "order of del": (MIXED, "            del arg1_1\n            buf2 = buf1;", "            buf2 = buf1; del arg1_1;"),
+    "size of a call": (MIXED, ".run(buf2, 1024,", ".run(buf2, 512,"),
+    "arguments of a call": (MIXED, "mm(arg0_1, arg1_1,", "mm(arg1_1, arg0_1,"),
+    "order of arguments": (MIXED, "arg0_1, arg1_1 = args", "arg1_1, arg0_1 = args"),
+    "extern": (MIXED, "extern_kernels.mm", "extern_kernels.bmm"),
+    "strides of a buffer": (MIXED, "empty_strided_cuda((32, 32), (32, 1)", "empty_strided_cuda((32, 32), (1, 32)"),
+    "dtype of a buffer": (CUDA, "torch.uint8)\n", "torch.int8)\n"),
+    "place of a buffer": (CUDA, "buf0 = empty_strided_cuda", "buf0 = empty_strided_cpu"),
+    "strides asserted": (CUDA, "(150528, 50176, 224, 1), 'input')", "(150528, 1, 672, 3), 'input')"),
+    "assertion dropped": (CUDA, "        assert_size_stride(arg0_1", "        # (arg0_1"),
+    "alignment": (CUDA, "            arg0_1 = copy_if_misaligned(arg0_1)\n", ""),
+    "symbols swapped": (DYNAMIC, "(s77, s27), (s27, 1)", "(s77, s27), (s77, 1)"),
+    "sizes given": (DYNAMIC, "buf0, s27, s77, s27,", "buf0, s27, s27, s77,"),
+    "forward and backward": (NORM, "3_forward", "3_backward"),
+    "threads": (CPU, "num_threads(8)", "num_threads(4)"),
+    "parallel loop": (CPU, "#pragma omp for", "#pragma omp for collapse(2)"),
+    "ivdep": (CPU, "#pragma GCC ivdep\n", "\n"),
+    "C++ bound": (CPU, "x0<static_cast<int64_t>(672L)", "x0<static_cast<int64_t>(671L)"),
+    "C++ index": (CPU, "223L + ((-1L)*x1) + 224L*x0", "223L + ((-1L)*x0) + 224L*x1"),
+    "C++ type of an index": (CPU, "static_cast<int64_t>(x1 + 224L*x0)", "static_cast<int32_t>(x1 + 224L*x0)"),
+    "width of a literal": (CPU, "x1+=static_cast<int64_t>(1L)", "x1+=static_cast<int32_t>(1L)"),
+    "C++ dtype": (CPU, "uint8_t*", "int8_t*"),
+    "vector width": (NORM, "x1+=static_cast<int64_t>(16L)", "x1+=static_cast<int64_t>(8L)"),
+    "vector type": (NORM, "at::vec::Vectorized<float>::loadu(in_ptr0", "at::vec::Vectorized<half>::loadu(in_ptr0"),
+    "tail": (NORM, "C10_LIKELY(x1 >= static_cast<int64_t>(0)", "C10_LIKELY(x1 > static_cast<int64_t>(0)"),
+    "accumulator": (NORM, "tmp_acc0_vec = tmp_acc0_vec + tmp0", "tmp_acc0 = tmp_acc0_vec + tmp0"),
+    "epsilon": (NORM, "1e-05", "1e-06"),
+    "rsqrt": (NORM, "tmp6.rsqrt()", "tmp6.sqrt().reciprocal()"),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_meaning_is_kept(name):
+    source, before, after = DIFFERENT[name]
+    code = sample(source)
+    assert before in code
+    device = DEVICE.search(source)[1]
+    assert normalise(code.replace(before, after), device) != normalise(code, device)
+
+
+def test_order_of_calls_is_kept():
+    code = sample(MIXED)
+    calls = re.findall(r"^ +triton_\w+\.run\(.*\n", code, re.MULTILINE)
+    first, last = calls[0], calls[-1]
+    swapped = code.replace(first, "\0").replace(last, first).replace("\0", last)
+    assert normalise(swapped, "cuda") != normalise(code, "cuda")
