@@ -93,8 +93,9 @@ class Policy:
 class Measured:
     """One tensor's errors.
 
-    `wrong` of `total` elements do not pass. `index`: the worst element; `error` (compiled's), `eager_error` and `allowed`
-    are that element's, in ulp of its float64 value. `exact`: nothing is allowed; `why`: the rule, where it is not POLICY.
+    `wrong` of `total` elements do not pass. `index`: the worst element; `error` (compiled's), `eager_error` and
+    `allowed` are that element's, in ulp of its float64 value. `exact`: nothing is allowed; `why`: the rule, where it is
+    not POLICY.
     """
 
     total: int
@@ -116,7 +117,8 @@ def measure(
 ) -> Measured:
     """Compares values: cpu tensors of one shape; `got` and `eager` of one dtype.
 
-    `reference` (float64 or complex128) is used for floating dtypes; None takes eager's values. `sensitivity`: eager's error is taken to be no less.
+    `reference` (float64 or complex128) is used for floating dtypes; None takes eager's values. `sensitivity`: eager's
+    error is taken to be no less.
     """
     if policy.exact or not (eager.dtype.is_floating_point or eager.dtype.is_complex):
         wrong = _bits_differ(got, eager)

@@ -413,7 +413,8 @@ def test_placed_keeps_everything_but_the_storage():
     assert one_copy.untyped_storage().nbytes() == base.untyped_storage().nbytes()
     assert one_copy.data_ptr() != one.data_ptr()
     other_copy.zero_()
-    assert not one_copy.any() and one.all(), "copies share storage as the originals do, and not with them"
+    assert not one_copy.any(), "copies share storage as the originals do"
+    assert one.all(), "and not with them"
     leaf = placed(torch.ones(3, requires_grad=True), "cpu", widen=True)
     assert leaf.is_leaf
     assert leaf.requires_grad
