@@ -145,8 +145,8 @@ def case(
         if duplicates:
             raise CaseError(f"{fn.__name__}: two cases have the id {sorted(duplicates)[0]}")
 
-        def test(conformance_item, subtests):
-            conformance_item.run(subtests)
+        def test(conformance_item, conformance_report):
+            conformance_item.run(conformance_report)
 
         test.__name__, test.__qualname__, test.__doc__ = fn.__name__, fn.__qualname__, fn.__doc__
         test.__module__ = fn.__module__
@@ -165,7 +165,9 @@ def _expand(fn, declared, vary, also, require, numerics) -> Iterator[Case]:
     parameters = list(inspect.signature(fn).parameters)
     missing = [p for p in parameters if p not in declared]
     if missing:
-        raise CaseError(f"{where}: nothing says how to make the argument {missing[0]!r}: @case({missing[0]}=tensor(20))")
+        raise CaseError(
+            f"{where}: nothing says how to make the argument {missing[0]!r}: @case({missing[0]}=tensor(20))"
+        )
     inputs = {name: declared[name] for name in parameters if isinstance(declared[name], Input)}
     inheritable = {p for i in inputs.values() for p, value in i.properties.items() if value is None}
     for name in declared:
@@ -232,11 +234,15 @@ def _combinations(axes: list[Axis], vary: str, also, where: str) -> Iterator[tup
 def _combination(axes: list[Axis], combination: Mapping[str, Any], where: str) -> tuple[str, ...]:
     unknown = set(combination) - {axis.name for axis in axes}
     if unknown:
-        raise CaseError(f"{where}: also= names {sorted(unknown)[0]!r}, and the axes are {[a.name for a in axes]}")
+        raise CaseError(f"{where}: also= names {min(unknown)!r}, and the axes are {[a.name for a in axes]}")
     row = []
     for axis in axes:
         wanted = combination.get(axis.name, next(iter(axis.values)))
-        label = wanted if isinstance(wanted, str) and wanted in axis.values else label_of(axis.name.rpartition(".")[2], wanted)
+        label = (
+            wanted
+            if isinstance(wanted, str) and wanted in axis.values
+            else label_of(axis.name.rpartition(".")[2], wanted)
+        )
         if label not in axis.values:
             raise CaseError(f"{where}: also= wants {axis.name}={wanted!r}, which has only {', '.join(axis.values)}")
         row.append(label)

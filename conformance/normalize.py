@@ -60,7 +60,7 @@ _ALIAS = (
     r"torch\.(ops\.(aten|inductor|_quantized|inductor\._alloc_from_pool)"
     r"|_C\._dynamo\.guards\.\w+|_C\._distributed_c10d\.[\w.]+)"
 )
-_BUFFERS = r"(?<![\w.])(?P<core>buf)(?P<number>\d+)(?P<rest>(?:_[a-z]\w*)?)(?!\w)"
+_BUFFERS = r"(?<![\w.])(?P<core>(?:\w+_)?buf)(?P<number>\d+)(?P<rest>(?:_[a-z]\w*)?)(?!\w)"
 _CPP_COUNTERS = r"\b(?P<core>int_array_|var_|tmp_tensor_handle_)(?P<number>\d+)\b"
 _PATH = r"(?<![\w/.])(?:~|\.{1,2})?(?:/[\w.+@-]+)+/[\w.+@-]+\.(?:py|cpp|cc|h|so|cubin|hsaco|spv|ptx|json)\b"
 
@@ -91,7 +91,7 @@ RULES = [
         "source nodes",
         "names of the user's variables and FX nodes; what was fused stays",
         ALL,
-        _replace(r"(#|//) (?:Topologically Sorted )?Source Nodes: \[[^\]\n]*\], (?=Original ATen)", r"\1 "),
+        _replace(r"(#|//) (?:(?:Topologically S|Uns)orted )?Source Nodes: \[[^\]\n]*\], (?=Original ATen)", r"\1 "),
     ),
     Rule("no origin", "an empty list of operators", ALL, _drop(r"(?:#|//) Original ATen: \[\]")),
     Rule(
@@ -233,7 +233,7 @@ def normalise(code: str, device: str) -> str:
             blocks.append(_kernel_block(kernel, "\n".join(comments), device))
         elif isinstance(node, ast.ClassDef) and node.name == "Runner":
             calls += [_function(lines, method) for method in node.body if getattr(method, "name", "") == "call"]
-        elif isinstance(node, ast.FunctionDef) and (node.name == "call" or node.name.startswith("partition_")):
+        elif isinstance(node, ast.FunctionDef) and [a.arg for a in node.args.args] == ["args"]:  # call, a partition
             calls.append(_function(lines, node))
         else:
             source = _long_string(node)
@@ -256,6 +256,7 @@ class _Kernel:
     source: str
     types: list[str] | None  # C++: of the arguments
     device: str | None
+    options: list[str]  # whatever else is said
 
 
 def _kernel(node: ast.stmt) -> _Kernel | None:
@@ -271,7 +272,9 @@ def _kernel(node: ast.stmt) -> _Kernel | None:
     types = next((ast.literal_eval(a) for a in call.args if isinstance(a, ast.List)), None)
     devices = [k.value.value for k in call.keywords if k.arg == "device_str" and isinstance(k.value, ast.Constant)]
     name = ast.unparse(node.targets[0])
-    return _Kernel(name, function.partition(".")[2], sources[0], types, devices[0] if devices else None)
+    options = [ast.unparse(a) for a in call.args if not isinstance(a, (ast.List, ast.Constant))]
+    options += [ast.unparse(k) for k in call.keywords if k.arg != "device_str"]
+    return _Kernel(name, function.partition(".")[2], sources[0], types, devices[0] if devices else None, options)
 
 
 def _kernel_block(kernel: _Kernel, comments: str, device: str) -> str:
@@ -282,6 +285,8 @@ def _kernel_block(kernel: _Kernel, comments: str, device: str) -> str:
         notes.append(f"# compiled by: {kernel.kind}")
     if kernel.device not in (None, device):
         notes.append(f"# device: {kernel.device}")
+    if kernel.options:
+        notes.append(f"# options: {', '.join(kernel.options)}")
     if kernel.types is not None and kernel.types != _parameter_types(kernel.source):
         notes.append(f"# argument types: {', '.join(kernel.types)}")
     return "\n".join([f"# kernel {kernel.name}", *(note for note in notes if note), source])

@@ -90,7 +90,7 @@ _TOKEN = re.compile(
     r"(?P<string>\"(?:[^\"\\\n]|\\.)*\")|(?P<comment>//[^\n]*)|(?P<loop>\bfor\b)|(?P<open>[({])|(?P<close>[)};])|"
     + CPP.pattern
 )
-_DECLARED = re.compile(r"(?:\b(?!return|else|case|goto|delete|throw)[A-Za-z_]\w*|\w>+|>>|[\w>][*&])\s+$")
+_DECLARED = re.compile(r"(?:\b(?!return|else|case|goto|delete|throw)[A-Za-z_]\w*|\w>+|[\w>][*&])[ \t]+$")
 
 
 @dataclass

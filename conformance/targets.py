@@ -55,7 +55,7 @@ def _target(name: str, row: dict[str, Any]) -> Target:
     known = {"device", "description", "confirmed", "isa", "threads", "capability", "properties"}
     unknown = set(row) - known
     if unknown:
-        raise TargetError(f"target {name}: unknown key {sorted(unknown)[0]!r}; known are {', '.join(sorted(known))}")
+        raise TargetError(f"target {name}: unknown key {min(unknown)!r}; known are {', '.join(sorted(known))}")
     for key in ("device", "description", "confirmed"):
         if not isinstance(row.get(key), str):
             raise TargetError(f"target {name}: {key} must be a string")

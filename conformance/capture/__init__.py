@@ -3,7 +3,7 @@
 Everything that touches torch's private parts lives in this package (and in facts.py), each with its reason.
 """
 
-from conformance.capture.compiling import Captured, capture
+from conformance.capture.compiling import Captured, capture, plainly_compiled
 from conformance.capture.model import Capture, Mode, Module
 
-__all__ = ["Capture", "Captured", "Mode", "Module", "capture"]
+__all__ = ["Capture", "Captured", "Mode", "Module", "capture", "plainly_compiled"]

@@ -52,6 +52,7 @@ def capture(case: Case, target: Target, mode: Mode, *, backend: str = "inductor"
     with contextlib.ExitStack() as stack:
         stack.enter_context(isolated(target, mode, dict(case.config)))
         stack.enter_context(applied([*recorder.patches(run=mode == "native"), *observe.patches()]))
+        torch._dynamo.utils.counters.clear()
         start = time.perf_counter()
         compiled = torch.compile(case.fn, backend=backend, dynamic=case.dynamic)
         arguments = case.build()
@@ -65,6 +66,19 @@ def capture(case: Case, target: Target, mode: Mode, *, backend: str = "inductor"
         result.joint_graph = recorder.joint_graph
         result.counters = {group: dict(counts) for group, counts in torch._dynamo.utils.counters.items()}
         yield Captured(result, compiled if mode == "native" else None)
+
+
+@contextlib.contextmanager
+def plainly_compiled(case: Case, backend: str) -> Iterator[Callable[..., Any]]:
+    """The case compiled by another backend of torch.compile, with nothing replaced and nothing captured."""
+    import torch
+    import torch._dynamo  # for reset(): several cases share a code object
+
+    torch._dynamo.reset()
+    try:
+        yield torch.compile(case.fn, backend=backend, dynamic=case.dynamic)
+    finally:
+        torch._dynamo.reset()
 
 
 def fake_mode() -> Any:
@@ -113,13 +127,13 @@ class Recorder:
             ),
         ]
         if not run:
-            found.append(
-                Patch(f"{graph}.compile_to_module", lambda _: _generate_only, "nothing is compiled or loaded")
-            )
+            found.append(Patch(f"{graph}.compile_to_module", lambda _: _generate_only, "nothing is compiled or loaded"))
         return found
 
     def _codegen(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def codegen(graph: Any) -> Any:
+            if type(graph).__name__ == "SubgraphLowering":
+                return original(graph)  # of torch.cond and the like: its text stands in its parent's
             observe.start()
             before_fusion = _nodes(graph)
             with applied(cpu.GENERATING):

@@ -177,7 +177,9 @@ def _triton_driver(target: Target) -> Iterator[None]:
 
     arch = target.capability[0] * 10 + target.capability[1] if target.device == "cuda" else dict(target.properties)
     answers = {
-        "max_shared_mem": target.properties.get("shared_memory_per_block_optin", target.properties.get("local_mem_size")),
+        "max_shared_mem": target.properties.get(
+            "shared_memory_per_block_optin", target.properties.get("local_mem_size")
+        ),
         "multiprocessor_count": multiprocessors(target.properties),
         "warpSize": target.properties.get("warp_size", 32),
     }

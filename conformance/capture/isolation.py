@@ -176,3 +176,21 @@ def isolated(target: Target, mode: Mode, config: dict[str, Any]) -> Iterator[Non
 def _known(module: Any, options: dict[str, Any]) -> Any:
     """Patches the options that this torch version has."""
     return module.patch({name: value for name, value in options.items() if name in module.get_config_copy()})
+
+
+def unfit(targets: Any) -> dict[str, str]:
+    """Device type → the sentence that says which private part of torch is gone, for what no longer fits."""
+    import torch
+
+    from conformance.capture import observe
+
+    problems: dict[str, str] = {}
+    for target in targets:
+        mode: Mode = "native" if target.device == "cpu" else "deviceless"
+        for patch in [*patches(target, mode), *cpu.GENERATING, *observe.patches()]:
+            if target.device not in problems and not patch.optional and patch.missing():
+                name = patch.where.replace(":", ".")
+                problems[target.device] = (
+                    f"torch {torch.__version__}: {name} is gone: code for {target.device} cannot be generated reproducibly"
+                )
+    return problems

@@ -1,0 +1,256 @@
+"""One item: a case compiled once for a target, and the checks that look at the capture."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+from conformance import evidence
+from conformance.case import Case
+from conformance.compare import difference
+from conformance.run import ItemRecord
+from conformance.session import Session
+from conformance.snapshot import Snapshot, canonical, release
+from conformance.targets import Target
+
+if TYPE_CHECKING:
+    from conformance.capture import Capture, Captured, Mode
+    from conformance.known_failures import Failure
+
+
+class Reporter(Protocol):
+    """How the harness says what became of a check; pytest's subtests are one."""
+
+    def check(self, name: str) -> contextlib.AbstractContextManager[None]: ...
+    def skip(self, reason: str) -> NoReturn: ...
+    def known(self, reason: str) -> NoReturn: ...
+
+
+class SkipError(Exception):
+    """A check that has nothing to look at; the message is the reason."""
+
+
+class CodeError(AssertionError):
+    """Generated code that is not what is stored."""
+
+
+class StaleKnownFailureError(AssertionError):
+    """A known failure that passes."""
+
+
+@dataclass
+class Item:
+    """A case on a target."""
+
+    session: Session
+    case: Case
+    target: Target
+    _record: ItemRecord | None = field(default=None, repr=False)
+
+    @property
+    def name(self) -> str:
+        return f"{self.case.id}-{self.target.name}"
+
+    def run(self, report: Reporter) -> None:
+        """Captures once and runs the selected checks, each reporting by itself; raises what compiling raises."""
+        session = self.session
+        if why := session.cannot(self.target):
+            report.skip(why)
+        record = ItemRecord(
+            case=self.case.id,
+            target=self.target.name,
+            mode=session.mode(self.target),
+            torch=session.torch,
+            store=str(session.store(self.case).root),
+        )
+        self._record = record
+        try:
+            if session.settings.backend == "inductor":
+                self._run(record, report)
+            else:
+                self._run_backend(record, report)
+        finally:
+            session.run.write(record)
+
+    def _run(self, record: ItemRecord, report: Reporter) -> None:
+        from conformance import facts, requirements
+        from conformance.text import snapshot_text
+
+        with self._compiled(record, report) as captured:
+            capture = captured.capture
+            found = facts.facts(capture)
+            record.facts = found.lines()
+            record.text = canonical(snapshot_text(capture, record.facts, self.target.device))
+            record.seconds = capture.seconds
+
+            def required() -> None:
+                code = code_text(capture, self.target)
+                partner = functools.partial(_partner_code, self.case, self.target, capture.mode)
+                requirements.check(self.case, self.target, found, code=code, code_of=partner)
+
+            self._check("numerics", report, capture, functools.partial(self._numerics, captured))
+            self._check("requirements", report, capture, required)
+            self._check("code", report, capture, self._code)
+
+    def _run_backend(self, record: ItemRecord, report: Reporter) -> None:
+        """Another backend has no generated code to look at: its numerics alone."""
+
+        def backend_numerics() -> None:
+            from conformance import numerics
+            from conformance.capture import plainly_compiled
+
+            backend = self.session.settings.backend
+            if record.mode != "native":
+                raise SkipError(f"--backend {backend} runs on real devices only")
+            with plainly_compiled(self.case, backend) as compiled:
+                numerics.check(self.case, compiled, self.target.device, self.target.name)
+
+        self._check("numerics", report, None, backend_numerics)
+
+    @contextlib.contextmanager
+    def _compiled(self, record: ItemRecord, report: Reporter) -> Iterator[Captured]:
+        """The capture; an error while compiling is the item's own, or a known failure of "compile"."""
+        from conformance.capture import capture
+
+        with contextlib.ExitStack() as stack:
+            try:
+                captured = stack.enter_context(capture(self.case, self.target, record.mode))
+            except Exception as error:
+                record.checks["compile"] = f"failed: {_said(error)}"
+                if failure := self._known("compile", error):
+                    record.checks["compile"] = f"known: {failure.reason}"
+                    report.known(f"{failure.reason} ({failure.issue})")
+                raise
+            yield captured
+
+    def _check(self, name: str, report: Reporter, capture: Capture | None, body: Callable[[], None]) -> None:
+        """One check: reported by itself, recorded, excused where the failure is known, its evidence kept where not."""
+        record = self._record
+        if name not in self.session.settings.checks:
+            return
+        with report.check(name):
+            try:
+                body()
+            except SkipError as skipped:
+                record.checks[name] = f"skipped: {skipped}"
+                report.skip(str(skipped))
+            except Exception as error:
+                if failure := self._known(name, error):
+                    record.checks[name] = f"known: {failure.reason}"
+                    report.known(f"{failure.reason} ({failure.issue})")
+                record.checks[name] = f"failed: {_said(error)}"
+                if isinstance(error, AssertionError) and capture is not None:
+                    folder = evidence.keep(self.session.run.evidence(self.name), self.case, self.target, capture)
+                    raise type(error)(f"{error}\n\nevidence: {folder}") from None
+                raise
+            record.checks[name] = "passed"
+            self._refuse_stale(name)
+
+    def _numerics(self, captured: Captured) -> None:
+        from conformance import numerics
+
+        if captured.compiled is None:
+            raise SkipError(f"no {self.target.name} here: its code was generated, not run")
+        numerics.check(self.case, captured.compiled, self.target.device, self.target.name)
+
+    def _code(self) -> None:
+        """The snapshot's text against what is stored, or against the baseline run."""
+        session, text = self.session, self._record.text
+        if self.target.local:
+            raise SkipError(f"{self.target.name} matches no target of the table: nothing is stored for it")
+        if session.settings.accept:
+            return
+        if session.baseline is not None:
+            before = session.baseline.item(self.case.id, self.target.name)
+            if before is None:
+                raise SkipError(f"the run {session.settings.baseline} has no {self.name}")
+            stored, accept = before.text, ""
+        else:
+            store = session.store(self.case)
+            snapshot = store.read(self.case.id)
+            stored = snapshot.text(session.torch, self.target.name) if snapshot else None
+            accept = accept_command(self.case, self.target)
+            if stored is None:
+                self._nothing_stored(snapshot, accept)
+                return
+        if found := difference(stored, text, accept):
+            raise CodeError(f"{self.name}: {found.message}")
+
+    def _nothing_stored(self, snapshot: Snapshot | None, accept: str) -> None:
+        """New on a version that is stored; on another version the nearest is looked at, and differing is drift."""
+        session = self.session
+        store = session.store(self.case)
+        versions = [v for v in snapshot.versions() if snapshot.text(v, self.target.name)] if snapshot else []
+        if not versions or session.is_stored_version(store):
+            raise CodeError(
+                f"{self.name}: nothing is stored for torch {release(session.torch)}\n\naccept it with: {accept}"
+            )
+        nearest = min(versions, key=lambda version: _distance(version, session.torch))
+        found = difference(snapshot.text(nearest, self.target.name), self._record.text)
+        if found is None:
+            return
+        self._record.drift = f"from torch {nearest}: {'; '.join(found.facts) or 'facts unchanged'}"
+        if session.settings.fail_on_drift:
+            raise CodeError(f"{self.name}: drift from torch {nearest}: {found.message}")
+
+    def _known(self, check: str, error: Exception) -> Failure | None:
+        return self.session.known(self.case).match(
+            self.case.id, check, self.target.name, self.session.torch, f"{type(error).__name__}: {error}"
+        )
+
+    def _refuse_stale(self, check: str) -> None:
+        idle = self.session.known(self.case).passed(self.case.id, check, self.target.name, self.session.torch)
+        if idle is None:
+            return
+        if idle.severity == "error":
+            raise StaleKnownFailureError(idle.message)
+        self._record.notices.append(idle.message)
+
+
+def code_text(capture: Capture, target: Target) -> str:
+    """The normalised kernels and calls alone, as two cases are compared by."""
+    from conformance.normalize import normalise
+
+    return "\n".join(normalise(module.code, target.device) for module in capture.modules)
+
+
+def accept_command(case: Case, target: Target) -> str:
+    """What to type to take this text as the new snapshot."""
+    labels = "-".join((*case.labels, target.name))
+    file = os.path.relpath(case.file)
+    return f"EXPECTTEST_ACCEPT=1 pytest '{file}::test_{case.name}[{labels}]'"
+
+
+def _partner_code(case: Case, target: Target, mode: Mode, name: str) -> str:
+    """The code of the function `test_<name>` of the same file with the same labels; generated once a process."""
+    return _generated(_partner(case, name), target, "deviceless" if target.device == "cpu" else mode)
+
+
+@functools.cache
+def _generated(case: Case, target: Target, mode: Mode) -> str:
+    from conformance.capture import capture
+
+    with capture(case, target, mode) as captured:
+        return code_text(captured.capture, target)
+
+
+def _partner(case: Case, name: str) -> Case:
+    function = case.fn.__globals__.get(f"test_{name}")
+    for other in getattr(function, "cases", ()):
+        if other.labels == case.labels:
+            return other
+    raise LookupError(f"{case.id}: there is no test_{name} with the labels {'-'.join(case.labels)}")
+
+
+def _said(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+
+
+def _distance(version: str, torch: str) -> tuple[int, ...]:
+    numbers = [[int(part) for part in release(text).split(".")] for text in (version, torch)]
+    return tuple(abs(a - b) for a, b in zip(*numbers, strict=True))

@@ -1,0 +1,139 @@
+"""Run: a folder that workers write what they saw into, an item a file, and that one process reads.
+
+Accepting, comparing with another run and reports all start from it. Nothing in it is shared between workers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+#: Below the root folder of the tests; ignored by version control.
+FOLDER = ".conformance"
+LAST = "last"
+#: How many runs without a name are kept.
+KEPT = 5
+_UNNAMED = "[0-9]*T[0-9]*-[0-9]*"
+
+
+class RunError(ValueError):
+    """A run that cannot be read, or written; the message says which and what there is."""
+
+
+@dataclass
+class ItemRecord:
+    """What one (case, target) came to. `store`: the folder of its snapshots. `text`: the snapshot's text, "" where
+    nothing was generated. `checks`: check → "passed", "failed: …", "skipped: …" or "known: …".
+    `drift`: on a torch with nothing stored, how the text differs from the nearest one's.
+    """
+
+    case: str
+    target: str
+    mode: str
+    torch: str
+    store: str
+    text: str = ""
+    facts: dict[str, str] = field(default_factory=dict)
+    checks: dict[str, str] = field(default_factory=dict)
+    drift: str = ""
+    notices: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return f"{self.case}-{self.target}"
+
+
+class Run:
+    """One run's folder: `items/<case>-<target>.json`, `failures/<case>-<target>/`, `run.json`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def begin(self, about: dict[str, Any]) -> None:
+        """Empties the folder and says what the run is. Raises RunError where it cannot be written."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        try:
+            (self.folder / "items").mkdir(parents=True)
+            _write(self.folder / "run.json", about)
+        except OSError as error:
+            raise RunError(f"the run's folder {self.folder} cannot be written: {error.strerror}") from error
+
+    def write(self, item: ItemRecord) -> None:
+        """Called by the worker that ran the item."""
+        path = self.folder / "items" / f"{item.name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, asdict(item))
+
+    def items(self) -> Iterator[ItemRecord]:
+        """In the order of their names."""
+        for path in sorted((self.folder / "items").rglob("*.json")):
+            yield ItemRecord(**json.loads(path.read_text(encoding="utf-8")))
+
+    def item(self, case: str, target: str) -> ItemRecord | None:
+        path = self.folder / "items" / f"{case}-{target}.json"
+        return ItemRecord(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+    def evidence(self, name: str) -> Path:
+        """The folder for what a failing item leaves, emptied."""
+        folder = self.folder / "failures" / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        return folder
+
+
+def _write(path: Path, data: Any) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(data, indent=1), encoding="utf-8")
+    temporary.replace(path)
+
+
+def runs_folder(root: Path) -> Path:
+    """Where the runs of a project are kept; a temporary folder where the root cannot be written."""
+    folder = root / FOLDER / "runs"
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    return Path(tempfile.gettempdir()) / f"conformance-runs-{os.getuid()}"
+
+
+def fresh(root: Path, name: str | None) -> Run:
+    """A run of that name, or of a name of its own: the time and the process. Of those unnamed, the newest are kept."""
+    if name:
+        return Run(named(root, name))
+    runs = runs_folder(root)
+    for old in sorted(runs.glob(_UNNAMED))[: -KEPT + 1]:
+        shutil.rmtree(old, ignore_errors=True)
+    return Run(runs / f"{datetime.now(timezone.utc):%Y%m%dT%H%M%S}-{os.getpid()}")
+
+
+def remember_as_last(root: Path, run: Run) -> None:
+    """`last` is the newest run that ended."""
+    link = runs_folder(root) / LAST
+    temporary = link.with_name(f".{LAST}-{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(run.folder.resolve())
+    temporary.replace(link)
+
+
+def named(root: Path, name: str) -> Path:
+    """The folder of a run: a name below the project's runs, or a path where it holds a separator."""
+    return Path(name) if os.sep in name else runs_folder(root) / name
+
+
+def existing(root: Path, name: str) -> Run:
+    """Raises RunError naming the runs that there are."""
+    folder = named(root, name)
+    if not (folder / "run.json").exists():
+        known = sorted(path.parent.name for path in runs_folder(root).glob("*/run.json"))
+        raise RunError(f"there is no run {name!r}; there are: {', '.join(known) or 'none (make one with --save-run)'}")
+    return Run(folder)

@@ -1,0 +1,148 @@
+"""Session: what one process of a test run knows. The machine, the selected targets, the stores, the run's folder.
+
+The process that pytest starts makes it; workers get it as plain data. Nothing here knows pytest.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from conformance import known_failures, targets
+from conformance.capture import environment
+from conformance.case import Case
+from conformance.machine import Machine, compiler_problem
+from conformance.run import Run
+from conformance.settings import Settings
+from conformance.snapshot import Store, release
+from conformance.targets import Target
+
+#: Folders beside a test file's, or in it, that hold what is stored for its cases.
+EXPECTED, KNOWN = "expected_code", "known_failures"
+
+#: Torch versions that captures are made for. A newer one is tried, and what does not fit is switched off.
+OLDEST, NEWEST = (2, 11), (2, 15)
+
+
+@dataclass
+class Session:
+    """`workers`: how many processes share the machine. `problems`: device → why its code cannot be generated here."""
+
+    settings: Settings
+    machine: Machine
+    run: Run
+    workers: int = 1
+    baseline: Run | None = None
+    problems: dict[str, str] = field(default_factory=dict)
+    notices: list[str] = field(default_factory=list)
+    _settled: bool = False
+
+    @functools.cached_property
+    def selected(self) -> list[Target]:
+        """The targets of this run. Raises TargetError for an unknown name or an empty selection."""
+        return targets.select(self.machine.targets().values(), self.settings.devices, self.settings.targets)
+
+    @functools.cached_property
+    def torch(self) -> str:
+        return environment.build().version
+
+    def prepare(self) -> None:
+        """Settles this process before torch is imported, and says what cannot be done here."""
+        prepared = environment.prepare(tuple(self.machine.gpus))
+        triton = environment.triton_version()
+        for device in ("cuda", "xpu"):
+            if device in self.machine.gpus:
+                continue
+            if not triton:
+                self.problems[device] = "Triton is not installed: pip install triton"
+            elif prepared.problem:
+                self.problems[device] = prepared.problem
+        if environment.build().release < OLDEST:
+            why = f"torch {self.torch} is too old to capture generated code; {OLDEST[0]}.{OLDEST[1]} is the oldest"
+            self.problems |= dict.fromkeys(targets.DEVICES, why)
+        if prepared.dropped:
+            self.notices.append(f"ignored, because they change generated code: {', '.join(prepared.dropped)}")
+
+    def settle_torch(self) -> None:
+        """Once torch is imported: threads divided among workers, the pretended devices in place, patches that fit.
+
+        Has an effect once.
+        """
+        if self._settled:
+            return
+        self._settled = True
+        import torch
+
+        from conformance.capture import isolation, library
+
+        if "TORCH_TRACE" not in os.environ:
+            # a line of JSON for each step of a compile: pytest would keep them all and print them with a failure
+            logging.getLogger("torch.__trace").addFilter(lambda record: False)
+        torch.set_num_threads(max(1, self.machine.cores // self.workers))
+        library.after_torch(environment.prepare().pretended)
+        for device, why in isolation.unfit(self.machine.targets().values()).items():
+            self.problems.setdefault(device, why)
+
+    def mode(self, target: Target) -> str:
+        return "native" if self.machine.is_native(target) else "deviceless"
+
+    def cannot(self, target: Target) -> str:
+        """Why nothing can be generated for the target here, or ""."""
+        if target.device == "cpu" and self.machine.is_native(target) and (problem := compiler_problem()):
+            return "" if environment.build().release >= OLDEST else problem
+        if target.device in self.machine.gpus and not self.machine.is_native(target):
+            return (
+                f"{target.name} is not the {target.device} device that is here, and a real device is not pretended away"
+            )
+        return self.problems.get(target.device, "")
+
+    def missing_devices(self) -> list[str]:
+        """Device types that were selected and of which no selected target runs here."""
+        native = {target.device for target in self.selected if self.machine.is_native(target)}
+        return [
+            device
+            for device in targets.DEVICES
+            if device not in native and any(t.device == device for t in self.selected)
+        ]
+
+    def store(self, case: Case) -> Store:
+        return _store(_beside(case.file, EXPECTED), tuple(self.machine.targets()))
+
+    def known(self, case: Case) -> known_failures.KnownFailures:
+        return _known(_beside(case.file, KNOWN))
+
+    def is_stored_version(self, store: Store) -> bool:
+        """Whether anything at all is stored for the torch at hand; if not, differences are drift."""
+        return release(self.torch) in _versions(store)
+
+    def to_json(self) -> dict[str, Any]:
+        """For a worker; settings come to it on its own command line."""
+        return {"machine": self.machine.to_json(), "run": str(self.run.folder), "workers": self.workers}
+
+
+def _beside(file: Path, name: str) -> Path:
+    """The folder of that name beside the test file's folder, if there is one; else in it."""
+    outer = file.parent.parent / name
+    return outer if outer.is_dir() else file.parent / name
+
+
+@functools.cache
+def _store(root: Path, order: tuple[str, ...]) -> Store:
+    return Store(root, order)
+
+
+@functools.cache
+def _known(folder: Path) -> known_failures.KnownFailures:
+    return known_failures.load(folder)
+
+
+@functools.cache
+def _versions(store: Store) -> frozenset[str]:
+    found: set[str] = set()
+    for case in store.cases():
+        found.update(snapshot.versions() if (snapshot := store.read(case)) else ())
+    return frozenset(found)

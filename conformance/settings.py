@@ -1,0 +1,71 @@
+"""What a run was asked to do: the options of the command line and EXPECTTEST_ACCEPT, checked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+CHECKS = ("numerics", "requirements", "code")
+ACCEPT = "EXPECTTEST_ACCEPT"
+
+
+class SettingsError(ValueError):
+    """A wrong option; the message names what would be right."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`accept`: "" (not), "all" or "new". `devices`, `targets`: as given, see targets.select.
+    `save_run`, `baseline`: names of runs. `backend`: of torch.compile.
+    """
+
+    devices: str | None = None
+    targets: str | None = None
+    require_device: bool = False
+    checks: tuple[str, ...] = CHECKS
+    accept: str = ""
+    save_run: str | None = None
+    baseline: str | None = None
+    backend: str = "inductor"
+    fail_on_drift: bool = False
+    verify_deviceless: bool = False
+
+
+def checks_named(text: str | None) -> tuple[str, ...]:
+    """Raises SettingsError for an unknown check."""
+    if text is None:
+        return CHECKS
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in CHECKS:
+            raise SettingsError(f"unknown check {name!r}; known are {', '.join(CHECKS)}")
+    if not names:
+        raise SettingsError(f"--checks names nothing; known are {', '.join(CHECKS)}")
+    return tuple(name for name in CHECKS if name in names)
+
+
+def accept_wanted(environment: Mapping[str, str]) -> str:
+    """What EXPECTTEST_ACCEPT asks for: "" for unset, empty, 0, false; "all" for 1, true; "new".
+
+    Raises SettingsError for another value, and where CI is set: CI compares, it never accepts.
+    """
+    value = environment.get(ACCEPT, "").strip().lower()
+    if value in ("", "0", "false"):
+        return ""
+    if value not in ("1", "true", "all", "new"):
+        raise SettingsError(f"{ACCEPT}={value!r} is not known: 1 accepts all, new only what is not stored, 0 nothing")
+    if environment.get("CI", "").strip().lower() not in ("", "0", "false"):
+        raise SettingsError(f"{ACCEPT} is set in CI: CI compares and never accepts; accept on a branch and commit")
+    return "new" if value == "new" else "all"
+
+
+def clean_for_expecttest(accept: str, *, workers: bool) -> None:
+    """Gives expecttest an environment that means what ours means: it takes 0 as yes, and loses literals among workers.
+
+    Call before expecttest is imported.
+    """
+    if accept == "all" and not workers:
+        os.environ[ACCEPT] = "1"
+    else:
+        os.environ.pop(ACCEPT, None)

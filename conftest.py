@@ -1,0 +1,3 @@
+"""Loads the plugin for this repository's own tests."""
+
+pytest_plugins = ["conformance.plugin"]
