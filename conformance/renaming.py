@@ -55,8 +55,9 @@ def arguments(text: str) -> str:
 
 def _fresh(name: str, taken: Iterable[str]) -> str:
     taken = set(taken)
-    if re.fullmatch(r"arg\d+_\d+", name):
-        candidates: Callable[[int], str] = "arg{}".format
+    argument = re.fullmatch(r"((?:\w+_)?arg)\d+_\d+", name)
+    if argument:
+        candidates: Callable[[int], str] = (argument[1] + "{}").format
     else:
         base = re.sub(r"_\d+$", "", name)
         numbered = base in ("primals", "tangents")

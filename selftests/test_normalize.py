@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from pathlib import Path
 
@@ -319,6 +320,13 @@ def test_a_cpp_wrapper_shows_its_calls():
     assert "_wrap_func" not in text
 
 
+def test_a_subgraph_is_a_call():
+    code = "def true_graph_0(args):\n    true_graph_0_arg3_1, = args\n    args.clear()\n    true_graph_0_buf4 = 1\n"
+    assert normalise(code, "cpu") == (
+        "def true_graph_0(args):\n    true_graph_0_arg0, = args\n    true_graph_0_buf0 = 1\n"
+    )
+
+
 def test_what_no_rule_knows_stays():
     assert "mystery = torch.ops.mylib.mystery" in normalise("mystery = torch.ops.mylib.mystery\n", "cpu")
     assert "partitions=[partition_0]" in normalise("runner = Runner(partitions=[partition_0])\n", "cpu")
@@ -420,6 +428,33 @@ def test_meaning_is_kept(name):
     assert before in code
     device = DEVICE.search(source)[1]
     assert normalise(code.replace(before, after), device) != normalise(code, device)
+
+
+NAME = re.compile(r"\b(tmp|buf|x|arg|s|primals_|tmp_acc)(\d+)(?=\b|_)")
+TOKEN = re.compile(r"(?<![\w.])\d+(?=\b|L)|\b(?:tl|torch|at::vec::)\.?[a-z]\w*\b|(?<= )[-+*/<](?= )")
+#: Lines whose content is dropped on purpose.
+DROPPED = re.compile(r"import|division_error|div_error|_DeviceGuard|set_device|DeviceProperties|inductor_meta|^\s*#")
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if "cpp_wrapper" not in name])
+def test_any_other_name_number_or_operator_shows(name):
+    code, device, chance = sample(name), DEVICE.search(name)[1], random.Random(name)
+    start, end = code.index("async_compile = "), code.index("async_compile.wait")
+    lines = [m for m in re.finditer(r".+", code[start:end]) if not DROPPED.search(m[0])]
+    found = [
+        (pattern, match, start + line.start())
+        for line in lines
+        for pattern in (NAME, TOKEN)
+        for match in pattern.finditer(line[0])
+    ]
+    numbers = {match[2] for pattern, match, _ in found if pattern is NAME}
+    for pattern, match, offset in chance.sample(found, min(30, len(found))):
+        if pattern is NAME:
+            new = match[1] + chance.choice(sorted(numbers - {match[2]}))
+        else:
+            new = str(int(match[0]) + 1) if match[0].isdigit() else match[0] + "?"
+        changed = code[: offset + match.start()] + new + code[offset + match.end() :]
+        assert normalise(changed, device) != normalised(name), f"{match[0]} → {new} in {match.string}"
 
 
 def test_order_of_calls_is_kept():
