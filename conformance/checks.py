@@ -38,6 +38,10 @@ class CodeError(AssertionError):
     """Generated code that is not what is stored."""
 
 
+class DevicelessError(AssertionError):
+    """Code generated without the device that is not the device's own."""
+
+
 class StaleKnownFailureError(AssertionError):
     """A known failure that passes."""
 
@@ -95,6 +99,8 @@ class Item:
             self._check("numerics", report, capture, functools.partial(self._numerics, captured))
             self._check("requirements", report, capture, required)
             self._check("code", report, capture, self._code)
+            if self.session.settings.verify_deviceless:
+                self._check("deviceless", report, capture, functools.partial(self._deviceless, capture))
 
     def _run_backend(self, record: ItemRecord, report: Reporter) -> None:
         """Another backend has no generated code to look at: its numerics alone."""
@@ -114,11 +120,14 @@ class Item:
     @contextlib.contextmanager
     def _compiled(self, record: ItemRecord, report: Reporter) -> Iterator[Captured]:
         """The capture; an error while compiling is the item's own, or a known failure of "compile"."""
-        from conformance.capture import capture
+        from conformance.capture import Captured, capture
 
         with contextlib.ExitStack() as stack:
             try:
-                captured = stack.enter_context(capture(self.case, self.target, record.mode))
+                if record.mode == "deviceless" and self.session.needs_companion(self.target):
+                    captured = Captured(self.session.companion.capture(self.case, self.target), None)
+                else:
+                    captured = stack.enter_context(capture(self.case, self.target, record.mode))
             except Exception as error:
                 record.checks["compile"] = f"failed: {_said(error)}"
                 if failure := self._known("compile", error):
@@ -130,7 +139,7 @@ class Item:
     def _check(self, name: str, report: Reporter, capture: Capture | None, body: Callable[[], None]) -> None:
         """One check: reported by itself, recorded, excused where the failure is known, its evidence kept where not."""
         record = self._record
-        if name not in self.session.settings.checks:
+        if name not in self.session.settings.checks and name != "deviceless":
             return
         with report.check(name):
             try:
@@ -156,6 +165,18 @@ class Item:
         if captured.compiled is None:
             raise SkipError(f"no {self.target.name} here: its code was generated, not run")
         numerics.check(self.case, captured.compiled, self.target.device, self.target.name)
+
+    def _deviceless(self, native: Capture) -> None:
+        """The same case generated without the device must give the text that the real one gave."""
+        from conformance import facts
+        from conformance.text import snapshot_text
+
+        if native.mode != "native" or self.target.device == "cpu":
+            raise SkipError("nothing to compare: this capture does not come from a real gpu")
+        other = self.session.companion.capture(self.case, self.target)
+        text = snapshot_text(other, facts.facts(other).lines(), self.target.device)
+        if found := difference(self._record.text, text):
+            raise DevicelessError(f"{self.name}: generated without the device, it differs: {found.message}")
 
     def _code(self) -> None:
         """The snapshot's text against what is stored, or against the baseline run."""

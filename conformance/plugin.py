@@ -238,6 +238,8 @@ def conformance_report(subtests: pytest.Subtests) -> SubtestReporter:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """In the process that started the run, once all workers are done: accept, and put the run where it is found."""
     ours = session.config.stash.get(_SESSION, None)
+    if ours is not None:
+        ours.close()
     if ours is None or _is_worker(session.config):
         return
     finished = summary.finish(ours)

@@ -10,7 +10,7 @@ import logging
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conformance import known_failures, targets
 from conformance.capture import environment
@@ -20,6 +20,9 @@ from conformance.run import Run
 from conformance.settings import Settings
 from conformance.snapshot import Store, release
 from conformance.targets import Target
+
+if TYPE_CHECKING:
+    from conformance.capture.companion import Companion
 
 #: Folders beside a test file's, or in it, that hold what is stored for its cases.
 EXPECTED, KNOWN = "expected_code", "known_failures"
@@ -94,11 +97,22 @@ class Session:
         """Why nothing can be generated for the target here, or ""."""
         if target.device == "cpu" and self.machine.is_native(target) and (problem := compiler_problem()):
             return "" if environment.build().release >= OLDEST else problem
-        if target.device in self.machine.gpus and not self.machine.is_native(target):
-            return (
-                f"{target.name} is not the {target.device} device that is here, and a real device is not pretended away"
-            )
         return self.problems.get(target.device, "")
+
+    def needs_companion(self, target: Target) -> bool:
+        """Whether a deviceless capture for the target is made in a process that sees no gpu: where one is."""
+        return target.device in self.machine.gpus
+
+    @functools.cached_property
+    def companion(self) -> Companion:
+        from conformance.capture.companion import Companion
+
+        return Companion()
+
+    def close(self) -> None:
+        """Ends what was started for this session."""
+        if "companion" in vars(self):
+            self.companion.close()
 
     def missing_devices(self) -> list[str]:
         """Device types that were selected and of which no selected target runs here."""

@@ -1,0 +1,98 @@
+"""A process of its own that sees no gpu, for deviceless captures where a real device is, and for comparing with it.
+
+    python -m conformance.capture.companion     # a request a line on stdin, an answer a line on stdout; both JSON
+
+A real device cannot be pretended away in the process that uses it: its guards, its context and its driver are there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from conformance.capture.model import Capture
+from conformance.case import Case
+from conformance.targets import Target
+
+#: With these no runtime finds a device: CUDA's, HIP's and Level Zero's.
+HIDDEN = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ONEAPI_DEVICE_SELECTOR": "opencl:cpu"}
+
+
+class CompanionError(RuntimeError):
+    """The companion could not capture: its own error, or its end."""
+
+
+class Companion:
+    """The process, started at its first capture."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def capture(self, case: Case, target: Target) -> Capture:
+        """The deviceless capture of a case. Raises CompanionError with what compiling raised there."""
+        process = self._started()
+        request = {"file": str(case.file), "case": case.id, "target": target.name}
+        try:
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            self.close()
+            raise CompanionError(f"the process without a device ended while it captured {case.id} for {target.name}")
+        answer = json.loads(line)
+        if "raised" in answer:
+            raise CompanionError(answer["raised"])
+        return Capture.from_json(answer)
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.stdin.close()
+            self._process.wait(timeout=30)
+            self._process = None
+
+    def _started(self) -> subprocess.Popen[str]:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "conformance.capture.companion"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env=os.environ | HIDDEN,
+            )
+        return self._process
+
+
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
+    from conformance.capture import capture
+    from conformance.loading import cases_in
+    from conformance.targets import targets
+
+    cases = cases_in(Path(request["file"]))
+    with capture(cases[request["case"]], targets()[request["target"]], "deviceless") as captured:
+        return captured.capture.to_json()
+
+
+def main() -> None:
+    """Serves until stdin ends. What torch prints goes to stderr: stdout is for answers."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    from conformance.capture import environment
+
+    environment.prepare()
+    for line in sys.stdin:
+        try:
+            answer = _answer(json.loads(line))
+        except Exception as error:  # noqa: BLE001 - whatever compiling raises is the answer
+            answer = {"raised": f"{type(error).__name__}: {error}"}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()
