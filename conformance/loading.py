@@ -11,12 +11,16 @@ from pathlib import Path
 from conformance.case import Case, CaseError
 
 
+class NoCaseError(CaseError):
+    """A file in which no case is declared."""
+
+
 @functools.cache
 def cases_in(file: Path) -> dict[str, Case]:
     """Case id → case, of all functions of the file, in its order. Imports the file, and what it imports.
 
     A file of an importable package is imported as its part, any other under a name of its own. Raises CaseError where
-    it is not there or holds no case.
+    it is not there, and NoCaseError where it holds no case.
     """
     if not file.is_file():
         raise CaseError(f"there is no file {file}")
@@ -35,7 +39,7 @@ def cases_in(file: Path) -> dict[str, Case]:
         spec.loader.exec_module(module)
     found = {case.id: case for value in vars(module).values() for case in getattr(value, "cases", ())}
     if not found:
-        raise CaseError(f"{file} declares no case: a case is a function decorated with @case")
+        raise NoCaseError(f"{file} declares no case: a case is a function decorated with @case")
     return found
 
 

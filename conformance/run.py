@@ -61,11 +61,18 @@ class Run:
     def begin(self, about: dict[str, Any]) -> None:
         """Empties the folder and says what the run is. Raises RunError where it cannot be written."""
         shutil.rmtree(self.folder, ignore_errors=True)
+        self.describe(about)
+
+    def describe(self, about: dict[str, Any]) -> None:
+        """Says what the run is, and leaves what is there. Raises RunError where it cannot be written."""
         try:
-            (self.folder / "items").mkdir(parents=True)
+            (self.folder / "items").mkdir(parents=True, exist_ok=True)
             _write(self.folder / "run.json", about)
         except OSError as error:
             raise RunError(f"the run's folder {self.folder} cannot be written: {error.strerror}") from error
+
+    def discard(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def write(self, item: ItemRecord) -> None:
         """Called by the worker that ran the item."""
@@ -98,11 +105,19 @@ def _write(path: Path, data: Any) -> None:
 
 def runs_folder(root: Path) -> Path:
     """Where the runs of a project are kept; a temporary folder where the root cannot be written."""
-    folder = root / FOLDER / "runs"
+    folder = _usual_folder(root)
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return folder
+    return _temporary_folder()
+
+
+def _usual_folder(root: Path) -> Path:
+    return root / FOLDER / "runs"
+
+
+def _temporary_folder() -> Path:
     return Path(tempfile.gettempdir()) / f"conformance-runs-{os.getuid()}"
 
 
@@ -113,7 +128,20 @@ def fresh(root: Path, name: str | None) -> Run:
     runs = runs_folder(root)
     for old in sorted(runs.glob(_UNNAMED))[: -KEPT + 1]:
         shutil.rmtree(old, ignore_errors=True)
-    return Run(runs / f"{datetime.now(timezone.utc):%Y%m%dT%H%M%S}-{os.getpid()}")
+    return Run(runs / unnamed())
+
+
+def unnamed() -> str:
+    """A name for a run of this process that has none."""
+    return f"{datetime.now(timezone.utc):%Y%m%dT%H%M%S}-{os.getpid()}"
+
+
+def made_by_workers(root: Path, name: str) -> Run | None:
+    """The run of that name, if any process has begun to write it. Makes no folder."""
+    for folder in (_usual_folder(root), _temporary_folder()):
+        if (folder / name).is_dir():
+            return Run(folder / name)
+    return None
 
 
 def remember_as_last(root: Path, run: Run) -> None:

@@ -91,7 +91,9 @@ class Session:
             self.problems.setdefault(device, why)
 
     def mode(self, target: Target) -> str:
-        return "native" if self.machine.is_native(target) else "deviceless"
+        """Native where the device is here; a cpu target only where its kernels are to be run, not just read."""
+        native = self.machine.is_native(target) and (target.device != "cpu" or "numerics" in self.settings.checks)
+        return "native" if native else "deviceless"
 
     def cannot(self, target: Target) -> str:
         """Why nothing can be generated for the target here, or ""."""

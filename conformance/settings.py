@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -63,9 +64,11 @@ def accept_wanted(environment: Mapping[str, str]) -> str:
 def clean_for_expecttest(accept: str, *, workers: bool) -> None:
     """Gives expecttest an environment that means what ours means: it takes 0 as yes, and loses literals among workers.
 
-    Call before expecttest is imported.
+    Best before expecttest is imported, since it reads the variable then; where it is already, it is told.
     """
     if accept == "all" and not workers:
         os.environ[ACCEPT] = "1"
     else:
         os.environ.pop(ACCEPT, None)
+    if "expecttest" in sys.modules:
+        sys.modules["expecttest"].ACCEPT = os.environ.get(ACCEPT)
