@@ -15,7 +15,7 @@ from conformance.snapshot import Counts, SnapshotError, Store, release
 class Accepted:
     """`counts`: texts, as they are on disk now. `refused`: item → why its text was not taken."""
 
-    counts: Counts = field(default_factory=lambda: Counts(0, 0, 0))
+    counts: Counts = field(default_factory=Counts)
     refused: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
@@ -42,10 +42,12 @@ def accept(items: Iterable[ItemRecord], mode: str, targets: Sequence[str]) -> Ac
     for root, cases in updates.items():
         store = Store(root, targets)
         try:
-            if mode == "new":
-                cases = {case: _not_stored(store, case, texts) for case, texts in cases.items()}
-            accepted.counts += store.merge({case: texts for case, texts in cases.items() if texts})
+            wanted = {
+                case: _not_stored(store, case, texts) if mode == "new" else texts for case, texts in cases.items()
+            }
+            accepted.counts += store.merge({case: texts for case, texts in wanted.items() if texts})
         except SnapshotError as error:
+            accepted.counts += error.counts or Counts()
             accepted.problems.append(str(error))
     return accepted
 

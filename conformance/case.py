@@ -58,7 +58,7 @@ class Case:
         return f"{self.operator}/{'-'.join((self.name, *self.labels))}"
 
     def build(self, seed: int = 0) -> dict[str, Any]:
-        """The arguments, tensors on the cpu; other values for another seed. Those in `grad` are leaves that require it."""
+        """The arguments, tensors on the cpu; other for another seed. Those in `grad` are leaves that require it."""
         built = {}
         for name, argument in self.arguments.items():
             if isinstance(argument, Input):
@@ -143,7 +143,7 @@ def case(
         cases = list(_expand(fn, declared, vary, also, require or {}, numerics or {}))
         duplicates = {c.id for c in cases if sum(other.id == c.id for other in cases) > 1}
         if duplicates:
-            raise CaseError(f"{fn.__name__}: two cases have the id {sorted(duplicates)[0]}")
+            raise CaseError(f"{fn.__name__}: two cases have the id {min(duplicates)}")
 
         def test(conformance_item, conformance_report):
             conformance_item.run(conformance_report)

@@ -63,15 +63,11 @@ class Item:
         """Captures once and runs the selected checks, each reporting by itself; raises what compiling raises."""
         session = self.session
         if why := session.cannot(self.target):
+            self._record = self._begun()
+            self._record.checks["compile"] = f"skipped: {why}"
+            session.run.write(self._record)
             report.skip(why)
-        record = ItemRecord(
-            case=self.case.id,
-            target=self.target.name,
-            mode=session.mode(self.target),
-            torch=session.torch,
-            store=str(session.store(self.case).root),
-        )
-        self._record = record
+        record = self._record = self._begun()
         try:
             if session.settings.backend == "inductor":
                 self._run(record, report)
@@ -79,6 +75,17 @@ class Item:
                 self._run_backend(record, report)
         finally:
             session.run.write(record)
+
+    def _begun(self) -> ItemRecord:
+        session = self.session
+        return ItemRecord(
+            case=self.case.id,
+            target=self.target.name,
+            mode=session.mode(self.target),
+            torch=session.torch,
+            store=str(session.store(self.case).root),
+            known=str(session.known_folder(self.case)),
+        )
 
     def _run(self, record: ItemRecord, report: Reporter) -> None:
         from conformance import facts, requirements
@@ -111,7 +118,7 @@ class Item:
 
             backend = self.session.settings.backend
             if record.mode != "native":
-                raise SkipError(f"--backend {backend} runs on real devices only")
+                raise SkipError(f"--backend {backend} needs the device: {self.session.not_run(self.target)}")
             with plainly_compiled(self.case, backend) as compiled:
                 numerics.check(self.case, compiled, self.target.device, self.target.name)
 
@@ -156,14 +163,14 @@ class Item:
                     folder = evidence.keep(self.session.run.evidence(self.name), self.case, self.target, capture)
                     raise type(error)(f"{error}\n\nevidence: {folder}") from None
                 raise
-            record.checks[name] = "passed"
             self._refuse_stale(name)
+            record.checks[name] = "passed"
 
     def _numerics(self, captured: Captured) -> None:
         from conformance import numerics
 
         if captured.compiled is None:
-            raise SkipError(f"no {self.target.name} here: its code was generated, not run")
+            raise SkipError(self.session.not_run(self.target))
         numerics.check(self.case, captured.compiled, self.target.device, self.target.name)
 
     def _deviceless(self, native: Capture) -> None:
@@ -183,11 +190,11 @@ class Item:
         session, text = self.session, self._record.text
         if self.target.local:
             raise SkipError(f"{self.target.name} matches no target of the table: nothing is stored for it")
-        if session.settings.accept:
+        if session.settings.accept == "all":
             return
         if session.baseline is not None:
             before = session.baseline.item(self.case.id, self.target.name)
-            if before is None:
+            if before is None or not before.text:
                 raise SkipError(f"the run {session.settings.baseline} has no {self.name}")
             stored, accept = before.text, ""
         else:
@@ -195,6 +202,8 @@ class Item:
             snapshot = store.read(self.case.id)
             stored = snapshot.text(session.torch, self.target.name) if snapshot else None
             accept = accept_command(self.case, self.target)
+            if stored is None and session.settings.accept == "new":
+                return
             if stored is None:
                 self._nothing_stored(snapshot, accept)
                 return
@@ -228,6 +237,7 @@ class Item:
         if idle is None:
             return
         if idle.severity == "error":
+            self._record.checks[check] = f"failed: {idle.message}"
             raise StaleKnownFailureError(idle.message)
         self._record.notices.append(idle.message)
 

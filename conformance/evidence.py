@@ -32,7 +32,7 @@ def keep(folder: Path, case: Case, target: Target, capture: Capture) -> Path:
 
 def reproduction(case: Case, target: Target) -> str:
     """A script that runs the case on the target alone, outside pytest."""
-    return f'''"""Compiles {case.id} for {target.name}, shows facts and code, and checks the numerics where the device is here."""
+    return f'''"""Compiles {case.id} for {target.name}; shows facts and code, checks the numerics if it runs here."""
 
 import sys
 

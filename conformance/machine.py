@@ -84,7 +84,7 @@ class Machine:
         return target.device in self.gpus and self.target_of(target.device).name == target.name
 
     def describe(self, device: str) -> str:
-        """native (with what it is) or deviceless, for the header and the doctor."""
+        """Native (with what it is) or deviceless, for the header and the doctor."""
         if device == "cpu":
             return f"native ({', '.join(self.isas) or 'no known instruction set'})"
         if device in self.gpus:

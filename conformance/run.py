@@ -30,7 +30,7 @@ class RunError(ValueError):
 
 @dataclass
 class ItemRecord:
-    """What one (case, target) came to. `store`: the folder of its snapshots. `text`: the snapshot's text, "" where
+    """What one (case, target) came to. `store`, `known`: the folders of its snapshots and known failures. `text`: the snapshot's text, "" where
     nothing was generated. `checks`: check → "passed", "failed: …", "skipped: …" or "known: …".
     `drift`: on a torch with nothing stored, how the text differs from the nearest one's.
     """
@@ -40,6 +40,7 @@ class ItemRecord:
     mode: str
     torch: str
     store: str
+    known: str = ""
     text: str = ""
     facts: dict[str, str] = field(default_factory=dict)
     checks: dict[str, str] = field(default_factory=dict)

@@ -5,6 +5,7 @@ The process that pytest starts makes it; workers get it as plain data. Nothing h
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
@@ -18,7 +19,7 @@ from conformance.case import Case
 from conformance.machine import Machine, compiler_problem
 from conformance.run import Run
 from conformance.settings import Settings
-from conformance.snapshot import Store, release
+from conformance.snapshot import SnapshotError, Store, release
 from conformance.targets import Target
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class Session:
             self.problems |= dict.fromkeys(targets.DEVICES, why)
         if prepared.dropped:
             self.notices.append(f"ignored, because they change generated code: {', '.join(prepared.dropped)}")
+        if why := compiler_problem():
+            self.notices.append(f"cpu code is generated and not run: {why}")
 
     def settle_torch(self) -> None:
         """Once torch is imported: threads divided among workers, the pretended devices in place, patches that fit.
@@ -84,21 +87,29 @@ class Session:
 
         if "TORCH_TRACE" not in os.environ:
             # a line of JSON for each step of a compile: pytest would keep them all and print them with a failure
-            logging.getLogger("torch.__trace").addFilter(lambda record: False)
+            logging.getLogger("torch.__trace").addFilter(lambda _record: False)
         torch.set_num_threads(max(1, self.machine.cores // self.workers))
         library.after_torch(environment.prepare().pretended)
+        if self.settings.backend != "inductor":
+            return  # nothing is captured, and its torch may be too old for what capturing looks at
         for device, why in isolation.unfit(self.machine.targets().values()).items():
             self.problems.setdefault(device, why)
 
     def mode(self, target: Target) -> str:
         """Native where the device is here; a cpu target only where its kernels are to be run, not just read."""
-        native = self.machine.is_native(target) and (target.device != "cpu" or "numerics" in self.settings.checks)
-        return "native" if native else "deviceless"
+        wanted = target.device != "cpu" or "numerics" in self.settings.checks
+        return "native" if wanted and not self.not_run(target) else "deviceless"
+
+    def not_run(self, target: Target) -> str:
+        """Why code for the target does not run here, or ""."""
+        if not self.machine.is_native(target):
+            return f"no {target.name} here: its code was generated, not run"
+        return compiler_problem() if target.device == "cpu" else ""
 
     def cannot(self, target: Target) -> str:
         """Why nothing can be generated for the target here, or ""."""
-        if target.device == "cpu" and self.machine.is_native(target) and (problem := compiler_problem()):
-            return "" if environment.build().release >= OLDEST else problem
+        if self.settings.backend != "inductor":
+            return ""  # nothing is generated: what runs here, runs
         return self.problems.get(target.device, "")
 
     def needs_companion(self, target: Target) -> bool:
@@ -129,7 +140,10 @@ class Session:
         return _store(_beside(case.file, EXPECTED), tuple(self.machine.targets()))
 
     def known(self, case: Case) -> known_failures.KnownFailures:
-        return _known(_beside(case.file, KNOWN))
+        return _known(self.known_folder(case))
+
+    def known_folder(self, case: Case) -> Path:
+        return _beside(case.file, KNOWN)
 
     def is_stored_version(self, store: Store) -> bool:
         """Whether anything at all is stored for the torch at hand; if not, differences are drift."""
@@ -160,5 +174,6 @@ def _known(folder: Path) -> known_failures.KnownFailures:
 def _versions(store: Store) -> frozenset[str]:
     found: set[str] = set()
     for case in store.cases():
-        found.update(snapshot.versions() if (snapshot := store.read(case)) else ())
+        with contextlib.suppress(SnapshotError):  # the case that it belongs to says so
+            found.update(snapshot.versions() if (snapshot := store.read(case)) else ())
     return frozenset(found)

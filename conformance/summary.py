@@ -16,7 +16,7 @@ from conformance.session import Session
 
 @dataclass
 class Summary:
-    """`lines`: what to say at the end. `failed`: what no item could fail for, such as snapshots that were not written."""
+    """`lines`: what to say at the end. `failed`: what no item could fail for, such as snapshots not written."""
 
     run: Run
     lines: list[str] = field(default_factory=list)

@@ -76,7 +76,7 @@ def patches(target: Target) -> list[Patch]:
         ),
         Patch(
             "torch._inductor.fx_passes.joint_graph:UniformValueConstantFolder._deduce_value",
-            lambda original: lambda self, node: _on_cpu(original, device)(self, node),
+            lambda original: _on_cpu(original, device),
             "constant folding computes real values, and the device has no kernels: compute them on cpu",
         ),
     ]
@@ -86,7 +86,7 @@ def _always(value: Any) -> Callable[[Any], Callable[..., Any]]:
     return lambda _original: lambda *args, **kwargs: value
 
 
-def _rng_state(device: Any = None) -> Any:
+def _rng_state(*_device: Any) -> Any:
     import torch
 
     return torch.zeros(16, dtype=torch.uint8)
@@ -116,7 +116,7 @@ def _on_cpu(function: Callable[..., Any], device: str) -> Callable[..., Any]:
 @contextlib.contextmanager
 def registered(target: Target) -> Iterator[None]:
     """Dynamo's device interface and Triton's driver answer for the target; what they were comes back."""
-    import torch._dynamo.device_interface as device_interface
+    from torch._dynamo import device_interface
 
     list(device_interface.get_registered_device_interfaces())  # registers torch's own first
     before = dict(device_interface.device_interfaces)

@@ -59,12 +59,8 @@ def build() -> Build:
 
 def triton_version() -> str:
     """The installed Triton's version, or "" without one. Triton itself is not imported."""
-    for name in ("triton", "pytorch-triton-xpu", "triton-xpu", "pytorch-triton"):
-        try:
-            return importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return ""
+    names = ("triton", "pytorch-triton-xpu", "triton-xpu", "pytorch-triton")
+    return next((found.version for name in names for found in importlib.metadata.distributions(name=name)), "")
 
 
 @dataclass(frozen=True)
@@ -79,7 +75,7 @@ class Prepared:
     problem: str
 
 
-_prepared: Prepared | None = None
+_prepared: list[Prepared] = []  # the one, once it is there
 
 
 def prepare(native: tuple[str, ...] = ()) -> Prepared:
@@ -87,15 +83,14 @@ def prepare(native: tuple[str, ...] = ()) -> Prepared:
 
     Has an effect once a process; later calls return the first one's answer.
     """
-    global _prepared
-    if _prepared is None:
+    if not _prepared:
         late = "torch" in sys.modules
         dropped = scrub()
         place_caches()
         pretended = tuple(device for device in ("cuda", "xpu") if device not in native)
         problem = library.load(build(), pretended, late=late)
-        _prepared = Prepared(dropped, late, () if problem else pretended, problem)
-    return _prepared
+        _prepared.append(Prepared(dropped, late, () if problem else pretended, problem))
+    return _prepared[0]
 
 
 def scrub() -> tuple[str, ...]:

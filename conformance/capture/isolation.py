@@ -191,6 +191,7 @@ def unfit(targets: Any) -> dict[str, str]:
             if target.device not in problems and not patch.optional and patch.missing():
                 name = patch.where.replace(":", ".")
                 problems[target.device] = (
-                    f"torch {torch.__version__}: {name} is gone: code for {target.device} cannot be generated reproducibly"
+                    f"torch {torch.__version__}: {name} is gone: "
+                    f"code for {target.device} cannot be generated reproducibly"
                 )
     return problems

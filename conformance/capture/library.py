@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DEVICES = {"cuda": 1, "xpu": 2}
 
 _SOURCES = sorted(Path(__file__).parent.glob("pretend_*.cpp"))
-_loaded: ctypes.CDLL | None = None
+_loaded: list[ctypes.CDLL] = []  # the one, once it is there
 
 
 def compiler() -> str | None:
@@ -36,36 +36,36 @@ def load(build: Build, devices: tuple[str, ...], *, late: bool) -> str:
 
     `late`: torch is imported already, so that its hooks may have been looked up.
     """
-    global _loaded
     if not devices:
         return ""
     try:
         path = _built(build)
-    except (OSError, subprocess.CalledProcessError) as error:
-        detail = error.stderr.strip().splitlines()[:1] if isinstance(error, subprocess.CalledProcessError) else [error]
-        return f"the pretended device cannot be built: {detail[0] if detail else error}"
+    except OSError as error:
+        return f"the pretended device cannot be built: {error}"
+    except subprocess.CalledProcessError as error:
+        lines = error.stderr.splitlines()
+        said = next((line for line in lines if "error" in line), lines[0] if lines else error)
+        return f"the pretended device cannot be built: {said}"
     for name in ("libc10.so", "libtorch_cpu.so"):
         ctypes.CDLL(str(build.folder / "lib" / name), mode=ctypes.RTLD_GLOBAL)
-    _loaded = ctypes.CDLL(str(path))
-    if late:
-        if not all(_loaded.pretend_answers(DEVICES[device]) for device in devices):
-            _loaded = None
-            return "torch was imported before the plugin: load it first, with pytest_plugins = ['conformance.plugin']"
-        return ""
-    _loaded.pretend_hooks(sum(DEVICES[device] for device in devices))
+    found = ctypes.CDLL(str(path))
+    found.pretend_hooks(sum(DEVICES[device] for device in devices))
+    if late and not all(found.pretend_answers(DEVICES[device]) for device in devices):
+        return "torch was imported before the plugin: load it first, with pytest_plugins = ['conformance.plugin']"
+    _loaded.append(found)
     return ""
 
 
 def after_torch(devices: tuple[str, ...]) -> None:
     """Takes over the guards, which a build with cuda has registered by now. Call after torch is imported."""
-    if _loaded is not None:
-        _loaded.pretend_guards(sum(DEVICES[device] for device in devices))
+    for found in _loaded:
+        found.pretend_guards(sum(DEVICES[device] for device in devices))
 
 
 def pretend(device: str | None) -> None:
     """Which device type is there from now on, for PyTorch's C++ parts; None for neither."""
-    if _loaded is not None:
-        _loaded.pretend(DEVICES.get(device or "", 0))
+    for found in _loaded:
+        found.pretend(DEVICES.get(device or "", 0))
 
 
 def _built(build: Build) -> Path:
