@@ -1,0 +1,56 @@
+"""The command line: `python -m conformance list | show | compare | doctor`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+import conformance
+from conformance.capture.companion import CompanionError
+from conformance.capture.environment import PreparationError
+from conformance.case import CaseError
+from conformance.commands import comparing, doctor, listing, showing
+from conformance.finding import UnknownCaseError
+from conformance.generating import GeneratingError
+from conformance.targets import TargetError
+
+#: Errors whose message is the whole story.
+_OURS = (
+    TargetError,
+    CaseError,
+    UnknownCaseError,
+    PreparationError,
+    comparing.CompareError,
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command; returns its exit status: 0, 1 for a check that failed, 2 for what could not be done."""
+    parser = argparse.ArgumentParser(prog="python -m conformance", description=conformance.__doc__.splitlines()[0])
+    parser.add_argument("--version", action="version", version=conformance.__version__)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in (listing, showing, comparing, doctor):
+        command.add(commands)
+    try:
+        wanted = parser.parse_args(arguments)
+        status = wanted.run(wanted)
+        sys.stdout.flush()
+    except _OURS as error:
+        return _fail(str(error), 2)
+    except (GeneratingError, CompanionError) as error:
+        return _fail(str(error), 1)
+    except BrokenPipeError:
+        # whoever reads has enough, as with `| head`; nothing more may be written, also not at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+def _fail(message: str, status: int) -> int:
+    sys.stdout.flush()
+    print(f"error: {message}", file=sys.stderr)
+    return status

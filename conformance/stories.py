@@ -1,0 +1,109 @@
+"""Stories: the answer to a question about a case, written down in a test.
+
+    def test_story_why_is_the_flip_not_vectorised():
+        seen = story(test_hflip, "224-u8-contiguous", target="cpu_avx512")
+        assert_expected_inline(seen.facts, \"\"\"…\"\"\")
+
+`EXPECTTEST_ACCEPT=1 pytest -n 0 FILE` writes the answer.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from conformance.case import Case, CaseError
+
+if TYPE_CHECKING:
+    from conformance.capture.companion import Companion
+    from conformance.targets import Target
+
+
+@dataclass(frozen=True)
+class Story:
+    """Texts of a capture, the same on any machine. `facts`: a fact a line. `code`: normalised. `graph`: the joint graph
+    where there are gradients, else the forward one.
+    """
+
+    facts: str
+    code: str
+    graph: str
+
+
+def story(test: Callable[..., Any], labels: str, *, target: str) -> Story:
+    """Generates a case's code without running it. `test`: a function decorated with @case; `labels`: as in its id.
+
+    Under pytest, skips on another torch than that which stories are written for, and where no code can be generated
+    for the target. Elsewhere raises PreparationError for that. Raises CaseError and TargetError for unknown names.
+    """
+    from conformance.capture import capture
+    from conformance.generating import code_text, facts_text, graph_text
+    from conformance.targets import select, targets
+
+    case = _case(test, labels)
+    row = select(targets().values(), None, target)[0]
+    if why := _impossible(row):
+        _give_up(why)
+    if row.device in _gpus():
+        made = _companion().capture(case, row)
+    else:
+        with capture(case, row, "deviceless") as captured:
+            made = captured.capture
+    return Story(facts_text(made), code_text(made, row), graph_text(made, row))
+
+
+def _case(test: Callable[..., Any], labels: str) -> Case:
+    cases = {"-".join(case.labels): case for case in getattr(test, "cases", ())}
+    if not cases:
+        raise CaseError(f"story: {getattr(test, '__name__', test)!r} is not decorated with @case")
+    if labels not in cases:
+        raise CaseError(f"story: {test.__name__} has no case {labels!r}; it has {', '.join(cases)}")
+    return cases[labels]
+
+
+def _impossible(target: Target) -> str:
+    """Why the story of this target cannot be told in this process, or ""."""
+    from conformance.capture import environment
+    from conformance.known_failures import BASELINE
+    from conformance.snapshot import release
+
+    if "PYTEST_CURRENT_TEST" in os.environ and release(environment.build().version) != BASELINE:
+        return f"written for torch {BASELINE}"
+    prepared = environment.prepare(_gpus())
+    if target.device == "cpu" or target.device in _gpus():
+        return ""
+    if not environment.triton_version():
+        return "Triton is not installed: pip install triton"
+    return "" if target.device in prepared.pretended else prepared.problem
+
+
+@functools.cache
+def _gpus() -> tuple[str, ...]:
+    """Device types that are really here."""
+    from conformance.machine import Machine
+
+    return tuple(Machine.ask().gpus)
+
+
+@functools.cache
+def _companion() -> Companion:
+    """A process that sees no gpu, for machines with one."""
+    from conformance.capture.companion import Companion
+
+    companion = Companion()
+    atexit.register(companion.close)
+    return companion
+
+
+def _give_up(why: str) -> NoReturn:
+    if "PYTEST_CURRENT_TEST" in os.environ:
+        import pytest
+
+        pytest.skip(why)
+    from conformance.capture.environment import PreparationError
+
+    raise PreparationError(why)
