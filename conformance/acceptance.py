@@ -26,14 +26,15 @@ class Accepted:
 
 
 def accept(items: Iterable[ItemRecord], mode: str, targets: Sequence[str]) -> Accepted:
-    """Merges the items' texts into their stores. `mode`: "all", or "new" for what is not stored yet.
+    """Merges the items' texts into their stores.
 
+    `mode`: "all", or "new" for what is not stored yet. `targets`: those with stored code, in their order.
     Nothing is taken from an item whose numerics failed, nor from a target without stored code.
     """
     accepted = Accepted()
     updates: dict[Path, dict[str, dict[tuple[str, str], str]]] = defaultdict(lambda: defaultdict(dict))
     for item in items:
-        if not item.text:
+        if not item.text or item.target not in targets:
             continue
         if item.checks.get("numerics", "").startswith("failed"):
             accepted.refused[item.name] = "its numerics fail"
@@ -41,17 +42,18 @@ def accept(items: Iterable[ItemRecord], mode: str, targets: Sequence[str]) -> Ac
         updates[Path(item.store)][item.case][release(item.torch), item.target] = item.text
     for root, cases in updates.items():
         store = Store(root, targets)
+        wanted = {case: _not_stored(store, case, texts) if mode == "new" else texts for case, texts in cases.items()}
         try:
-            wanted = {
-                case: _not_stored(store, case, texts) if mode == "new" else texts for case, texts in cases.items()
-            }
             accepted.counts += store.merge({case: texts for case, texts in wanted.items() if texts})
         except SnapshotError as error:
             accepted.counts += error.counts or Counts()
-            accepted.problems.append(str(error))
+            accepted.problems.append(f"not accepted: {error}")
     return accepted
 
 
 def _not_stored(store: Store, case: str, texts: dict[tuple[str, str], str]) -> dict[tuple[str, str], str]:
-    stored = store.read(case)
+    try:
+        stored = store.read(case)
+    except SnapshotError:
+        return texts  # storing them says what is wrong
     return {key: text for key, text in texts.items() if stored is None or stored.text(*key) is None}

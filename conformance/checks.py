@@ -237,7 +237,7 @@ class Item:
         if idle is None:
             return
         if idle.severity == "error":
-            self._record.checks[check] = f"failed: {idle.message}"
+            self._record.checks[check] = f"stale: {idle.message}"
             raise StaleKnownFailureError(idle.message)
         self._record.notices.append(idle.message)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,18 +13,20 @@ import pytest
 
 from conformance import junit, settings, summary
 from conformance.capture.environment import PreparationError, build, triton_version
-from conformance.case import CaseError
+from conformance.case import Case, CaseError
 from conformance.checks import Item
 from conformance.known_failures import KnownFailureError
 from conformance.machine import Machine
 from conformance.requirements import RequirementDeclarationError
-from conformance.run import Run, RunError, existing, fresh, remember_as_last
+from conformance.run import Run, RunError, existing, fresh, made_by_workers, remember_as_last, runs_folder, unnamed
 from conformance.session import Session
 from conformance.settings import Settings, SettingsError
 from conformance.snapshot import SnapshotError
 from conformance.targets import TargetError
 
 _SESSION = pytest.StashKey[Session]()
+#: The name of a run that nothing has asked for yet.
+_LATER = pytest.StashKey[str]()
 _OPTIONS = (
     "device",
     "target",
@@ -37,6 +39,8 @@ _OPTIONS = (
 )
 #: Errors whose message is the whole story.
 _OURS = (SettingsError, TargetError, RunError, PreparationError, SnapshotError, KnownFailureError)
+_TOLD = (AssertionError, CaseError, RequirementDeclarationError, *_OURS)
+_HARNESS = Path(__file__).parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,15 +63,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    with _as_usage_errors():
-        wanted = _settings(config)
-        settings.clean_for_expecttest(wanted.accept, workers=_is_worker(config) or _worker_count(config) > 1)
-        if _is_worker(config) and "conformance" in config.workerinput:
-            _begin_worker(config, wanted)
-        elif _is_asked_for(config):
-            _session(config)
+    if _is_asked_for(config):
+        with _as_usage_errors():
+            _tell_expecttest(config, _settings(config))
     if not _is_worker(config):
         junit.install(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Before test files are imported, and torch with them."""
+    if _is_asked_for(session.config):
+        _session(session.config)
+
+
+def _tell_expecttest(config: pytest.Config, wanted: Settings) -> None:
+    settings.clean_for_expecttest(wanted.accept, workers=_is_worker(config) or _worker_count(config) > 1)
 
 
 def _is_worker(config: pytest.Config) -> bool:
@@ -86,13 +97,13 @@ def _is_asked_for(config: pytest.Config) -> bool:
 
 
 def _settings(config: pytest.Config) -> Settings:
-    option = config.getoption
+    option, given = config.getoption, _worker_data(config)
     return Settings(
         devices=option("device"),
         targets=option("target"),
         require_device=option("require_device"),
         checks=settings.checks_named(option("checks")),
-        accept=settings.accept_wanted(os.environ) if not _is_worker(config) else _worker_data(config).get("accept", ""),
+        accept=given["accept"] if "accept" in given else settings.accept_wanted(os.environ),
         save_run=option("save_run"),
         baseline=option("baseline"),
         backend=option("backend"),
@@ -102,7 +113,8 @@ def _settings(config: pytest.Config) -> Settings:
 
 
 def _worker_data(config: pytest.Config) -> dict[str, Any]:
-    return json.loads(config.workerinput.get("conformance", "{}"))
+    """What the process that started the run has told this one; nothing in that process itself."""
+    return json.loads(getattr(config, "workerinput", {}).get("conformance", "{}"))
 
 
 def _worker_count(config: pytest.Config) -> int:
@@ -114,39 +126,72 @@ def _session(config: pytest.Config) -> Session:
     """This process's session, made where it is first needed. Raises pytest.UsageError."""
     if _SESSION not in config.stash:
         with _as_usage_errors():
-            wanted = _settings(config)
-            run = fresh(config.rootpath, wanted.save_run)
-            session = Session(wanted, Machine.ask(), run, workers=_worker_count(config))
-            if wanted.baseline:
-                session.baseline = existing(config.rootpath, wanted.baseline)
-            missing = session.missing_devices() if wanted.require_device else []
-            if missing:
-                raise TargetError(
-                    f"--require-device: no {' or '.join(missing)} device of the selected targets is here "
-                    f"({', '.join(f'{device}: {session.machine.describe(device)}' for device in missing)})"
-                )
+            session = _begin_in_worker(config) if _is_worker(config) else _begin(config)
             session.prepare()
-            run.begin(
-                {"torch": session.torch, "triton": triton_version(), "targets": [t.name for t in session.selected]}
-            )
             config.stash[_SESSION] = session
     return config.stash[_SESSION]
 
 
-def _begin_worker(config: pytest.Config, wanted: Settings) -> None:
-    data = _worker_data(config)
-    session = Session(wanted, Machine.from_json(data["machine"]), Run(Path(data["run"])), workers=data["workers"])
+def _begin(config: pytest.Config) -> Session:
+    wanted = _settings(config)
+    _tell_expecttest(config, wanted)
+    run = fresh(config.rootpath, wanted.save_run)
+    session = Session(wanted, Machine.ask(), run, workers=_worker_count(config))
     if wanted.baseline:
         session.baseline = existing(config.rootpath, wanted.baseline)
-    session.prepare()
-    config.stash[_SESSION] = session
+        if session.baseline.folder.resolve() == run.folder.resolve():
+            raise RunError(
+                f"--save-run and --baseline are both {wanted.baseline!r}: a run cannot replace what it is "
+                "compared with; give it another name"
+            )
+    missing = session.missing_devices() if wanted.require_device else []
+    if missing:
+        raise TargetError(
+            f"--require-device: no {' or '.join(missing)} device of the selected targets is here "
+            f"({', '.join(f'{device}: {session.machine.describe(device)}' for device in missing)})"
+        )
+    run.begin(_about(session))
+    return session
+
+
+def _about(session: Session) -> dict[str, Any]:
+    targets = [target.name for target in session.selected]
+    return {"torch": session.torch, "triton": triton_version(), "targets": targets}
+
+
+def _begin_in_worker(config: pytest.Config) -> Session:
+    given, wanted = _worker_data(config), _settings(config)
+    _tell_expecttest(config, wanted)
+    machine = Machine.from_json(given["machine"]) if "machine" in given else Machine.ask()
+    run = Run(Path(given["run"]) if "run" in given else runs_folder(config.rootpath) / given["later"])
+    session = Session(wanted, machine, run, workers=given["workers"])
+    if wanted.baseline:
+        session.baseline = existing(config.rootpath, wanted.baseline)
+    return session
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Hands the session to a worker of pytest-xdist. A run that turns out to be ours only later asks for itself."""
-    session = _session(node.config)
-    node.workerinput["conformance"] = json.dumps(session.to_json() | {"accept": session.settings.accept})
+    """Hands the session to a worker of pytest-xdist. Where nothing asks for us, only a name for the run: a worker
+    that comes upon a case begins it.
+    """
+    config = node.config
+    session = config.stash.get(_SESSION, None)
+    if session is None:
+        later = config.stash.setdefault(_LATER, unnamed())
+        node.workerinput["conformance"] = json.dumps({"later": later, "workers": _worker_count(config)})
+    else:
+        node.workerinput["conformance"] = json.dumps(session.to_json() | {"accept": session.settings.accept})
+
+
+def _begun_by_workers(config: pytest.Config) -> Session | None:
+    """The session of a run that nothing asked for, and in which workers came upon cases."""
+    run = made_by_workers(config.rootpath, config.stash[_LATER]) if _LATER in config.stash else None
+    if run is None:
+        return None
+    session = Session(_settings(config), Machine.ask(), run, workers=_worker_count(config))
+    run.describe(_about(session))
+    return session
 
 
 @contextlib.contextmanager
@@ -182,15 +227,45 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("conformance_item", items)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    ours = [item.callspec.params["conformance_item"] for item in items if _is_ours(item)]
-    if not ours:
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    modules = {item.module: None for item in items if _is_ours(item)}
+    if not modules:
         return
-    with _as_usage_errors():
-        try:
-            summary.refuse_wrong_declarations(config.stash[_SESSION], ours)
-        except (CaseError, RequirementDeclarationError) as error:
+    cases = {id(case): case for module in modules for value in vars(module).values() for case in _cases(value)}
+    try:
+        summary.refuse_wrong_declarations(config.stash[_SESSION], list(cases.values()), _collected_folders(config))
+    except (CaseError, RequirementDeclarationError, *_OURS) as error:
+        if not _is_worker(config):
             raise pytest.UsageError(str(error)) from None
+        items[:] = [Refusal.from_parent(session, name="declarations", why=str(error))]
+
+
+class Refusal(pytest.Item):
+    """In place of everything that a worker of pytest-xdist collected: it cannot end the run, but it can fail."""
+
+    def __init__(self, *, why: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._why = why
+
+    def runtest(self) -> None:
+        pytest.fail(self._why, pytrace=False)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        return self.path, None, self.name
+
+
+def _cases(value: Any) -> Sequence[Case]:
+    found = getattr(value, "cases", ())
+    return found if isinstance(found, list) and all(isinstance(each, Case) for each in found) else ()
+
+
+def _collected_folders(config: pytest.Config) -> list[Path]:
+    """The folders that were asked for whole; none where anything was left out."""
+    option = config.getoption
+    if any(option(name, None) for name in ("deselect", "ignore", "ignore_glob", "lf", "pyargs")):
+        return []
+    folders = [Path(config.invocation_params.dir, argument) for argument in config.args]
+    return folders if all(folder.is_dir() for folder in folders) else []
 
 
 def _is_ours(item: pytest.Item) -> bool:
@@ -223,9 +298,33 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     """A check's message is the whole story: no traceback through the harness."""
     report = yield
-    if _is_ours(item) and call.excinfo is not None and isinstance(call.excinfo.value, AssertionError):
+    if _is_ours(item) and call.excinfo is not None and isinstance(call.excinfo.value, _TOLD):
         report.longrepr = call.excinfo.getrepr(style="value")
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Any:
+    """A case that is declared wrongly: where, and what would be right, without the way through the harness."""
+    report = yield
+    call = getattr(report, "call", None)
+    error = call.excinfo.value if call is not None and call.excinfo is not None else None
+    if isinstance(error, pytest.UsageError):
+        report.longrepr = str(error)
+    elif isinstance(error, ValueError) and (place := _declared_at(call.excinfo)):
+        report.longrepr = f"{place}: {error}"
+    return report
+
+
+def _declared_at(excinfo: pytest.ExceptionInfo[BaseException]) -> str:
+    """The line that called into the harness, of an error raised in it; "" for any other error."""
+    *outer, inner = excinfo.traceback
+    if Path(inner.path).parent != _HARNESS:
+        return ""
+    for entry in reversed(outer):
+        if Path(entry.path).parent != _HARNESS:
+            return f"{os.path.relpath(entry.path)}:{entry.lineno + 1}"
+    return ""
 
 
 @pytest.fixture
@@ -237,16 +336,21 @@ def conformance_report(subtests: pytest.Subtests) -> SubtestReporter:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """In the process that started the run, once all workers are done: accept, and put the run where it is found."""
-    ours = session.config.stash.get(_SESSION, None)
+    config = session.config
+    ours = config.stash.get(_SESSION, None)
     if ours is not None:
         ours.close()
-    if ours is None or _is_worker(session.config):
+    if _is_worker(config) or (ours := ours or _begun_by_workers(config)) is None:
         return
-    finished = summary.finish(ours)
-    session.config.stash[_SUMMARY] = finished
+    interrupted = session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+    finished = summary.finish(ours, interrupted=interrupted)
+    config.stash[_SUMMARY] = finished
     if finished.failed and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    remember_as_last(session.config.rootpath, ours.run)
+    if finished.lines:
+        remember_as_last(config.rootpath, ours.run)
+    else:
+        ours.run.discard()
 
 
 _SUMMARY = pytest.StashKey[summary.Summary]()

@@ -30,8 +30,10 @@ class RunError(ValueError):
 
 @dataclass
 class ItemRecord:
-    """What one (case, target) came to. `store`, `known`: the folders of its snapshots and known failures. `text`: the snapshot's text, "" where
-    nothing was generated. `checks`: check → "passed", "failed: …", "skipped: …" or "known: …".
+    """What one (case, target) came to. `store`, `known`: the folders of its snapshots and known failures.
+
+    `text`: the snapshot's text, "" where nothing was generated. `checks`: check → "passed", "failed: …", "skipped: …",
+    "known: …" (a known failure) or "stale: …" (one that passes).
     `drift`: on a torch with nothing stored, how the text differs from the nearest one's.
     """
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from conformance import requirements
+from conformance import facts, known_failures, requirements
 from conformance.acceptance import accept
-from conformance.case import CaseError
-from conformance.checks import Item
+from conformance.case import Case, CaseError
 from conformance.run import ItemRecord, Run
 from conformance.session import Session
 
@@ -23,40 +23,70 @@ class Summary:
     failed: bool = False
 
 
-def refuse_wrong_declarations(session: Session, items: Sequence[Item]) -> None:
-    """Two cases with one id, requirements that can never apply, malformed known failures.
+def refuse_wrong_declarations(session: Session, cases: Sequence[Case], folders: Iterable[Path] = ()) -> None:
+    """Two cases with one id, requirements that can never apply, malformed or impossible known failures.
 
+    `cases`: all of the files that were collected, selected or not. `folders`: those of which every file was collected.
     Raises CaseError, RequirementDeclarationError or KnownFailureError.
     """
-    cases = {item.case.id: item.case for item in items}
-    for item in items:
-        first = cases[item.case.id]
-        if first is not item.case:
-            raise CaseError(f"two cases have the id {first.id}: in {first.file} and in {item.case.file}")
-    requirements.validate(cases.values(), session.machine.targets().values())
-    for case in cases.values():
-        session.known(case)
+    known: dict[str, Case] = {}
+    for case in cases:
+        first = known.setdefault(case.id, case)
+        if first is not case:
+            raise CaseError(
+                f"two cases have the id {first.id}: in {first.file} and in {case.file}; "
+                "an id begins with the file's name, so rename one of the files"
+            )
+    targets = session.machine.targets()
+    requirements.validate(cases, targets.values(), facts.NAMES)
+    collected = [folder.resolve() for folder in folders]
+    for folder in {session.known_folder(case) for case in cases}:
+        failures = known_failures.load(folder)
+        if _all_collected(folder.resolve().parent, collected):
+            ids = [case.id for case in cases if session.known_folder(case) == folder]
+            failures.validate(ids, targets)
 
 
-def finish(session: Session) -> Summary:
-    """Accepts where asked to, and counts what the items came to."""
+def _all_collected(owner: Path, collected: Sequence[Path]) -> bool:
+    """Whether all test files that share the known failures in `owner` are below the folders that were collected."""
+    within = [folder for folder in (owner, *owner.iterdir()) if folder.is_dir() and any(folder.glob("test_*.py"))]
+    return all(any(folder.is_relative_to(each) for each in collected) for folder in within)
+
+
+def finish(session: Session, *, interrupted: bool = False) -> Summary:
+    """Accepts where asked to, and counts what the items came to. `interrupted`: not all that was asked for ran."""
     summary = Summary(session.run)
     items = list(session.run.items())
     if not items:
         return summary
-    modes = Counter(f"{item.mode}" for item in items)
-    summary.lines.append(
-        f"{len(items)} items: " + ", ".join(f"{count} {mode}" for mode, count in sorted(modes.items()))
-    )
-    if session.settings.accept:
-        accepted = accept(items, session.settings.accept, list(session.machine.targets()))
+    generated = Counter(item.mode for item in items if item.text)
+    skipped = sum(_skipped(item) for item in items)
+    counts = [f"{count} {mode}" for mode, count in sorted(generated.items())]
+    counts += [f"{skipped} skipped"] if skipped else []
+    summary.lines.append(f"{len(items)} items: {', '.join(counts) or 'none compiled'}")
+    if skipped == len(items) and not interrupted:
+        summary.lines.append("nothing was checked, so this run fails")
+        summary.lines += sorted({said.removeprefix("skipped: ") for item in items for said in item.checks.values()})
+        summary.failed = True
+    if session.settings.accept and interrupted:
+        summary.lines.append("the run was interrupted: nothing was accepted")
+    elif session.settings.accept:
+        stored = [target.name for target in session.machine.targets().values() if not target.local]
+        accepted = accept(items, session.settings.accept, stored)
         summary.lines += accepted.lines()
-        summary.failed = bool(accepted.problems)
+        summary.failed |= bool(accepted.problems)
     summary.lines += _remarks(items)
+    for idle in _idle(items):
+        summary.lines.append(f"known failure: {idle.message}")
+        summary.failed |= idle.severity == "error"
     failed = [item for item in items if any(said.startswith("failed") for said in item.checks.values())]
     if failed:
         summary.lines.append(f"evidence of {len(failed)} failing items: {session.run.folder / 'failures'}")
     return summary
+
+
+def _skipped(item: ItemRecord) -> bool:
+    return all(said.startswith("skipped") for said in item.checks.values())
 
 
 def _remarks(items: Sequence[ItemRecord]) -> list[str]:
@@ -64,3 +94,24 @@ def _remarks(items: Sequence[ItemRecord]) -> list[str]:
     drift = [f"drift: {item.name}: {item.drift}" for item in items if item.drift]
     shown = drift[:10] + ([f"drift: {len(drift) - 10} more items"] if len(drift) > 10 else [])
     return shown + [notice for item in items for notice in item.notices]
+
+
+def _idle(items: Sequence[ItemRecord]) -> list[known_failures.Idle]:
+    """Known failures that excused nothing although their items ran; those that passed have said so themselves."""
+    found = []
+    for folder in sorted({item.known for item in items if item.known}):
+        failures = known_failures.load(Path(folder))
+        mine = [item for item in items if item.known == folder]
+        failures.merge(_of(mine, "known"))
+        ran = [*_of(mine, "failed"), *((item.case, "compile", item.target) for item in mine if item.text)]
+        found += failures.unused(ran, mine[0].torch)
+    return found
+
+
+def _of(items: Sequence[ItemRecord], outcome: str) -> list[known_failures.Item]:
+    return [
+        (item.case, check, item.target)
+        for item in items
+        for check, said in item.checks.items()
+        if said.startswith(outcome)
+    ]
