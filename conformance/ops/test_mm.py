@@ -3,7 +3,7 @@
 import torch
 from expecttest import assert_expected_inline
 
-from conformance import case, tensor
+from conformance import case, story, tensor
 
 #: Whose gradients are asked for: each one left out saves a product.
 GRADS = {"forward": "", "backward": "a b", "backward_a": "a", "backward_b": "b"}
@@ -60,7 +60,18 @@ def test_outer_product(a, b):
 
 
 def test_story_which_products_make_the_gradients():
-    from conformance import story
-
     seen = story(test_mm, "contiguous-contiguous-f32-backward-static", target="cpu_avx512")
-    assert_expected_inline(seen.graph, """""")
+    assert_expected_inline(
+        seen.graph,
+        """\
+class inner_f(torch.nn.Module):
+    def forward(self, primals, tangents):
+        primals_1: "f32[64, 96][96, 1]"; primals_2: "f32[96, 32][32, 1]"; tangents_1: "f32[64, 32][32, 1]";
+        primals_1, primals_2, tangents_1, = fx_pytree.tree_flatten_spec([primals, tangents], self._in_spec)
+        mm: "f32[64, 32][32, 1]" = torch.ops.aten.mm.default(primals_1, primals_2)
+        permute: "f32[96, 64][1, 96]" = torch.ops.aten.permute.default(primals_1, [1, 0])
+        mm_1: "f32[96, 32][32, 1]" = torch.ops.aten.mm.default(permute, tangents_1)
+        permute_1: "f32[32, 96][1, 32]" = torch.ops.aten.permute.default(primals_2, [1, 0])
+        mm_2: "f32[64, 96][96, 1]" = torch.ops.aten.mm.default(tangents_1, permute_1)
+        return pytree.tree_unflatten([mm, mm_2, mm_1], self._out_spec)""",
+    )

@@ -6,7 +6,7 @@ import torch
 from expecttest import assert_expected_inline
 from torch.nn.functional import scaled_dot_product_attention
 
-from conformance import case, tensor
+from conformance import case, story, tensor
 
 DTYPES = ["f16", "bf16", "f32"]
 
@@ -102,8 +102,6 @@ def test_by_hand_masked(q, k, v, mask):
 
 
 def test_story_which_kernel_does_attention_by_hand_become():
-    from conformance import story
-
     seen = {
         target: story(test_by_hand, "batch2-f16-forward-static", target=target).facts
         for target in ("cpu_avx512", "cuda_sm90", "xpu_pvc")
