@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from conformance import junit, settings, summary
+from conformance import junit, settings, stories, summary
 from conformance.capture.environment import PreparationError, build, triton_version
 from conformance.case import Case, CaseError
 from conformance.checks import Item
@@ -300,6 +300,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = yield
     if _is_ours(item) and call.excinfo is not None and isinstance(call.excinfo.value, _TOLD):
         report.longrepr = call.excinfo.getrepr(style="value")
+    elif call.excinfo is not None and (said := stories.mismatch(item.nodeid, call.excinfo.value)):
+        report.longrepr = said
     return report
 
 

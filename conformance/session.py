@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,9 +83,7 @@ class Session:
 
         from conformance.capture import isolation, library
 
-        if "TORCH_TRACE" not in os.environ:
-            # a line of JSON for each step of a compile: pytest would keep them all and print them with a failure
-            logging.getLogger("torch.__trace").addFilter(lambda _record: False)
+        environment.silence_trace()
         torch.set_num_threads(max(1, self.machine.cores // self.workers))
         library.after_torch(environment.prepare().pretended)
         if self.settings.backend != "inductor":

@@ -40,20 +40,43 @@ def story(test: Callable[..., Any], labels: str, *, target: str) -> Story:
     Under pytest, skips on another torch than that which stories are written for, and where no code can be generated
     for the target. Elsewhere raises PreparationError for that. Raises CaseError and TargetError for unknown names.
     """
-    from conformance.capture import capture
+    from conformance.capture import capture, environment
     from conformance.generating import code_text, facts_text, graph_text
     from conformance.targets import select, targets
 
+    _told.add(_current_test())
     case = _case(test, labels)
     row = select(targets().values(), None, target)[0]
     if why := _impossible(row):
         _give_up(why)
+    environment.silence_trace()
     if row.device in _gpus():
         made = _companion().capture(case, row)
     else:
         with capture(case, row, "deviceless") as captured:
             made = captured.capture
     return Story(facts_text(made), code_text(made, row), graph_text(made, row))
+
+
+#: Node ids of tests that tell one, in this process.
+_told: set[str] = set()
+
+
+def _current_test() -> str:
+    """The node id of the test that runs, "" outside pytest."""
+    return os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+
+
+def mismatch(node_id: str, error: BaseException) -> str:
+    """What to print for a story whose literal is not what it tells, with the command that accepts; "" for any other
+    failure.
+
+    expecttest advises to set EXPECTTEST_ACCEPT, which is not enough where pytest is told elsewhere to use workers.
+    """
+    said, advice, _ = str(error).partition("To accept the new output, re-run test with")
+    if node_id not in _told or not isinstance(error, AssertionError) or not advice:
+        return ""
+    return f"{said.strip()}\n\naccept it with: EXPECTTEST_ACCEPT=1 pytest -n 0 '{node_id}'"
 
 
 def _case(test: Callable[..., Any], labels: str) -> Case:
@@ -71,7 +94,7 @@ def _impossible(target: Target) -> str:
     from conformance.known_failures import BASELINE
     from conformance.snapshot import release
 
-    if "PYTEST_CURRENT_TEST" in os.environ and release(environment.build().version) != BASELINE:
+    if _current_test() and release(environment.build().version) != BASELINE:
         return f"written for torch {BASELINE}"
     prepared = environment.prepare(_gpus())
     if target.device == "cpu" or target.device in _gpus():
@@ -100,7 +123,7 @@ def _companion() -> Companion:
 
 
 def _give_up(why: str) -> NoReturn:
-    if "PYTEST_CURRENT_TEST" in os.environ:
+    if _current_test():
         import pytest
 
         pytest.skip(why)

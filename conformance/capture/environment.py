@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import logging
 import os
 import runpy
 import sys
@@ -123,3 +124,13 @@ def place_caches() -> None:
     folder = cache_folder() / f"torch-{build().version}"
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(folder / "inductor"))
     os.environ.setdefault("TRITON_CACHE_DIR", str(folder / "triton"))
+
+
+def silence_trace() -> None:
+    """Without TORCH_TRACE: no line of JSON for each step of a compile, which pytest keeps and prints with a failure."""
+    if "TORCH_TRACE" not in os.environ:
+        logging.getLogger("torch.__trace").addFilter(_nothing)  # once: the same filter is not added twice
+
+
+def _nothing(_record: logging.LogRecord) -> bool:
+    return False
