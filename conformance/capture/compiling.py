@@ -58,10 +58,10 @@ def capture(case: Case, target: Target, mode: Mode, *, backend: str = "inductor"
         arguments = case.build()
         if mode == "native":
             device = torch.device(target.device)
-            compiled(**{name: _placed(value, device) for name, value in arguments.items()})
+            compiled(**placed(arguments, device))
         else:
             with fake_mode():
-                compiled(**{name: _pretended(value, target.device) for name, value in arguments.items()})
+                compiled(**_pretended(arguments, target.device))
         result.seconds = time.perf_counter() - start
         result.joint_graph = recorder.joint_graph
         result.counters = {group: dict(counts) for group, counts in torch._dynamo.utils.counters.items()}
@@ -88,22 +88,28 @@ def fake_mode() -> Any:
     return FakeTensorMode(allow_non_fake_inputs=True)
 
 
-def _placed(value: Any, device: Any) -> Any:
+def _pretended(arguments: Any, device: str) -> Any:
+    """Fake tensors on the device, with the size, stride, offset and storage of the real ones on cpu.
+
+    Tensors that share storage still do.
+    """
     import torch
+    from torch.utils._pytree import tree_map
 
-    return placed(value, device) if isinstance(value, torch.Tensor) else value
+    storages: dict[tuple[int, torch.dtype], torch.Tensor] = {}
 
+    def pretended(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+            return value
+        storage = value.untyped_storage()
+        key = (storage.data_ptr() or id(value), value.dtype)
+        if key not in storages:
+            extent = storage.nbytes() // value.element_size()
+            storages[key] = torch.empty(extent, dtype=value.dtype, device=device)
+        fake = storages[key].as_strided(value.size(), value.stride(), value.storage_offset()).detach()
+        return fake.requires_grad_(value.requires_grad)
 
-def _pretended(value: Any, device: str) -> Any:
-    """A fake tensor on the device, with the size, stride, offset and extent of storage of the real one on cpu."""
-    import torch
-
-    if not isinstance(value, torch.Tensor):
-        return value
-    extent = value.untyped_storage().nbytes() // value.element_size()
-    whole = torch.empty(extent, dtype=value.dtype, device=device)
-    fake = whole.as_strided(value.size(), value.stride(), value.storage_offset()).detach()
-    return fake.requires_grad_(value.requires_grad)
+    return tree_map(pretended, arguments)
 
 
 class Recorder:
