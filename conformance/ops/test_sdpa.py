@@ -12,6 +12,7 @@ DTYPES = ["f16", "bf16", "f32"]
 
 #: batch, heads, tokens, features of a head
 SHAPE = (2, 4, 64, 64)
+QKV = {name: tensor(*SHAPE) for name in "qkv"}
 
 #: None: the dtype of the case, as a mask that is added to the scores must have.
 MASKS = {"boolean": "bool", "additive": None}
@@ -20,9 +21,7 @@ CPU_KERNEL = "aten._scaled_dot_product_flash_attention_for_cpu"
 
 
 @case(
-    q=tensor(*SHAPE),
-    k=tensor(*SHAPE),
-    v=tensor(*SHAPE),
+    **QKV,
     dtype=DTYPES,
     is_causal={"full": False, "causal": True},
     scale={"default_scale": None, "scale0.3": 0.3},
@@ -32,7 +31,10 @@ CPU_KERNEL = "aten._scaled_dot_product_flash_attention_for_cpu"
     also=[{"dtype": "f32", "grad": True}, {"is_causal": "causal", "grad": True}],
     require={
         "all": {"graph_breaks": 0},
+        # One fused kernel. Which one is PyTorch's choice on gpus, by device, dtype and version: the snapshots show it.
         "forward": {"kernels": 0, "extern": []},
+        "gpu f16 backward": {"kernels": 0, "extern": []},
+        "cuda f32 backward": {"kernels": 0, "extern": []},  # xpu has no fused gradient in float32
         "cpu forward": {"fallbacks": [CPU_KERNEL]},
         "cpu backward": {"fallbacks": [CPU_KERNEL, f"{CPU_KERNEL}_backward"]},
     },
@@ -42,16 +44,15 @@ def test_sdpa(q, k, v, is_causal, scale):
 
 
 @case(
-    q=tensor(*SHAPE),
-    k=tensor(*SHAPE),
-    v=tensor(*SHAPE),
+    **QKV,
     mask=tensor(64, 64, dtype=MASKS),
     dtype=["f16", "f32"],
     require={
         "all": {"extern": []},
         "cpu": {"fallbacks": [CPU_KERNEL]},
-        "cpu boolean": {"kernels": 1, "vectorised": "yes"},  # the kernel that turns the mask into one to add
-        "cpu additive": {"kernels": 0},
+        "boolean": {"kernels": 1},  # it turns the mask into one to add
+        "cpu boolean": {"vectorised": "yes"},
+        "additive": {"kernels": 0},
     },
 )
 def test_masked(q, k, v, mask):
@@ -60,50 +61,65 @@ def test_masked(q, k, v, mask):
 
 @case(
     q=tensor(2, 8, 64, 64),
-    k=tensor(2, 2, 64, 64),
-    v=tensor(2, 2, 64, 64),
+    **{name: tensor(2, 2, 64, 64) for name in "kv"},
     dtype=["f16", "f32"],
-    # Heads are shared, not copied. (Of cuda's kernels none shares heads in float32, so nothing is demanded there.)
-    require={"cpu": {"kernels": 0, "fallbacks": [CPU_KERNEL]}, "cuda f16": {"kernels": 0, "extern": []}},
+    # Heads are shared, not copied. A gap: of cuda's kernels none shares heads in float32, so there they are.
+    require={
+        "cpu": {"kernels": 0, "fallbacks": [CPU_KERNEL]},
+        "xpu": {"kernels": 0, "extern": []},
+        "cuda f16": {"kernels": 0, "extern": []},
+    },
 )
 def test_grouped_heads(q, k, v):
     return scaled_dot_product_attention(q, k, v, enable_gqa=True)
 
 
-#: fuse_attention leaves float32 on cuda alone unless tf32 is allowed: the fused kernels compute with it.
-REWRITTEN = {
-    "cpu forward": {"patterns.fuse_attention": 1, "kernels": 0, "extern": [], "fallbacks": [CPU_KERNEL]},
-    "cuda f16 forward": {"patterns.fuse_attention": 1, "kernels": 0, "extern": []},
-    "cuda bf16 forward": {"patterns.fuse_attention": 1, "kernels": 0, "extern": []},
-    "xpu forward": {"patterns.fuse_attention": 1, "kernels": 0, "extern": []},
-    "cuda f32 forward": {"patterns.fuse_attention": 0, "kernels": 1, "extern": ["bmm", "bmm"]},
-}
+FUSED = {"patterns.fuse_attention": 1, "kernels": 0, "extern": []}
+#: fuse_attention leaves float32 on cuda alone unless tf32 is allowed, since the fused kernels compute with it.
+LEFT_ALONE = {"patterns.fuse_attention": 0, "kernels": 1, "extern": ["bmm", "bmm"]}
 
 
 @case(
-    q=tensor(),
-    k=tensor(),
-    v=tensor(),
+    **{name: tensor() for name in "qkv"},
     shape={"batch2": SHAPE, "batch1": (1, *SHAPE[1:])},  # matched by different patterns: with batch 1 nothing is cloned
     dtype=DTYPES,
     grad=[False, True],
     dynamic=[False, True],
     vary="one_at_a_time",
     also=[{"dtype": "f32", "grad": True}],
-    require=REWRITTEN,
+    require={
+        "forward": FUSED,
+        "cpu forward": {"fallbacks": [CPU_KERNEL]},
+        "cpu backward": {"fallbacks": [CPU_KERNEL, f"{CPU_KERNEL}_backward"]},
+        "gpu f16 backward": {"kernels": 0, "extern": []},
+        "cuda f32 forward": LEFT_ALONE,
+    },
 )
 def test_by_hand(q, k, v):
     return torch.softmax(q @ k.mT / math.sqrt(SHAPE[-1]), dim=-1) @ v
 
 
-@case(q=tensor(*SHAPE), k=tensor(*SHAPE), v=tensor(*SHAPE), mask=tensor(64, 64), dtype=["f16", "f32"])
+@case(
+    **QKV,
+    mask=tensor(64, 64),
+    dtype=["f16", "f32"],
+    require={"all": FUSED, "cuda f32": LEFT_ALONE},
+)
 def test_by_hand_masked(q, k, v, mask):
     return torch.softmax(q @ k.mT / math.sqrt(SHAPE[-1]) + mask, dim=-1) @ v
 
 
 def test_story_which_kernel_does_attention_by_hand_become():
-    seen = {
-        target: story(test_by_hand, "batch2-f16-forward-static", target=target).facts
-        for target in ("cpu_avx512", "cuda_sm90", "xpu_pvc")
-    }
-    assert_expected_inline("\n\n".join(f"{target}\n{facts}" for target, facts in seen.items()), """""")
+    answer = ""
+    for target in ("cpu_avx512", "cuda_sm80", "cuda_sm90", "xpu_pvc"):
+        facts = story(test_by_hand, "batch2-f16-forward-static", target=target).facts.splitlines()
+        answer += target + next(line for line in facts if line.startswith("fallbacks")).removeprefix("fallbacks") + "\n"
+    assert_expected_inline(
+        answer,
+        """\
+cpu_avx512     aten._scaled_dot_product_flash_attention_for_cpu
+cuda_sm80     aten._scaled_dot_product_flash_attention
+cuda_sm90     aten._scaled_dot_product_cudnn_attention
+xpu_pvc     aten._scaled_dot_product_fused_attention_overrideable
+""",
+    )
