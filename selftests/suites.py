@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree  # reads what our own run wrote
+import xml.etree.ElementTree as ET  # reads what our own run wrote
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,18 +113,18 @@ class Suite:
             start_new_session=True,
         )
 
-    def accept(self, *arguments: str) -> Ran:
-        return self.run(*arguments, env={"EXPECTTEST_ACCEPT": "1"})
+    def accept(self, *arguments: str, env: Mapping[str, str] | None = None) -> Ran:
+        return self.run(*arguments, env={"EXPECTTEST_ACCEPT": "1"} | dict(env or {}))
 
     def checks(self, *arguments: str, env: Mapping[str, str | None] | None = None) -> tuple[Ran, list[tuple[str, ...]]]:
         """A run, and of each entry of its JUnit XML (class, name, outcome, message's first line)."""
         file = self.root / "junit.xml"
         ran = self.run(*arguments, f"--junit-xml={file}", env=env)
-        root = ElementTree.parse(file).getroot()  # noqa: S314
+        root = ET.parse(file).getroot()  # noqa: S314
         found = []
         for entry in root.iter("testcase"):
             inner = [child for child in entry if child.tag in ("failure", "error", "skipped")]
-            assert len(inner) < 2, ElementTree.tostring(entry)
+            assert len(inner) < 2, ET.tostring(entry)
             said = inner[0].get("message", "").splitlines()[0] if inner else ""
             found.append((entry.get("classname"), entry.get("name"), inner[0].tag if inner else "passed", said))
         counted = {
@@ -143,3 +143,13 @@ def environment(extra: Mapping[str, str | None]) -> dict[str, str]:
     env |= {"PYTHONPATH": str(REPOSITORY), "CONFORMANCE_CACHE": str(cache_folder()), "CUDA_VISIBLE_DEVICES": ""}
     env |= {"PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}  # a file that is edited within a second is read again
     return {name: value for name, value in (env | dict(extra)).items() if value is not None}
+
+
+def section(ran: Ran, title: str) -> list[str]:
+    """The lines below the heading of a failure, `test_double[f32-cuda_sm90] [code]`."""
+    lines = ran.text.splitlines()
+    starts = [number for number, line in enumerate(lines) if line.strip("_ ") == title and line.startswith("_")]
+    assert starts, f"no failure {title!r} in:\n{ran.text}"
+    body = lines[starts[0] + 1 :]
+    ends = [number for number, line in enumerate(body) if line.startswith(("____", "====", "----"))]
+    return body[: min(ends, default=len(body))]

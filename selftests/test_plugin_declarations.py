@@ -1,0 +1,73 @@
+"""Cases that are declared wrongly: one message, with the place, and no way through the harness."""
+
+from __future__ import annotations
+
+import pytest
+from suites import SCALE, SM90, Suite
+
+
+def declared(how: str, function: str = "def test_it(x):\n    return x * 2") -> str:
+    return f"from conformance import case, tensor\n\n@case({how})\n{function}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "said"),
+    [
+        (declared("y=tensor(20)"), ":3: ", "test_it: nothing says how to make the argument 'x'"),
+        (declared("x=tensor(20), colour='red'"), ":3: ", "test_it: 'colour' is neither a parameter of the function"),
+        (declared("x=tensor(20, color='red')"), ":3: ", "tensor() knows shape, dtype, layout"),
+        (declared("x=tensor(20, dtype=['f32', 'f32'])"), ":3: ", "axis 'x.dtype' has the label 'f32' twice"),
+        (declared("x=tensor(20)", "def it(x):\n    return x"), ":3: ", "it: the name of a case's function starts with"),
+    ],
+)
+def test_wrong_at_import(tmp_path, text, place, said):
+    suite = Suite(tmp_path)
+    suite.write("ops/test_it.py", text)
+    ran = suite.run(*SM90).ends(2)
+    ran.has(f"ops/test_it.py{place}{said}")
+    ran.has_not("Traceback", "case.py:", "inputs.py:", "plugin.py:")
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("require={'cuda u8': {'kernels': 1}}", "require['cuda u8']: 'u8' is no target, no device and no label"),
+        ("require={'all': {'kernel': 1}}", "no fact 'kernel': known are kernels, "),
+        ("require={'all': {'same_code_as': 'that'}}", "same_code_as names 'that'; the functions of the file are it"),
+    ],
+)
+def test_wrong_requirement(tmp_path, how, said):
+    suite = Suite(tmp_path)
+    suite.write("ops/test_it.py", declared(f"x=tensor(20), {how}"))
+    ran = suite.run(*SM90).ends(4)
+    ran.has("test_it.py: test_it: require[", said)
+    ran.has_not("Traceback", "plugin.py:")
+
+
+def test_wrong_requirement_with_workers_and_xml(tmp_path):
+    suite = Suite(tmp_path)
+    suite.write("ops/test_it.py", declared("x=tensor(20), require={'sm90': {'kernels': 1}}"))
+    ran, found = suite.checks(*SM90, "-n", "2")
+    ran.ends(1).has("require['sm90']: 'sm90' is no target")
+    ran.has_not("Traceback", "INTERNALERROR", "plugin.py:")
+    assert [outcome for *_, outcome, _ in found] == ["failure"]
+
+
+def test_part_of_a_file_is_enough_for_its_requirements(tmp_path):
+    """A selector and a partner that belong to cases which were not asked for."""
+    suite = Suite(tmp_path)
+    how = "x=tensor(20, dtype=['f32', 'f16']), require={'f16': {'kernels': 1, 'same_code_as': 'other'}}"
+    other = declared("x=tensor(20, dtype=['f32', 'f16'])", "def test_other(x):\n    return x * 2")
+    suite.write("ops/test_it.py", declared(how) + other)
+    suite.run(*SM90, "--collect-only", "ops/test_it.py::test_it[f32-cuda_sm90]").ends(0)
+
+
+def test_two_cases_with_one_id(tmp_path):
+    suite = Suite(tmp_path)
+    for folder in ("one", "two"):
+        suite.write(f"{folder}/__init__.py", "")
+        suite.write(f"{folder}/test_scale.py", SCALE)
+    ran = suite.run(*SM90, "one", "two").ends(4)
+    ran.has("two cases have the id scale/double-f32: in ", "one/test_scale.py and in ", "two/test_scale.py")
+    ran.has_not("Traceback")
+    suite.run(*SM90, "--collect-only", "two").ends(0)

@@ -1,0 +1,74 @@
+"""The plugin from an installed wheel, in a folder of somebody else's."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+from suites import REPOSITORY, SCALE, SM90, Suite
+
+ONE = (*SM90, "--checks", "requirements")
+
+FOREIGN = """
+def test_nothing(pytestconfig):
+    pass
+"""
+
+SAYS = """
+import sys
+
+def pytest_sessionfinish():
+    sys.__stdout__.write(f"torch imported: {'torch' in sys.modules}\\n")
+"""
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory):
+    """A folder to put on PYTHONPATH: the package, with its entry point."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("installed")
+    shutil.copytree(REPOSITORY / "conformance", source / "conformance", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(REPOSITORY / name, source)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    wheels = source / "wheels"
+    build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(wheels), str(source)]
+    subprocess.run(build, check=True, stdin=subprocess.DEVNULL)
+    [wheel] = wheels.glob("*.whl")
+    subprocess.run([*pip, "install", "--no-deps", "--target", str(target), str(wheel)], check=True)
+    return {"PYTHONPATH": str(target)}
+
+
+def test_by_entry_point(tmp_path, installed):
+    suite = Suite(tmp_path, conftest="")
+    suite.write("ops/test_scale.py", SCALE)
+    ran, found = suite.checks(*ONE, env=installed)
+    ran.ends(0).has("conformance: torch")
+    assert [outcome for *_, outcome, _ in found] == ["passed"] * 2
+
+
+def test_by_conftest(tmp_path, installed):
+    """Also where the entry point has loaded it already."""
+    suite = Suite(tmp_path)
+    suite.write("ops/test_scale.py", SCALE)
+    suite.accept(*SM90, "-n", "2", env=installed).ends(0).has("snapshots: 2 new, 0 changed, 0 unchanged")
+    assert list(suite.stored()) == ["scale/double-f16.txt", "scale/double-f32.txt"]
+
+
+def test_found_by_its_cases_alone(tmp_path, installed):
+    """No option, no conftest: the first case that is collected begins the run, in workers too."""
+    suite = Suite(tmp_path, conftest="")
+    suite.write("ops/test_scale.py", SCALE)
+    ran = suite.run("-n", "2", "-k", "cuda_sm90", env=installed | {"EXPECTTEST_ACCEPT": "1"}).ends(0)
+    ran.has("2 items: 2 deviceless", "snapshots: 2 new, 0 changed, 0 unchanged")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_costs_others_nothing(tmp_path, installed, workers):
+    suite = Suite(tmp_path, conftest=SAYS)
+    suite.write("test_theirs.py", FOREIGN)
+    ran = suite.run("-n", str(workers), env=installed | {"EXPECTTEST_ACCEPT": "theirs", "CI": "true"}).ends(0)
+    ran.has("torch imported: False")
+    ran.has_not("conformance:", "torch imported: True")
+    assert not (tmp_path / ".conformance").exists()

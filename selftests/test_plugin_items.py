@@ -1,0 +1,95 @@
+"""One item a case and target, one compile an item, checks that report by themselves."""
+
+from __future__ import annotations
+
+from suites import NATIVE, Suite
+
+TARGETS = ("--target", f"{NATIVE},cuda_sm90")
+
+COUNTED = """
+from pathlib import Path
+from conformance import case, tensor
+
+@case(x=tensor(20, dtype=["f32", "f16"]), require={"all": {"kernels": 1}})
+def test_double(x):
+    return x * 2
+
+@case(x=tensor(20), require={"cuda": {"kernels": 2}})
+def test_triple(x):
+    return x * 3
+"""
+
+COUNTING = """
+pytest_plugins = ["conformance.plugin"]
+
+def pytest_collection_modifyitems():
+    import conformance.capture.compiling as compiling
+    from pathlib import Path
+    before = compiling.isolated
+    def counting(target, *rest):
+        with Path("captures").open("a") as file:
+            file.write(f"{target.name}\\n")
+        return before(target, *rest)
+    compiling.isolated = counting
+"""
+
+
+def entries(*outcomes: tuple[str, str, dict[str, str]]) -> list[tuple[str, str, str]]:
+    return sorted((f"ops.test_scale.{check}", name, each[check]) for name, _, each in outcomes for check in each)
+
+
+def test_checks_compiles_and_junit(tmp_path):
+    suite = Suite(tmp_path, COUNTING)
+    suite.write("ops/test_scale.py", COUNTED)
+    stored = {"numerics": "skipped", "requirements": "passed", "code": "failure"}
+    wanted = entries(
+        *((f"test_double[{dtype}-{NATIVE}]", "", stored | {"numerics": "passed"}) for dtype in ("f32", "f16")),
+        *((f"test_double[{dtype}-cuda_sm90]", "", stored) for dtype in ("f32", "f16")),
+        (f"test_triple[{NATIVE}]", "", stored | {"numerics": "passed"}),
+        ("test_triple[cuda_sm90]", "", stored | {"requirements": "failure"}),
+    )
+    ran, found = suite.checks(*TARGETS)
+    ran.ends(1)
+    assert sorted(each[:3] for each in found) == wanted
+    skipped = {said for *_, outcome, said in found if outcome == "skipped"}
+    assert skipped == {"no cuda_sm90 here: its code was generated, not run"}
+    captures = (suite.root / "captures").read_text().split()
+    assert sorted(captures) == sorted([NATIVE, "cuda_sm90"] * 3)
+    ran.has("kernels: wanted 2, got 1", "accepting snapshots never changes a requirement")
+    ran.has("6 items: 3 deviceless, 3 native", "nothing is stored for torch")
+
+    again, with_workers = suite.checks(*TARGETS, "-n", "2")
+    again.ends(1).has("6 items: 3 deviceless, 3 native")
+    assert sorted(with_workers) == sorted(found)
+
+
+def test_selected_checks_alone_are_run(suite):
+    ran, found = suite.checks("--checks", "requirements", "--target", "cuda_sm90,xpu_bmg", "-k", "f32")
+    ran.ends(0)
+    assert [each[:3] for each in found] == [
+        ("ops.test_scale.requirements", f"test_double[f32-{target}]", "passed") for target in ("cuda_sm90", "xpu_bmg")
+    ]
+
+
+def test_junit_of_what_is_no_check(suite):
+    """Items that compile to an error, and ordinary tests beside the cases."""
+    suite.write("ops/test_other.py", BROKEN)
+    ran, found = suite.checks("--target", "cuda_sm90", "ops/test_other.py")
+    ran.ends(1)
+    assert [each[:3] for each in found] == [
+        ("ops.test_other", "test_refuses[cuda_sm90]", "failure"),
+        ("ops.test_other", "test_plain", "passed"),
+    ]
+    ran.has("this cannot be traced")
+
+
+BROKEN = """
+from conformance import case, tensor
+
+@case(x=tensor(20))
+def test_refuses(x):
+    raise ValueError("this cannot be traced")
+
+def test_plain():
+    pass
+"""

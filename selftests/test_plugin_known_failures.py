@@ -1,0 +1,87 @@
+"""Known failures in a run: excused, not excused, passing, malformed, impossible."""
+
+from __future__ import annotations
+
+import pytest
+from suites import SM90, Suite
+
+CASES = """
+from conformance import case, tensor
+
+def declared(**require):
+    return case(x=tensor(20), require={"all": require})
+
+@declared(kernels=2)
+def test_known(x):
+    return x * 2
+
+@declared(kernels=2)
+def test_another(x):
+    return x * 2
+
+@declared(kernels=1)
+def test_passes(x):
+    return x * 2
+
+@declared()
+def test_refuses(x):
+    raise ValueError("not today")
+
+@declared()
+def test_compiles(x):
+    return x * 2
+"""
+
+
+def entry(name: str, check: str, error: str, *, torch: str = ">=2.11") -> str:
+    return (
+        f'[[failure]]\ncase = "known/{name}"\ncheck = "{check}"\ntarget = "cuda_sm90"\ntorch = "{torch}"\n'
+        f'error = "{error}"\nreason = "because of {name}"\nissue = "not reported"\n'
+    )
+
+
+@pytest.fixture
+def suite(tmp_path) -> Suite:
+    made = Suite(tmp_path)
+    made.write("ops/test_known.py", CASES)
+    return made
+
+
+def test_what_entries_excuse(suite):
+    entries = [
+        entry("known", "requirements", "kernels: wanted 2, got 1"),
+        entry("another", "requirements", "kernels: wanted 2, got 3"),
+        entry("passes", "requirements", "kernels"),
+        entry("refuses", "compile", "not today"),
+        entry("compiles", "compile", "anything"),
+    ]
+    suite.write("ops/known_failures/all.toml", "\n".join(entries))
+    ran, found = suite.checks(*SM90, "--checks", "requirements")
+    ran.ends(1)
+    outcomes = {name.partition("[")[0]: (outcome, said) for _, name, outcome, said in found}
+    assert outcomes["test_known"] == ("skipped", "because of known (not reported)")
+    assert outcomes["test_another"][0] == "failure"
+    assert outcomes["test_refuses"] == ("skipped", "because of refuses (not reported)")
+    assert outcomes["test_compiles"][0] == "passed"
+    ran.has("known/passes on cuda_sm90 passes requirements on torch", "take it out")
+    idle = ran.lines("known failure: ")
+    assert [line.partition(": matched")[0] for line in idle] == [
+        "known failure: all.toml, failure 2",
+        "known failure: all.toml, failure 5",
+    ]
+    ran.has_not("Traceback", "checks.py:")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_malformed(suite, workers):
+    suite.write("ops/known_failures/all.toml", '[[failure]]\ncase = "known/known"\n')
+    ran = suite.run(*SM90, "-n", str(workers))
+    assert ran.status in (1, 4)
+    ran.has("all.toml, failure 1: 'check' is missing; the keys are case, check, target")
+    ran.has_not("Traceback", "INTERNALERROR", "known_failures.py:")
+
+
+def test_impossible(suite):
+    suite.write("ops/known_failures/all.toml", entry("knwon", "code", "x"))
+    suite.run("--collect-only").ends(4).has("there is no case 'known/knwon'; did you mean 'known/known'?")
+    suite.run("--collect-only", "ops/test_known.py").ends(0)  # the case may be in a file that was not asked for

@@ -1,0 +1,103 @@
+"""What is missing: what still runs, runs; what cannot says why in one sentence; nothing at all is not green."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+
+from suites import FOREIGN, NATIVE, SM90, Suite
+
+F32 = ("-k", "f32", "--checks", "numerics,requirements")
+NO_COMPILER = {"PATH": "/nowhere", "CXX": None}
+
+NO_TRITON = """
+import importlib.metadata
+before = importlib.metadata.version
+
+def version(name):
+    if "triton" in name:
+        raise importlib.metadata.PackageNotFoundError(name)
+    return before(name)
+
+importlib.metadata.version = version
+pytest_plugins = ["conformance.plugin"]
+"""
+
+TOO_LATE = "torch was imported before the plugin: load it first, with pytest_plugins = ['conformance.plugin']"
+TORCH_FIRST = """
+import torch
+torch.ones(1, requires_grad=True).sum().backward()
+torch.cuda.is_available(), torch.xpu.is_available()
+pytest_plugins = ["conformance.plugin"]
+"""
+
+
+def outcomes(found) -> dict[str, str]:
+    return {f"{name} {kind.rpartition('.')[2]}": said or outcome for kind, name, outcome, said in found}
+
+
+def test_no_compiler(suite):
+    ran, found = suite.checks(*F32, "--target", f"{NATIVE},{FOREIGN},cuda_sm90", env=NO_COMPILER)
+    ran.ends(0).has("cpu code is generated and not run: no C++ compiler was found: install g++, or name one in CXX")
+    assert outcomes(found) == {
+        f"test_double[f32-{NATIVE}] numerics": "no C++ compiler was found: install g++, or name one in CXX",
+        f"test_double[f32-{NATIVE}] requirements": "passed",
+        f"test_double[f32-{FOREIGN}] numerics": f"no {FOREIGN} here: its code was generated, not run",
+        f"test_double[f32-{FOREIGN}] requirements": "passed",
+        "test_double[f32-cuda_sm90] test_scale": "the pretended device cannot be built: no C++ compiler was found "
+        "(install g++, or name one in CXX)",
+    }
+
+
+def test_nothing_at_all(suite):
+    ran = suite.run(*SM90, env=NO_COMPILER).ends(1)
+    ran.has("nothing was checked, so this run fails", "the pretended device cannot be built: no C++ compiler")
+    ran = suite.run(*SM90, "-n", "2", env=NO_COMPILER).ends(1)
+    ran.has("2 items: 2 skipped", "nothing was checked, so this run fails")
+
+
+def test_no_triton(suite):
+    suite.write("conftest.py", NO_TRITON)
+    ran = suite.run(*SM90).ends(1)
+    ran.has("no Triton", "Triton is not installed: pip install triton", "nothing was checked")
+
+
+def test_torch_before_the_plugin(suite):
+    """Whether its answers about devices are settled by then differs between builds."""
+    suite.write("conftest.py", TORCH_FIRST)
+    ran, found = suite.checks(*F32, *SM90)
+    said = set(outcomes(found).values())
+    if ran.status == 0:
+        assert "passed" in said
+    else:
+        assert ran.status == 1
+        assert said == {TOO_LATE}
+
+
+MANY = """
+from conformance import case, tensor
+
+@case(x=tensor(shape=[(n,) for n in range(20, 140)]))
+def test_double(x):
+    return x * 2
+"""
+
+
+def test_interrupted(suite: Suite):
+    """Ctrl-C reaches all processes of the terminal at once."""
+    suite.write("ops/test_scale.py", MANY)
+    process = suite.start(*SM90, "-n", "2", env={"EXPECTTEST_ACCEPT": "1"})
+    runs = suite.root / ".conformance/runs"
+    deadline = time.monotonic() + 120
+    while len(list(runs.glob("*/items/scale/*.json"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    text = process.communicate(timeout=60)[0]
+    assert process.returncode == 2, text
+    assert "the run was interrupted: nothing was accepted" in text
+    assert not suite.stored()
+    with contextlib.suppress(ProcessLookupError):  # nobody is left
+        os.killpg(process.pid, 0)
+        raise AssertionError("workers are still there")
