@@ -25,6 +25,7 @@ from conformance.snapshot import SnapshotError
 from conformance.targets import TargetError
 
 _SESSION = pytest.StashKey[Session]()
+_SETTINGS = pytest.StashKey[Settings]()
 #: The name of a run that nothing has asked for yet.
 _LATER = pytest.StashKey[str]()
 _OPTIONS = (
@@ -65,7 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if _is_asked_for(config):
         with _as_usage_errors():
-            _tell_expecttest(config, _settings(config))
+            _settings(config)
     if not _is_worker(config):
         junit.install(config)
 
@@ -75,10 +76,6 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Before test files are imported, and torch with them."""
     if _is_asked_for(session.config):
         _session(session.config)
-
-
-def _tell_expecttest(config: pytest.Config, wanted: Settings) -> None:
-    settings.clean_for_expecttest(wanted.accept, workers=_is_worker(config) or _worker_count(config) > 1)
 
 
 def _is_worker(config: pytest.Config) -> bool:
@@ -97,6 +94,14 @@ def _is_asked_for(config: pytest.Config) -> bool:
 
 
 def _settings(config: pytest.Config) -> Settings:
+    """Asked for once: expecttest is given the variable as it means it, and ours is gone then."""
+    if _SETTINGS not in config.stash:
+        wanted = config.stash[_SETTINGS] = _asked_settings(config)
+        settings.clean_for_expecttest(wanted.accept, workers=_is_worker(config) or _worker_count(config) > 1)
+    return config.stash[_SETTINGS]
+
+
+def _asked_settings(config: pytest.Config) -> Settings:
     option, given = config.getoption, _worker_data(config)
     return Settings(
         devices=option("device"),
@@ -134,7 +139,6 @@ def _session(config: pytest.Config) -> Session:
 
 def _begin(config: pytest.Config) -> Session:
     wanted = _settings(config)
-    _tell_expecttest(config, wanted)
     run = fresh(config.rootpath, wanted.save_run)
     session = Session(wanted, Machine.ask(), run, workers=_worker_count(config))
     if wanted.baseline:
@@ -161,7 +165,6 @@ def _about(session: Session) -> dict[str, Any]:
 
 def _begin_in_worker(config: pytest.Config) -> Session:
     given, wanted = _worker_data(config), _settings(config)
-    _tell_expecttest(config, wanted)
     machine = Machine.from_json(given["machine"]) if "machine" in given else Machine.ask()
     run = Run(Path(given["run"]) if "run" in given else runs_folder(config.rootpath) / given["later"])
     session = Session(wanted, machine, run, workers=given["workers"])

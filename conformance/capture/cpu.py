@@ -22,7 +22,7 @@ def instruction_set(name: str) -> Any:
 def patches(target: Target) -> list[Patch]:
     """While a capture for a cpu target lasts, the instruction set is the target's."""
     isa = instruction_set(target.isa)
-    chosen = _always(isa)
+    chosen = _picking(isa)
     picked_by_name = "imported by name: both places decide, and different answers build code with the wrong flags"
     return [
         Patch("torch._inductor.cpu_vec_isa:pick_vec_isa", chosen, "the host's own instruction set would be used"),
@@ -43,5 +43,11 @@ GENERATING = [
 ]
 
 
-def _always(value: Any) -> Callable[[Any], Callable[..., Any]]:
-    return lambda _original: lambda *args, **kwargs: value
+def _picking(isa: Any) -> Callable[[Any], Callable[..., Any]]:
+    """The target's instruction set, unless Inductor's configuration asks for another width: then none, as there."""
+    from torch._inductor import config, cpu_vec_isa
+
+    def pick() -> Any:
+        return isa if config.cpp.simdlen in (None, isa.bit_width()) else cpu_vec_isa.invalid_vec_isa
+
+    return lambda _original: pick
