@@ -2,7 +2,20 @@
 
 import sys
 
-from conformance.cli import main
+
+def _main() -> int:
+    try:
+        from conformance.cli import main
+    except ModuleNotFoundError as error:
+        if (error.name or "conformance").partition(".")[0] == "conformance":
+            raise
+        print(
+            f"error: {error.name} is not installed; `pip install` this package, or run `pip install {error.name}`",
+            file=sys.stderr,
+        )
+        return 2
+    return main()
+
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(_main())

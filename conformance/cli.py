@@ -42,9 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (GeneratingError, CompanionError) as error:
         return _fail(str(error), 1)
     except BrokenPipeError:
-        # whoever reads has enough, as with `| head`; nothing more may be written, also not at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_nothing_more()  # whoever reads has enough, as with `| head`
         return 141
+    except OSError as error:
+        _write_nothing_more()
+        return _fail(f"{error.filename or 'the output'}: {error.strerror or error}", 2)
     except KeyboardInterrupt:
         return 130
     return status
@@ -54,3 +56,8 @@ def _fail(message: str, status: int) -> int:
     sys.stdout.flush()
     print(f"error: {message}", file=sys.stderr)
     return status
+
+
+def _write_nothing_more() -> None:
+    """Also not what is still buffered, at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,17 +38,15 @@ def findings() -> Iterator[Finding]:
     """All findings; imports torch, and builds the pretended devices where that is still to be done."""
     yield _compiler()
     yield _headers()
-    machine = None
-    torch = _torch()
+    torch, cache = _torch(), _cache()
     yield torch
     yield _triton()
-    if not torch.fatal:
+    if not (torch.fatal or cache.fatal):
         try:
-            machine = Machine.ask()
-            yield from _devices(machine)
+            yield from _devices(Machine.ask())
         except PreparationError as error:
-            yield Finding("devices", str(error), str(error))
-    yield _cache()
+            yield Finding("devices", str(error), "A torch that finds its devices", fatal=True)
+    yield cache
 
 
 def _compiler() -> Finding:
@@ -77,7 +74,7 @@ def _torch() -> Finding:
     try:
         build = environment.build()
     except PreparationError:
-        return Finding("torch", "not installed", "torch", install_it, fatal=True)
+        return Finding("torch", "not installed", "torch: without it, nothing can be done", install_it, fatal=True)
     if build.release < OLDEST:
         only = f"{build.version} is too old: {oldest} is the oldest; numerics with --backend ipex alone can be checked"
         return Finding("torch", only, f"torch {oldest} or newer", install_it, fatal=True)
@@ -118,11 +115,16 @@ def _devices(machine: Machine) -> Iterator[Finding]:
         if device != "cpu" and device in machine.gpus:
             native = [machine.target_of(device).name]
         generated = [target.name for target in rows if target.name not in native]
-        problem = session.problems.get(device) or (compiler_problem() if device == "cpu" else "")
+        if problem := session.problems.get(device):
+            yield Finding(device, f"{machine.describe(device)}; nothing is generated: {problem}")
+            continue
         said = machine.describe(device)
+        if device == "cpu" and (problem := compiler_problem()):
+            generated, native = [*native, *generated], []
+            said += f"; nothing is run: {problem}"
         said += f"; run: {', '.join(native)}" if native else ""
         said += f"; generated: {', '.join(generated)}" if generated else ""
-        yield Finding(device, f"{said}; but {problem}" if problem else said)
+        yield Finding(device, said)
     if "cuda" not in machine.gpus and Path("/dev/nvidia0").exists():
         yield _unused_gpu()
 
@@ -137,14 +139,11 @@ def _unused_gpu() -> Finding:
 
 
 def _cache() -> Finding:
-    folder = environment.cache_folder()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        what = f"A cache folder that can be written: {error.strerror}"
-        return Finding("cache", f"{folder} cannot be written", what, "export CONFORMANCE_CACHE=/a/folder/of/yours")
+        folder = environment.cache_folder()
+    except PreparationError as error:
+        command = "export CONFORMANCE_CACHE=/a/folder/of/yours"
+        return Finding("cache", str(error), "A cache folder that can be written", command, fatal=True)
     files = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
     return Finding("cache", f"{folder} ({sum(files) / 2**20:.0f} MiB)")
 

@@ -51,7 +51,7 @@ def matching(cases: Iterable[Case], patterns: Sequence[str]) -> list[Case]:
     cases = list(cases)
     found = [case for case in cases if not patterns or any(fnmatch.fnmatch(case.id, f"*{p}*") for p in patterns)]
     if not found:
-        raise UnknownCaseError(f"no case matches {' or '.join(patterns) or 'here'}{_near(patterns, cases)}")
+        raise UnknownCaseError(f"no case{_said(patterns)}{_near(patterns, cases)}")
     return found
 
 
@@ -78,7 +78,11 @@ def named(word: str, targets: Collection[str]) -> tuple[Case, str]:
         if found:
             raise UnknownCaseError(f"{word!r} is more than one case: {', '.join(case.id for case in found)}")
     where = f" in {file}" if separator else ""
-    raise UnknownCaseError(f"there is no case {wanted!r}{where}{_near([wanted], cases.values())}")
+    raise UnknownCaseError(f"there is no case {wanted!r}{where}{_near([wanted], cases.values(), file)}")
+
+
+def _said(patterns: Sequence[str]) -> str:
+    return f" matches {' or '.join(map(repr, patterns))}" if patterns else " is there"
 
 
 def _of_package(name: str) -> list[Case]:
@@ -100,16 +104,28 @@ def _cases(file: Path) -> dict[str, Case]:
         sys.path.insert(0, folder)  # as pytest does: a test file may import what is beside it
     try:
         return cases_in(file.resolve())
-    except CaseError:
-        raise
+    except CaseError as error:
+        if str(file.name) in str(error):
+            raise
+        raise CaseError(f"{file}: {error}") from error  # raised by the declaration, which knows its function alone
     except Exception as error:
         said = (str(error).strip().splitlines() or [""])[0]
         raise CaseError(f"{file} cannot be imported: {type(error).__name__}: {said}") from error
 
 
-def _near(wanted: Sequence[str], cases: Iterable[Case]) -> str:
+def _near(wanted: Sequence[str], cases: Iterable[Case], file: str = "") -> str:
+    """Ids that hold a wanted text or are like it; where none is, those whose operator or function is like it."""
+    cases = list(cases)
     ids = [case.id for case in cases]
     near = [case for word in wanted for case in ids if word in case]
-    near += [case for word in wanted for case in difflib.get_close_matches(word, ids, _NAMED, 0.4) if case not in near]
+    near += [case for word in wanted for case in difflib.get_close_matches(word, ids, _NAMED, 0.6) if case not in near]
+    if not near:
+        names = sorted({name for case in cases for name in (case.operator, case.name)})
+        like = {name for word in wanted for name in difflib.get_close_matches(word.partition("-")[0], names, 1)}
+        near = [case.id for case in cases if case.operator in like or case.name in like]
     more = f" and {len(near) - _NAMED} more" if len(near) > _NAMED else ""
-    return f"; nearest: {', '.join(near[:_NAMED])}{more}" if near else "; `python -m conformance list` names all"
+    return (
+        f"; nearest: {', '.join(near[:_NAMED])}{more}"
+        if near
+        else f"; `{' '.join(['python -m conformance list', *filter(None, [file])])}` names all"
+    )

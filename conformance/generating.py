@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from conformance.capture import environment
 from conformance.capture.environment import PreparationError, build, triton_version
 from conformance.case import Case
 from conformance.machine import Machine, compiler_problem
@@ -32,8 +33,8 @@ class Generator:
         self.machine = Machine.ask()
         self.session = Session(Settings(), self.machine, Run(Path(os.devnull)))
         self.session.prepare()
-        for notice in self.session.notices:
-            print(notice, file=sys.stderr)
+        if dropped := environment.prepare().dropped:
+            print(f"ignored, because they change generated code: {', '.join(dropped)}", file=sys.stderr)
 
     def target(self, name: str) -> Target:
         """Raises TargetError naming those that are known."""

@@ -105,18 +105,26 @@ def scrub() -> tuple[str, ...]:
 def cache_folder() -> Path:
     """Where compiled objects and the pretended device live: CONFORMANCE_CACHE, else the user's cache folder, else a
     temporary one when that cannot be written.
+
+    Raises PreparationError for a CONFORMANCE_CACHE that cannot be written.
     """
     named = os.environ.get("CONFORMANCE_CACHE")
     if named:
+        if why := _unwritable(Path(named)):
+            raise PreparationError(f"CONFORMANCE_CACHE={named} cannot be written ({why}): name another folder")
         return Path(named)
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    folder = base / "conformance"
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "conformance"
+    return Path(tempfile.gettempdir()) / f"conformance-{os.getuid()}" if _unwritable(folder) else folder
+
+
+def _unwritable(folder: Path) -> str:
+    """Why nothing can be put into the folder, or ""; it is made where it is not there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
-            return folder
-    except OSError:
-        return Path(tempfile.gettempdir()) / f"conformance-{os.getuid()}"
+            return ""
+    except OSError as error:
+        return error.strerror or str(error)
 
 
 def place_caches() -> None:

@@ -51,7 +51,7 @@ def _compare(generator: Generator, words: Sequence[str], *, exit_code: bool) -> 
         print("facts unchanged\ncode unchanged")
         return 0
     print("\n".join(["facts differ:", *found.facts] if found.facts else ["facts unchanged"]))
-    print("\n".join(_diff(found.diff, names)) if found.diff else "code unchanged")
+    print("\n" + "\n".join(_diff(found.diff, names)) if found.diff else "code unchanged")
     return int(exit_code)
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from conformance.capture import Capture
-from conformance.case import Case
+from conformance.case import Case, CaseError
 from conformance.finding import named
-from conformance.generating import Generator, code_text, facts_text, graph_text, origin, whole_text
+from conformance.generating import GeneratingError, Generator, code_text, facts_text, graph_text, origin, whole_text
 from conformance.targets import Target, TargetError
 from conformance.terminal import heading, paint
 
@@ -74,19 +74,25 @@ def _text(capture: Capture, target: Target, part: str) -> str:
 
 
 def _numerics(case: Case, compiled: Callable[..., Any], target: Target) -> int:
-    """Says what the check came to; 1 where it failed."""
+    """Says what the check came to; 1 where it failed. Raises CaseError for a malformed policy, else GeneratingError."""
     from conformance import numerics
+    from conformance.tolerance import PolicyError
 
     try:
         comparison = numerics.check(case, compiled, target.device, target.name)
     except numerics.NumericsError as error:
         print(f"\nnumerics    {paint('wrong', 'red')}\n{error}")
         return 1
+    except PolicyError as error:
+        raise CaseError(str(error)) from error
+    except Exception as error:
+        raise GeneratingError(f"{case.id} on {target.name}: {type(error).__name__}: {error}") from error
     worst = ""
     if comparison.worst is not None:
         call, name, measured = comparison.worst
-        allowed = "equal bits asked for" if measured.exact else f"{measured.allowed:.3g} allowed"
-        worst = f"; nearest to the limit: {name}, {call}: {measured.error:.3g} ulp, {allowed}"
+        worst = f"; nearest to the limit: {name}, {call}: {measured.error:.3g} ulp of {measured.allowed:.3g} allowed"
+        if measured.exact:
+            worst = ", bit for bit"
     compared = len(comparison.lines)
     print(f"\nnumerics    {paint('right', 'green')}: {compared} tensor{'s' * (compared != 1)} compared{worst}")
     for note in comparison.notes:
