@@ -7,6 +7,7 @@ with its reason, apply to these parts in order. What no rule knows stays in the 
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import textwrap
 from collections.abc import Callable
@@ -207,6 +208,7 @@ def apply(text: str, part: str, device: str) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n")
 
 
+@functools.lru_cache(maxsize=32)  # an item's text and its comparison with another case ask for the same
 def normalise(code: str, device: str) -> str:
     """The readable text of a wrapper module: its kernels, then its call. `device`: the target's type (cpu, cuda, xpu).
 

@@ -175,7 +175,7 @@ def isolated(target: Target, mode: Mode, config: dict[str, Any]) -> Iterator[Non
 
 def _known(module: Any, options: dict[str, Any]) -> Any:
     """Patches the options that this torch version has."""
-    return module.patch({name: value for name, value in options.items() if name in module.get_config_copy()})
+    return module.patch({name: value for name, value in options.items() if hasattr(module, name)})
 
 
 def unfit(targets: Any) -> dict[str, str]:

@@ -1,0 +1,286 @@
+"""Do snapshots depend on the case, the target, torch and Triton, and on nothing else?
+
+    python ci/determinism.py                    # every variation on every case
+    python ci/determinism.py --quick            # a few cases of each operator on four targets
+    python ci/determinism.py --only reversed,hostile
+    python ci/determinism.py --full             # cpu code that this machine can run is built and run, too
+
+Runs the suite once as it is, and once for each variation below; compares the generated texts of all items, byte for
+byte; prints a table, and the first differences. Exit status 1 where anything differs, 2 where a run did not work.
+Everything happens in a copy of the checkout, so that edits meanwhile make no difference. `--keep FOLDER` keeps the
+copy and the runs; a run that is there already is not repeated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OPS = "conformance/ops"
+
+#: What the runs leave out of the copy.
+_IGNORED = shutil.ignore_patterns(".git", ".conformance", ".tox", ".venv", "__pycache__", ".pytest_cache", "*.egg-info")
+
+#: For _Order, the plugin below, in the processes that run the suite.
+_REVERSED, _QUICK = "CONFORMANCE_DETERMINISM_REVERSED", "CONFORMANCE_DETERMINISM_QUICK"
+_QUICK_TARGETS = ("cpu_avx2", "cpu_avx512", "cuda_sm90", "xpu_pvc")
+
+#: Each changes generated code, or breaks it, where nothing is done about it.
+HOSTILE = {
+    "TORCHINDUCTOR_MAX_AUTOTUNE": "1",
+    "TORCHINDUCTOR_COORDINATE_DESCENT_TUNING": "1",
+    "TORCHINDUCTOR_FREEZING": "1",
+    "TORCHINDUCTOR_CPP_WRAPPER": "1",
+    "TORCHINDUCTOR_COMBO_KERNELS": "1",
+    "TORCHINDUCTOR_PERSISTENT_REDUCTIONS": "0",
+    "TORCHINDUCTOR_COOPERATIVE_REDUCTIONS": "1",
+    "TORCHINDUCTOR_EMULATE_PRECISION_CASTS": "1",
+    "TORCHINDUCTOR_UNIQUE_KERNEL_NAMES": "0",
+    "TORCHINDUCTOR_SIZE_ASSERTS": "0",
+    "TORCHINDUCTOR_CPP_DYNAMIC_THREADS": "1",
+    "TORCHINDUCTOR_CPP_SIMDLEN": "1",
+    "TORCHINDUCTOR_SHAPE_PADDING": "0",
+    "TORCHINDUCTOR_FORCE_SHAPE_PAD": "1",
+    "TORCHINDUCTOR_MULTI_KERNEL": "1",
+    "TORCH_COMPILE_JOB_ID": "another",
+    "TORCHDYNAMO_DYNAMIC_SHAPES": "0",
+    "TRITON_INTERPRET": "1",
+    "TRITON_DEBUG": "1",
+    "ATEN_CPU_CAPABILITY": "default",
+    "OMP_NUM_THREADS": "5",
+    "PYTORCH_TEST_WITH_INDUCTOR": "1",
+    "LC_ALL": "C",
+    "LANG": "tr_TR.UTF-8",
+    "TZ": "Asia/Kathmandu",
+    "USER": "somebody",
+    "LOGNAME": "somebody",
+}
+
+
+@dataclass(frozen=True)
+class Variation:
+    """How a run differs from the plain one. A variable that is None is unset; `options` are pytest's."""
+
+    name: str
+    what: str
+    variables: dict[str, str | None] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+    one_core: bool = False
+    elsewhere: bool = False
+    alone: bool = False  # a process for each target
+
+
+PLAIN = Variation("plain", "nothing: the run that the others are compared with")
+_REVERSING = {_REVERSED: "1"}
+_HOSTILE: dict[str, str | None] = {**HOSTILE, "HOME": None}
+VARIATIONS = [
+    Variation("again", "nothing: a second run"),
+    Variation("third", "nothing: a third run"),
+    Variation("hash_seed", "PYTHONHASHSEED=1", {"PYTHONHASHSEED": "1"}),
+    Variation("reversed", "the order of the items, reversed", _REVERSING),
+    Variation("one_worker", "-n 1", options=("-n", "1")),
+    Variation("four_workers", "-n 4", options=("-n", "4")),
+    Variation("folder", "another folder", elsewhere=True),
+    Variation("one_core", "one core (as with taskset)", one_core=True),
+    Variation("threads", "OMP_NUM_THREADS=3", {"OMP_NUM_THREADS": "3"}),
+    Variation("hostile", f"{len(_HOSTILE)} environment variables", _HOSTILE),
+    Variation("alone", "each target in a process of its own", alone=True),
+    Variation(
+        "together",
+        "hash seed, order, -n 1, folder, one core and environment at once",
+        _HOSTILE | _REVERSING | {"PYTHONHASHSEED": "2"},
+        ("-n", "1"),
+        one_core=True,
+        elsewhere=True,
+    ),
+]
+
+
+class RunFailedError(RuntimeError):
+    """A run of the suite that gave no texts; the message is what pytest printed last."""
+
+
+@dataclass
+class Suite:
+    """The suite in copies of the checkout below `folder`, and its runs."""
+
+    folder: Path
+    quick: bool = False
+    full: bool = False
+
+    def texts(self, variation: Variation) -> dict[str, str]:
+        """Item → generated text, of one run of the suite. Raises RunFailedError."""
+        names = [(variation.name, None)]
+        if variation.alone:
+            names = [(f"{variation.name}-{target}", target) for target in self._targets()]
+        found: dict[str, str] = {}
+        for name, target in names:
+            run = self.folder / "runs" / name
+            if not (run / "finished").exists():
+                self._run(variation, run, target)
+            items = [json.loads(path.read_text(encoding="utf-8")) for path in (run / "items").rglob("*.json")]
+            found |= {f"{item['case']}-{item['target']}": item["text"] for item in items}
+        return found
+
+    def _targets(self) -> list[str]:
+        if self.quick:
+            return list(_QUICK_TARGETS)
+        about = json.loads((self.folder / "runs" / PLAIN.name / "run.json").read_text(encoding="utf-8"))
+        return about["targets"]
+
+    def _copy(self, name: str, source: Path) -> Path:
+        copy = self.folder / name
+        if not copy.exists():
+            shutil.copytree(source, copy, ignore=_IGNORED)
+        return copy
+
+    def _run(self, variation: Variation, run: Path, target: str | None) -> None:
+        root = self._copy("checkout", ROOT)
+        if variation.elsewhere:
+            root = self._copy("another folder/with a longer name", root)
+        targets = [target] if target else _QUICK_TARGETS if self.quick else []
+        checks = "numerics,requirements" if self.full else "requirements"
+        command = [sys.executable, "-m", "pytest", OPS, "-q", "--tb=line", "-p", "no:cacheprovider"]
+        command += ["-p", "determinism", "--save-run", f"{run}{os.sep}", "--checks", checks]
+        command += ["--target", ",".join(targets)] if targets else []
+        wanted: dict[str, str | None] = {"EXPECTTEST_ACCEPT": None, "PYTHONPATH": str(root / "ci")}
+        wanted |= variation.variables | ({_QUICK: "1"} if self.quick else {})
+        environment = {name: value for name, value in (os.environ | wanted).items() if value is not None}
+        core = min(os.sched_getaffinity(0))
+        shutil.rmtree(run, ignore_errors=True)
+        result = subprocess.run(
+            [*command, *variation.options],
+            cwd=root,
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            preexec_fn=(lambda: os.sched_setaffinity(0, {core})) if variation.one_core else None,
+        )
+        if result.returncode not in (0, 1):  # failing items have texts, too
+            said = "\n".join([*result.stdout.splitlines()[-15:], *result.stderr.splitlines()[-15:]])
+            raise RunFailedError(f"{variation.name}: pytest ended with {result.returncode}\n{said}")
+        (run / "finished").touch()
+
+
+@dataclass
+class Compared:
+    """`missing`: items of one run alone. `differing`: item → unified diff of its two texts. `without`: items whose case
+    could not be compiled, so that there is no text.
+    """
+
+    items: int
+    missing: list[str]
+    differing: dict[str, str]
+    without: list[str]
+
+    @property
+    def equal(self) -> bool:
+        return not (self.missing or self.differing)
+
+
+def compare(plain: dict[str, str], other: dict[str, str], name: str) -> Compared:
+    differing = {}
+    for item in sorted(plain.keys() & other.keys()):
+        if plain[item].encode() != other[item].encode():
+            lines = difflib.unified_diff(
+                plain[item].splitlines(), other[item].splitlines(), f"plain/{item}", f"{name}/{item}", lineterm="", n=2
+            )
+            differing[item] = "\n".join(lines)
+    without = sorted(item for item, text in other.items() if not text)
+    return Compared(len(other), sorted(plain.keys() ^ other.keys()), differing, without)
+
+
+def table(rows: Iterable[tuple[str, Compared, float]]) -> str:
+    lines = ["| what varied | items | differing | seconds |", "|---|---:|---:|---:|"]
+    for what, found, seconds in rows:
+        lines.append(f"| {what} | {found.items} | {len(found.differing) + len(found.missing)} | {seconds:.0f} |")
+    return "\n".join(lines)
+
+
+def said(variation: Variation, found: Compared, shown: int = 3, lines: int = 60) -> str:
+    """The first differences in words."""
+    out = []
+    if found.missing:
+        few = ", ".join(found.missing[:shown])
+        out.append(f"{variation.name}: {len(found.missing)} items are in one run only: {few}")
+    if found.differing:
+        out.append(f"{variation.name}: {len(found.differing)} texts differ: {', '.join(list(found.differing)[:10])}")
+        out += ["\n".join(diff.splitlines()[:lines]) for diff in list(found.differing.values())[:shown]]
+    return "\n\n".join(out)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", metavar="LIST", help=f"of {', '.join(v.name for v in VARIATIONS)}")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--keep", metavar="FOLDER", type=Path)
+    options = parser.parse_args(arguments)
+    wanted = options.only.split(",") if options.only else [variation.name for variation in VARIATIONS]
+    if unknown := set(wanted) - {variation.name for variation in VARIATIONS}:
+        parser.error(f"unknown variation {min(unknown)!r}; known are {', '.join(v.name for v in VARIATIONS)}")
+    with tempfile.TemporaryDirectory(prefix="conformance-determinism-") as temporary:
+        suite = Suite((options.keep or Path(temporary)).resolve(), quick=options.quick, full=options.full)
+        try:
+            return _compare_all(suite, [v for v in VARIATIONS if v.name in wanted])
+        except RunFailedError as error:
+            print(error, file=sys.stderr)
+            return 2
+
+
+def _compare_all(suite: Suite, variations: list[Variation]) -> int:
+    plain = suite.texts(PLAIN)
+    rows, differences = [], []
+    for variation in [PLAIN, *variations]:
+        start = time.perf_counter()
+        found = compare(plain, suite.texts(variation), variation.name)
+        rows.append((variation.what, found, time.perf_counter() - start))
+        print(f"{variation.name}: {found.items} items, {len(found.differing)} differing", file=sys.stderr, flush=True)
+        if not found.equal:
+            differences.append(said(variation, found))
+    print(table(rows[1:]))
+    if without := rows[0][1].without:
+        print(f"\n{len(without)} items have no text, since their cases do not compile: {', '.join(without[:5])} …")
+    for difference in differences:
+        print(f"\n{difference}")
+    return 1 if differences or not plain else 0
+
+
+def pytest_collection_modifyitems(items: list) -> None:
+    """As a plugin of the runs (`-p determinism`): only items of cases, few of them for --quick, maybe reversed."""
+    ours = [item for item in items if "conformance_item" in getattr(getattr(item, "callspec", None), "params", {})]
+    if os.environ.get(_QUICK):
+        ours = list(_few(ours))
+    items[:] = reversed(ours) if os.environ.get(_REVERSED) else ours
+
+
+def _few(items: list) -> Iterable:
+    """Of each file's first function the first, the middle and the last case."""
+    by_file: dict[str, list] = {}
+    for item in items:
+        by_file.setdefault(item.path.name, []).append(item)
+    for found in by_file.values():
+        ids = list(dict.fromkeys(case_of(item) for item in found if item.originalname == found[0].originalname))
+        chosen = {ids[0], ids[len(ids) // 2], ids[-1]}
+        yield from (item for item in found if case_of(item) in chosen)
+
+
+def case_of(item) -> str:
+    return item.callspec.params["conformance_item"].case.id
+
+
+if __name__ == "__main__":
+    sys.exit(main())
