@@ -1,0 +1,383 @@
+"""The commands of `python -m conformance`, as a user calls them; bad input is one sentence and exit status 2."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conformance import diagnosis
+from conformance.capture import environment, library
+from conformance.cli import main
+from conformance.commands import doctor
+from conformance.machine import Machine
+from conformance.targets import targets
+
+ROOT = Path(__file__).parents[1]
+HFLIP = "flip/hflip-224-u8-contiguous"
+VFLIP = "flip/vflip-224-u8-contiguous"
+
+MINE = """
+import beside_mine
+from conformance import case, tensor
+
+@case(x=tensor(20), dtype=["f32", "f64"])
+def test_sine(x):
+    return beside_mine.sine(x)
+
+@case(x=tensor(20))
+def test_wrong(x):
+    return x.no_such_method()
+
+@case(x=tensor(20), numerics={"exact": 7})
+def test_policy(x):
+    return x.sin()
+"""
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """A folder of somebody's own with a test file, as the current folder."""
+    (tmp_path / "test_mine.py").write_text(MINE)
+    (tmp_path / "beside_mine.py").write_text("def sine(x):\n    return x.sin()\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def call(capsys):
+    """Exit status, stdout and stderr of a command."""
+
+    def run(*words):
+        try:
+            status = main(words)
+        except SystemExit as exit_:  # argparse's own
+            status = exit_.code
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return run
+
+
+def process(*words, **options):
+    environ = os.environ | {"PYTHONPATH": str(ROOT)} | options.pop("env", {})
+    return subprocess.run(
+        [sys.executable, "-m", "conformance", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environ,
+        **options,
+    )
+
+
+def test_list(call):
+    status, out, _ = call("list")
+    assert status == 0
+    assert re.search(rf"^{HFLIP} +\S*test_flip\.py$", out, re.MULTILINE)
+    assert {line.split("/")[0] for line in out.splitlines()} == {"flip", "mm", "sdpa", "smooth_l1_loss"}
+
+
+def test_list_takes_patterns(call):
+    status, out, _ = call("list", "hflip-*-u8", "vflip-256")
+    assert status == 0
+    ids = [line.split()[0] for line in out.splitlines()]
+    assert HFLIP in ids
+    assert all(re.match("flip/(hflip-.*-u8|vflip-256)", each) for each in ids)
+
+
+def test_list_of_targets_gives_node_ids(call, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    status, out, _ = call("list", HFLIP, "--device", "cuda,xpu", "--target", "cuda_sm90,xpu_pvc,cpu_avx2")
+    node = "conformance/ops/test_flip.py::test_hflip[224-u8-contiguous-{}]\n"
+    assert (status, out) == (0, node.format("cuda_sm90") + node.format("xpu_pvc"))
+
+
+def test_list_for_programs(call, mine):
+    status, out, _ = call("list", "sine", "test_mine.py", "--json", "--target", "cpu_avx2")
+    assert status == 0
+    file = str(mine / "test_mine.py")
+    first, _ = json.loads(out)
+    node = {"cpu_avx2": "test_mine.py::test_sine[f32-cpu_avx2]"}
+    assert first == {"case": "mine/sine-f32", "file": file, "function": "test_sine", "nodes": node}
+
+
+def test_list_of_a_folder(call, mine):
+    assert call("list", ".")[1].split()[::2] == ["mine/sine-f32", "mine/sine-f64", "mine/wrong", "mine/policy"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["list", "hflpi"], "no case matches 'hflpi'; nearest: flip/hflip-"),
+        (["list", "qqq"], "no case matches 'qqq'; `python -m conformance list` names all"),
+        (["list", "none.py"], r"there is no file \S*none.py"),
+        (["list", "empty.py"], r"\S*empty.py declares no case"),
+        (["list", "broken.py"], "broken.py cannot be imported: SyntaxError: "),
+        (["list", "declared.py"], "declared.py: test_a: 'colour' is neither a parameter"),
+        (["list", "--target", "cuda_sm99"], "unknown target 'cuda_sm99'; known are cpu_avx2, "),
+        (["list", "--device", "cpu", "--target", "cuda_sm90"], "--device cpu and --target cuda_sm90 have no target in"),
+        (
+            ["show", "flip/hflip-224-u8", "--target", "cpu_avx2"],
+            "there is no case 'flip/hflip-224-u8'; nearest: flip/h",
+        ),
+        (["show", HFLIP], r"which target\? --target {cpu_avx2,"),
+        (["show", HFLIP, "--target", "cpu_avx3"], "unknown target 'cpu_avx3'; known are cpu_avx2, "),
+        (["show", "none.py::test_a", "--target", "cpu_avx2"], r"there is no file \S*none.py"),
+        (["show", "test_mine.py::test_c", "--target", "cpu_avx2"], "there is no case 'c' in test_mine.py; "),
+        (["show", "mine/policy", "--target", "cpu_avx2"], "there is no case 'mine/policy'"),
+        (["compare", HFLIP, "cpu_avx2"], r"compare two cases \(A B .*; given are one case and one target"),
+        (["compare", HFLIP, VFLIP, "cpu_avx2", "cpu_neon"], r"compare two .*; given are 2 cases and 2 targets"),
+        (["compare", HFLIP, "cuda_sm80", "cuda_sm9"], "unknown target 'cuda_sm9'; known are "),
+        (["compare", HFLIP, VFLIP], r"which target\? --target {cpu_avx2,"),
+    ],
+)
+def test_bad_input_is_one_sentence(call, mine, words, said):
+    (mine / "empty.py").write_text("")
+    (mine / "broken.py").write_text("def f(:\n")
+    (mine / "declared.py").write_text(
+        "from conformance import case, tensor\n@case(x=tensor(2), colour=['red'])\ndef test_a(x): ...\n"
+    )
+    status, out, err = call(*words)
+    assert (status, out) == (2, "")
+    assert re.match(f"error: {said}", err)
+    assert err.count("\n") == 1
+
+
+def test_argparse_says_how_it_is_called(call):
+    assert call()[0] == 2
+    assert call("show", HFLIP, "--facts", "--code", "--target", "cpu_avx2")[0] == 2
+
+
+def test_show(call):
+    status, out, _ = call("show", HFLIP, "--target", "cpu_avx2")
+    assert status == 0
+    first, facts, *_ = out.splitlines()
+    assert first.startswith(f"# {HFLIP} for cpu_avx2: generated, not run; torch {environment.build().version}")
+    assert re.fullmatch(r"kernels +1: flip \(.*\)", facts)
+    assert "\n--- inference\n# kernel cpp_fused_flip_0\n" in out
+
+
+@pytest.mark.parametrize(
+    ("part", "begins", "without"),
+    [
+        ("--facts", "kernels  ", "# kernel"),
+        ("--code", "# AOT ID: inference", "vectorised"),
+        ("--graph", "class ", "kernel"),
+        ("--raw", "# inference\n# AOT ID: ['", "vectorised"),
+    ],
+)
+def test_show_a_part(call, part, begins, without):
+    status, out, _ = call("show", HFLIP, "--target", "cpu_avx2", part)
+    assert status == 0
+    rest = out.partition("\n")[2]
+    assert rest.startswith(begins)
+    assert without not in rest
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "conformance/ops/test_flip.py::test_hflip[224-u8-contiguous-cpu_neon]",  # from any folder, as pytest printed it
+        f"{ROOT}/conformance/ops/test_flip.py::test_hflip[224-u8-contiguous-cpu_neon]",
+        f"{ROOT}/conformance/ops/test_flip.py::{HFLIP}-cpu_neon",
+        f"{HFLIP}-cpu_neon",  # as messages of the suite name an item
+        "test_hflip[224-u8-contiguous-cpu_neon]",
+    ],
+)
+def test_show_takes_the_names_that_people_have(call, mine, name):
+    status, out, _ = call("show", name, "--facts")
+    assert status == 0
+    assert out.startswith(f"# {HFLIP} for cpu_neon: generated, not run; ")
+
+
+def test_show_for_a_pretended_device(call):
+    if not environment.triton_version():
+        pytest.skip("Triton is not installed")
+    status, out, _ = call("show", HFLIP, "--target", "cuda_sm90", "--deviceless", "--numerics")
+    assert status == 0
+    assert f"# {HFLIP} for cuda_sm90: generated without the device; " in out
+    assert "@triton.jit" in out
+    assert out.endswith("\nnumerics    not checked: cuda_sm90 is not here\n")
+
+
+def host() -> str:
+    """The target that runs here."""
+    machine = Machine.ask()
+    return next((target.name for target in targets().values() if machine.is_native(target)), "")
+
+
+def test_show_checks_numerics(call, mine):
+    if not host() or not library.compiler():
+        pytest.skip("no cpu code runs here")
+    file = str(mine / "test_mine.py")
+    status, out, _ = call("show", f"{file}::mine/sine-f32", "--target", host(), "--facts", "--numerics")
+    assert status == 0
+    assert f" for {host()}: compiled and run here; " in out
+    assert re.search(r"^numerics    right: 4 tensors compared; nearest to the limit: .* ulp of ", out, re.MULTILINE)
+
+    status, _, err = call("show", f"{file}::mine/policy", "--target", host(), "--facts", "--numerics")
+    assert (status, err) == (2, "error: mine/policy: numerics['exact'] is a bool, not 7\n")
+
+
+def test_show_of_wrong_numerics(call, monkeypatch):
+    if not host() or not library.compiler():
+        pytest.skip("no cpu code runs here")
+    from conformance import numerics
+
+    def wrong(*_):
+        raise numerics.NumericsError("output: 3 of 20 elements")
+
+    monkeypatch.setattr(numerics, "check", wrong)
+    status, out, _ = call("show", HFLIP, "--target", host(), "--facts", "--numerics")
+    assert status == 1
+    assert out.endswith("\nnumerics    wrong\noutput: 3 of 20 elements\n")
+
+
+def test_show_of_a_case_that_does_not_compile(call, mine):
+    status, out, err = call("show", "test_mine.py::test_wrong", "--target", "cpu_avx2")
+    assert (status, out) == (1, "")
+    assert re.match("error: mine/wrong for cpu_avx2: AttributeError: .*no_such_method", err)
+
+
+def test_compare_two_cases(call):
+    status, out, _ = call("compare", HFLIP, VFLIP, "--target", "cpu_avx2")
+    assert status == 0
+    head, _, diff = out.partition("\n\n--- ")
+    assert re.search("\n\nfacts differ:\nkernels  1: flip .* → 1: flip .*\nvectorised  no: .* → yes", head)
+    assert diff.startswith(f"{HFLIP} for cpu_avx2\n+++ {VFLIP} for cpu_avx2\n@@ ")
+    assert call("compare", HFLIP, VFLIP, "--target", "cpu_avx2", "--exit-code")[0] == 1
+
+
+def test_compare_two_targets(call):
+    status, out, _ = call("compare", HFLIP, "--target", "cpu_avx2", "cpu_avx512", "--exit-code")
+    assert (status, out.splitlines()[2:]) == (0, ["", "facts unchanged", "code unchanged"])
+    assert call("compare", HFLIP, "cpu_avx2", "cpu_avx512")[1] == out
+    assert call("compare", f"{HFLIP}-cpu_avx2", "cpu_avx512")[1] == out
+    assert call("compare", HFLIP, "--target", "cpu_avx2,cpu_avx512")[1] == out
+
+
+def test_doctor(call, monkeypatch):
+    status, out, err = call("doctor")
+    assert (status, err) == (0, "")
+    rows = dict(line.split(maxsplit=1) for line in out.partition("\n\n")[0].splitlines())
+    assert list(rows) == ["Python", "compiler", "Python.h", "torch", "Triton", "cpu", "cuda", "xpu", "cache"]
+    assert environment.build().version in rows["torch"]
+    assert out.endswith("\nThe suite can run here.\n")
+
+
+def test_doctor_without_a_compiler(call, monkeypatch):
+    monkeypatch.setattr(library, "compiler", lambda: None)
+    monkeypatch.setattr(diagnosis, "install", lambda packages: f"apt-get install {packages['apt-get']}")
+    status, out, _ = call("doctor")
+    assert status == 0
+    assert re.search(r"^cpu +.*; nothing is run: no C\+\+ compiler was found", out, re.MULTILINE)
+    assert "\n      apt-get install g++\n" in out
+
+
+def test_doctor_without_triton(call, monkeypatch):
+    monkeypatch.setattr(environment, "triton_version", lambda: "")
+    status, out, _ = call("doctor")
+    assert status == 0
+    pin = diagnosis.TRITON.get(environment.build().release)
+    assert f" -m pip install triton{f'=={pin}' if pin else ''}\n" in out
+
+
+@pytest.mark.parametrize(("version", "said"), [(None, "not installed"), ("2.8.0+cpu", r"2.8.0\+cpu is too old: 2.11 ")])
+def test_doctor_without_a_torch_that_will_do(call, monkeypatch, version, said):
+    def build():
+        if version is None:
+            raise environment.PreparationError("torch is not installed")
+        return environment.Build(version, (), Path())
+
+    monkeypatch.setattr(environment, "build", build)
+    monkeypatch.setattr(environment, "place_caches", lambda: None)
+    status, out, _ = call("doctor")
+    assert status == 1
+    assert re.search(f"^torch +{said}", out, re.MULTILINE)
+    assert " -m pip install 'torch>=2.11'\n" in out
+    assert out.endswith("\nThe suite cannot run here.\n")
+
+
+def test_doctor_names_the_tritons_of_tox():
+    text = (ROOT / "tox.ini").read_text()
+    torches = dict(re.findall(r"^ +(\S+): torch==(\d+\.\d+)", text, re.MULTILINE))
+    tritons = dict(re.findall(r"^ +(\S+)-!xpu: triton==(\S+)", text, re.MULTILINE))
+    assert {torches[env]: triton for env, triton in tritons.items()} == {
+        ".".join(map(str, torch)): triton for torch, triton in diagnosis.TRITON.items()
+    }
+
+
+def test_doctor_with_a_cache_that_cannot_be_written(call, monkeypatch):
+    monkeypatch.setenv("CONFORMANCE_CACHE", "/proc/none")
+    status, out, _ = call("doctor")
+    assert status == 1
+    assert re.search("^cache +CONFORMANCE_CACHE=/proc/none cannot be written", out, re.MULTILINE)
+
+
+def test_describe_device(call, monkeypatch):
+    machine = Machine(gpus={})
+    monkeypatch.setattr(Machine, "ask", lambda: machine)
+    status, out, err = call("doctor", "--describe-device")
+    assert (status, out) == (1, "")
+    assert err.startswith("no gpu is here that this torch can use")
+
+    known = targets()["cuda_sm90"]
+    properties = dict(known.properties) | {"uuid": "GPU-1", "multi_processor_count": 78, "name": 'An "H20"'}
+    machine = Machine(gpus={"cuda": {"capability": [9, 0], "properties": properties}})
+    status, out, _ = call("doctor", "--describe-device")
+    assert status == 0
+    assert out.startswith("[cuda_sm90_other]\n")
+    assert "GPU-1" not in out
+
+
+def test_a_described_device_is_a_row_of_the_table(tmp_path):
+    known = targets()["xpu_pvc"]
+    gpu = {"capability": list(known.capability), "properties": dict(known.properties)}
+    table = tmp_path / "targets.toml"
+    table.write_text(doctor.row(Machine(gpus={"xpu": gpu}), "xpu"))
+    row = targets(table)["xpu_pvc"]
+    assert (row.properties, row.capability) == (known.properties, known.capability)
+    assert table.read_text().startswith("# the table has it already, as xpu_pvc\n")
+
+
+def test_from_another_folder_into_head(tmp_path):
+    listing = f"{sys.executable} -m conformance list"
+    result = subprocess.run(
+        ["bash", "-c", f"{listing} | head -1; echo ${{PIPESTATUS[0]}}; {listing} > /dev/full"],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert result.stdout.splitlines()[0].startswith("flip/")
+    assert result.stdout.splitlines()[1] in ("0", "141")  # whether it had ended before head did
+    assert (result.returncode, result.stderr) == (2, "error: the output: No space left on device\n")
+
+
+def test_dropped_variables_are_named(tmp_path):
+    result = process("show", HFLIP, "--target", "cpu_avx2", "--facts", cwd=tmp_path, env={"OMP_NUM_THREADS": "1"})
+    assert result.returncode == 0
+    assert result.stderr.startswith("ignored, because they change generated code: OMP_NUM_THREADS\n")
+
+
+def test_interrupting_is_quiet(call, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Machine, "ask", interrupted)
+    assert call("show", HFLIP, "--target", "cpu_avx2") == (130, "", "")
+
+
+def test_colour_is_for_terminals(call, monkeypatch):
+    from conformance.terminal import diff_line
+
+    assert "\x1b" not in call("show", HFLIP, "--target", "cpu_avx2")[1]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert diff_line("-gone") == "\x1b[31m-gone\x1b[0m"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert diff_line("-gone") == "-gone"

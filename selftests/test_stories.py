@@ -1,0 +1,132 @@
+"""Stories: what they tell, where they are skipped, and who may rewrite them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conformance import case, story, tensor
+from conformance.capture import environment
+from conformance.capture.environment import PreparationError
+from conformance.case import CaseError
+from conformance.known_failures import BASELINE
+from conformance.snapshot import release
+from conformance.targets import TargetError
+
+ROOT = Path(__file__).parents[1]
+
+on_baseline = pytest.mark.skipif(release(environment.build().version) != BASELINE, reason=f"told on torch {BASELINE}")
+
+FILE = '''
+from expecttest import assert_expected_inline
+from conformance import case, story, tensor
+
+
+@case(x=tensor(20), dtype=["f32"])
+def test_sine(x):
+    return x.sin()
+
+
+def test_story_one():
+    assert_expected_inline(story(test_sine, "f32", target="cpu_avx2").facts.splitlines()[0], """before""")
+
+
+def test_story_two():
+    assert_expected_inline(story(test_sine, "f32", target="cpu_avx512").facts.splitlines()[0], """before""")
+'''
+TOLD = '"""kernels       1: sin (pointwise 20, serial)"""'
+
+
+@case(x=tensor(20), dtype=["f32", "f64"], grad=[False, True])
+def test_sine(x):
+    return x.sin()
+
+
+sine = test_sine  # under a name that pytest does not collect
+del test_sine
+
+
+@on_baseline
+def test_what_a_story_tells():
+    seen = story(sine, "f32-forward", target="cpu_avx2")
+    assert seen.facts.startswith("kernels       1: sin (")
+    assert "# kernel cpp_fused_sin_0\n" in seen.code
+    assert "vectorised" not in seen.code
+    assert "torch.ops.aten.sin.default" in seen.graph
+    assert "tangents" not in seen.graph
+
+
+@on_baseline
+def test_with_gradients_the_graph_is_the_joint_one():
+    seen = story(sine, "f32-backward", target="cpu_avx2")
+    assert "tangents" in seen.graph
+    assert "torch.ops.aten.cos.default" in seen.graph
+    assert seen.code.count("def call(args):") == 2
+
+
+def test_unknown_names():
+    with pytest.raises(
+        CaseError, match=r"test_sine has no case 'f16'; it has f32-forward, f32-backward, f64-forward, "
+    ):
+        story(sine, "f16", target="cpu_avx2")
+    with pytest.raises(CaseError, match="'test_unknown_names' is not decorated with @case"):
+        story(test_unknown_names, "f32", target="cpu_avx2")
+    with pytest.raises(TargetError, match="unknown target 'cpu_avx3'; known are"):
+        story(sine, "f32-forward", target="cpu_avx3")
+
+
+def test_on_another_torch_it_is_skipped(monkeypatch):
+    monkeypatch.setattr(environment, "build", lambda: environment.Build("2.14.1+cpu", (), Path()))
+    with pytest.raises(pytest.skip.Exception, match=f"written for torch {BASELINE}"):
+        story(sine, "f32-forward", target="cpu_avx2")
+
+
+def test_what_cannot_be_told_is_skipped_in_a_test_and_raised_elsewhere(monkeypatch):
+    monkeypatch.setattr(environment, "triton_version", lambda: "")
+    if release(environment.build().version) == BASELINE:
+        with pytest.raises(pytest.skip.Exception, match="Triton is not installed"):
+            story(sine, "f32-forward", target="xpu_pvc")
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    with pytest.raises(PreparationError, match="Triton is not installed"):
+        story(sine, "f32-forward", target="xpu_pvc")
+
+
+def pytest_on(folder, *options, accept):
+    """A run of pytest of its own in a folder with FILE in it: (its output, the file as it left it)."""
+    file = folder / "test_told.py"
+    file.write_text(FILE)
+    (folder / "conftest.py").write_text('pytest_plugins = ["conformance.plugin"]\n')
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CI"))}
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", "story", *options],
+        cwd=folder, env=environ | {"PYTHONPATH": str(ROOT), "EXPECTTEST_ACCEPT": accept},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return result.stdout, file.read_text()
+
+
+@on_baseline
+def test_zero_does_not_accept(tmp_path):
+    out, left = pytest_on(tmp_path, "-n", "0", accept="0")
+    assert left == FILE
+    assert "2 failed" in out
+    assert "accept it with: EXPECTTEST_ACCEPT=1 pytest -n 0 'test_told.py::test_story_one'" in out
+    assert "expecttest/__init__.py" not in out
+
+
+@on_baseline
+def test_workers_do_not_accept(tmp_path):
+    out, left = pytest_on(tmp_path, "-n", "2", accept="1")
+    assert left == FILE
+    assert "accept it with: EXPECTTEST_ACCEPT=1 pytest -n 0 'test_told.py::test_story_two'" in out
+
+
+@on_baseline
+def test_one_process_accepts(tmp_path):
+    out, left = pytest_on(tmp_path, "-n", "0", accept="1")
+    assert "2 passed" in out
+    assert left == FILE.replace('"""before"""', TOLD)
