@@ -1,6 +1,6 @@
 """A gpu that is not there: what torch, Inductor and Triton are told about it, for the length of a capture.
 
-The answers are the target's data. Everything is asked through `torch.cuda` or `torch.xpu`, Dynamo's device interface
+The answers are the target's data, and library.py gives it memory and operators. Everything is asked through `torch.cuda` or `torch.xpu`, Dynamo's device interface
 or Triton's driver, so those three are replaced and Inductor itself is left to decide.
 """
 
@@ -59,12 +59,6 @@ def patches(target: Target) -> list[Patch]:
             "Dynamo keeps the generator's state around every frame, and there is no generator",
         ),
         Patch(
-            "torch._subclasses.fake_tensor:init_gpu_context",
-            _always(None),
-            "the first fake tensor allocates on the device, to start it",
-            optional=True,
-        ),
-        Patch(
             "torch.utils._triton:triton_backend",
             _always(None),
             "Triton's driver is asked for the device; without one it raises",
@@ -73,11 +67,6 @@ def patches(target: Target) -> list[Patch]:
             "torch.utils._triton:triton_hash_with_backend",
             _always("no-device"),
             "Triton's driver is asked for the device; only the kernel's cache key depends on it",
-        ),
-        Patch(
-            "torch._inductor.fx_passes.joint_graph:UniformValueConstantFolder._deduce_value",
-            lambda original: _on_cpu(original, device),
-            "constant folding computes real values, and the device has no kernels: compute them on cpu",
         ),
     ]
 
@@ -90,27 +79,6 @@ def _rng_state(*_device: Any) -> Any:
     import torch
 
     return torch.zeros(16, dtype=torch.uint8)
-
-
-def _on_cpu(function: Callable[..., Any], device: str) -> Callable[..., Any]:
-    """The function, with every device argument of `device`'s type turned into cpu where an operator is called."""
-    import torch
-    from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils._pytree import tree_map
-
-    def moved(value: Any) -> Any:
-        return torch.device("cpu") if isinstance(value, torch.device) and value.type == device else value
-
-    class OnCpu(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            args, kwargs = tree_map(moved, (args, kwargs or {}))
-            return func(*args, **kwargs)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        with OnCpu():
-            return function(*args, **kwargs)
-
-    return call
 
 
 @contextlib.contextmanager

@@ -6,11 +6,13 @@ Its source, pretend_device.cpp, says why it is needed.
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import os
 import shutil
 import subprocess
 import tempfile
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,12 @@ if TYPE_CHECKING:
     from conformance.capture.environment import Build
 
 DEVICES = {"cuda": 1, "xpu": 2}
+
+#: Operators for which pretend_kernels.cpp has kernels of its own.
+_OWN = (
+    "_copy_from", "_copy_from_and_resize", "_local_scalar_dense", "_reshape_alias", "as_strided", "copy_",
+    "empty.memory_format", "empty_strided", "resize_", "set_.source_Storage_storage_offset", "unfold", "view",
+)  # fmt: skip
 
 _SOURCES = sorted(Path(__file__).parent.glob("pretend_*.cpp"))
 _loaded: list[ctypes.CDLL] = []  # the one, once it is there
@@ -56,10 +64,24 @@ def load(build: Build, devices: tuple[str, ...], *, late: bool) -> str:
     return ""
 
 
+@functools.cache
 def after_torch(devices: tuple[str, ...]) -> None:
-    """Takes over the guards, which a build with cuda has registered by now. Call after torch is imported."""
+    """Takes over the guards and operators, which a build with cuda has registered by now. Call after torch is imported.
+
+    Has an effect once. torch._C._dispatch_get_registrations_for_dispatch_key is the only list of what a build has
+    kernels for (2.11 to 2.15).
+    """
     for found in _loaded:
         found.pretend_guards(sum(DEVICES[device] for device in devices))
+        for device in devices:
+            import torch
+
+            registered = torch._C._dispatch_get_registrations_for_dispatch_key(device.upper())
+            names = [name.removeprefix("aten::") for name in sorted(registered) if name.startswith("aten::")]
+            replaced = [name.encode() for name in names if name not in _OWN]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that kernels are replaced is what this does
+                found.pretend_kernels(DEVICES[device], (ctypes.c_char_p * len(replaced))(*replaced), len(replaced))
 
 
 def pretend(device: str | None) -> None:
