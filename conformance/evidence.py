@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def keep(folder: Path, case: Case, target: Target, capture: Capture) -> Path:
     """Writes output code, graphs, IR before and after fusion, and `reproduce.py`; returns the folder."""
-    for number, module in enumerate(capture.modules):
+    for number, module in enumerate(capture.complete().modules):
         parts = {
             "output_code.py": module.code,
             "graph.py": module.graph,

@@ -107,7 +107,7 @@ def graph_text(capture: Capture, target: Target) -> str:
     """The joint graph where there are gradients, else the forward graph; several where the function was broken up."""
     from conformance.text import graph
 
-    graphs = [capture.joint_graph] if capture.joint_graph else [module.graph for module in capture.modules]
+    graphs = [capture.joint_graph] if capture.joint_graph else [m.graph for m in capture.complete().modules]
     return "\n\n".join(graph(text, target.device).strip("\n") for text in graphs)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,6 +91,12 @@ class Recorder:
                 f"{graph}.codegen_with_cpp_wrapper", self._outermost, "with cpp_wrapper, the text is what this returns"
             ),
             Patch(
+                "torch._inductor.debug:log_ir_pre_fusion",
+                _before_fusion,
+                "the scheduler's nodes as they were before fusion: they are gone when the code is there",
+                optional=True,
+            ),
+            Patch(
                 "torch._inductor.compile_fx:_recursive_joint_graph_passes",
                 self._joint,
                 "the joint graph as AOTAutograd traced it",
@@ -105,20 +111,14 @@ class Recorder:
             if type(graph).__name__ == "SubgraphLowering":
                 return original(graph)  # of torch.cond and the like: its text stands in its parent's
             observe.start()
-            before_fusion = _nodes(graph)
             with applied(cpu.GENERATING):
                 result = original(graph)
             kind = "backward" if graph.is_backward else "inference" if graph.is_inference else "forward"
-            self.modules.append(
-                Module(
-                    kind=kind,
-                    code=result[0].value,
-                    graph=_readable(graph.orig_gm),
-                    ir_pre_fusion=before_fusion,
-                    ir_post_fusion=_nodes(graph),
-                    observed=observe.module(graph),
-                )
-            )
+            module = Module(kind=kind, code=result[0].value, observed=observe.module(graph))
+            module.ir_pre_fusion = graph.__dict__.pop(_BEFORE_FUSION, "")
+            module.later("graph", lambda: _readable(graph.orig_gm))
+            module.later("ir_post_fusion", lambda: _generated_nodes(graph))
+            self.modules.append(module)
             return result
 
         return codegen
@@ -146,10 +146,29 @@ def _readable(gm: Any) -> str:
     return gm.print_readable(print_output=False, include_stride=True)
 
 
-def _nodes(graph: Any) -> str:
-    """The scheduler's nodes as Inductor's own debug folder shows them; "" before there is a scheduler."""
-    scheduler = getattr(graph, "scheduler", None)
-    return "" if scheduler is None else "\n".join(node.debug_str() for node in scheduler.nodes)
+_BEFORE_FUSION = "_conformance_before_fusion"
+
+
+def _before_fusion(original: Callable[..., Any]) -> Callable[..., Any]:
+    def log_ir_pre_fusion(nodes: Any) -> Any:
+        from torch._inductor.virtualized import V
+
+        V.graph.__dict__[_BEFORE_FUSION] = _nodes(nodes)
+        return original(nodes)
+
+    return log_ir_pre_fusion
+
+
+def _nodes(nodes: Iterable[Any]) -> str:
+    """The scheduler's nodes as Inductor's own debug folder shows them."""
+    return "\n".join(node.debug_str() for node in nodes)
+
+
+def _generated_nodes(graph: Any) -> str:
+    from torch._inductor.virtualized import V
+
+    with V.set_graph_handler(graph):
+        return _nodes(graph.scheduler.nodes)
 
 
 def _generate_only(graph: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -25,6 +26,13 @@ class Module:
     ir_post_fusion: str = ""
     observed: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._later: dict[str, Callable[[], str]] = {}
+
+    def later(self, name: str, text: Callable[[], str]) -> None:
+        """A field that costs time and is seldom looked at: `text` gives it when the capture is completed."""
+        self._later[name] = text
+
 
 @dataclass
 class Capture:
@@ -45,7 +53,16 @@ class Capture:
     seconds: float = 0.0
     error: str = ""
 
+    def complete(self) -> Capture:
+        """Itself, all texts written out. Call it before looking at graphs and IR, while the capture's context lasts."""
+        for module in self.modules:
+            for name, text in module._later.items():
+                setattr(module, name, text())
+            module._later.clear()
+        return self
+
     def to_json(self) -> dict[str, Any]:
+        self.complete()
         return dataclasses.asdict(self)
 
     @classmethod
