@@ -150,6 +150,6 @@ def section(ran: Ran, title: str) -> list[str]:
     lines = ran.text.splitlines()
     starts = [number for number, line in enumerate(lines) if line.strip("_ ") == title and line.startswith("_")]
     assert starts, f"no failure {title!r} in:\n{ran.text}"
-    body = lines[starts[0] + 1 :]
+    body = [line for line in lines[starts[0] + 1 :] if not line.startswith("[gw")]  # which worker
     ends = [number for number, line in enumerate(body) if line.startswith(("____", "====", "----"))]
     return body[: min(ends, default=len(body))]

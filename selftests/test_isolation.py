@@ -1,0 +1,116 @@
+"""Captures in one process do not see each other, and leave torch as it was."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from suites import NATIVE, environment
+
+#: Captures for the targets of its arguments, in their order; one line of JSON: the texts, and what was not put back.
+SCRIPT = """
+import json, re, sys
+from pathlib import Path
+
+from conformance.capture import capture
+from conformance.capture import environment
+environment.prepare()
+
+from conformance.capture import cpu, isolation, observe
+from conformance.case import Case
+from conformance.facts import facts
+from conformance.inputs import image, tensor
+from conformance.targets import targets
+from conformance.text import snapshot_text
+
+def mean(x):
+    return x.float().mean(), x.flip(-1)
+
+x = image(3, dtype="u8")
+case = Case(operator="isolation", name="mean", labels=(), fn=mean, file=Path(__file__), arguments={"x": x},
+            choices={"x": x.properties})
+
+def loss(q, k):
+    return (q @ k).relu().sum()
+
+q = tensor(64, 64, dtype="bf16")
+product = Case(operator="isolation", name="loss", labels=(), fn=loss, file=Path(__file__),
+                 arguments={"q": q, "k": q}, choices={"q": q.properties, "k": q.properties}, grad=("q", "k"))
+
+def place(patch):
+    owner, name = patch.owner()
+    return vars(owner).get(name)
+
+def state():
+    import torch
+    from torch._dynamo import device_interface
+    from torch._inductor import config
+    seen = {}
+    for target in targets().values():
+        for patch in [*isolation.patches(target, "deviceless"), *observe.patches(), *cpu.GENERATING]:
+            if not patch.missing():
+                seen[patch.where] = id(place(patch))
+    seen["interfaces"] = sorted((k, id(v)) for k, v in device_interface.device_interfaces.items())
+    seen["options"] = {k: repr(v) for k, v in config.get_config_copy().items()}
+    seen["devices"] = [torch.cuda.is_available(), torch.xpu.is_available(), torch.is_grad_enabled()]
+    return seen
+
+texts, before, changed = [], None, []
+for name in sys.argv[1:]:
+    target, _, mode = name.partition(":")
+    texts.append("")
+    for each in (case, product):
+        if mode == "native" and each is product:
+            continue
+        with capture(each, targets()[target], mode or "deviceless") as got:
+            texts[-1] += snapshot_text(got.capture, facts(got.capture).lines(), targets()[target].device)
+            for module in got.capture.modules:  # which snapshots leave out
+                texts[-1] += "\\n".join(re.findall(r"DeviceProperties[(].*?[)]", module.code))
+    after = state()
+    if before is not None:
+        changed += [key for key in after if after[key] != before[key]]
+    before = after
+print("RESULT" + json.dumps([texts, changed]))
+"""
+
+
+def texts(tmp_path, *targets: str) -> list[str]:
+    script = tmp_path / "captures.py"
+    script.write_text(SCRIPT)
+    command = [sys.executable, str(script), *targets]
+    ran = subprocess.run(command, env=environment({}), capture_output=True, text=True, check=False, timeout=300)
+    lines = [line for line in ran.stdout.splitlines() if line.startswith("RESULT")]
+    assert lines, ran.stdout + ran.stderr
+    found, changed = json.loads(lines[0].removeprefix("RESULT"))
+    assert not changed
+    return found
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("alone")
+    return {target: texts(folder, target)[0] for target in ("cuda_sm80", "cuda_sm90", "cuda_sm100")}
+
+
+def test_every_order_of_gpus(tmp_path, alone):
+    a, b, c = alone
+    orders = [a, b, c, a, c, b, a, b, c, b, a, c, a, b]  # each of the six orders of three, one after the other
+    assert {tuple(orders[i : i + 3]) for i in range(12) if len(set(orders[i : i + 3])) == 3} == {
+        (x, y, z) for x in alone for y in alone for z in alone if len({x, y, z}) == 3
+    }
+    found = texts(tmp_path, *orders)
+    assert [target for target, text in zip(orders, found, strict=True) if text != alone[target]] == []
+    assert len(set(alone.values())) == 3, "three gpus that are told apart by nothing test nothing"
+
+
+def test_devices_alternate(tmp_path, alone):
+    native = f"{NATIVE}:native"
+    order = ["cuda_sm90", native, "xpu_pvc", "cuda_sm90", "xpu_pvc", native, "cpu_neon", "cuda_sm80", "xpu_bmg", native]
+    found = dict.fromkeys(order)
+    for target, text in zip(order, texts(tmp_path, *order), strict=True):
+        assert found[target] in (None, text), f"{target} depends on what came before"
+        found[target] = text
+    assert found["cuda_sm90"] == alone["cuda_sm90"]
+    assert found["cuda_sm80"] == alone["cuda_sm80"]
