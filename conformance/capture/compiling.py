@@ -76,6 +76,15 @@ def plainly_compiled(case: Case, backend: str) -> Iterator[Callable[..., Any]]:
         torch._dynamo.reset()
 
 
+def merely_generate(case: Case, target: Target) -> None:
+    """Generates code without the device and keeps nothing: what benchmarks/overhead.py holds `capture` to."""
+    import torch
+
+    generate = Patch("torch._inductor.graph:GraphLowering.compile_to_module", lambda _: _generate_only, "as above")
+    with isolated(target, "deviceless", dict(case.config)), applied([generate]):
+        torch.compile(case.fn, dynamic=case.dynamic)(**placed(case.build(), torch.device(target.device)))
+
+
 class Recorder:
     """Takes down each wrapper module as it is generated, and the joint graph before it is partitioned."""
 

@@ -1,0 +1,285 @@
+"""What the harness adds to compiling: the suite against bare loops, for the same cases in one run.
+
+    python benchmarks/overhead.py                                      # a sample of all operators, three targets
+    python benchmarks/overhead.py --cold --targets cpu_avx2 --repeat 1 --cases 'mm/*bf16*'
+    python benchmarks/overhead.py --cases 'mm/*' --targets cuda_sm90 --repeat 5
+    python benchmarks/overhead.py --json overhead.json --profile cuda_sm90
+
+For each target two ways of doing the same cases take turns, after a first round that fills the caches of compiled
+objects and is not counted:
+
+    suite  an item, as the plugin runs it: capture, facts, text, numerics, requirements, comparing with what is stored,
+           the record of the run (what pytest itself takes is in neither)
+    bare   natively: torch.compile, one call and one torch.testing.assert_close against eager, with their gradients;
+           deviceless: the same isolation and pretended device, and code is generated; nothing is watched or kept
+
+Both leave torch's FX-graph caches off, compile in this process alone, and reset Dynamo for each case, without which
+cases that share a function would turn dynamic or stop compiling. Times are CPU seconds (user and system, this process
+and its children) and wall seconds: for each case and way the median over the rounds, then the mean over the cases.
+On a machine that others use too, `taskset` to one core: threads that wait for each other count as CPU time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import cProfile
+import dataclasses
+import fnmatch
+import json
+import os
+import pstats
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from conformance.acceptance import accept
+from conformance.capture.compiling import merely_generate
+from conformance.case import Case
+from conformance.checks import Item
+from conformance.finding import OPS, cases_below
+from conformance.inputs import placed
+from conformance.machine import Machine
+from conformance.run import Run
+from conformance.session import Session
+from conformance.settings import Settings
+from conformance.snapshot import Store
+from conformance.targets import Target
+
+#: At most so many cases of each test function, evenly spread, unless --cases names others.
+SAMPLED = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Times:
+    """Seconds."""
+
+    cpu: float
+    wall: float
+
+
+class Watch:
+    """Reports nothing: a check that fails raises, and the benchmark with it."""
+
+    @contextlib.contextmanager
+    def check(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except _SkippedError:
+            if name != "numerics":
+                raise
+
+    def skip(self, reason: str) -> NoReturn:
+        raise _SkippedError(reason)
+
+    known = skip
+
+
+class _SkippedError(Exception):
+    pass
+
+
+class BenchmarkSession(Session):
+    """A session whose snapshots are those that the benchmark accepts in its first round."""
+
+    snapshots: Store
+
+    def store(self, case: Case) -> Store:  # noqa: ARG002 - one store for all
+        return self.snapshots
+
+
+def timed(function: Callable[[], Any]) -> Times:
+    before, start = os.times(), time.perf_counter()
+    function()
+    after, end = os.times(), time.perf_counter()
+    return Times(sum(after[:4]) - sum(before[:4]), end - start)
+
+
+def bare_native(case: Case, target: Target) -> None:
+    """What one would type: compile, call, compare."""
+    import torch
+    from torch._functorch import config as functorch_config
+    from torch._inductor import config
+
+    options = {"fx_graph_cache": False, "fx_graph_remote_cache": False, "compile_threads": 1, **case.config}
+    torch.compiler.reset()
+    with config.patch(options), functorch_config.patch(enable_autograd_cache=False):
+        results = []
+        for function in (case.fn, torch.compile(case.fn, dynamic=case.dynamic)):
+            arguments = placed(case.build(), torch.device(target.device))
+            output = function(**arguments)
+            inputs = [arguments[name] for name in case.grad]
+            gradients = torch.autograd.grad(output, inputs, torch.ones_like(output)) if inputs else ()
+            results.append((output, *gradients))
+        with contextlib.suppress(AssertionError):  # it has no float64, and takes eager's rounding for compiled's fault
+            torch.testing.assert_close(*results, equal_nan=True)
+    torch.compiler.reset()
+
+
+def sampled(patterns: Sequence[str]) -> list[Case]:
+    """The cases that the patterns name; without patterns a few of each test function, evenly spread."""
+    cases = cases_below([OPS])
+    if patterns:
+        return [case for case in cases if any(fnmatch.fnmatch(case.id, pattern) for pattern in patterns)]
+    functions: dict[tuple[str, str], list[Case]] = defaultdict(list)
+    for case in cases:
+        functions[case.operator, case.name].append(case)
+    chosen = []
+    for found in functions.values():
+        step = max(1, (len(found) - 1) // max(1, SAMPLED - 1))
+        chosen += found[::step][:SAMPLED]
+    return chosen
+
+
+def prepared(checks: Sequence[str] | None = None) -> BenchmarkSession:
+    """Settles this process before torch is imported."""
+    folder = Path(tempfile.mkdtemp(prefix="conformance-overhead-"))
+    settings = Settings(checks=tuple(checks)) if checks else Settings()
+    session = BenchmarkSession(settings, Machine.ask(), Run(folder / "run"))
+    session.run.begin({})
+    session.snapshots = Store(folder / "expected_code", tuple(session.machine.targets()))
+    session.prepare()
+    session.settle_torch()
+    return session
+
+
+def ways(session: BenchmarkSession, case: Case, target: Target) -> dict[str, Callable[[], None]]:
+    bare = bare_native if session.mode(target) == "native" else merely_generate
+    return {"suite": lambda: Item(session, case, target).run(Watch()), "bare": lambda: bare(case, target)}
+
+
+def raised(*functions: Callable[[], None]) -> str:
+    """What the first of them that fails says; "" for none. A failing case has no time: the suite looks into it."""
+    try:
+        for function in functions:
+            function()
+    except Exception as error:  # noqa: BLE001 - of any kind
+        return str(error)
+    return ""
+
+
+def first_round(session: BenchmarkSession, cases: list[Case], target: Target) -> list[Case]:
+    """Compiles what is kept on disk, and stores the snapshots; returns the cases that compile for the target."""
+    session.settings = dataclasses.replace(session.settings, accept="all")
+    good = []
+    for case in cases:
+        if problem := raised(*ways(session, case, target).values()):
+            print(f"left out: {case.id} for {target.name}: {problem[:100]!r}", file=sys.stderr)
+        else:
+            good.append(case)
+    records = [session.run.item(case.id, target.name) for case in good]
+    for record in records:
+        record.store = str(session.snapshots.root)
+    accept(records, "all", list(session.machine.targets()))
+    session.settings = dataclasses.replace(session.settings, accept="")
+    return good
+
+
+def measured(
+    session: BenchmarkSession, cases: list[Case], target: Target, repeat: int, cold: bool
+) -> dict[str, dict[str, Times]]:
+    """Case → way → its median times. The ways take turns, and so does who goes first."""
+    from torch._inductor.utils import fresh_cache
+
+    found: dict[str, dict[str, list[Times]]] = defaultdict(lambda: defaultdict(list))
+    for number in range(repeat):
+        for case in cases:
+            pairs = list(ways(session, case, target).items())
+            for name, way in pairs if number % 2 else reversed(pairs):
+                with fresh_cache() if cold else contextlib.nullcontext():
+                    found[case.id][name].append(timed(way))
+    return {
+        case: {
+            name: Times(statistics.median(t.cpu for t in times), statistics.median(t.wall for t in times))
+            for name, times in by_way.items()
+        }
+        for case, by_way in found.items()
+    }
+
+
+def rows(
+    session: Session, target: Target, cases: list[Case], times: dict[str, dict[str, Times]]
+) -> list[dict[str, Any]]:
+    """One for the forward cases, one for those with a backward."""
+    out = []
+    for backward in (False, True):
+        group = [times[case.id] for case in cases if bool(case.grad) == backward]
+        if not group:
+            continue
+        mean = {
+            f"{way}_{kind}": statistics.fmean(getattr(each[way], kind) for each in group)
+            for way in ("suite", "bare")
+            for kind in ("cpu", "wall")
+        }
+        direction = "forward and backward" if backward else "forward"
+        row = {"target": target.name, "mode": session.mode(target), "cases": len(group), "direction": direction}
+        out.append(row | mean | {"added": 100 * (mean["suite_cpu"] / mean["bare_cpu"] - 1)})
+    return out
+
+
+def table(found: list[dict[str, Any]]) -> str:
+    lines = [
+        "| target | how | what | cases | suite, CPU s | bare, CPU s | added | suite, wall s | bare, wall s |",
+        "|---|---|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {row['target']} | {row['mode']} | {row['direction']} | {row['cases']} | {row['suite_cpu']:.3f} | "
+        f"{row['bare_cpu']:.3f} | {row['added']:+.0f} % | {row['suite_wall']:.3f} | {row['bare_wall']:.3f} |"
+        for row in found
+    ]
+    for mode in dict.fromkeys(row["mode"] for row in found):
+        group = [row for row in found if row["mode"] == mode]
+        suite, bare = (sum(row[f"{way}_cpu"] * row["cases"] for row in group) for way in ("suite", "bare"))
+        lines.append(
+            f"| **all {mode}** | | | {sum(row['cases'] for row in group)} | | | {100 * (suite / bare - 1):+.0f} % | | |"
+        )
+    return "\n".join(lines)
+
+
+def profiled(session: BenchmarkSession, cases: list[Case], target: Target) -> None:
+    """Where the suite's time goes, on stderr."""
+    profile = cProfile.Profile(time.process_time)
+    for case in cases:
+        profile.runcall(ways(session, case, target)["suite"])
+    pstats.Stats(profile, stream=sys.stderr).sort_stats("cumulative").print_stats(r"conformance|print_readable", 45)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", action="append", default=[], metavar="PATTERN", help="of case ids")
+    parser.add_argument("--targets", default="cpu_avx2,cuda_sm90,xpu_pvc", metavar="LIST")
+    parser.add_argument("--repeat", type=int, default=3, help="rounds that are counted")
+    parser.add_argument("--cold", action="store_true", help="compiled objects are built anew each time, as in CI")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--profile", metavar="TARGET", help="instead: where the suite's time goes")
+    options = parser.parse_args(arguments)
+    session = prepared()
+    known = session.machine.targets()
+    names = [options.profile] if options.profile else options.targets.split(",")
+    if unknown := [name for name in names if name not in known]:
+        parser.error(f"unknown target {unknown[0]!r}; known are {', '.join(known)}")
+    cases = sampled(options.cases)
+    found = []
+    for target in (known[name] for name in names):
+        good = first_round(session, cases, target)
+        if options.profile:
+            profiled(session, good, target)
+            continue
+        found += rows(session, target, good, measured(session, good, target, options.repeat, options.cold))
+    if found:
+        print(table(found))
+    if options.json:
+        about = {"torch": session.torch, "repeat": options.repeat, "cold": options.cold, "rows": found}
+        options.json.write_text(json.dumps(about, indent=1), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

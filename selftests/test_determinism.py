@@ -1,0 +1,27 @@
+"""Generated texts depend on nothing but the case, the target and the versions: a few items, a few variations.
+
+All items and all variations: python ci/determinism.py.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).resolve().parent.parent / "ci" / "determinism.py"
+
+
+def ran(*arguments):
+    command = [sys.executable, str(SCRIPT), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_texts_are_equal_in_a_hostile_environment_and_for_each_target_alone():
+    result = ran("--quick", "--only", "together,alone")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "| 48 | 0 |" in result.stdout
+
+
+def test_unknown_variation():
+    result = ran("--only", "weather")
+    assert result.returncode == 2
+    assert "unknown variation 'weather'; known are again" in result.stderr
