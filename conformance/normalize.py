@@ -33,22 +33,21 @@ class Rule:
 def _drop(pattern: str) -> Callable[[str, str], str]:
     """Removes the lines that match `pattern` as a whole; `@DEVICE@` in it stands for the target's device type."""
 
-    def function(text: str, device: str) -> str:
-        return re.sub(rf"^[ \t]*(?:{pattern.replace('@DEVICE@', device)})[ \t]*(?:\n|\Z)", "", text, flags=re.MULTILINE)
-
-    return function
+    return _replace(rf"^[ \t]*(?:{pattern})[ \t]*(?:\n|\Z)", "")
 
 
 def _replace(pattern: str, replacement: str) -> Callable[[str, str], str]:
-    def function(text: str, device: str) -> str:
-        return re.sub(pattern.replace("@DEVICE@", device), replacement, text, flags=re.MULTILINE)
+    @functools.cache
+    def compiled(device: str) -> re.Pattern[str]:
+        return re.compile(pattern.replace("@DEVICE@", device), re.MULTILINE)
 
-    return function
+    return lambda text, device: compiled(device).sub(replacement, text)
 
 
 def _statement(pattern: str) -> Callable[[str, str], str]:
     """Removes a statement of the module that begins with `pattern`."""
-    return lambda text, _: "" if re.match(pattern, text) else text
+    compiled = re.compile(pattern)
+    return lambda text, _: "" if compiled.match(text) else text
 
 
 def _renamed(function: Callable[..., str], *arguments: Any) -> Callable[[str, str], str]:
@@ -203,7 +202,7 @@ RULES = [
 def apply(text: str, part: str, device: str) -> str:
     """Applies the rules for one part, then takes trailing blanks away."""
     for rule in RULES:
-        if part in rule.parts:
+        if part in rule.parts and text:
             text = rule.function(text, device)
     return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n")
 

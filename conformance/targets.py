@@ -30,6 +30,8 @@ class Target:
 
     `isa`, `threads`: cpu only. `capability`: (major, minor). `properties`: what the device answers when asked for its
     properties, in the units of torch.cuda.get_device_properties (bytes, counts).
+    `cudnn`: cuda: the version that attention asks for, as torch.backends.cudnn.version(); 0: that of torch's own wheels.
+    `flash_attention`: xpu: whether Intel's flash attention runs there.
     `local`: made from the device at hand because it matches no row; it has no stored code.
     """
 
@@ -41,6 +43,8 @@ class Target:
     threads: int = 0
     capability: tuple[int, int] = (0, 0)
     properties: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    cudnn: int = 0
+    flash_attention: bool = False
     local: bool = False
 
 
@@ -52,7 +56,17 @@ def targets(path: Path = _TABLE) -> dict[str, Target]:
 
 
 def _target(name: str, row: dict[str, Any]) -> Target:
-    known = {"device", "description", "confirmed", "isa", "threads", "capability", "properties"}
+    known = {
+        "device",
+        "description",
+        "confirmed",
+        "isa",
+        "threads",
+        "capability",
+        "properties",
+        "cudnn",
+        "flash_attention",
+    }
     unknown = set(row) - known
     if unknown:
         raise TargetError(f"target {name}: unknown key {min(unknown)!r}; known are {', '.join(sorted(known))}")

@@ -157,7 +157,7 @@ def isolated(target: Target, mode: Mode, config: dict[str, Any]) -> Iterator[Non
         stack.callback(clear_device_caches)
         stack.callback(torch._dynamo.reset)
         if pretended:
-            library.pretend(target.device)
+            library.pretend(target)
             stack.callback(library.pretend, None)
         clear_device_caches()
         torch._dynamo.reset()  # several sizes of one code object would turn dynamic, and stop after 8 recompilations

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from conformance.capture.environment import Build
+    from conformance.targets import Target
 
 DEVICES = {"cuda": 1, "xpu": 2}
 
@@ -84,10 +85,19 @@ def after_torch(devices: tuple[str, ...]) -> None:
                 found.pretend_kernels(DEVICES[device], (ctypes.c_char_p * len(replaced))(*replaced), len(replaced))
 
 
-def pretend(device: str | None) -> None:
-    """Which device type is there from now on, for PyTorch's C++ parts; None for neither."""
+def pretend(target: Target | None) -> None:
+    """Which device is there from now on, for PyTorch's C++ parts; None for none.
+
+    Attention is chosen in C++: on cuda by the capability and cuDNN's version (0: that of this torch's wheels), on xpu by
+    whether Intel's flash attention runs on the device.
+    """
     for found in _loaded:
-        found.pretend(DEVICES.get(device or "", 0))
+        device = DEVICES[target.device] if target else 0
+        major, minor = target.capability if target and target.device == "cuda" else (0, 0)
+        if target and target.device == "xpu":
+            major = int(target.flash_attention)
+        found.pretend(device)
+        found.pretend_attention(device, major, minor, ctypes.c_long(target.cudnn if target else 0))
 
 
 def _built(build: Build) -> Path:

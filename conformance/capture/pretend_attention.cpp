@@ -261,6 +261,9 @@ bool can_cudnn(const sdp_params& p) {
                  cudnn_heads, cudnn_lengths, cudnn_backward});
 }
 
+// Read in the wheels of 2.11 and 2.15; of those between, in PyTorch's changes.
+constexpr long bundled_cudnn = TORCH_AT_LEAST(15) ? 92600 : TORCH_AT_LEAST(14) ? 92301 : 91900;
+
 bool prefers_cudnn() {
   if (c10::utils::check_env("TORCH_CUDNN_SDPA_DEPRIORITIZED") == true || target.cudnn <= 91500) return false;
 #if TORCH_AT_LEAST(14)
@@ -402,9 +405,10 @@ void override_composite() {
 //
 // major, minor: cuda: the capability. xpu: 1, 0 if Intel's flash attention kernels run there (Linux; Data Center GPU
 //               Max, Arc B series), else 0, 0.
-// cudnn: the version as torch.backends.cudnn.version() gives it (91900 for 9.19.0); cuda only.
+// cudnn: cuda: the version as torch.backends.cudnn.version() gives it (91900 for 9.19.0); 0 for the one that comes with
+//        this torch. Before 2.14 all from 9.16 on choose alike.
 extern "C" void pretend_attention(int device, int major, int minor, long cudnn) {
-  target = {device, major * 10 + minor, cudnn};
+  target = {device, major * 10 + minor, cudnn == 0 ? bundled_cudnn : cudnn};
   std::vector<SDPBackend> order{
       SDPBackend::flash_attention, SDPBackend::efficient_attention, SDPBackend::math, SDPBackend::cudnn_attention,
       SDPBackend::overrideable};
