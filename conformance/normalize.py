@@ -32,7 +32,6 @@ class Rule:
 
 def _drop(pattern: str) -> Callable[[str, str], str]:
     """Removes the lines that match `pattern` as a whole; `@DEVICE@` in it stands for the target's device type."""
-
     return _replace(rf"^[ \t]*(?:{pattern})[ \t]*(?:\n|\Z)", "")
 
 
