@@ -1,0 +1,138 @@
+"""Which attention implementation is chosen on a pretended device, and that it traces, forward and backward.
+
+The answers for cuda are what libtorch_cuda.so of torch 2.11 and 2.15 chooses when it is told the capability; those for
+xpu are read in PyTorch's source. "a/b": a before torch 2.14, b since.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.capture import environment, library
+
+TARGETS = {
+    "sm80": ["cuda", 8, 0, 0],
+    "sm90": ["cuda", 9, 0, 0],
+    "sm100": ["cuda", 10, 0, 0],
+    "xpu": ["xpu", 1, 0, 0],
+}
+F32 = {"dtype": "float32"}
+BF16 = {"dtype": "bfloat16"}
+GRAD = {"grad": True}
+BOOL = {"mask": "bool"}
+FLOAT = {"mask": "float"}
+GQA = {"kv_heads": 2, "gqa": True}
+
+# case: sm80, sm90, sm100, xpu, why. q, k and v are float16 of (2, 4, 128, 64) where a case says nothing else.
+ROWS: list[tuple[dict[str, Any], str, str, str, str, str]] = [
+    ({}, "flash", "cudnn", "cudnn", "overrideable", "cuDNN first on 9.0 and 10.x; oneDNN first on xpu"),
+    (BF16, "flash", "cudnn", "cudnn", "overrideable", "as float16"),
+    (F32, "efficient", "efficient", "efficient", "overrideable", "cuDNN and flash take half precision only"),
+    ({"dtype": "float64"}, "math", "math", "math", "math", "no kernel takes it"),
+    (GRAD, "flash", "cudnn", "cudnn", "flash", "oneDNN has no backward"),
+    (BF16 | GRAD, "flash", "cudnn", "cudnn", "flash", "as float16"),
+    (F32 | GRAD, "efficient", "efficient", "efficient", "math", "nor has xpu another one for float32"),
+    ({"causal": True}, "flash", "cudnn", "cudnn", "overrideable", "all know causal"),
+    ({"causal": True} | GRAD, "flash", "cudnn", "cudnn", "flash", "all know causal"),
+    ({"causal": True, "k": 192}, "efficient", "cudnn", "cudnn", "overrideable", "flash: square masks only"),
+    ({"causal": True, "k": 192} | GRAD, "efficient", "cudnn", "cudnn", "math", "flash: square masks only"),
+    (BOOL, "efficient", "cudnn", "cudnn", "overrideable", "flash takes no mask"),
+    (BOOL | GRAD, "efficient", "cudnn", "cudnn", "math", "flash takes no mask"),
+    (FLOAT, "efficient", "cudnn", "cudnn", "overrideable", "flash takes no mask"),
+    (FLOAT | GRAD, "efficient", "cudnn", "cudnn", "math", "flash takes no mask"),
+    (F32 | BOOL, "efficient", "efficient", "efficient", "overrideable", "flash takes no mask"),
+    (BOOL | {"mask_shape": (2, 1, 1, 128)}, "efficient", "cudnn", "cudnn", "overrideable", "masks that broadcast"),
+    ({"scale": 0.5}, "flash", "cudnn", "cudnn", "overrideable", "the scale is any number"),
+    ({"scale": 0.5} | GRAD, "flash", "cudnn", "cudnn", "flash", "the scale is any number"),
+    (GQA, "flash", "cudnn", "cudnn", "overrideable", "grouped heads"),
+    (GQA | GRAD, "flash", "cudnn", "cudnn", "flash", "grouped heads"),
+    (GQA | F32, "math/efficient", "math/efficient", "math/efficient", "overrideable", "efficient learnt them in 2.14"),
+    (GQA | BOOL, "math/efficient", "cudnn", "cudnn", "overrideable", "efficient learnt them in 2.14"),
+    ({"d": 128}, "flash", "cudnn", "cudnn", "overrideable", "a head all know"),
+    ({"d": 72}, "flash", "cudnn", "cudnn", "overrideable", "a multiple of 8"),
+    ({"d": 72} | GRAD, "flash", "cudnn", "cudnn", "flash", "flash on xpu pads it to 128"),
+    ({"d": 20}, "flash", "flash", "flash", "overrideable", "not a multiple of 8; flash on cuda pads it"),
+    ({"d": 20} | GRAD, "flash", "flash", "flash", "flash", "not a multiple of 8; flash pads it"),
+    (F32 | {"d": 72}, "efficient", "efficient", "efficient", "overrideable", "a multiple of 4"),
+    (F32 | {"d": 18}, "math", "math", "math", "overrideable", "not a multiple of 4"),
+    ({"d": 256}, "flash", "cudnn", "flash/cudnn", "overrideable", "cuDNN 9.10 on 9.0, cuDNN 9.22 on 10.x"),
+    ({"d": 256} | GRAD, "flash", "cudnn", "flash/cudnn", "math", "flash on xpu: up to 192"),
+    ({"d": 264}, "efficient", "efficient", "efficient", "overrideable", "wider than flash"),
+    ({"d": 584}, "efficient", "efficient", "efficient", "math", "wider than oneDNN"),
+    ({"dv": 32}, "efficient", "cudnn", "cudnn", "overrideable", "flash: values as wide as keys"),
+    ({"k": 1}, "flash", "flash", "flash", "overrideable", "cuDNN: more than one key"),
+    ({"q": 1}, "flash", "cudnn", "cudnn", "overrideable", "decoding"),
+    ({"dropout": 0.25}, "flash", "cudnn", "cudnn", "math", "xpu's kernels have no dropout"),
+    ({"dropout": 0.1}, "flash", "cudnn/flash", "cudnn/flash", "math", "cuDNN: sixteenths, asked since 2.12"),
+    ({"deterministic": True}, "flash", "flash", "flash", "overrideable", "cuDNN is not"),
+    ({"deterministic": True} | GRAD, "flash", "flash", "flash", "math", "nor is flash on xpu"),
+    ({"transposed": True}, "math", "math", "math", "math", "the last dimension has to be dense"),
+    ({"dims": 3}, "math/flash", "math/cudnn", "math/cudnn", "math/overrideable", "a batch is added since 2.14"),
+    ({"inference": True}, "flash", "cudnn", "cudnn", "overrideable", "no autograd before it"),
+    ({"backends": ["FLASH_ATTENTION", "MATH"]}, "flash", "flash", "flash", "flash", "the user's choice"),
+    ({"backends": ["EFFICIENT_ATTENTION"]}, "efficient", "efficient", "efficient", "math", "the user's choice"),
+    ({"backends": ["MATH", "FLASH_ATTENTION"], "priority": True}, "math", "math", "math", "math", "the user's order"),
+    ({"dynamic": True}, "flash", "cudnn", "cudnn", "overrideable", "sizes that are symbols"),
+    ({"dynamic": True, "causal": True, "k": 192}, "efficient", "cudnn", "cudnn", "overrideable", "their hints differ"),
+]
+#: Where 2.12, not 2.14, made the difference.
+SINCE_2_12 = ({"dropout": 0.1},)
+FULL = {"flash": "flash_attention", "cudnn": "cudnn_attention", "efficient": "efficient_attention",
+        "overrideable": "fused_attention_overrideable", "math": "math"}  # fmt: skip
+
+
+def ask(*asked: tuple[str, dict[str, Any]]) -> list[list[str]]:
+    """What one process answers, one after another: a target has to leave nothing to the next."""
+    built = library._built(environment.build())  # the library without the plugin around it
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("attention_driver.py")), str(built)],
+        input=json.dumps([(TARGETS[target], case) for target, case in asked]),
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def answers() -> list[dict[str, list[str]]]:
+    asked = [(target, row[0]) for row in ROWS for target in TARGETS]
+    given = iter(ask(*asked))
+    return [{target: next(given) for target in TARGETS} for _ in ROWS]
+
+
+def expected(case: dict[str, Any], answer: str) -> list[str]:
+    before, _, since = answer.partition("/")
+    changed = (2, 12) if case in SINCE_2_12 else (2, 14)
+    name = FULL[since if since and environment.build().release >= changed else before]
+    return [name, f"!{name}_backward"] if case.get("grad") and name != "math" else [name]
+
+
+@pytest.mark.parametrize("number", range(len(ROWS)), ids=lambda number: f"{number}-{ROWS[number][-1].split(':')[0]}")
+def test_choice(number, answers):
+    case, *chosen, why = ROWS[number]
+    should = {target: expected(case, answer) for target, answer in zip(TARGETS, chosen, strict=True)}
+    assert answers[number] == should, f"{case}: {why}"
+
+
+def test_lengths_stay_dynamic():
+    """Guards speak of heads and of limits, not of the lengths: code for one length serves others."""
+    (guarded,) = ask(("sm90", {"dynamic": True, "guards": True, "q": 100, "k": 90, "d": 64}))
+    assert guarded[0] == "cudnn_attention"
+    assert not [guard for guard in guarded[1:] if "100" in guard or "90" in guard]
+
+
+def test_xpu_does_what_cuda_does_around_the_kernel():
+    """The steps before and after are PyTorch's on cuda, and ours on xpu, where its own cannot run."""
+    everything = {"everything": True}
+    for case in (BOOL | F32, {"backends": ["MATH"]} | BOOL | GRAD, {"backends": ["MATH"], "causal": True} | GQA):
+        cuda, xpu = (
+            [name for name in names if "attention" not in name and name != "expand"]  # a mask is expanded for efficient
+            for names in ask(("sm80", everything | case), ("xpu", everything | case))
+        )
+        assert cuda == xpu
