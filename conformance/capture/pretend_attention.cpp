@@ -401,7 +401,8 @@ void override_composite() {
 
 // From now on, attention is chosen as on `device` (the Pretended; 0 for none). After torch is imported, and never for a
 // device that is really there. Sets the order of preference to what PyTorch starts with there, so that what a user
-// changes afterwards counts.
+// changes afterwards counts. (On a real 9.0 or 10.x, PyTorch sets it at the first choice of the process, which undoes an
+// order that a user set before.)
 //
 // major, minor: cuda: the capability. xpu: 1, 0 if Intel's flash attention kernels run there (Linux; Data Center GPU
 //               Max, Arc B series), else 0, 0.
