@@ -18,7 +18,7 @@ from conformance.snapshot import Snapshot, canonical, release
 from conformance.targets import Target
 
 if TYPE_CHECKING:
-    from conformance.capture import Capture, Captured, Mode
+    from conformance.capture import Capture, Captured
     from conformance.known_failures import Failure
 
 
@@ -100,8 +100,7 @@ class Item:
 
             def required() -> None:
                 code = code_text(capture, self.target)
-                partner = functools.partial(_partner_code, self.case, self.target, capture.mode)
-                requirements.check(self.case, self.target, found, code=code, code_of=partner)
+                requirements.check(self.case, self.target, found, code=code, code_of=self._partner_code)
 
             self._check("numerics", report, capture, functools.partial(self._numerics, captured))
             self._check("requirements", report, capture, required)
@@ -127,14 +126,9 @@ class Item:
     @contextlib.contextmanager
     def _compiled(self, record: ItemRecord, report: Reporter) -> Iterator[Captured]:
         """The capture; an error while compiling is the item's own, or a known failure of "compile"."""
-        from conformance.capture import Captured, capture
-
         with contextlib.ExitStack() as stack:
             try:
-                if record.mode == "deviceless" and self.session.needs_companion(self.target):
-                    captured = Captured(self.session.companion.capture(self.case, self.target), None)
-                else:
-                    captured = stack.enter_context(capture(self.case, self.target, record.mode))
+                captured = stack.enter_context(self.session.captured(self.case, self.target, record.mode))
             except Exception as error:
                 record.checks["compile"] = f"failed: {_said(error)}"
                 if failure := self._known("compile", error):
@@ -227,6 +221,16 @@ class Item:
         if session.settings.fail_on_drift:
             raise CodeError(f"{self.name}: drift from torch {nearest}: {found.message}")
 
+    def _partner_code(self, name: str) -> str:
+        """The code of the function `test_<name>` of the same file with the same labels; generated once a process."""
+        partner = _partner(self.case, name)
+        key = (partner.id, self.target.name)
+        if key not in self.session.codes:
+            mode = "deviceless" if self.target.device == "cpu" else self.session.mode(self.target)
+            with self.session.captured(partner, self.target, mode) as captured:
+                self.session.codes[key] = code_text(captured.capture, self.target)
+        return self.session.codes[key]
+
     def _known(self, check: str, error: Exception) -> Failure | None:
         return self.session.known(self.case).match(
             self.case.id, check, self.target.name, self.session.torch, f"{type(error).__name__}: {error}"
@@ -254,19 +258,6 @@ def accept_command(case: Case, target: Target) -> str:
     labels = "-".join((*case.labels, target.name))
     file = os.path.relpath(case.file)
     return f"EXPECTTEST_ACCEPT=1 pytest '{file}::test_{case.name}[{labels}]'"
-
-
-def _partner_code(case: Case, target: Target, mode: Mode, name: str) -> str:
-    """The code of the function `test_<name>` of the same file with the same labels; generated once a process."""
-    return _generated(_partner(case, name), target, "deviceless" if target.device == "cpu" else mode)
-
-
-@functools.cache
-def _generated(case: Case, target: Target, mode: Mode) -> str:
-    from conformance.capture import capture
-
-    with capture(case, target, mode) as captured:
-        return code_text(captured.capture, target)
 
 
 def _partner(case: Case, name: str) -> Case:

@@ -26,8 +26,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-#: "compile": that compiling raises, before any of the design's checks has something to look at.
-CHECKS = ("compile", "numerics", "requirements", "code")
+#: "compile": that compiling raises, before any check has something to look at. "deviceless": of --verify-deviceless.
+CHECKS = ("compile", "numerics", "requirements", "code", "deviceless")
 #: The torch on which a known failure that passes is an error: there, nothing changes but through us.
 BASELINE = "2.13"
 

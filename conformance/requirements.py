@@ -4,8 +4,9 @@
              "cpu u8": {"vectorised": "yes"},
              "gpu": {"kernels": "<=2", "same_code_as": "smooth_l1_loss_shortcut"}}
 
-A selector is "all", or words that must all be among: the target's name, its device, "gpu" (cuda or xpu) and the case's
-labels. A later selector overrides an earlier one, fact by fact. What may be wanted of a fact: a value that it equals;
+A selector is "all", or words that must all be among: the target's name, its device, "gpu" (cuda or xpu), the case's
+labels, and torch versions ("torch>=2.13", "torch<2.12"): where Inductor became able to do what is wanted. A later selector
+overrides an earlier one, fact by fact. What may be wanted of a fact: a value that it equals;
 "<=2", ">=1", "<3", ">0" of a number; the leading word of a text ("no" of "no: index is not contiguous").
 `same_code_as` and `different_code_from` name another case function of the file, with the same labels.
 """
@@ -16,6 +17,11 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version
+
+from conformance.capture.environment import build
 
 if TYPE_CHECKING:
     from conformance.case import Case
@@ -81,7 +87,7 @@ def wanted_of(case: Case, target: Target) -> dict[str, Any]:
     words = {target.name, target.device, *case.labels} | ({"gpu"} if target.device in GPUS else set())
     wanted: dict[str, Any] = {}
     for selector, facts in case.require.items():
-        if selector == "all" or words.issuperset(selector.split()):
+        if all(word == "all" or word in words or _is_installed(word) for word in selector.split()):
             wanted |= facts
     return wanted
 
@@ -122,7 +128,9 @@ def _validate_selector(where: str, selector: str, wanted: Any, known: set[str], 
     if not words or ("all" in words and len(words) > 1):
         raise RequirementDeclarationError(f"{where}: a selector is 'all', or other words that must all apply")
     for word in words:
-        if word != "all" and word not in known and word not in labels:
+        if word.startswith("torch"):
+            _versions(where, word)
+        elif word != "all" and word not in known and word not in labels:
             raise RequirementDeclarationError(
                 f"{where}: {word!r} is no target, no device and no label of these cases; "
                 f"known are {', '.join(['all', *sorted(known), *sorted(labels)])}"
@@ -141,6 +149,20 @@ def _validate_partner(where, selector, fact, value, file, members, functions, kn
         raise RequirementDeclarationError(
             f"{where}: {fact} = {value!r} has no case with the labels {'-'.join(min(missing)) or '(none)'}"
         )
+
+
+def _is_installed(word: str) -> bool:
+    """Whether a word such as "torch>=2.13" holds for the torch at hand; False for any other word."""
+    return word.startswith("torch") and _versions("", word).contains(Version(build().version).base_version)
+
+
+def _versions(where: str, word: str) -> SpecifierSet:
+    try:
+        return SpecifierSet(word.removeprefix("torch"))
+    except InvalidSpecifier as error:
+        raise RequirementDeclarationError(
+            f"{where}: {word!r} is no range of torch versions; right would be 'torch>=2.13' or 'torch>=2.11,<2.13'"
+        ) from error
 
 
 def _meets(got: Any, wanted: Any, where: str) -> bool:

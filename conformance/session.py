@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from conformance.snapshot import SnapshotError, Store, release
 from conformance.targets import Target
 
 if TYPE_CHECKING:
+    from conformance.capture import Captured, Mode
     from conformance.capture.companion import Companion
 
 #: Folders beside a test file's, or in it, that hold what is stored for its cases.
@@ -41,6 +43,7 @@ class Session:
     baseline: Run | None = None
     problems: dict[str, str] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
+    codes: dict[tuple[str, str], str] = field(default_factory=dict)  # (case, target) → code of partners
     _settled: bool = False
 
     @functools.cached_property
@@ -108,9 +111,16 @@ class Session:
             return ""  # nothing is generated: what runs here, runs
         return self.problems.get(target.device, "")
 
-    def needs_companion(self, target: Target) -> bool:
-        """Whether a deviceless capture for the target is made in a process that sees no gpu: where one is."""
-        return target.device in self.machine.gpus
+    @contextlib.contextmanager
+    def captured(self, case: Case, target: Target, mode: Mode) -> Iterator[Captured]:
+        """A capture, made by the companion where a gpu that is here has to be hidden. Raises what compiling raises."""
+        from conformance.capture import Captured, capture
+
+        if mode == "deviceless" and target.device in self.machine.gpus:
+            yield Captured(self.companion.capture(case, target), None)
+        else:
+            with capture(case, target, mode) as made:
+                yield made
 
     @functools.cached_property
     def companion(self) -> Companion:

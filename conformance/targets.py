@@ -30,7 +30,7 @@ class Target:
 
     `isa`, `threads`: cpu only. `capability`: (major, minor). `properties`: what the device answers when asked for its
     properties, in the units of torch.cuda.get_device_properties (bytes, counts).
-    `cudnn`: cuda: the version that attention asks for, as torch.backends.cudnn.version(); 0: that of torch's own wheels.
+    `cudnn`: cuda: the version that attention asks for, as torch.backends.cudnn.version(); 0: that of torch's wheels.
     `flash_attention`: xpu: whether Intel's flash attention runs there.
     `local`: made from the device at hand because it matches no row; it has no stored code.
     """

@@ -88,8 +88,8 @@ def after_torch(devices: tuple[str, ...]) -> None:
 def pretend(target: Target | None) -> None:
     """Which device is there from now on, for PyTorch's C++ parts; None for none.
 
-    Attention is chosen in C++: on cuda by the capability and cuDNN's version (0: that of this torch's wheels), on xpu by
-    whether Intel's flash attention runs on the device.
+    Attention is chosen in C++: on cuda by the capability and cuDNN's version (0: that of this torch's wheels), on xpu
+    by whether Intel's flash attention runs on the device.
     """
     for found in _loaded:
         device = DEVICES[target.device] if target else 0
