@@ -124,6 +124,8 @@ def measure(
     if policy.exact or not (eager.dtype.is_floating_point or eager.dtype.is_complex):
         wrong = _bits_differ(got, eager)
         return Measured(got.numel(), wrong, _first(wrong), True, why="must be equal bit for bit")
+    if policy.numbers(eager.dtype)[0] >= 1 and identical(got, eager):  # no further off than eager: the usual case
+        return Measured(got.numel(), torch.zeros(got.shape, dtype=torch.bool), None, False, why="eager's own bits")
     wide = torch.complex128 if eager.dtype.is_complex else torch.float64
     reference = eager.to(wide) if reference is None else reference.to(wide)
     parts = [torch.view_as_real(t.resolve_conj()) if t.is_complex() else t for t in (got, eager, reference)]

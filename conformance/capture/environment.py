@@ -58,6 +58,7 @@ def build() -> Build:
     return Build(facts["__version__"], gpu, folder)
 
 
+@cache
 def triton_version() -> str:
     """The installed Triton's version, or "" without one. Triton itself is not imported."""
     names = ("triton", "pytorch-triton-xpu", "triton-xpu", "pytorch-triton")
