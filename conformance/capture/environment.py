@@ -136,10 +136,12 @@ def place_caches() -> None:
 
 
 def silence_trace() -> None:
-    """Without TORCH_TRACE: no line of JSON for each step of a compile, which pytest keeps and prints with a failure."""
+    """Without TORCH_TRACE: no line of JSON for each step of a compile, which pytest keeps and prints with a failure.
+
+    PyTorch makes these lines, graphs printed and all, as long as its logger has any handler; its own goes by itself
+    when it is first used, and pytest puts one wherever a logger does not propagate. Call it once torch is imported.
+    """
     if "TORCH_TRACE" not in os.environ:
-        logging.getLogger("torch.__trace").addFilter(_nothing)  # once: the same filter is not added twice
-
-
-def _nothing(_record: logging.LogRecord) -> bool:
-    return False
+        trace = logging.getLogger("torch.__trace")
+        trace.handlers.clear()
+        trace.propagate = True
