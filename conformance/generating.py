@@ -52,20 +52,14 @@ class Generator:
 
         Raises PreparationError where this machine cannot, and GeneratingError with what compiling raises.
         """
-        from conformance.capture import Captured, capture
-
         self.session.settle_torch()
         native = self.is_native(target, deviceless=deviceless, run=run)
         if why := self.session.cannot(target) or (native and target.device == "cpu" and compiler_problem()):
             raise PreparationError(f"{target.name}: {why}")
         with contextlib.ExitStack() as stack:
             try:
-                if native:
-                    made = stack.enter_context(capture(case, target, "native"))
-                elif self.session.needs_companion(target):
-                    made = Captured(self.session.companion.capture(case, target), None)
-                else:
-                    made = stack.enter_context(capture(case, target, "deviceless"))
+                mode = "native" if native else "deviceless"
+                made = stack.enter_context(self.session.captured(case, target, mode))
             except PreparationError:
                 raise
             except Exception as error:

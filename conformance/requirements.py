@@ -5,7 +5,7 @@
              "gpu": {"kernels": "<=2", "same_code_as": "smooth_l1_loss_shortcut"}}
 
 A selector is "all", or words that must all be among: the target's name, its device, "gpu" (cuda or xpu), the case's
-labels, and torch versions ("torch>=2.13", "torch<2.12"): where Inductor became able to do what is wanted. A later selector
+labels, and torch versions ("torch>=2.13", "torch<2.12"): since when Inductor can do what is wanted. A later selector
 overrides an earlier one, fact by fact. What may be wanted of a fact: a value that it equals;
 "<=2", ">=1", "<3", ">0" of a number; the leading word of a text ("no" of "no: index is not contiguous").
 `same_code_as` and `different_code_from` name another case function of the file, with the same labels.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -111,6 +112,15 @@ class Recorder:
                 "the joint graph as AOTAutograd traced it",
             ),
         ]
+        if "TORCH_TRACE" not in os.environ:
+            found.append(
+                Patch(
+                    "torch._dynamo.repro.after_aot:save_graph_repro",
+                    lambda _: lambda *args, **kwargs: None,
+                    "a script for torch's trace, written for each graph whether or not there is a trace",
+                    optional=True,
+                )
+            )
         if not run:
             found.append(Patch(f"{graph}.compile_to_module", lambda _: _generate_only, "nothing is compiled or loaded"))
         return found
