@@ -1,7 +1,7 @@
 """A gpu that is not there: what torch, Inductor and Triton are told about it, for the length of a capture.
 
 The answers are the target's data, and library.py gives it memory and operators. Everything is asked through
-`torch.cuda` or `torch.xpu`, Dynamo's device interface or Triton's driver, so those three are replaced and Inductor itself
+`torch.cuda` or `torch.xpu`, Dynamo's device interface or Triton's driver: those three are replaced, and Inductor itself
 is left to decide.
 """
 

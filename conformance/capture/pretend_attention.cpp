@@ -262,7 +262,7 @@ bool can_cudnn(const sdp_params& p) {
 }
 
 // Read in the wheels of 2.11 and 2.15; of those between, in PyTorch's changes.
-constexpr long bundled_cudnn = TORCH_AT_LEAST(15) ? 92600 : TORCH_AT_LEAST(14) ? 92301 : 91900;
+constexpr long bundled_cudnn = TORCH_AT_LEAST(15) ? 92600 : TORCH_AT_LEAST(14) ? 92301 : TORCH_AT_LEAST(13) ? 92000 : 91900;
 
 bool prefers_cudnn() {
   if (c10::utils::check_env("TORCH_CUDNN_SDPA_DEPRIORITIZED") == true || target.cudnn <= 91500) return false;

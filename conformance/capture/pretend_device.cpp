@@ -14,6 +14,8 @@ namespace {
 
 enum Pretended { nothing = 0, cuda = 1, xpu = 2 };
 int pretended = nothing;
+int capability = 0;  // cuda: 90 for (9, 0)
+long cudnn = 0;      // cuda: 91900 for 9.19.0
 
 template <c10::DeviceType type>
 struct Guard final : c10::impl::NoOpDeviceGuardImpl<type> {
@@ -37,6 +39,17 @@ struct CUDAHooks : at::CUDAHooksInterface {
   c10::DeviceIndex deviceCount() const override { return pretended == cuda; }
   c10::DeviceIndex current_device() const override { return 0; }
   c10::DeviceIndex getCurrentDevice() const override { return 0; }
+  c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetAllocator(c10::DeviceType::CPU); }
+  // What convolution, batch_norm, grid_sample and ctc_loss choose by; as aten/src/ATen/cuda/detail/CUDAHooks.cpp says.
+  bool hasCuDNN() const override { return pretended == cuda; }
+  bool compiledWithCuDNN() const override { return pretended == cuda; }
+  bool supportsDilatedConvolutionWithCuDNN() const override { return pretended == cuda; }
+  bool supportsDepthwiseConvolutionWithCuDNN() const override { return pretended == cuda && capability >= 70; }
+  bool supportsBFloat16ConvolutionWithCuDNNv8() const override { return pretended == cuda && capability >= 80; }
+  bool supportsBFloat16RNNWithCuDNN() const override { return pretended == cuda && capability >= 80; }
+  long versionCuDNN() const override { return cudnn; }
+  long versionRuntimeCuDNN() const override { return cudnn; }
+  double batchnormMinEpsilonCuDNN() const override { return 0.0; }
 };
 
 struct XPUHooks : at::XPUHooksInterface {
@@ -48,6 +61,7 @@ struct XPUHooks : at::XPUHooksInterface {
   c10::DeviceIndex deviceCount() const override { return pretended == xpu; }
   c10::DeviceIndex current_device() const override { return 0; }
   c10::DeviceIndex getCurrentDevice() const override { return 0; }
+  c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetAllocator(c10::DeviceType::CPU); }
 };
 
 // Registers Hooks before any that the build has itself. Creators take CUDAHooksArgs or nothing, as the version has it.
@@ -74,8 +88,12 @@ extern "C" void pretend_guards(int devices) {
   }
 }
 
-// Which device the hooks answer for from now on.
-extern "C" void pretend(int device) { pretended = device; }
+// Which device the hooks answer for from now on. major, minor, with_cudnn: of cuda.
+extern "C" void pretend(int device, int major, int minor, long with_cudnn) {
+  pretended = device;
+  capability = major * 10 + minor;
+  cudnn = with_cudnn;
+}
 
 // Whether PyTorch asks these hooks: false if it had looked for its own before.
 extern "C" bool pretend_answers(int device) {

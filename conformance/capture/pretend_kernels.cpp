@@ -7,6 +7,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/NativeFunctions.h>
 #include <ATen/native/CPUFallback.h>
+#include <ATen/native/ConvUtils.h>
 #include <torch/library.h>
 
 #include <cstring>
@@ -84,6 +85,85 @@ at::Scalar item(const at::Tensor& self) { return on_host(self).item(); }
 
 void on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) { at::native::cpu_fallback(op, stack); }
 
+// Convolution chooses a backend that is not here; its values come from the cpu, its strides from that choice.
+at::Tensor convolution(
+    const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias, c10::SymIntArrayRef stride,
+    c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed, c10::SymIntArrayRef output_padding,
+    c10::SymInt groups) {
+  const auto backend = at::native::select_conv_backend(
+      input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, at::OptionalSymIntArrayRef());
+  const bool flat = weight.dim() == 3 && !input.is_xpu();
+  const auto format = flat
+      ? at::native::_determine_backend_memory_format(input.contiguous().unsqueeze(2), weight.unsqueeze(2), backend)
+      : at::native::_determine_backend_memory_format(input, weight, backend);
+  const auto biased = bias && bias->defined() ? std::optional(on_host(*bias)) : std::nullopt;
+  const auto result = at::convolution_symint(
+      on_host(input), on_host(weight), biased, stride, padding, dilation, transposed, output_padding, groups);
+  const auto laid_out = result.dim() == 3 && format != at::MemoryFormat::Contiguous
+      ? result.unsqueeze(2).contiguous(format).squeeze(2)
+      : result.contiguous(format);
+  return laid_out.to(input.device());
+}
+
+// The choices of operators that cuDNN has, and what they choose, computed by what the cpu has in their place.
+bool cudnn_ctc(
+    const at::Tensor& log_probs, const at::Tensor& targets, at::IntArrayRef inputs, at::IntArrayRef lengths,
+    int64_t blank) {
+  if (!at::globalContext().userEnabledCuDNN() || blank != 0 || targets.dim() != 1 || log_probs.dim() != 3 ||
+      log_probs.scalar_type() != at::kFloat || targets.scalar_type() != at::kInt || !log_probs.is_cuda()) {
+    return false;
+  }
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] >= 256 || lengths[i] > inputs[i]) return false;
+  }
+  return true;
+}
+
+bool use_cudnn_ctc_loss(
+    const at::Tensor& log_probs, const at::Tensor& targets, at::IntArrayRef inputs, at::IntArrayRef lengths,
+    int64_t blank) {
+  for (const auto length : inputs) {
+    if (length != log_probs.size(0)) return false;
+  }
+  return targets.is_cpu() && cudnn_ctc(log_probs, targets, inputs, lengths, blank);
+}
+
+bool use_cudnn_ctc_loss_tensor(
+    const at::Tensor& log_probs, const at::Tensor& targets, const at::Tensor& inputs, const at::Tensor& lengths,
+    int64_t blank) {
+  const auto in = on_host(inputs).to(at::kLong).contiguous(), to = on_host(lengths).to(at::kLong).contiguous();
+  return targets.is_cuda() && targets.is_contiguous() &&
+      cudnn_ctc(
+             log_probs, targets, {in.const_data_ptr<int64_t>(), static_cast<size_t>(in.numel())},
+             {to.const_data_ptr<int64_t>(), static_cast<size_t>(to.numel())}, blank);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> cudnn_batch_norm(
+    const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+    const std::optional<at::Tensor>& mean, const std::optional<at::Tensor>& var, bool training, double factor,
+    double epsilon) {
+  auto [out, save_mean, save_invstd] =
+      at::native_batch_norm(input, weight, bias, mean, var, training, factor, epsilon);
+  return {out, save_mean, save_invstd, at::empty({0}, input.options().dtype(at::kByte))};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> cudnn_batch_norm_backward(
+    const at::Tensor& input, const at::Tensor& grad, const at::Tensor& weight, const std::optional<at::Tensor>& mean,
+    const std::optional<at::Tensor>& var, const std::optional<at::Tensor>& save_mean,
+    const std::optional<at::Tensor>& save_var, double epsilon, const at::Tensor&) {
+  return at::native_batch_norm_backward(
+      grad, input, weight, mean, var, save_mean, save_var, true, epsilon, {true, true, true});
+}
+
+at::Tensor cudnn_grid_sampler(const at::Tensor& input, const at::Tensor& grid) {
+  return at::grid_sampler_2d(input, grid, 0, 0, true);
+}
+
+std::tuple<at::Tensor, at::Tensor> cudnn_grid_sampler_backward(
+    const at::Tensor& input, const at::Tensor& grid, const at::Tensor& grad) {
+  return at::grid_sampler_2d_backward(grad, input, grid, 0, 0, true, {true, true});
+}
+
 // Registrations last as long as the process: the libraries are never deleted.
 template <c10::DeviceType type>
 void install(c10::DispatchKey key, const char* const* names, int count) {
@@ -104,6 +184,16 @@ void install(c10::DispatchKey key, const char* const* names, int count) {
   aten->impl("view", TORCH_FN(at::native::view));
   aten->impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
   aten->impl("unfold", TORCH_FN(at::native::unfold));
+  aten->impl("convolution", TORCH_FN(convolution));
+  aten->impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&on_cpu>());
+  if (type == c10::DeviceType::CUDA) {
+    aten->impl("_use_cudnn_ctc_loss", TORCH_FN(use_cudnn_ctc_loss));
+    aten->impl("_use_cudnn_ctc_loss.Tensor", TORCH_FN(use_cudnn_ctc_loss_tensor));
+    aten->impl("cudnn_batch_norm", TORCH_FN(cudnn_batch_norm));
+    aten->impl("cudnn_batch_norm_backward", TORCH_FN(cudnn_batch_norm_backward));
+    aten->impl("cudnn_grid_sampler", TORCH_FN(cudnn_grid_sampler));
+    aten->impl("cudnn_grid_sampler_backward", TORCH_FN(cudnn_grid_sampler_backward));
+  }
 }
 
 }  // namespace
