@@ -15,8 +15,8 @@ def ran(*arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_texts_are_equal_in_a_hostile_environment_and_for_each_target_alone():
-    result = ran("--quick", "--only", "together,alone")
+def test_texts_are_equal_in_a_hostile_environment_and_among_workers():
+    result = ran("--quick", "--only", "together,four_workers")
     assert result.returncode == 0, result.stdout + result.stderr
     assert "| 48 | 0 |" in result.stdout
 

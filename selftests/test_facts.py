@@ -259,7 +259,6 @@ class TestFacts:
         with pytest.raises(FactError, match=r"module 1 \(inference\) was not observed"):
             facts(blind)
 
-    @pytest.mark.xfail(strict=True, reason="capture() does not clear torch._dynamo.utils.counters before it compiles")
     def test_counts_of_one_capture_do_not_reach_the_next(self):
         shape = tensor(2, 4, 16, 32)
         assert seen(by_hand, q=shape, k=shape, v=shape).value("patterns.fuse_attention") == 1
