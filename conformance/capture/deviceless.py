@@ -54,6 +54,17 @@ def patches(target: Target) -> list[Patch]:
         answer("_exchange_device", 0),
         answer("_maybe_exchange_device", 0),
         answer("set_rng_state", None),
+        answer("mem_get_info", (target.properties["total_memory"],) * 2),
+        Patch(
+            "torch.storage:_StorageBase.clone",
+            _clone,
+            "storages are allocated by what the build has for the device: constants could not be copied",
+        ),
+        Patch(
+            "torch._C:_get_cudnn_batch_norm_reserve_space_size",
+            _always(0),
+            "a build with cuda asks the driver, any other raises (0: what cuDNN asks for contiguous inputs)",
+        ),
         Patch(
             f"torch.{device}:get_rng_state",
             lambda _: _rng_state,
@@ -74,6 +85,18 @@ def patches(target: Target) -> list[Patch]:
 
 def _always(value: Any) -> Callable[[Any], Callable[..., Any]]:
     return lambda _original: lambda *args, **kwargs: value
+
+
+def _clone(original: Callable[..., Any]) -> Callable[..., Any]:
+    def clone(self: Any) -> Any:
+        import torch
+
+        if self.device.type not in ("cuda", "xpu"):
+            return original(self)
+        copy = torch.empty(self.nbytes(), dtype=torch.uint8, device=self.device).untyped_storage()
+        return copy.copy_(self)
+
+    return clone
 
 
 def _rng_state(*_device: Any) -> Any:

@@ -25,9 +25,10 @@ DEVICES = {"cuda": 1, "xpu": 2}
 #: Operators for which pretend_kernels.cpp has kernels of its own.
 _OWN = (
     "_copy_from", "_copy_from_and_resize", "_local_scalar_dense", "_reshape_alias", "_use_cudnn_ctc_loss",
-    "_use_cudnn_ctc_loss.Tensor", "as_strided", "convolution", "convolution_backward", "copy_", "cudnn_batch_norm",
-    "cudnn_batch_norm_backward", "cudnn_grid_sampler", "cudnn_grid_sampler_backward", "empty.memory_format",
-    "empty_strided", "resize_", "set_.source_Storage_storage_offset", "unfold", "view",
+    "_use_cudnn_ctc_loss.Tensor", "_use_miopen_ctc_loss", "_use_miopen_ctc_loss.Tensor", "as_strided",
+    "convolution", "convolution_backward", "copy_", "cudnn_batch_norm", "cudnn_batch_norm_backward",
+    "cudnn_grid_sampler", "cudnn_grid_sampler_backward", "empty.memory_format", "empty_strided", "resize_",
+    "set_.source_Storage", "set_.source_Storage_storage_offset", "unfold", "view",
 )  # fmt: skip
 
 _SOURCES = sorted(Path(__file__).parent.glob("pretend_*.cpp"))
@@ -90,16 +91,17 @@ def after_torch(devices: tuple[str, ...]) -> None:
 def pretend(target: Target | None) -> None:
     """Which device is there from now on, for PyTorch's C++ parts; None for none.
 
-    Attention is chosen in C++: on cuda by the capability and cuDNN's version (0: that of this torch's wheels), on xpu
-    by whether Intel's flash attention runs on the device.
+    Attention, convolution and more are chosen in C++: on cuda by the capability and cuDNN's version (0: that of this
+    torch's wheels), attention on xpu by whether Intel's flash attention runs on the device.
     """
     for found in _loaded:
         device = DEVICES[target.device] if target else 0
         major, minor = target.capability if target and target.device == "cuda" else (0, 0)
         if target and target.device == "xpu":
             major = int(target.flash_attention)
-        found.pretend(device)
-        found.pretend_attention(device, major, minor, ctypes.c_long(target.cudnn if target else 0))
+        found.pretend_attention.restype = ctypes.c_long
+        cudnn = found.pretend_attention(device, major, minor, ctypes.c_long(target.cudnn if target else 0))
+        found.pretend(device, major, minor, ctypes.c_long(cudnn))
 
 
 def _built(build: Build) -> Path:

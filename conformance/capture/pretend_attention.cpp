@@ -262,7 +262,8 @@ bool can_cudnn(const sdp_params& p) {
 }
 
 // Read in the wheels of 2.11 and 2.15; of those between, in PyTorch's changes.
-constexpr long bundled_cudnn = TORCH_AT_LEAST(15) ? 92600 : TORCH_AT_LEAST(14) ? 92301 : TORCH_AT_LEAST(13) ? 92000 : 91900;
+constexpr long bundled_cudnn =
+    TORCH_AT_LEAST(15) ? 92600 : TORCH_AT_LEAST(14) ? 92301 : TORCH_AT_LEAST(13) ? 92000 : 91900;
 
 bool prefers_cudnn() {
   if (c10::utils::check_env("TORCH_CUDNN_SDPA_DEPRIORITIZED") == true || target.cudnn <= 91500) return false;
@@ -407,8 +408,8 @@ void override_composite() {
 // major, minor: cuda: the capability. xpu: 1, 0 if Intel's flash attention kernels run there (Linux; Data Center GPU
 //               Max, Arc B series), else 0, 0.
 // cudnn: cuda: the version as torch.backends.cudnn.version() gives it (91900 for 9.19.0); 0 for the one that comes with
-//        this torch. Before 2.14 all from 9.16 on choose alike.
-extern "C" void pretend_attention(int device, int major, int minor, long cudnn) {
+//        this torch. Before 2.14 all from 9.16 on choose alike. Returns the version.
+extern "C" long pretend_attention(int device, int major, int minor, long cudnn) {
   target = {device, major * 10 + minor, cudnn == 0 ? bundled_cudnn : cudnn};
   std::vector<SDPBackend> order{
       SDPBackend::flash_attention, SDPBackend::efficient_attention, SDPBackend::math, SDPBackend::cudnn_attention,
@@ -427,4 +428,5 @@ extern "C" void pretend_attention(int device, int major, int minor, long cudnn) 
   std::vector<int64_t> numbers;
   for (const auto backend : order) numbers.push_back(static_cast<int64_t>(backend));
   at::globalContext().setSDPPriorityOrder(numbers);
+  return target.cudnn;
 }

@@ -81,14 +81,19 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& to) {
   return to;
 }
 
+at::Tensor& set_storage(at::Tensor& self, at::Storage source) {
+  const auto elements = static_cast<int64_t>(source.nbytes() / self.dtype().itemsize());
+  return self.set_(std::move(source), 0, elements, {});
+}
+
 at::Scalar item(const at::Tensor& self) { return on_host(self).item(); }
 
 void on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) { at::native::cpu_fallback(op, stack); }
 
 // Convolution chooses a backend that is not here; its values come from the cpu, its strides from that choice.
 at::Tensor convolution(
-    const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias, c10::SymIntArrayRef stride,
-    c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed, c10::SymIntArrayRef output_padding,
+    const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+    c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed, c10::SymIntArrayRef output_padding,
     c10::SymInt groups) {
   const auto backend = at::native::select_conv_backend(
       input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, at::OptionalSymIntArrayRef());
@@ -138,6 +143,12 @@ bool use_cudnn_ctc_loss_tensor(
              {to.const_data_ptr<int64_t>(), static_cast<size_t>(to.numel())}, blank);
 }
 
+bool no_ctc_loss(const at::Tensor&, const at::Tensor&, at::IntArrayRef, at::IntArrayRef, int64_t) { return false; }
+
+bool no_ctc_loss_tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, int64_t) {
+  return false;
+}
+
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> cudnn_batch_norm(
     const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
     const std::optional<at::Tensor>& mean, const std::optional<at::Tensor>& var, bool training, double factor,
@@ -179,6 +190,7 @@ void install(c10::DispatchKey key, const char* const* names, int count) {
   aten->impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
   aten->impl("_local_scalar_dense", TORCH_FN(item));
   aten->impl("resize_", TORCH_FN(at::native::resize_));
+  aten->impl("set_.source_Storage", TORCH_FN(set_storage));
   aten->impl("set_.source_Storage_storage_offset", TORCH_FN(at::native::set_storage_cpu_));
   aten->impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
   aten->impl("view", TORCH_FN(at::native::view));
@@ -186,9 +198,11 @@ void install(c10::DispatchKey key, const char* const* names, int count) {
   aten->impl("unfold", TORCH_FN(at::native::unfold));
   aten->impl("convolution", TORCH_FN(convolution));
   aten->impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&on_cpu>());
-  if (type == c10::DeviceType::CUDA) {
+  if constexpr (type == c10::DeviceType::CUDA) {
     aten->impl("_use_cudnn_ctc_loss", TORCH_FN(use_cudnn_ctc_loss));
     aten->impl("_use_cudnn_ctc_loss.Tensor", TORCH_FN(use_cudnn_ctc_loss_tensor));
+    aten->impl("_use_miopen_ctc_loss", TORCH_FN(no_ctc_loss));  // from 2.13
+    aten->impl("_use_miopen_ctc_loss.Tensor", TORCH_FN(no_ctc_loss_tensor));
     aten->impl("cudnn_batch_norm", TORCH_FN(cudnn_batch_norm));
     aten->impl("cudnn_batch_norm_backward", TORCH_FN(cudnn_batch_norm_backward));
     aten->impl("cudnn_grid_sampler", TORCH_FN(cudnn_grid_sampler));
