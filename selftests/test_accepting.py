@@ -1,0 +1,96 @@
+"""`accept`: a run brought from another machine is stored, or confirms what is stored."""
+
+from __future__ import annotations
+
+import pytest
+from suites import Suite
+
+from conformance.acceptance import accept
+from conformance.cli import main
+from conformance.run import ItemRecord, Run
+from conformance.snapshot import Snapshot, Store
+
+F32, F16 = "scale/double-f32", "scale/double-f16"
+TORCH = "2.13.0+cu130"
+SAME, OTHER = "kernels     1: mul\n", "kernels     2: mul\n"
+
+
+@pytest.fixture
+def brought(suite: Suite) -> Run:
+    """A run that a machine with the gpu made from a checkout elsewhere; of its texts, one is stored here."""
+    store(suite).merge({F32: {(TORCH, "cuda_sm90"): SAME, (TORCH, "cuda_sm80"): SAME}})
+    run = Run(suite.root / "brought")
+    run.begin({"torch": TORCH})
+    for case, text in ((F32, SAME), (F16, OTHER)):
+        run.write(record(case, text, deviceless="passed"))
+    return run
+
+
+def store(suite: Suite) -> Store:
+    return Store(suite.root / "ops" / "expected_code", ["cuda_sm80", "cuda_sm90"])
+
+
+def record(case: str, text: str, mode: str = "native", target: str = "cuda_sm90", **checks: str) -> ItemRecord:
+    return ItemRecord(
+        case=case, target=target, mode=mode, torch=TORCH, store="/elsewhere/ops/expected_code", text=text, checks=checks
+    )
+
+
+def accepted(suite: Suite, *arguments: str) -> int:
+    return main(["accept", str(suite.root / "brought"), str(suite.root / "ops"), *arguments])
+
+
+def test_stored_where_the_case_is_here(suite, brought, capsys):
+    assert accepted(suite) == 0
+    said = capsys.readouterr().out
+    assert said == "snapshots: 1 new, 0 changed, 1 unchanged\nconfirmed on the device: 2\n"
+    assert "== torch 2.13: cuda_sm80 cuda_sm90 (confirmed: cuda_sm90)\n" in suite.stored()["scale/double-f32.txt"]
+    assert "== torch 2.13: cuda_sm90 (confirmed: cuda_sm90)\n" in suite.stored()["scale/double-f16.txt"]
+
+
+def test_confirm_only_changes_no_text(suite, brought, capsys):
+    store(suite).merge({F16: {(TORCH, "cuda_sm90"): SAME}})
+    before = suite.stored()["scale/double-f16.txt"]
+    assert accepted(suite, "--confirm-only") == 1
+    said = capsys.readouterr().out
+    assert f"not accepted: {F16}-cuda_sm90: it differs from what is stored" in said
+    assert "confirmed on the device: 1\n" in said
+    assert suite.stored()["scale/double-f16.txt"] == before
+    assert "(confirmed: cuda_sm90)" in suite.stored()["scale/double-f32.txt"]
+
+
+def test_only_a_checked_gpu_confirms(suite, brought, capsys):
+    for mode, said in (("native", "failed: it differs"), ("native", ""), ("deviceless", "passed")):
+        brought.write(record(F32, SAME, mode, **({"deviceless": said} if said else {})))
+        assert accepted(suite, "--confirm-only") == 1
+        assert f"{F32}-cuda_sm90: not checked on the device (--verify-deviceless)" in capsys.readouterr().out
+        assert accepted(suite) == 0
+        assert "confirmed" not in suite.stored()["scale/double-f32.txt"]
+
+
+def test_what_is_not_here(suite, brought, capsys):
+    brought.write(record("scale/gone-f32", SAME, deviceless="passed"))
+    brought.write(record(F16, SAME, deviceless="passed", numerics="failed: wrong"))
+    assert accepted(suite) == 1
+    said = capsys.readouterr().out
+    assert "not accepted: scale/gone-f32-cuda_sm90: there is no such case here\n" in said
+    assert f"not accepted: {F16}-cuda_sm90: its numerics fail\n" in said
+
+    (brought.folder / "items/scale/double-f16-cuda_sm90.json").write_text('{"case": "scale/double-f16"}')
+    assert accepted(suite) == 2
+    assert "not written by this version of the suite" in capsys.readouterr().err
+    assert main(["accept", "nowhere"]) == 2
+    assert "there is no run 'nowhere'" in capsys.readouterr().err
+
+
+def test_accepting_at_the_end_of_a_run(tmp_path):
+    """What EXPECTTEST_ACCEPT=1 and =new do with texts that the gpu gave."""
+    folder = str(tmp_path / "expected_code")
+    for mode in ("all", "new"):
+        items = [record(F32, SAME, deviceless="passed"), record(F32, SAME, "deviceless", "cuda_sm80")]
+        for item in items:
+            item.store = folder
+        kept = accept(items, mode, ["cuda_sm80", "cuda_sm90"])
+        assert (kept.confirmed, kept.refused, kept.problems) == (1, {}, [])
+        stored = Store(tmp_path / "expected_code").read(F32) or Snapshot()
+        assert stored.confirmed == {("2.13", "cuda_sm90")}
