@@ -1,0 +1,191 @@
+"""Differences grouped by the edit that causes them, across cases, kernels and targets.
+
+    groups = group([Changed("flip/hflip-224-u8", "cuda_sm90", stored, new), …])
+
+A text that differs by two edits is in both groups. Facts that changed are groups of their own, and come first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from conformance import edits as code
+from conformance.edits import Edit, Key
+from conformance.facts import changed as changed_facts
+from conformance.snapshot import canonical
+from conformance.text import parse_facts
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What a (case, target) gave before and gives now. `label`: what else tells it from others, such as a version."""
+
+    case: str
+    target: str
+    stored: str
+    new: str
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        return "-".join(filter(None, (self.case, self.target, self.label)))
+
+
+@dataclass(frozen=True)
+class Example:
+    """One place of an edit: which item, where in its text, and a few lines of diff."""
+
+    item: Changed
+    where: str
+    hunk: tuple[str, ...]
+
+
+@dataclass
+class Group:
+    """One edit. `kind`: "fact" or "code"; `members`: the items that it is found in, in the order they were given.
+
+    `kernels`: how many kernels, calls and graphs of the members it changes; `facts`: what else changed in the members,
+    an entry a fact with the number of members, most first. `id`: the same for the same edit in another run.
+    """
+
+    id: str
+    kind: str
+    title: str
+    members: list[Changed]
+    kernels: int
+    example: Example
+    facts: list[tuple[str, int]] = field(default_factory=list)
+
+    @property
+    def cases(self) -> list[str]:
+        return list(dict.fromkeys(member.case for member in self.members))
+
+    @property
+    def targets(self) -> list[str]:
+        return list(dict.fromkeys(member.target for member in self.members))
+
+    @property
+    def reach(self) -> str:
+        """`312 kernels, 40 cases, on cpu_avx2 and cuda_sm90`."""
+        kernels = [_count(self.kernels, "kernel")] if self.kernels else []
+        return ", ".join([*kernels, _count(len(self.cases), "case"), f"on {shortened(self.targets)}"])
+
+
+def group(differences: Iterable[Changed]) -> list[Group]:
+    """The groups: facts first, then code; in each the largest first. Nothing for texts that are equal, or only renamed."""
+    found: dict[tuple[str, Key], _Gathered] = {}
+    facts: dict[Changed, list[str]] = {}
+    sites: dict[Key, set[tuple[str, str, str, int]]] = defaultdict(set)
+    for item in differences:
+        stored, new = canonical(item.stored), canonical(item.new)
+        if stored == new:
+            continue
+        facts[item] = []
+        for fact in fact_edits(stored, new):
+            facts[item].append(fact.title)
+            found.setdefault(("fact", fact.key), _Gathered()).add(item, fact)
+        for edit in code.edits(stored, new):
+            found.setdefault(("code", edit.key), _Gathered()).add(item, edit)
+            sites[edit.key].add((stored, new, edit.kernel, edit.site))
+    groups = [_group(kind, key, gathered, facts) for (kind, key), gathered in _joined(found, sites).items()]
+    order = {"fact": 0, "code": 1}
+    return sorted(groups, key=lambda each: (order[each.kind], -len(each.members), -each.kernels, each.title))
+
+
+@dataclass
+class _Gathered:
+    places: list[tuple[Changed, Edit]] = field(default_factory=list)
+    with_it: list[tuple[Key, _Gathered]] = field(default_factory=list)  # edits that are made nowhere else
+
+    def add(self, item: Changed, edit: Edit) -> None:
+        self.places.append((item, edit))
+
+    @property
+    def title(self) -> str:
+        """As it is written in all places; without names and numbers where they differ."""
+        titles = {edit.title for _, edit in self.places}
+        first = self.places[0][1]
+        return first.title if len(titles) == 1 else first.abstract
+
+
+def _joined(
+    found: dict[tuple[str, Key], _Gathered], sites: dict[Key, set[tuple[str, str, str, int]]]
+) -> dict[tuple[str, Key], _Gathered]:
+    """Edits that are made at exactly the same places (a name replaced, and what followed it taken away) are one."""
+    by_sites: dict[frozenset[tuple[str, str, str, int]], tuple[str, Key]] = {}
+    joined: dict[tuple[str, Key], _Gathered] = {}
+    for (kind, key), gathered in found.items():
+        if kind == "code":
+            leader = by_sites.setdefault(frozenset(sites[key]), (kind, key))
+            if leader != (kind, key):
+                joined[leader].with_it.append((key, gathered))
+                continue
+        joined[kind, key] = gathered
+    return joined
+
+
+def _group(kind: str, key: Key, gathered: _Gathered, facts: dict[Changed, list[str]]) -> Group:
+    members = list(dict.fromkeys(item for item, _ in gathered.places))
+    kernels = {(item, edit.kernel) for item, edit in gathered.places} if kind == "code" else set()
+    item, edit = min(gathered.places, key=lambda place: len(place[0].new))
+    title = "; ".join([gathered.title, *(other.title for _, other in gathered.with_it)][:3])
+    if len(gathered.with_it) > 2:
+        title += f"; {len(gathered.with_it) - 2} more"
+    changed = Counter(fact for member in members for fact in facts[member]) if kind == "code" else Counter()
+    digest = hashlib.sha256(repr((kind, key)).encode()).hexdigest()[:6]
+    return Group(digest, kind, title, members, len(kernels), Example(item, edit.kernel, edit.hunk), changed.most_common())
+
+
+def fact_edits(stored: str, new: str) -> list[Edit]:
+    """One for each fact that changed."""
+    old, now = parse_facts(stored), parse_facts(new)
+    made = []
+    for name in [*now, *(name for name in old if name not in now)]:
+        before, after = old.get(name, "not known"), now.get(name, "not known")
+        if before == after:
+            continue
+        heads = [_head(value) for value in (before, after)]
+        if heads[0] != heads[1]:
+            key = title = f"{name}  {heads[0]} → {heads[1]}"
+            made.append(Edit((key,), title, title, "", 0, tuple(changed_facts({name: before}, {name: after}))))
+            continue
+        entry = "\n".join(changed_facts({name: before}, {name: after}))
+        differ = _differing_words(before, after)
+        title = f"{name}  {differ}"
+        made.append(Edit((name, differ), title, title, "", 0, tuple(entry.split("\n"))))
+    return made
+
+
+def _head(value: str) -> str:
+    """`yes` of `yes: along x0`; the whole first line where it has no such word."""
+    first = value.split("\n")[0]
+    return first.partition(":")[0]
+
+
+def _differing_words(before: str, after: str) -> str:
+    """What differs between two texts of a fact, numbers left out."""
+    edits = code.edits(f"facts\n\n{before}\n", f"facts\n\n{after}\n")
+    titles = list(dict.fromkeys(edit.abstract for edit in edits))
+    return "; ".join(titles[:3]) + (" …" if len(titles) > 3 else "") or "in another order"
+
+
+def shortened(targets: Sequence[str]) -> str:
+    """`cpu_avx2 and cuda_sm90`; devices alone where there are many."""
+    named = list(targets)
+    if len(named) > 3:
+        named = list(dict.fromkeys(target.partition("_")[0] for target in targets))
+    return " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'s' * (number != 1)}"
+
+
+def groups_of(groups: Sequence[Group], item: str) -> list[int]:
+    """The numbers, from 1, of the groups that an item is in, by its name."""
+    return [number for number, each in enumerate(groups, 1) if any(member.name == item for member in each.members)]
+
+

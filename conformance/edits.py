@@ -1,0 +1,415 @@
+"""The edits that make one text of generated code into another, each with a key that is the same wherever it is made."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from conformance import tokens
+from conformance.alignment import Row, align
+from conformance.text import split
+from conformance.tokens import Token
+
+#: More of a kernel's lines without a partner, and it is another kernel.
+REWRITTEN = 0.5
+_FEW = 12  # a kernel of fewer lines is never called rewritten
+
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Edit:
+    """`key`: equal for the same edit anywhere; `title`: as it is written here, `abstract`: without names and numbers.
+
+    `kernel`: where it is made: "forward triton_poi_fused_add_0", "forward call", "joint graph". `site`: the line pair,
+    or the run of lines, within the kernel; `hunk`: a few lines of diff around it.
+    """
+
+    key: Key
+    title: str
+    abstract: str
+    kernel: str
+    site: int
+    hunk: tuple[str, ...] = field(compare=False)
+    changed: tuple[tuple[str, str], ...] = ()  # for "+", "-" lines of a run
+
+
+@dataclass(frozen=True)
+class Part:
+    """`kind`: "kernel", "call", "graph" or "other"; `section`: the module that it is of."""
+
+    section: str
+    kind: str
+    name: str
+    lines: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        return " ".join(dict.fromkeys(word for word in (self.section, self.name) if word))
+
+
+@functools.lru_cache(maxsize=4096)
+def edits(old: str, new: str) -> tuple[Edit, ...]:
+    """All edits of the code; those of facts are not among them."""
+    first, second = parts(split(old)[1]), parts(split(new)[1])
+    pairs, gone, come = _partners(first, second)
+    names = {a.name: b.name for a, b in pairs if a.kind == "kernel"}
+    single = {part.name for part in (*gone, *come) if part.kind == "kernel"}
+    found: list[Edit] = []
+    for part, sign in [*((part, "-") for part in gone), *((part, "+") for part in come)]:
+        found.append(_whole(part, sign))
+    for a, b in pairs:
+        if a.lines != b.lines or a.name != b.name:
+            found += _Pair(a, b, names, single).edits()
+    return tuple(found)
+
+
+def parts(code: str) -> list[Part]:
+    """A text's code taken apart at its headings."""
+    found: list[Part] = []
+    section, kind, name, lines = "", "other", "", []  # type: str, str, str, list[str]
+
+    def close() -> None:
+        while lines and not lines[-1]:
+            lines.pop()
+        if lines:
+            found.append(Part(section, kind, name, tuple(lines)))
+        lines.clear()
+
+    for line in code.splitlines():
+        if line.startswith("--- "):
+            close()
+            section = line[4:]
+            kind, name = ("graph", "") if section.endswith("graph") else ("other", "")
+            continue
+        if line.startswith("# kernel "):
+            close()
+            kind, name = "kernel", line.removeprefix("# kernel ")
+            continue
+        if call := re.match(r"def (\w+)\(args\):", line):
+            close()
+            kind, name = "call", call[1]
+        elif re.fullmatch(r"# \w+", line) and (not lines or not lines[-1]):
+            close()
+            kind, name = "other", line[2:]
+        lines.append(line)
+    close()
+    return found
+
+
+def _partners(old: Sequence[Part], new: Sequence[Part]) -> tuple[list[tuple[Part, Part]], list[Part], list[Part]]:
+    """Parts of one name go together, then kernels that are much alike. The rest went or came."""
+    pairs: list[tuple[Part, Part]] = []
+    gone, come = list(old), list(new)
+    for same in (_same_name, _same_kernel):
+        for a in list(gone):
+            candidates = [b for b in come if same(a, b)]
+            if candidates:
+                pairs.append((a, candidates[0]))
+                gone.remove(a)
+                come.remove(candidates[0])
+    return pairs, gone, come
+
+
+def _same_name(a: Part, b: Part) -> bool:
+    return (a.section, a.kind, a.name) == (b.section, b.kind, b.name)
+
+
+def _same_kernel(a: Part, b: Part) -> bool:
+    if (a.section, a.kind) != (b.section, b.kind) or a.kind != "kernel":
+        return False
+    shapes = [[" ".join(tokens.shape(line)) for line in part.lines] for part in (a, b)]
+    return difflib.SequenceMatcher(None, *shapes, autojunk=False).ratio() > 0.5
+
+
+def _whole(part: Part, sign: str) -> Edit:
+    """A part that is there in one text only."""
+    verb = "added" if sign == "+" else "removed"
+    what = _what(part)
+    hunk = tuple(f"{sign}{line}" for line in part.lines[:6])
+    more = (f" … {len(part.lines) - 6} more lines",) if len(part.lines) > 6 else ()
+    title = f"{verb}: {what}"
+    return Edit((verb, what), title, title, part.label, -1, hunk + more)
+
+
+def _what(part: Part) -> str:
+    """`a Triton kernel (pointwise)`, `a C++ kernel`, `the joint graph`."""
+    if part.kind == "graph":
+        return f"the {part.section}"
+    if part.kind != "kernel":
+        return f"`{part.name or part.lines[0]}`"
+    heuristic = next((m[1] for line in part.lines if (m := re.match(r"@triton_heuristics\.(\w+)\(", line))), "")
+    if heuristic:
+        return f"a Triton kernel ({heuristic.replace('_', ' ')})"
+    return "a C++ kernel" if any(line.startswith('extern "C"') for line in part.lines) else "a kernel"
+
+
+_OPEN, _CLOSE = "([{", ")]}"
+
+
+class _Pair:
+    """Two versions of one part."""
+
+    def __init__(self, a: Part, b: Part, kernels: dict[str, str], single: set[str]) -> None:
+        self.a, self.b, self.kernels, self.single = a, b, kernels, single
+        self.graph = a.kind == "graph"
+        self.rows: list[Row] = []
+        self.names: dict[str, str] = {}  # of the old → of the new
+        self.lost: set[str] = set()  # names whose line went or came: that others then stand in their
+        self.came: set[str] = set()  # place is the consequence of an edit, not an edit
+
+    def edits(self) -> list[Edit]:
+        self.rows = align(self.a.lines, self.b.lines, graph=self.graph)
+        found = []
+        if self.a.name != self.b.name:
+            found.append(self._renamed())
+        single = sum(None in row for row in self.rows)
+        most = max(len(self.a.lines), len(self.b.lines))
+        if self.a.kind == "kernel" and most >= _FEW and single > REWRITTEN * (len(self.a.lines) + len(self.b.lines)):
+            return [self._rewritten()]
+        run = -1
+        for number, (i, j) in enumerate(self.rows):
+            if i is None or j is None:
+                run = run if run >= 0 else number
+                found += self._line(number, run)
+            else:
+                run = -1
+                found += self._line_pair(number, self._tokens(self.a, i), self._tokens(self.b, j))
+        return list({(edit.key, edit.site): edit for edit in found}.values())
+
+    def _tokens(self, part: Part, number: int) -> tuple[Token, ...]:
+        return tokens.tokens(part.lines[number], self.graph)
+
+    def _edit(self, number: int, key: Key, title: str, abstract: str, site: int | None = None) -> Edit:
+        where = number if site is None else site
+        return Edit(key, title, abstract, self.b.label, where, self._hunk(number))
+
+    def _hunk(self, number: int, around: int = 2, before: int = 0) -> tuple[str, ...]:
+        """The rows around one, as a diff: what went stands before what came."""
+        out: list[str] = []
+        plus: list[str] = []
+        for i, j in self.rows[max(0, number - around) : number + around + 1]:
+            old = None if i is None else self.a.lines[i]
+            new = None if j is None else self.b.lines[j]
+            if old == new:
+                out += [*plus, f" {old}".rstrip()]
+                plus.clear()
+            else:
+                out += [f"-{old}"] if old is not None else []
+                plus += [f"+{new}"] if new is not None else []
+        return (*out, *plus)
+
+    def _renamed(self) -> Edit:
+        old, new = (re.sub(r"_\d+$", "", part.name) for part in (self.a, self.b))
+        title = f"kernel `{old}` is called `{new}`" if old != new else "kernels in another order"
+        key = ("kernel name", *_changed_words(old, new)) if old != new else ("kernel name",)
+        hunk = (f"-# kernel {self.a.name}", f"+# kernel {self.b.name}")
+        return Edit(key, title, "kernels' names: " + " → ".join(f"`{w}`" for w in key[1:]), self.b.label, -2, hunk)
+
+    def _rewritten(self) -> Edit:
+        what = _what(self.b)
+        title = f"rewritten: {what}" if what == _what(self.a) else f"rewritten: {_what(self.a)} → {what}"
+        start = next(number for number, row in enumerate(self.rows) if None in row)
+        return Edit((title,), title, title, self.b.label, -1, self._hunk(start + 4, around=6))
+
+    def _line(self, number: int, run: int) -> Iterator[Edit]:
+        """A whole line that went or came."""
+        i, j = self.rows[number]
+        part, index, verb = (self.a, i, "removed") if j is None else (self.b, j, "added")
+        found = self._tokens(part, index)
+        (self.lost if j is None else self.came).update(t.text for t in found if t.kind == "name" and _is_defined(t, found))
+        if not found or all(token.text in self.single for token in found if token.kind == "word" and len(found) == 1):
+            return
+        if any(token.text in self.single for token in found) or all(token.kind == "op" for token in found):
+            return  # the call of a kernel that went or came; a bracket
+        line = tokens.written(found)
+        abstract = tokens.written(found, abstract=True)
+        yield self._edit(number, (verb, "line", *_keys(found)), f"{verb}: `{line}`", f"{verb}: `{abstract}`", site=run)
+
+    def _line_pair(self, number: int, old: tuple[Token, ...], new: tuple[Token, ...]) -> Iterator[Edit]:
+        blocks = _blocks(old, new)
+        for tag, i1, i2, j1, j2 in blocks:
+            if tag == "equal":
+                yield from self._values(number, old, new, i1, i2, j1)
+                continue
+            gone, come = old[i1:i2], new[j1:j2]
+            if [self.kernels.get(t.text, t.text) for t in gone] == [t.text for t in come]:
+                continue
+            if any(t.text in self.single for t in (*gone, *come)):
+                continue
+            if len(gone) == len(come) == 1 and gone[0].kind == come[0].kind == "name":
+                known = self.names.get(gone[0].text)
+                if known == come[0].text and _last(gone[0]) == _last(come[0]) and gone[0].key == come[0].key:
+                    continue
+                self.names[gone[0].text] = come[0].text
+            elif len(gone) != len(come):
+                self.lost.update(t.text for t in gone if t.kind == "name")
+                self.came.update(t.text for t in come if t.kind == "name")
+            yield self._run(number, old, (i1, i2), new, (j1, j2))
+
+    def _run(
+        self, number: int, old: tuple[Token, ...], at: tuple[int, int], new: tuple[Token, ...], to: tuple[int, int]
+    ) -> Edit:
+        """Tokens that went, came, or took the place of others."""
+        gone, come = old[at[0] : at[1]], new[to[0] : to[1]]
+        callee = _callee(new, to[0]) or _callee(old, at[0])
+        if gone and come:
+            single = len(gone) == len(come) == 1
+            if single and gone[0].kind in ("name", "word") and come[0].kind in ("name", "word") and _plain(come[0]):
+                key = ("replaced", *_changed_words(_base(gone[0]), _base(come[0])))
+                title = f"`{_base(gone[0])}` → `{_base(come[0])}`"
+                return self._edit(number, key, title, f"`{key[1]}` → `{key[2]}`")
+            where: tuple[str, ...] = (callee,) if callee else ()
+            if all(token.kind == "op" for token in (*gone, *come)):
+                where += _neighbours(old, *at)
+            templated = any(t.text == "<" for t in (*gone, *come)) and any(t.kind == "word" for t in come)
+            shapes = [_keys(run, element_types=not templated) for run in (gone, come)]
+            before, after = tokens.written(gone), tokens.written(come)
+            inside = f" in `{callee}(…)`" if callee else ""
+            inside = inside or (f" in `{tokens.written(new[max(0, to[0] - 2) : to[1] + 2])}`" if where else "")
+            abstract = [tokens.written(run, abstract=True) for run in (gone, come)]
+            return self._edit(
+                number,
+                ("replaced", *shapes[0], "→", *shapes[1], *where),
+                f"`{before}` → `{after}`{inside}",
+                f"`{abstract[0]}` → `{abstract[1]}`{inside}",
+            )
+        verb, run = ("added", come) if come else ("removed", gone)
+        bare = run[1:] if len(run) > 1 and run[0].text in (",", "&&", "||") else run
+        where = (callee,) if callee else _neighbours(old, *at)
+        place = f"`{callee}(…)`" if callee else f"`{tokens.written(new[max(0, to[0] - 3) : to[1] + 3])}`"
+        preposition = "to" if come else "from"
+        texts = [f"{verb} {preposition} {place}: `{tokens.written(bare, abstract=abstract)}`" for abstract in (False, True)]
+        return self._edit(number, (verb, *_keys(bare), *where), *texts)
+
+    def _values(
+        self, number: int, old: tuple[Token, ...], new: tuple[Token, ...], i: int, end: int, j: int
+    ) -> Iterator[Edit]:
+        """Tokens that are alike: numbers that are others, and names that do not stand for the same."""
+        for a, b in zip(old[i:end], new[j : j + end - i], strict=True):
+            if a.kind in ("number", "string") and a.text != b.text:
+                yield self._number(number, a, b, new)
+            elif a.kind == "name" and not self._is_same_name(a, b, old):
+                line = tokens.written(new, abstract=True)
+                yield self._edit(number, ("operand", *_keys(new)), f"another operand in `{line}`", f"another operand in `{line}`")
+
+    def _number(self, number: int, a: Token, b: Token, line: tuple[Token, ...]) -> Edit:
+        place = line.index(b)
+        around = line[max(0, place - 6) : place + 4] if len(line) > 10 else line
+        context = tokens.written(around, abstract=True)
+        callee = _callee(line, place)
+        inside = f"`{callee}(…)`" if callee else f"`{context}`"
+        key = ("number", callee or " ".join(_keys(around)))
+        return self._edit(number, key, f"`{a.text}` → `{b.text}` in {inside}", f"other numbers in {inside}")
+
+    def _is_same_name(self, a: Token, b: Token, line: tuple[Token, ...]) -> bool:
+        """Names are other names of the same thing as long as each stands for one other."""
+        if _is_defined(a, line) or self.names.get(a.text) == b.text:
+            self.names[a.text] = b.text
+            return True
+        known = self.names.get(a.text)
+        consequence = a.text in self.lost or b.text in self.came
+        taken = known is not None or b.text in self.names.values()
+        if not taken or consequence:
+            self.names[a.text] = b.text
+            return True
+        return False
+
+
+def _is_defined(token: Token, line: tuple[Token, ...]) -> bool:
+    """Whether the line gives the name its value: `tmp0 = …`, `auto tmp0 = …`, `for(int64_t x0=0L;`."""
+    place = line.index(token)
+    after = line[place + 1].text if place + 1 < len(line) else ""
+    head = {t.text for t in line[:place]}
+    return after == "=" or (after == ":" and place == 0) or bool(head & {"def", "const", "extern"}) or after == ";"
+
+
+def _blocks(old: tuple[Token, ...], new: tuple[Token, ...]) -> list[tuple[str, int, int, int, int]]:
+    """difflib's opcodes over the tokens' keys; what came or went begins as far left as it can."""
+    first, second = [t.key for t in old], [t.key for t in new]
+    if first == second:
+        return [("equal", 0, len(first), 0, len(second))]
+    start = 0
+    while start < min(len(first), len(second)) and first[start] == second[start]:
+        start += 1
+    end = 0
+    while end < min(len(first), len(second)) - start and first[-1 - end] == second[-1 - end]:
+        end += 1
+    inner = difflib.SequenceMatcher(None, first[start : len(first) - end], second[start : len(second) - end], False)
+    codes = [("equal", 0, start, 0, start)] if start else []
+    codes += [(tag, i1 + start, i2 + start, j1 + start, j2 + start) for tag, i1, i2, j1, j2 in inner.get_opcodes()]
+    codes += [("equal", len(first) - end, len(first), len(second) - end, len(second))] if end else []
+    return _slid(codes, first, second)
+
+
+def _slid(
+    codes: list[tuple[str, int, int, int, int]], first: list[str], second: list[str]
+) -> list[tuple[str, int, int, int, int]]:
+    """`f(x, NEW, y)`: what came is `, NEW`, and never `NEW,`."""
+    out = list(codes)
+    for number in range(1, len(out) - 1):
+        tag, i1, i2, j1, j2 = out[number]
+        if tag not in ("insert", "delete") or out[number - 1][0] != "equal" or out[number + 1][0] != "equal":
+            continue
+        while i1 > out[number - 1][1] + 1 and (
+            second[j2 - 1] == second[j1 - 1] if tag == "insert" else first[i2 - 1] == first[i1 - 1]
+        ):
+            i1, i2, j1, j2 = i1 - 1, i2 - 1, j1 - 1, j2 - 1
+        before, after = out[number - 1], out[number + 1]
+        out[number - 1] = ("equal", before[1], i1, before[3], j1)
+        out[number] = (tag, i1, i2, j1, j2)
+        out[number + 1] = ("equal", i2, after[2], j2, after[4])
+    return out
+
+
+def _callee(line: tuple[Token, ...], place: int) -> str:
+    """What is called with the token at `place` among its arguments; "" where nothing is."""
+    depth = 0
+    for position in range(place - 1, -1, -1):
+        text = line[position].text
+        if text in _CLOSE:
+            depth += 1
+        elif text in _OPEN and depth:
+            depth -= 1
+        elif text == "(" and position and line[position - 1].kind == "word":
+            name = [line[position - 1].text]
+            while position >= 3 and line[position - 2].text in (".", "::") and line[position - 3].kind == "word":
+                name = [line[position - 3].text, line[position - 2].text, *name]
+                position -= 2
+            return "".join(name)
+    return ""
+
+
+def _keys(run: tuple[Token, ...], *, element_types: bool = True) -> tuple[str, ...]:
+    return tuple("T" if token.is_element_type and not element_types else token.key for token in run)
+
+
+def _neighbours(line: tuple[Token, ...], start: int, end: int) -> tuple[str, ...]:
+    return (*_keys(line[max(0, start - 1) : start]), "…", *_keys(line[end : end + 1]))
+
+
+def _plain(token: Token) -> bool:
+    return token.text not in ("None", "True", "False")
+
+
+def _base(token: Token) -> str:
+    return token.key.replace("#", "") if token.kind == "name" else token.text
+
+
+def _last(token: Token) -> str:
+    return token.key
+
+
+def _changed_words(old: str, new: str) -> tuple[str, str]:
+    """Of two identifiers the words between that differ: tmp_acc_vec, val_acc_vec → tmp, val; whole where nothing else."""
+    first, second = old.split("_"), new.split("_")
+    while len(first) > 1 and len(second) > 1 and first[-1] == second[-1]:
+        first.pop()
+        second.pop()
+    while len(first) > 1 and len(second) > 1 and first[0] == second[0]:
+        first.pop(0)
+        second.pop(0)
+    return "_".join(first), "_".join(second)
