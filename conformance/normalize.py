@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from conformance import metadata, renaming
+from conformance import cpp, metadata, renaming
 
 
 @dataclass(frozen=True)
@@ -172,6 +172,18 @@ RULES = [
         _replace(r"static_cast<int64_t>\((-?\d+)L?\)", r"\1L"),
     ),
     Rule(
+        "int64 indices",
+        "an integer added to a pointer is made an int64 anyway",
+        ("cpp",),
+        _renamed(cpp.index_casts),
+    ),
+    Rule(
+        "vector types",
+        "the namespace of all vector types",
+        ("cpp",),
+        _replace(r"\bat::vec::(?=(?:Vectorized|VectorizedN|VecMask)\b)", ""),
+    ),
+    Rule(
         "device in C++",
         "as in Python",
         ("cpp",),
@@ -192,6 +204,7 @@ RULES = [
         ("cpp",),
         _renamed(renaming.by_appearance, re.compile(_CPP_COUNTERS)),
     ),
+    Rule("C++ layout", "indentation and braces around a single block", ("cpp",), _renamed(cpp.layout)),
     Rule("arguments", "names of FX nodes", ("call",), _renamed(renaming.arguments)),
     Rule("buffers", "counters with gaps", ("call", "cpp"), _renamed(renaming.by_appearance, re.compile(_BUFFERS))),
     Rule("symbols", "s77, u0: numbered by hash or counter", ("call",), _renamed(renaming.symbols, "s|u|ks|ps|zuf|zf")),

@@ -1,6 +1,6 @@
-"""The store of snapshots: one text file a case, each distinct text once, under a line for each torch version.
+"""The store of snapshots: one text file a case, each distinct part of a text once, under those that it belongs to.
 
-    == torch 2.13: cpu_avx2 cpu_avx512
+    == torch 2.11 2.13: cpu_avx2 cpu_avx512
     == torch 2.15: cpu_avx2
     kernels     1: flip
     …
@@ -8,8 +8,9 @@
     == torch 2.13: cuda_sm80 cuda_sm90 cuda_sm100 (confirmed: cuda_sm90)
     …
 
-`confirmed` names the targets whose real hardware gave this text. A line of a text that looks like a header, or like
-git's conflict markers, is stored with a backslash before it.
+A line names versions and targets of which each with each was seen. A text is what stands under the headers that name
+it, from top to bottom; see layout.py. `confirmed`, where a text begins, names the targets whose real hardware gave it.
+A line of a text that looks like a header, or like git's conflict markers, is stored with a backslash before it.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conformance import files
+from conformance import files, layout
+from conformance.layout import Key
 
 _HEADER = re.compile(
-    r"== torch (?P<torch>\d+\.\d+): (?P<targets>\S+(?: [^\s(]\S*)*)(?: \(confirmed: (?P<confirmed>[^()]+)\))?"
+    r"== torch (?P<torch>\d+\.\d+(?: \d+\.\d+)*): "
+    r"(?P<targets>\S+(?: [^\s(]\S*)*)(?: \(confirmed: (?P<confirmed>[^()]+)\))?"
 )
 _SPECIAL = re.compile(r"(\\*)(== |<{7}|={7}|>{7}|\|{7})")
 _CONFLICT = re.compile(r"<{7}( |$)|={7}$|>{7}( |$)|\|{7}( |$)")
+_ESCAPED = re.compile(r"^\\(?=\\*(== |<{7}|={7}|>{7}|\|{7}))")
 _CASE = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9_.+-]*(/[A-Za-z0-9_+][A-Za-z0-9_.+-]*)*")
-
-Key = tuple[str, str]  # (torch "2.13", target "cuda_sm90")
 
 
 class SnapshotError(Exception):
@@ -68,7 +70,7 @@ class Snapshot:
 
     def versions(self) -> list[str]:
         """Stored torch versions, oldest first."""
-        return sorted({torch for torch, _ in self.texts}, key=_number)
+        return sorted({torch for torch, _ in self.texts}, key=layout.number)
 
     def targets(self, torch: str) -> list[str]:
         """Targets stored for a torch version, in the file's order."""
@@ -109,10 +111,6 @@ def release(torch: str) -> str:
     return f"{match[1]}.{match[2]}"
 
 
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
-
-
 def canonical(text: str) -> str:
     """As a text is stored: no blanks at the ends of lines, no empty lines around it, one newline at its end."""
     lines = [line.rstrip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
@@ -121,9 +119,9 @@ def canonical(text: str) -> str:
 
 def parse(content: str, name: str) -> Snapshot:
     """The content of a file. `name`: the file's, for messages. Raises SnapshotError, naming the line."""
-    snapshot = Snapshot()
-    headers: list[re.Match[str]] = []
+    headers: list[tuple[int, re.Match[str]]] = []
     lines: list[str] = []
+    found = _Texts(name)
     content_lines = content.split("\n")
     for number, line in enumerate(content_lines, 1):
         if _CONFLICT.match(line):
@@ -133,41 +131,73 @@ def parse(content: str, name: str) -> Snapshot:
         if not line.startswith("== "):
             if not headers and line:
                 raise SnapshotError(f"{name}:{number}: text before the first header, such as '== torch 2.13: cpu_avx2'")
-            lines.append(re.sub(r"^\\(?=\\*(== |<{7}|={7}|>{7}|\|{7}))", "", line))
+            lines.append(_ESCAPED.sub("", line) if line.startswith("\\") else line)
             in_header = False
             continue
         header = _HEADER.fullmatch(line)
         if not header:
             raise SnapshotError(
                 f"{name}:{number}: unreadable header {line!r}; right would be '== torch 2.13: cpu_avx2 cuda_sm90' "
-                "or '== torch 2.13: cuda_sm80 cuda_sm90 (confirmed: cuda_sm90)'"
+                "or '== torch 2.13 2.15: cuda_sm80 cuda_sm90 (confirmed: cuda_sm90)'"
             )
         if not in_header:
-            _add(snapshot, headers, lines)
+            found.add(headers, lines)
             headers, lines = [], []
         in_header = True
-        headers.append(header)
-        _check_header(header, snapshot, headers[:-1], f"{name}:{number}")
-    _add(snapshot, headers, lines)
-    return snapshot
+        headers.append((number, header))
+    found.add(headers, lines)
+    return found.snapshot()
 
 
-def _check_header(header: re.Match[str], snapshot: Snapshot, others: Iterable[re.Match[str]], where: str) -> None:
-    targets = header["targets"].split()
-    taken = {target for other in others if other["torch"] == header["torch"] for target in other["targets"].split()}
-    for target in targets:
-        if (header["torch"], target) in snapshot.texts or target in taken or targets.count(target) > 1:
-            raise SnapshotError(f"{where}: torch {header['torch']} has two texts for {target}; keep one of them")
-    for target in (header["confirmed"] or "").split():
-        if target not in targets:
-            raise SnapshotError(f"{where}: {target} is confirmed but not among the targets of its line")
+class _Texts:
+    """The parts that a file gives for each (torch, target), in its order."""
 
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._chunks: dict[Key, list[str]] = {}
+        self._confirmed: set[Key] = set()
 
-def _add(snapshot: Snapshot, headers: Iterable[re.Match[str]], lines: list[str]) -> None:
-    for header in headers:
-        for target in header["targets"].split():
-            snapshot.texts[header["torch"], target] = canonical("\n".join(lines))
-        snapshot.confirmed |= {(header["torch"], target) for target in (header["confirmed"] or "").split()}
+    def add(self, headers: Iterable[tuple[int, re.Match[str]]], lines: list[str]) -> None:
+        """A block: its headers with their line numbers, its content."""
+        chunk = canonical("\n".join(lines))[:-1]
+        taken: set[Key] = set()
+        for number, header in headers:
+            targets = header["targets"].split()
+            for key in [(torch, target) for torch in header["torch"].split() for target in targets]:
+                if key in taken or not self._take(key, chunk):
+                    raise SnapshotError(
+                        f"{self._name}:{number}: torch {key[0]} has two texts for {key[1]}; keep one of them"
+                    )
+                taken.add(key)
+            for target in (header["confirmed"] or "").split():
+                if target not in targets:
+                    raise SnapshotError(
+                        f"{self._name}:{number}: {target} is confirmed but not among the targets of its line"
+                    )
+                self._confirmed |= {(torch, target) for torch in header["torch"].split()}
+
+    def _take(self, key: Key, chunk: str) -> bool:
+        """False for what cannot be a further part of the text."""
+        chunks = self._chunks.setdefault(key, [])
+        if chunks and not layout.continues(chunk):
+            return False
+        chunks.append(chunk)
+        return True
+
+    def snapshot(self) -> Snapshot:
+        whole: dict[tuple[str, ...], str] = {}
+        for key, chunks in self._chunks.items():
+            if tuple(chunks) in whole:
+                continue
+            marks = list(layout.marks(chunks)) if len(chunks) > 1 else []
+            if len(set(marks)) < len(marks):
+                twice = next(mark for mark in marks if marks.count(mark) > 1)
+                raise SnapshotError(
+                    f"{self._name}: torch {key[0]} has two texts for {key[1]} ({' '.join(filter(None, twice))}); "
+                    "keep one of them"
+                )
+            whole[tuple(chunks)] = "\n\n".join(chunks) + "\n"
+        return Snapshot({key: whole[tuple(chunks)] for key, chunks in self._chunks.items()}, self._confirmed)
 
 
 def _conflict_message(name: str, number: int) -> str:
@@ -208,22 +238,23 @@ class Store:
 
     def format(self, snapshot: Snapshot) -> str:
         """The file's content: the same for the same snapshot, in whatever order it was put together."""
-        blocks: dict[str, list[Key]] = {}
-        for key in sorted(snapshot.texts, key=self._order):
-            blocks.setdefault(snapshot.texts[key], []).append(key)
-        return "\n".join(self._block(text, keys, snapshot.confirmed) for text, keys in blocks.items())
+        begun: set[Key] = set()
+        written = []
+        for keys, content in layout.blocks(snapshot.texts, self._order):
+            written.append(self._block(content, keys, snapshot.confirmed - begun))
+            begun |= set(keys)
+        return "\n".join(written)
 
     def _order(self, key: Key) -> tuple:
         torch, target = key
-        return self._rank.get(target, len(self._rank)), target, _number(torch)
+        return self._rank.get(target, len(self._rank)), target, layout.number(torch)
 
     def _block(self, text: str, keys: list[Key], confirmed: Collection[Key]) -> str:
-        headers = []
-        for version in sorted({torch for torch, _ in keys}, key=_number):
-            targets = [target for torch, target in keys if torch == version]
+        def note(version: str, targets: list[str]) -> str:
             sure = [target for target in targets if (version, target) in confirmed]
-            note = f" (confirmed: {' '.join(sure)})" if sure else ""
-            headers.append(f"== torch {version}: {' '.join(targets)}{note}\n")
+            return f"{' '.join(targets)}{f' (confirmed: {chr(32).join(sure)})' if sure else ''}"
+
+        headers = [f"== torch {' '.join(versions)}: {said}\n" for versions, said in layout.versions_alike(keys, note)]
         lines = ["\\" + line if _SPECIAL.match(line) else line for line in text.split("\n")]
         return "".join(headers) + "\n".join(lines)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from conformance.capture.model import Capture
@@ -16,7 +17,11 @@ def snapshot_text(capture: Capture, facts_lines: Mapping[str, str], device: str)
     parts = [facts_block(facts_lines)]
     if capture.joint_graph:
         parts.append(f"--- joint graph\n{graph(capture.joint_graph, device)}")
-    parts += [f"--- {module.kind}\n{_without_kind(normalise(module.code, device))}" for module in capture.modules]
+    seen: Counter[str] = Counter()
+    for module in capture.modules:
+        seen[module.kind] += 1
+        again = f" {seen[module.kind]}" if seen[module.kind] > 1 else ""  # after a graph break
+        parts.append(f"--- {module.kind}{again}\n{_without_kind(normalise(module.code, device))}")
     if capture.error:
         parts.append(f"--- error\n{printable(capture.error)}")
     return "\n".join(part for part in parts if part)

@@ -86,6 +86,22 @@ BEFORE_AFTER = {
         "f(static_cast<int64_t>(8), static_cast<int64_t>(-8L), static_cast<int32_t>(8))",
         "f(8L, -8L, static_cast<int32_t>(8))",
     ),
+    "int64 indices": (
+        "cpp",
+        """\
+in_ptr0[static_cast<int64_t>(x0 + (2L))] = f(out_ptr1 + static_cast<int64_t>(x0),
+    in_ptr0 + static_cast<int64_t>(x0 + 8L),
+    p + static_cast<int64_t>(y), in_ptr1[static_cast<int32_t>(x0)], in_ptr1[static_cast<int64_t>(x)*2])""",
+        """\
+in_ptr0[x0 + (2L)] = f(out_ptr1 + x0,
+    in_ptr0 + (x0 + 8L),
+    p + static_cast<int64_t>(y), in_ptr1[static_cast<int32_t>(x0)], in_ptr1[static_cast<int64_t>(x)*2])""",
+    ),
+    "vector types": (
+        "cpp",
+        "at::vec::Vectorized<float> a = at::vec::maximum(b, at::vec::VecMask<float,1>(c));",
+        "Vectorized<float> a = at::vec::maximum(b, VecMask<float,1>(c));",
+    ),
     "device in C++": ("cpp", "cached_torch_device_type_cuda", "cached_torch_device_type_device"),
     "error flags": ("cpp", "CACHE_TORCH_DTYPE(float32);\nint a;", "int a;"),
     "sizes": ("triton", "def f(ks3, ks1): ks3*ks1 + ks3", "def f(ks0, ks1): ks0*ks1 + ks0"),
@@ -100,6 +116,49 @@ BEFORE_AFTER = {
         "{ auto tmp0 = a; { auto tmp1 = tmp0; } } { auto tmp0 = b; }",
     ),
     "C++ counters": ("cpp", "f(int_array_4, int_array_2, int_array_4)", "f(int_array_0, int_array_1, int_array_0)"),
+    "C++ layout": (
+        "cpp",
+        """\
+f(float* a,
+                       float* b)
+{
+    #pragma omp parallel
+    {
+        for(int x=0;;)
+        {
+            {
+                {
+                    a();
+                }
+            }
+            auto c =
+            [&]()
+            {
+                return 1;
+            }
+            ()
+            ;
+        }
+    }
+}""",
+        """\
+f(float* a,
+    float* b)
+{
+  #pragma omp parallel
+  {
+    for(int x=0;;) {
+      {
+        a();
+      }
+      auto c =
+      [&]() {
+        return 1;
+      }();
+    }
+  }
+}""",
+    ),
     "arguments": (
         "call",
         "arg3_1, primals_7, mul_5, mul_2 = args\nf(mul_2, aten.mul_2, arg3_1)",
@@ -192,10 +251,8 @@ def test_versions_differ_by_what_they_do():
     assert_expected_inline(
         "\n".join(sorted({f"- {line.strip()}" for line in old - new} | {f"+ {line.strip()}" for line in new - old})),
         """\
-+ 'mix_order_reduction_allow_multi_stages': True,
 + arg0 = copy_if_misaligned(arg0)
 + assert_size_stride(arg0, (1, 3, 224, 224), (150528, 50176, 224, 1), 'input')
-- 'mix_order_reduction_allow_multi_stages': False,
 - assert_size_stride(arg0, (1, 3, 224, 224), (150528, 50176, 224, 1))""",
     )
     assert normalised("flip-2.15-cuda_sm90") == normalised("flip-2.13-cuda_sm90")
@@ -221,28 +278,22 @@ def test_cpp_text():
 
 # kernel cpp_fused_flip_0
 extern "C"  void  kernel(const uint8_t* in_ptr0,
-                       uint8_t* out_ptr0)
+    uint8_t* out_ptr0)
 {
-    #pragma omp parallel num_threads(8)
+  #pragma omp parallel num_threads(8)
+  {
+    int tid = omp_get_thread_num();
     {
-        int tid = omp_get_thread_num();
-        {
-            #pragma omp for
-            for(int64_t x0=0L; x0<672L; x0+=1L)
-            {
-                #pragma GCC ivdep
-                for(int64_t x1=0L; x1<224L; x1+=1L)
-                {
-                    {
-                        {
-                            auto tmp0 = in_ptr0[static_cast<int64_t>(223L + ((-1L)*x1) + 224L*x0)];
-                            out_ptr0[static_cast<int64_t>(x1 + 224L*x0)] = tmp0;
-                        }
-                    }
-                }
-            }
+      #pragma omp for
+      for(int64_t x0=0L; x0<672L; x0+=1L) {
+        #pragma GCC ivdep
+        for(int64_t x1=0L; x1<224L; x1+=1L) {
+          auto tmp0 = in_ptr0[223L + ((-1L)*x1) + 224L*x0];
+          out_ptr0[x1 + 224L*x0] = tmp0;
         }
+      }
     }
+  }
 }
 
 def call(args):
@@ -267,26 +318,10 @@ def test_triton_text():
 @triton_heuristics.pointwise(
     size_hints={'x': 262144},
     triton_meta={
-        'configs': [{
-            (0,): [['tt.divisibility', 16]],
-            (1,): [['tt.divisibility', 16]],
-            (2,): [['tt.divisibility', 16]],
-        }],
-        'device': device,
-        'signature': {'in_ptr0': '*u8', 'out_ptr0': '*u8', 'xnumel': 'i32', 'XBLOCK': 'constexpr'},
+        'configs': 'divisible by 16: in_ptr0, out_ptr0, xnumel',
+        'signature': 'in_ptr0: *u8, out_ptr0: *u8, xnumel: i32',
     },
-    inductor_meta={
-        'grid_type': 'Grid1D',
-        'mix_order_reduction_allow_multi_stages': True,
-        'no_x_dim': False,
-        'num_load': 1,
-        'num_reduction': 0,
-        'num_store': 1,
-        'optimize_mem': True,
-        'spill_threshold': 16,
-        'tiling_scores': {'x': 301056},
-    },
-    min_elem_per_thread=0,
+    inductor_meta={'num_load': 1, 'num_store': 1, 'tiling_scores': {'x': 301056}},
 )
 @triton.jit
 def triton_poi_fused_flip_0(in_ptr0, out_ptr0, xnumel, XBLOCK : tl.constexpr):
