@@ -23,7 +23,9 @@ def align(old: Sequence[str], new: Sequence[str], *, graph: bool = False) -> lis
     return rows
 
 
-def _align(old: Sequence[str], new: Sequence[str], a: int, b: int, c: int, d: int, graph: bool, rows: list[Row]) -> None:
+def _align(
+    old: Sequence[str], new: Sequence[str], a: int, b: int, c: int, d: int, graph: bool, rows: list[Row]
+) -> None:
     start = 0
     while a + start < b and c + start < d and old[a + start] == new[c + start]:
         start += 1

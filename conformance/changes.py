@@ -16,6 +16,7 @@ from conformance import edits as code
 from conformance.edits import Edit, Key
 from conformance.facts import changed as changed_facts
 from conformance.snapshot import canonical
+from conformance.targets import targets
 from conformance.text import parse_facts
 
 
@@ -65,7 +66,8 @@ class Group:
 
     @property
     def targets(self) -> list[str]:
-        return list(dict.fromkeys(member.target for member in self.members))
+        found = {member.target for member in self.members}
+        return [*(name for name in targets() if name in found), *sorted(found - set(targets()))]
 
     @property
     def reach(self) -> str:
@@ -98,7 +100,7 @@ def group(differences: Iterable[Changed]) -> list[Group]:
 @dataclass
 class _Gathered:
     places: list[tuple[Changed, Edit]] = field(default_factory=list)
-    with_it: list[tuple[Key, _Gathered]] = field(default_factory=list)  # edits that are made nowhere else
+    with_it: list[_Gathered] = field(default_factory=list)  # edits that are made nowhere else
 
     def add(self, item: Changed, edit: Edit) -> None:
         self.places.append((item, edit))
@@ -106,9 +108,22 @@ class _Gathered:
     @property
     def title(self) -> str:
         """As it is written in all places; without names and numbers where they differ."""
-        titles = {edit.title for _, edit in self.places}
-        first = self.places[0][1]
-        return first.title if len(titles) == 1 else first.abstract
+        titles = list(dict.fromkeys(self._titles(item, edit) for item, edit in self.places))
+        return titles[0][0] if len(titles) == 1 else titles[0][1]
+
+    def _titles(self, item: Changed, edit: Edit) -> tuple[str, str]:
+        others = [
+            other
+            for gathered in self.with_it
+            for where, other in gathered.places
+            if where == item and (other.kernel, other.site) == (edit.kernel, edit.site)
+        ]
+        spans = [other.span for other in others if other.span]
+        if edit.span and spans and len(spans) == len(others):
+            return edit.span.joined(spans).titles()
+        more = f"; {len(others) - 1} more" if len(others) > 1 else ""
+        titles = ["; ".join([edit.title, *(other.title for other in others[:1])]) + more]
+        return titles[0], "; ".join([edit.abstract, *(other.abstract for other in others[:1])]) + more
 
 
 def _joined(
@@ -121,7 +136,7 @@ def _joined(
         if kind == "code":
             leader = by_sites.setdefault(frozenset(sites[key]), (kind, key))
             if leader != (kind, key):
-                joined[leader].with_it.append((key, gathered))
+                joined[leader].with_it.append(gathered)
                 continue
         joined[kind, key] = gathered
     return joined
@@ -131,12 +146,17 @@ def _group(kind: str, key: Key, gathered: _Gathered, facts: dict[Changed, list[s
     members = list(dict.fromkeys(item for item, _ in gathered.places))
     kernels = {(item, edit.kernel) for item, edit in gathered.places} if kind == "code" else set()
     item, edit = min(gathered.places, key=lambda place: len(place[0].new))
-    title = "; ".join([gathered.title, *(other.title for _, other in gathered.with_it)][:3])
-    if len(gathered.with_it) > 2:
-        title += f"; {len(gathered.with_it) - 2} more"
     changed = Counter(fact for member in members for fact in facts[member]) if kind == "code" else Counter()
     digest = hashlib.sha256(repr((kind, key)).encode()).hexdigest()[:6]
-    return Group(digest, kind, title, members, len(kernels), Example(item, edit.kernel, edit.hunk), changed.most_common())
+    return Group(
+        digest,
+        kind,
+        gathered.title,
+        members,
+        len(kernels),
+        Example(item, edit.kernel, edit.hunk),
+        changed.most_common(),
+    )
 
 
 def fact_edits(stored: str, new: str) -> list[Edit]:
@@ -172,11 +192,11 @@ def _differing_words(before: str, after: str) -> str:
     return "; ".join(titles[:3]) + (" …" if len(titles) > 3 else "") or "in another order"
 
 
-def shortened(targets: Sequence[str]) -> str:
+def shortened(names: Sequence[str]) -> str:
     """`cpu_avx2 and cuda_sm90`; devices alone where there are many."""
-    named = list(targets)
+    named = list(names)
     if len(named) > 3:
-        named = list(dict.fromkeys(target.partition("_")[0] for target in targets))
+        named = list(dict.fromkeys(name.partition("_")[0] for name in names))
     return " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
 
 
@@ -187,5 +207,3 @@ def _count(number: int, word: str) -> str:
 def groups_of(groups: Sequence[Group], item: str) -> list[int]:
     """The numbers, from 1, of the groups that an item is in, by its name."""
     return [number for number, each in enumerate(groups, 1) if any(member.name == item for member in each.members)]
-
-

@@ -21,6 +21,32 @@ Key = tuple[str, ...]
 
 
 @dataclass(frozen=True)
+class Span:
+    """The tokens of the old and of the new line that an edit is of: [start, end) each."""
+
+    old: tuple[Token, ...]
+    new: tuple[Token, ...]
+    at: tuple[int, int]
+    to: tuple[int, int]
+
+    def joined(self, others: Sequence[Span]) -> Span:
+        """What covers this and the others of the same lines."""
+        spans = [self, *others]
+        at = (min(s.at[0] for s in spans), max(s.at[1] for s in spans))
+        to = (min(s.to[0] for s in spans), max(s.to[1] for s in spans))
+        return Span(self.old, self.new, at, to)
+
+    def titles(self) -> tuple[str, str]:
+        """`Vectorized<float>::loadu` → `load_vector<float>`, as written and without names, numbers and types."""
+        texts = []
+        for abstract in (False, True):
+            runs = (self.old[slice(*self.at)], self.new[slice(*self.to)])
+            old, new = (tokens.written(run, abstract=abstract, types=not abstract) for run in runs)
+            texts.append(f"`{old}` → `{new}`")
+        return texts[0], texts[1]
+
+
+@dataclass(frozen=True)
 class Edit:
     """`key`: equal for the same edit anywhere; `title`: as it is written here, `abstract`: without names and numbers.
 
@@ -34,7 +60,7 @@ class Edit:
     kernel: str
     site: int
     hunk: tuple[str, ...] = field(compare=False)
-    changed: tuple[tuple[str, str], ...] = ()  # for "+", "-" lines of a run
+    span: Span | None = None
 
 
 @dataclass(frozen=True)
@@ -183,9 +209,11 @@ class _Pair:
     def _tokens(self, part: Part, number: int) -> tuple[Token, ...]:
         return tokens.tokens(part.lines[number], self.graph)
 
-    def _edit(self, number: int, key: Key, title: str, abstract: str, site: int | None = None) -> Edit:
+    def _edit(
+        self, number: int, key: Key, title: str, abstract: str, *, site: int | None = None, span: Span | None = None
+    ) -> Edit:
         where = number if site is None else site
-        return Edit(key, title, abstract, self.b.label, where, self._hunk(number))
+        return Edit(key, title, abstract, self.b.label, where, self._hunk(number), span)
 
     def _hunk(self, number: int, around: int = 2, before: int = 0) -> tuple[str, ...]:
         """The rows around one, as a diff: what went stands before what came."""
@@ -220,7 +248,9 @@ class _Pair:
         i, j = self.rows[number]
         part, index, verb = (self.a, i, "removed") if j is None else (self.b, j, "added")
         found = self._tokens(part, index)
-        (self.lost if j is None else self.came).update(t.text for t in found if t.kind == "name" and _is_defined(t, found))
+        (self.lost if j is None else self.came).update(
+            t.text for t in found if t.kind == "name" and _is_defined(t, found)
+        )
         if not found or all(token.text in self.single for token in found if token.kind == "word" and len(found) == 1):
             return
         if any(token.text in self.single for token in found) or all(token.kind == "op" for token in found):
@@ -242,7 +272,7 @@ class _Pair:
                 continue
             if len(gone) == len(come) == 1 and gone[0].kind == come[0].kind == "name":
                 known = self.names.get(gone[0].text)
-                if known == come[0].text and _last(gone[0]) == _last(come[0]) and gone[0].key == come[0].key:
+                if known == come[0].text and gone[0].key == come[0].key:
                     continue
                 self.names[gone[0].text] = come[0].text
             elif len(gone) != len(come):
@@ -256,12 +286,12 @@ class _Pair:
         """Tokens that went, came, or took the place of others."""
         gone, come = old[at[0] : at[1]], new[to[0] : to[1]]
         callee = _callee(new, to[0]) or _callee(old, at[0])
+        span = Span(old, new, at, to)
         if gone and come:
-            single = len(gone) == len(come) == 1
-            if single and gone[0].kind in ("name", "word") and come[0].kind in ("name", "word") and _plain(come[0]):
+            if len(gone) == len(come) == 1 and _is_identifier(gone[0]) and _is_identifier(come[0]):
                 key = ("replaced", *_changed_words(_base(gone[0]), _base(come[0])))
                 title = f"`{_base(gone[0])}` → `{_base(come[0])}`"
-                return self._edit(number, key, title, f"`{key[1]}` → `{key[2]}`")
+                return self._edit(number, key, title, f"`{key[1]}` → `{key[2]}`", span=span)
             where: tuple[str, ...] = (callee,) if callee else ()
             if all(token.kind == "op" for token in (*gone, *come)):
                 where += _neighbours(old, *at)
@@ -270,20 +300,23 @@ class _Pair:
             before, after = tokens.written(gone), tokens.written(come)
             inside = f" in `{callee}(…)`" if callee else ""
             inside = inside or (f" in `{tokens.written(new[max(0, to[0] - 2) : to[1] + 2])}`" if where else "")
-            abstract = [tokens.written(run, abstract=True) for run in (gone, come)]
+            abstract = [tokens.written(run, abstract=True, types=not templated) for run in (gone, come)]
             return self._edit(
                 number,
                 ("replaced", *shapes[0], "→", *shapes[1], *where),
                 f"`{before}` → `{after}`{inside}",
                 f"`{abstract[0]}` → `{abstract[1]}`{inside}",
+                span=span,
             )
         verb, run = ("added", come) if come else ("removed", gone)
         bare = run[1:] if len(run) > 1 and run[0].text in (",", "&&", "||") else run
         where = (callee,) if callee else _neighbours(old, *at)
         place = f"`{callee}(…)`" if callee else f"`{tokens.written(new[max(0, to[0] - 3) : to[1] + 3])}`"
         preposition = "to" if come else "from"
-        texts = [f"{verb} {preposition} {place}: `{tokens.written(bare, abstract=abstract)}`" for abstract in (False, True)]
-        return self._edit(number, (verb, *_keys(bare), *where), *texts)
+        texts = [
+            f"{verb} {preposition} {place}: `{tokens.written(bare, abstract=abstract)}`" for abstract in (False, True)
+        ]
+        return self._edit(number, (verb, *_keys(bare), *where), *texts, span=span)
 
     def _values(
         self, number: int, old: tuple[Token, ...], new: tuple[Token, ...], i: int, end: int, j: int
@@ -294,7 +327,9 @@ class _Pair:
                 yield self._number(number, a, b, new)
             elif a.kind == "name" and not self._is_same_name(a, b, old):
                 line = tokens.written(new, abstract=True)
-                yield self._edit(number, ("operand", *_keys(new)), f"another operand in `{line}`", f"another operand in `{line}`")
+                yield self._edit(
+                    number, ("operand", *_keys(new)), f"another operand in `{line}`", f"another operand in `{line}`"
+                )
 
     def _number(self, number: int, a: Token, b: Token, line: tuple[Token, ...]) -> Edit:
         place = line.index(b)
@@ -384,23 +419,22 @@ def _callee(line: tuple[Token, ...], place: int) -> str:
 
 
 def _keys(run: tuple[Token, ...], *, element_types: bool = True) -> tuple[str, ...]:
-    return tuple("T" if token.is_element_type and not element_types else token.key for token in run)
+    if element_types:
+        return tuple(token.key for token in run)
+    return tuple(tokens.written(run, abstract=True, types=False).split())
 
 
 def _neighbours(line: tuple[Token, ...], start: int, end: int) -> tuple[str, ...]:
     return (*_keys(line[max(0, start - 1) : start]), "…", *_keys(line[end : end + 1]))
 
 
-def _plain(token: Token) -> bool:
-    return token.text not in ("None", "True", "False")
+def _is_identifier(token: Token) -> bool:
+    quoted = token.kind == "string" and token.text[1:-1].isidentifier()
+    return quoted or (token.kind in ("name", "word") and token.text not in ("None", "True", "False"))
 
 
 def _base(token: Token) -> str:
-    return token.key.replace("#", "") if token.kind == "name" else token.text
-
-
-def _last(token: Token) -> str:
-    return token.key
+    return token.key.replace("#", "").strip("'\"")
 
 
 def _changed_words(old: str, new: str) -> tuple[str, str]:

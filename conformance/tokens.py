@@ -12,10 +12,11 @@ _TOKEN = re.compile(
 )
 #: tmp12, in_ptr0, r0_1, buf3, mul_7, tmp_acc0_vec: a name that is numbered.
 _COUNTER = re.compile(r"(?P<core>[A-Za-z_]\w*?)(?P<number>_?\d+(?:_\d+)*)(?P<rest>_[a-z]\w*)?")
-_TYPE = re.compile(r"(?:b?float|bf|fp|u?int|i|u|f|e\dm\d|complex|b)\d+\w*|\w+_t|C10_\w+|c10|\w*[a-z]\d[A-Z]\w*")
+_NO_NAME = re.compile(
+    r"(?:triton|cpp)_\w+|(?:b?float|bf|fp|u?int|i|u|f|e\dm\d|complex|b)\d+\w*|\w+_t|C10_\w+|c10|\w*[a-z]\d[A-Z]\w*"
+)
 #: Types of elements in C++, which a helper is written with: Vectorized<float>.
-_ELEMENT = re.compile(r"float|double|bool|u?int\d+_t|at|Half|BFloat16|c10|unsigned|char|long")
-_IN_STRING = re.compile(r"\b(?P<core>(?:in_|out_|in_out_)ptr|tmp|buf|ks|arg|[xyz])(?P<number>\d+)\b")
+_ELEMENT = re.compile(r"(?<=[<,])(?:float|double|bool|u?int\d+_t|(?:at|c10)::\w+|unsigned char)(?=[>,])")
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,6 @@ class Token:
     key: str
     space: bool
 
-    @property
-    def is_element_type(self) -> bool:
-        return self.kind == "word" and bool(_ELEMENT.fullmatch(self.text))
-
 
 @functools.lru_cache(maxsize=65536)
 def tokens(line: str, graph: bool = False) -> tuple[Token, ...]:
@@ -42,33 +39,48 @@ def tokens(line: str, graph: bool = False) -> tuple[Token, ...]:
     made = []
     for position, match in enumerate(found):
         before = found[position - 1][0] if position else ""
-        after = found[position + 1][0] if position + 1 < len(found) and found[position + 1].start() == match.end() else ""
+        after = (
+            found[position + 1][0] if position + 1 < len(found) and found[position + 1].start() == match.end() else ""
+        )
         kind, text = str(match.lastgroup), match[0]
         key = text
         if kind == "number":
             key = "N"
         elif kind == "string":
-            key = re.sub(r"\b\d+(?:\.\d+)?\b", "N", _IN_STRING.sub(r"\g<core>#", text))
-        elif kind == "word" and before not in (".", "::") and after not in (".", "(", "::", "<"):
-            counter = _COUNTER.fullmatch(text)
-            if counter and not _TYPE.fullmatch(text):
-                kind, key = "name", f"{counter['core'].rstrip('_')}#{counter['rest'] or ''}"
-            elif graph and text.islower() and text not in ("def", "class", "return", "self"):
-                kind, key = "name", f"{text}#"
-        elif kind == "word" and before not in (".", "::") and (counter := _COUNTER.fullmatch(text)):
-            if re.fullmatch(r"_?tmp|buf|tmp_acc|arg|primals|tangents", counter["core"].rstrip("_")):
-                kind, key = "name", f"{counter['core'].rstrip('_')}#{counter['rest'] or ''}"  # tmp3.store(…)
+            key = _string_key(text)
+        elif (
+            kind == "word"
+            and before not in (".", "::")
+            and after not in ("(", "::")
+            and (name := _name_key(text, graph))
+        ):
+            kind, key = "name", name
         made.append(Token(text, kind, key, match.start() > (found[position - 1].end() if position else 0)))
     return tuple(made)
 
 
-def written(run: tuple[Token, ...], *, abstract: bool = False) -> str:
-    """The tokens as a text again; `abstract`: names without their numbers, N for numbers."""
+def _name_key(text: str, graph: bool) -> str:
+    """`tmp#` for tmp12, `tmp_acc#_vec` for tmp_acc0_vec; "" for what is no numbered name."""
+    counter = _COUNTER.fullmatch(text)
+    if counter and not _NO_NAME.fullmatch(text):
+        return f"{counter['core'].rstrip('_')}#{counter['rest'] or ''}"
+    return f"{text}#" if graph and text.islower() and text not in ("def", "class", "return", "self") else ""
+
+
+def _string_key(text: str) -> str:
+    """A string that is a numbered name as that name; in others, numbers left out."""
+    if name := _name_key(text[1:-1], graph=False):
+        return f"{text[0]}{name}{text[-1]}"
+    return re.sub(r"\b\d+(?:\.\d+)?\b", "N", text)
+
+
+def written(run: tuple[Token, ...], *, abstract: bool = False, types: bool = True) -> str:
+    """The tokens as a text again; `abstract`: names without their numbers, N for numbers; without `types`, T for them."""
     out = []
     for position, token in enumerate(run):
         text = token.key.replace("#", "") if abstract and token.kind in ("name", "number", "string") else token.text
         out.append(" " + text if token.space and position else text)
-    return "".join(out)
+    return "".join(out) if types else _ELEMENT.sub("T", "".join(out))
 
 
 @functools.lru_cache(maxsize=65536)
