@@ -195,6 +195,8 @@ class Item:
             store = session.store(self.case)
             snapshot = store.read(self.case.id)
             stored = snapshot.text(session.torch, self.target.name) if snapshot else None
+            if stored is not None and self.target.device != "cpu":
+                self._record.confirmed = snapshot.is_confirmed(session.torch, self.target.name)
             accept = accept_command(self.case, self.target)
             if stored is None and session.settings.accept == "new":
                 return

@@ -1,4 +1,4 @@
-"""The command line: `python -m conformance list | show | compare | accept | doctor`."""
+"""The command line: `python -m conformance list | show | compare | accept | diff | prune | drop | doctor`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import conformance
 from conformance.capture.companion import CompanionError
 from conformance.capture.environment import PreparationError
 from conformance.case import CaseError
-from conformance.commands import accepting, comparing, doctor, listing, showing
+from conformance.commands import accepting, comparing, diffing, doctor, listing, pruning, showing
 from conformance.finding import UnknownCaseError
 from conformance.generating import GeneratingError
 from conformance.run import RunError
+from conformance.snapshot import SnapshotError
 from conformance.targets import TargetError
 
 #: Errors whose message is the whole story.
@@ -25,6 +26,7 @@ _OURS = (
     PreparationError,
     comparing.CompareError,
     RunError,
+    SnapshotError,
 )
 
 
@@ -33,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m conformance", description=conformance.__doc__.splitlines()[0])
     parser.add_argument("--version", action="version", version=conformance.__version__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (listing, showing, comparing, accepting, doctor):
+    for command in (listing, showing, comparing, accepting, diffing, pruning, doctor):
         command.add(commands)
     try:
         wanted = parser.parse_args(arguments)

@@ -15,6 +15,7 @@ from conformance import junit, settings, stories, summary
 from conformance.capture.environment import PreparationError, build, triton_version
 from conformance.case import Case, CaseError
 from conformance.checks import Item
+from conformance.finding import OPS
 from conformance.known_failures import KnownFailureError
 from conformance.machine import Machine
 from conformance.requirements import RequirementDeclarationError
@@ -23,6 +24,7 @@ from conformance.session import Session
 from conformance.settings import Settings, SettingsError
 from conformance.snapshot import SnapshotError
 from conformance.targets import TargetError
+from conformance.unused import unused
 
 _SESSION = pytest.StashKey[Session]()
 _SETTINGS = pytest.StashKey[Settings]()
@@ -38,6 +40,8 @@ _OPTIONS = (
     "fail_on_drift",
     "verify_deviceless",
 )
+#: With these, not everything is looked at, and nothing is called unused.
+_NARROWING = ("keyword", "markexpr", "device", "target", "checks", "baseline")
 #: Errors whose message is the whole story.
 _OURS = (SettingsError, TargetError, RunError, PreparationError, SnapshotError, KnownFailureError)
 _TOLD = (AssertionError, CaseError, RequirementDeclarationError, *_OURS)
@@ -236,11 +240,20 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
         return
     cases = {id(case): case for module in modules for value in vars(module).values() for case in _cases(value)}
     try:
-        summary.refuse_wrong_declarations(config.stash[_SESSION], list(cases.values()), _collected_folders(config))
+        folders = _collected_folders(config)
+        summary.refuse_wrong_declarations(config.stash[_SESSION], list(cases.values()), folders)
+        if not any(config.getoption(name, None) for name in _NARROWING):
+            _note_unused(config, list(cases.values()), folders)
     except (CaseError, RequirementDeclarationError, *_OURS) as error:
         if not _is_worker(config):
             raise pytest.UsageError(str(error)) from None
         items[:] = [Refusal.from_parent(session, name="declarations", why=str(error))]
+
+
+def _note_unused(config: pytest.Config, cases: Sequence[Case], folders: Sequence[Path]) -> None:
+    if names := [case for _, case in unused(cases, folders)]:
+        shown = [os.path.relpath(folder) for folder in folders if folder.resolve() != OPS.resolve()]
+        config.stash[_SESSION].run.note_unused(names, " ".join(["python -m conformance prune", *shown]))
 
 
 class Refusal(pytest.Item):

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -21,6 +21,7 @@ FOLDER = ".conformance"
 LAST = "last"
 #: How many runs without a name are kept.
 KEPT = 5
+_UNUSED = "unused.json"
 _UNNAMED = "[0-9]*T[0-9]*-[0-9]*"
 
 
@@ -34,6 +35,7 @@ class ItemRecord:
 
     `text`: the snapshot's text, "" where nothing was generated. `checks`: check → "passed", "failed: …", "skipped: …",
     "known: …" (a known failure) or "stale: …" (one that passes).
+    `confirmed`: whether a real gpu gave the stored text that this one was compared with; None where none was.
     `drift`: on a torch with nothing stored, how the text differs from the nearest one's.
     """
 
@@ -47,6 +49,7 @@ class ItemRecord:
     facts: dict[str, str] = field(default_factory=dict)
     checks: dict[str, str] = field(default_factory=dict)
     drift: str = ""
+    confirmed: bool | None = None
     notices: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -91,6 +94,17 @@ class Run:
     def item(self, case: str, target: str) -> ItemRecord | None:
         path = self.folder / "items" / f"{case}-{target}.json"
         return ItemRecord(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+    def note_unused(self, names: Sequence[str], prune: str) -> None:
+        """Snapshots of no case, which each worker finds alike, and the command that removes them."""
+        path = self.folder / _UNUSED
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, [list(names), prune])
+
+    def unused(self) -> tuple[list[str], str]:
+        path = self.folder / _UNUSED
+        names, prune = json.loads(path.read_text(encoding="utf-8")) if path.exists() else ([], "")
+        return names, prune
 
     def evidence(self, name: str) -> Path:
         """The folder for what a failing item leaves, emptied."""

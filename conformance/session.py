@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from conformance.case import Case
 from conformance.machine import Machine, compiler_problem
 from conformance.run import Run
 from conformance.settings import Settings
-from conformance.snapshot import SnapshotError, Store, release
+from conformance.snapshot import Store, release
 from conformance.targets import Target
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class Session:
         ]
 
     def store(self, case: Case) -> Store:
-        return _store(_beside(case.file, EXPECTED), tuple(self.machine.targets()))
+        return store_of(case.file, tuple(self.machine.targets()))
 
     def known(self, case: Case) -> known_failures.KnownFailures:
         return _known(self.known_folder(case))
@@ -166,6 +166,18 @@ def _beside(file: Path, name: str) -> Path:
     return outer if outer.is_dir() else file.parent / name
 
 
+def store_of(file: Path, order: tuple[str, ...] | None = None) -> Store:
+    """The snapshots of a test file's cases. `order`: of the targets in them; the table's if left out."""
+    return _store(_beside(file, EXPECTED), tuple(targets.targets()) if order is None else order)
+
+
+def stores_beside(paths: Sequence[Path]) -> list[Store]:
+    """The stores of test files, and of all test files in folders."""
+    files = [file for path in paths for file in (sorted(path.rglob("test_*.py")) if path.is_dir() else [path])]
+    found = {store.root.resolve(): store for store in map(store_of, files)}
+    return list(found.values())
+
+
 @functools.cache
 def _store(root: Path, order: tuple[str, ...]) -> Store:
     return Store(root, order)
@@ -178,8 +190,4 @@ def _known(folder: Path) -> known_failures.KnownFailures:
 
 @functools.cache
 def _versions(store: Store) -> frozenset[str]:
-    found: set[str] = set()
-    for case in store.cases():
-        with contextlib.suppress(SnapshotError):  # the case that it belongs to says so
-            found.update(snapshot.versions() if (snapshot := store.read(case)) else ())
-    return frozenset(found)
+    return frozenset(store.versions())

@@ -15,6 +15,7 @@ A line of a text that looks like a header, or like git's conflict markers, is st
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ _HEADER = re.compile(
     r"== torch (?P<torch>\d+\.\d+(?: \d+\.\d+)*): "
     r"(?P<targets>\S+(?: [^\s(]\S*)*)(?: \(confirmed: (?P<confirmed>[^()]+)\))?"
 )
+_VERSIONS = re.compile(rb"^== torch (\d+\.\d+(?: \d+\.\d+)*):", re.MULTILINE)
 _SPECIAL = re.compile(r"(\\*)(== |<{7}|={7}|>{7}|\|{7})")
 _CONFLICT = re.compile(r"<{7}( |$)|={7}$|>{7}( |$)|\|{7}( |$)")
 _ESCAPED = re.compile(r"^\\(?=\\*(== |<{7}|={7}|>{7}|\|{7}))")
@@ -202,11 +204,19 @@ class _Texts:
 
 def _conflict_message(name: str, number: int) -> str:
     path = Path(name)
-    operator, case = path.parent.name, path.stem
+    function, _, labels = path.stem.partition("-")
+    which = f"test_{function}[{labels}-" if labels else f"test_{function}["
     return (
         f"{name}:{number}: unresolved merge conflict. Take one side, then accept what is generated now:\n"
-        f"  git checkout --ours -- {name} && EXPECTTEST_ACCEPT=1 pytest conformance/ops/test_{operator}.py -k {case}"
+        f"  git checkout --ours -- {name} && EXPECTTEST_ACCEPT=1 pytest {_test_file(path)} -k '{which}'"
     )
+
+
+def _test_file(path: Path) -> Path:
+    """The test file of a snapshot's case: beside the store's folder, or in a folder beside it."""
+    owner, name = path.parent.parent.parent, f"test_{path.parent.name}.py"
+    there = sorted([*owner.glob(name), *owner.glob(f"*/{name}")])
+    return there[0] if there else owner / name
 
 
 class Store:
@@ -224,6 +234,15 @@ class Store:
     def cases(self) -> list[str]:
         """Ids of the cases that something is stored for, sorted."""
         return sorted(path.relative_to(self.root).with_suffix("").as_posix() for path in self.root.rglob("[!.]*.txt"))
+
+    def versions(self) -> list[str]:
+        """The torch versions that anything is stored for, oldest first, as the headers of the files say."""
+        found: set[str] = set()
+        for case_id in self.cases():
+            with contextlib.suppress(OSError):  # reading the case says so
+                for said in _VERSIONS.findall(self.path(case_id).read_bytes()):
+                    found.update(said.decode().split())
+        return sorted(found, key=layout.number)
 
     def read(self, case_id: str) -> Snapshot | None:
         """What is stored for a case; None where nothing is. Raises SnapshotError for a file that cannot be read."""
@@ -316,6 +335,12 @@ class Store:
             raise SnapshotError(f"{path}: not stored, the old file is as it was: {error}") from error
         if (self.read(case_id) or Snapshot()) != snapshot:
             raise SnapshotError(f"{path}: what was read back is not what was stored; check the disk, then merge again")
+
+    def remove(self, case_ids: Iterable[str]) -> None:
+        """Removes the files of cases. Raises SnapshotError where one could not be."""
+        with files.locked(self.root, SnapshotError):
+            for case_id in case_ids:
+                self._write(case_id, Snapshot())
 
     def drop(self, torch: str) -> int:
         """Removes all texts of a torch version, and files that hold nothing else. Returns how many texts went."""

@@ -12,6 +12,7 @@ from conformance.acceptance import accept
 from conformance.case import Case, CaseError
 from conformance.run import ItemRecord, Run
 from conformance.session import Session
+from conformance.unused import all_collected
 
 
 @dataclass
@@ -42,15 +43,9 @@ def refuse_wrong_declarations(session: Session, cases: Sequence[Case], folders: 
     collected = [folder.resolve() for folder in folders]
     for folder in {session.known_folder(case) for case in cases}:
         failures = known_failures.load(folder)
-        if _all_collected(folder.resolve().parent, collected):
+        if all_collected(folder.resolve().parent, collected):
             ids = [case.id for case in cases if session.known_folder(case) == folder]
             failures.validate(ids, targets)
-
-
-def _all_collected(owner: Path, collected: Sequence[Path]) -> bool:
-    """Whether all test files that share the known failures in `owner` are below the folders that were collected."""
-    within = [folder for folder in (owner, *owner.iterdir()) if folder.is_dir() and any(folder.glob("test_*.py"))]
-    return all(any(folder.is_relative_to(each) for each in collected) for folder in within)
 
 
 def finish(session: Session, *, interrupted: bool = False) -> Summary:
@@ -76,6 +71,8 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
         summary.lines += accepted.lines()
         summary.failed |= bool(accepted.problems)
     summary.lines += _remarks(items)
+    summary.lines += _unconfirmed(items)
+    summary.lines += _unused(session.run)
     for idle in _idle(items):
         summary.lines.append(f"known failure: {idle.message}")
         summary.failed |= idle.severity == "error"
@@ -83,6 +80,21 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     if failed:
         summary.lines.append(f"evidence of {len(failed)} failing items: {session.run.folder / 'failures'}")
     return summary
+
+
+def _unconfirmed(items: Sequence[ItemRecord]) -> list[str]:
+    """How much of the stored gpu code that was compared no real device has given yet."""
+    compared = [item.confirmed for item in items if item.confirmed is not None]
+    missing = len(compared) - sum(compared)
+    return [f"not confirmed on hardware: {missing} of {len(compared)} gpu texts compared"] if missing else []
+
+
+def _unused(run: Run) -> list[str]:
+    names, prune = run.unused()
+    if not names:
+        return []
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return [f"{len(names)} unused snapshots, of cases that are gone: {', '.join(names[:3])}{more}; `{prune}`"]
 
 
 def _skipped(item: ItemRecord) -> bool:

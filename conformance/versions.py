@@ -1,0 +1,133 @@
+"""What changed between two releases of torch, from what is stored: texts, facts and code, grouped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from conformance.changes import Changed, Group, fact_edits, group
+from conformance.snapshot import Store, release
+from conformance.targets import Target
+
+LONGEST = 12  # lines of an example
+#: Groups shown whole; of the smaller ones, a line each.
+SHOWN = 30
+
+
+@dataclass
+class Device:
+    """Texts of one device type: in both versions, of these those that differ, and those whose facts differ."""
+
+    both: int = 0
+    differ: int = 0
+    facts: int = 0
+
+
+@dataclass
+class Versions:
+    """`old`, `new`: "2.13", "2.15". `only`: version → texts that the other lacks. `cases`: with texts in both."""
+
+    old: str
+    new: str
+    devices: dict[str, Device] = field(default_factory=dict)
+    only: dict[str, int] = field(default_factory=dict)
+    cases: int = 0
+    cases_differ: int = 0
+    groups: list[Group] = field(default_factory=list)
+
+    @property
+    def both(self) -> int:
+        return sum(device.both for device in self.devices.values())
+
+    @property
+    def differ(self) -> int:
+        return sum(device.differ for device in self.devices.values())
+
+
+def compared(stores: Iterable[Store], old: str, new: str, targets: Sequence[Target]) -> Versions:
+    """Texts of `targets`; raises SnapshotError for a file that cannot be read."""
+    found = Versions(release(old), release(new))
+    found.only = {found.old: 0, found.new: 0}
+    changed: list[Changed] = []
+    for store in stores:
+        for case in store.cases():
+            snapshot = store.read(case)
+            differ, both = len(changed), found.both
+            for target in targets:
+                before, after = (snapshot.text(version, target.name) for version in (found.old, found.new))
+                if before and after:
+                    changed += _counted(found, Changed(case, target.name, before, after), target.device)
+                elif before or after:
+                    found.only[found.old if before else found.new] += 1
+            found.cases += found.both > both
+            found.cases_differ += len(changed) > differ
+    found.groups = group(changed)
+    return found
+
+
+def _counted(found: Versions, change: Changed, device: str) -> list[Changed]:
+    counts = found.devices.setdefault(device, Device())
+    counts.both += 1
+    if change.stored == change.new:
+        return []
+    counts.differ += 1
+    counts.facts += bool(fact_edits(change.stored, change.new))
+    return [change]
+
+
+def table(found: Versions) -> list[tuple[str, ...]]:
+    """Head, a row a device, and all of them."""
+    rows = [("", "texts", "differ", "facts differ", "groups of facts", "groups of code")]
+    for name, device in found.devices.items():
+        mine = [each for each in found.groups if any(target.startswith(f"{name}_") for target in each.targets)]
+        rows.append((name, *map(str, (device.both, device.differ, device.facts, *_kinds(mine)))))
+    facts = sum(device.facts for device in found.devices.values())
+    return [*rows, ("all", *map(str, (found.both, found.differ, facts, *_kinds(found.groups))))]
+
+
+def _kinds(groups: Sequence[Group]) -> tuple[int, int]:
+    facts = sum(each.kind == "fact" for each in groups)
+    return facts, len(groups) - facts
+
+
+def page(found: Versions, *, markdown: bool) -> list[str]:
+    """Counts, then the groups: facts first, the largest first, with an example each."""
+    stored = f"{found.both} texts of {found.cases} cases are stored for both"
+    said = f"{stored}; {found.differ} texts of {found.cases_differ} cases differ."
+    lines = [f"# Generated code, torch {found.old} → {found.new}", "", said]
+    lines += [f"{count} are stored for {version} only." for version, count in found.only.items() if count]
+    lines += ["", *(_markdown(table(found)) if markdown else _columns(table(found)))]
+    for kind, head in (("fact", "Facts"), ("code", "Code")):
+        mine = [each for each in found.groups if each.kind == kind]
+        lines += ["", f"## {head}: {len(mine)} groups" if mine else f"## {head}: no change"]
+        for number, each in enumerate(mine, 1):
+            if number == SHOWN + 1:
+                lines += ["", f"### {len(mine) - SHOWN} smaller groups", ""]
+            lines += _shown(number, each, markdown) if number <= SHOWN else [f"- {each.title} ({each.reach})"]
+    return lines
+
+
+def _shown(number: int, each: Group, markdown: bool) -> list[str]:
+    where = f"{each.example.item.name}{f', {each.example.where}' if each.example.where else ''}"
+    lines = ["", f"### {number}. {each.title}", "", f"{each.reach}. For example {where}:"]
+    hunk = list(each.example.hunk[:LONGEST])
+    more = len(each.example.hunk) - LONGEST
+    hunk += [f"… {more} more lines"] if more > 0 else []
+    if hunk:
+        lines += ["", "```diff", *hunk, "```"] if markdown else ["", *(f"    {line}" for line in hunk)]
+    if each.facts:
+        lines += [
+            "",
+            "Facts that changed with it: " + "; ".join(f"{title} ({count})" for title, count in each.facts[:5]),
+        ]
+    return lines
+
+
+def _markdown(rows: Sequence[Sequence[str]]) -> list[str]:
+    head, *body = [f"| {' | '.join(row)} |" for row in rows]
+    return [head, "|---" * len(rows[0]) + "|", *body]
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[number]) for row in rows) for number in range(len(rows[0]))]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,0 +1,79 @@
+"""Snapshots that nothing uses: said after a full run, removed on request, never guessed."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.cli import main
+from conformance.loading import cases_in
+from conformance.session import stores_beside
+from conformance.unused import unused
+
+FILE = """
+from conformance import case, tensor
+
+
+@case(x=tensor(20, dtype=["f32", "f16"]))
+def test_double(x):
+    return x * 2
+"""
+TEXT = "== torch 2.11 2.13: cpu_avx2\n--- inference\na\n"
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("ops/test_scale.py", "ops/test_shift.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(FILE)
+    for name in ("scale/double-f32", "scale/double-f16", "shift/double-f32", "scale/gone", "other/gone"):
+        path = tmp_path / "ops/expected_code" / f"{name}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(TEXT)
+    return tmp_path
+
+
+def stored(project):
+    return sorted(path.stem for path in (project / "ops/expected_code").rglob("*.txt"))
+
+
+def test_prune(project, capsys):
+    assert main(["prune", "ops"]) == 0
+    out = capsys.readouterr().out
+    assert "other/gone.txt" in out
+    assert "scale/gone.txt" in out
+    assert "2 snapshots of cases that no longer exist: nothing was removed; --yes removes them" in out
+    assert len(stored(project)) == 5
+    assert main(["prune", "ops", "--yes"]) == 0
+    assert stored(project) == ["double-f16", "double-f32", "double-f32"]
+    assert main(["prune", "ops"]) == 0
+    assert "no snapshots of cases that no longer exist" in capsys.readouterr().out
+
+
+def test_a_file_that_was_not_looked_at_keeps_its_snapshots(project, capsys):
+    assert main(["prune", "ops/test_scale.py", "--yes"]) == 0
+    assert len(stored(project)) == 5
+    (project / "ops/test_shift.py").write_text("import nothing_like_this\n")
+    assert main(["prune", "ops", "--yes"]) == 2
+    assert "cannot be imported" in capsys.readouterr().err
+    assert len(stored(project)) == 5
+    cases = list(cases_in((project / "ops/test_scale.py").resolve()).values())
+    (project / "ops/expected_code/shift/gone.txt").write_text(TEXT)
+    assert [case for _, case in unused(cases, [project / "ops"])] == ["other/gone", "scale/gone"]  # skipped, not gone
+
+
+def test_a_version_is_dropped(project, capsys):
+    assert main(["drop", "2.11", "ops"]) == 0
+    assert "torch 2.11: 5 texts removed; stored are 2.13" in capsys.readouterr().out
+    (store,) = stores_beside([project / "ops"])
+    assert store.versions() == ["2.13"]
+    assert main(["drop", "2.11", "ops"]) == 2
+    assert "nothing is stored for torch 2.11; stored are 2.13" in capsys.readouterr().err
+
+
+def test_a_full_run_says_so(suite):
+    suite.write("ops/expected_code/scale/gone.txt", TEXT)
+    said = "1 unused snapshots, of cases that are gone: scale/gone; `python -m conformance prune ops`"
+    suite.run("ops", "--checks", "requirements").has_not("unused")
+    suite.run("ops", "-k", "f32 and avx2").has_not("unused")
+    suite.run("ops", "-n", "2").has(said)
