@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
@@ -21,6 +22,41 @@ def align(old: Sequence[str], new: Sequence[str], *, graph: bool = False) -> lis
     rows: list[Row] = []
     _align(old, new, 0, len(old), 0, len(new), graph, rows)
     return rows
+
+
+def align_statements(old: Sequence[str], new: Sequence[str]) -> tuple[list[Row], list[tuple[int, int]]]:
+    """The same for a call, in which a statement is known by how it begins, and those that moved (in no row)."""
+    begins = [[_beginning(line) for line in lines] for lines in (old, new)]
+    fixed = _anchors(*begins)
+    counts = [Counter(each) for each in begins]
+    places = {begin: j for j, begin in enumerate(begins[1]) if begin and counts[1][begin] == 1}
+    known = [(i, places[b]) for i, b in enumerate(begins[0]) if b and counts[0][b] == 1 and b in places]
+    moved = [pair for pair in known if pair not in set(fixed)]
+    left = [i for i in range(len(old)) if i not in {i for i, _ in moved}]
+    right = [j for j in range(len(new)) if j not in {j for _, j in moved}]
+    rows: list[Row] = []
+    lines, others = [old[i] for i in left], [new[j] for j in right]
+    a = c = 0
+    for i, j in fixed:
+        b, d = left.index(i), right.index(j)
+        _align(lines, others, a, b, c, d, False, rows)
+        rows.append((b, d))
+        a, c = b + 1, d + 1
+    _align(lines, others, a, len(lines), c, len(others), False, rows)
+    return [(None if i is None else left[i], None if j is None else right[j]) for i, j in rows], moved
+
+
+def _beginning(line: str) -> tuple[str, ...]:
+    """`assert_size_stride(arg0`, `del arg0`: what tells one statement from another; () for buffers, which are counters."""
+    found = [token.text for token in tokens.tokens(line)]
+    if found[:1] == ["del"] and len(found) > 1:
+        return ("del", *found[1:2], "") if not found[1].startswith("buf") else ()
+    if not found or found[0] in ("#", "return", "def"):
+        return ()
+    if found[0].startswith("buf") or found[0] == "with":
+        return ("", "", line)
+    place = found.index("(") if "(" in found else 0
+    return tuple(found[: place + 2]) if place and not found[place + 1].startswith("buf") else ()
 
 
 def _align(
@@ -124,11 +160,22 @@ def _score(old: str, new: str, graph: bool) -> float:
 
 @functools.lru_cache(maxsize=262144)
 def alike(old: str, new: str, graph: bool = False) -> float:
-    """How much of the tokens of two lines is in both, from 0 to 1; names are alike whatever they are called."""
+    """How much of the tokens of two lines is in both, from 0 to 1; names are alike whatever they are called.
+
+    Lines that call something else are half as much alike.
+    """
     first, second = tokens.shape(old, graph), tokens.shape(new, graph)
     if first == second:
         return 1.0
     if not first or not second:
         return 0.0
-    common = (Counter(first) & Counter(second)).total()
-    return 2 * common / (len(first) + len(second))
+    common = sum((Counter(first) & Counter(second)).values())
+    return 2 * common / (len(first) + len(second)) * (0.5 if _calls(old) != _calls(new) else 1.0)
+
+
+def _calls(line: str) -> str:
+    """Of a statement of `call`, what it calls."""
+    found = re.match(
+        r"\s*(?:buf\d+ = |)(extern_kernels|empty_strided|assert_size_stride|torch\.ops|triton_|cpp_fused)", line
+    )
+    return found[1] if found else ""

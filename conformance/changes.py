@@ -8,6 +8,7 @@ A text that differs by two edits is in both groups. Facts that changed are group
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -187,9 +188,12 @@ def _head(value: str) -> str:
 
 def _differing_words(before: str, after: str) -> str:
     """What differs between two texts of a fact, numbers left out."""
-    edits = code.edits(f"facts\n\n{before}\n", f"facts\n\n{after}\n")
-    titles = list(dict.fromkeys(edit.abstract for edit in edits))
-    return "; ".join(titles[:3]) + (" …" if len(titles) > 3 else "") or "in another order"
+    words = [Counter(re.findall(r"(?<![\w.])[A-Za-z_][\w.]*", text)) for text in (before, after)]
+    gone, come = (list((a - b).elements()) for a, b in (words, words[::-1]))
+    if gone or come:
+        return ", ".join([f"with `{', '.join(come)}`"] * bool(come) + [f"without `{', '.join(gone)}`"] * bool(gone))
+    numbers = [sorted(re.findall(r"\d+", text)) for text in (before, after)]
+    return "in another order" if numbers[0] == numbers[1] else "of other sizes"
 
 
 def shortened(names: Sequence[str]) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import functools
+import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from conformance import tokens
-from conformance.alignment import Row, align
+from conformance.alignment import Row, align, align_statements
 from conformance.text import split
 from conformance.tokens import Token
 
@@ -188,22 +190,33 @@ class _Pair:
         self.came: set[str] = set()  # place is the consequence of an edit, not an edit
 
     def edits(self) -> list[Edit]:
-        self.rows = align(self.a.lines, self.b.lines, graph=self.graph)
-        found = []
-        if self.a.name != self.b.name:
-            found.append(self._renamed())
+        moved: list[tuple[int, int]] = []
+        if self.a.kind == "call":
+            self.rows, moved = align_statements(self.a.lines, self.b.lines)
+        else:
+            self.rows = align(self.a.lines, self.b.lines, graph=self.graph)
         single = sum(None in row for row in self.rows)
-        most = max(len(self.a.lines), len(self.b.lines))
-        if self.a.kind == "kernel" and most >= _FEW and single > REWRITTEN * (len(self.a.lines) + len(self.b.lines)):
+        lines = len(self.a.lines) + len(self.b.lines)
+        if self.a.kind == "kernel" and lines >= 2 * _FEW and single > REWRITTEN * lines:
             return [self._rewritten()]
-        run = -1
-        for number, (i, j) in enumerate(self.rows):
-            if i is None or j is None:
-                run = run if run >= 0 else number
-                found += self._line(number, run)
-            else:
-                run = -1
+        found = []
+        number = 0
+        while number < len(self.rows):
+            i, j = self.rows[number]
+            if i is not None and j is not None:
                 found += self._line_pair(number, self._tokens(self.a, i), self._tokens(self.b, j))
+                number += 1
+                continue
+            start = number
+            while number < len(self.rows) and None in self.rows[number]:
+                number += 1
+            found += self._run_of_lines(start, number)
+        for i, j in moved:
+            self.rows.append((i, j))
+            found += self._line_pair(len(self.rows) - 1, self._tokens(self.a, i), self._tokens(self.b, j))
+            found.append(self._moved(len(self.rows) - 1))
+        if self.a.name != self.b.name and not any(edit.key[0] == "operators" for edit in found):
+            found.append(self._renamed())
         return list({(edit.key, edit.site): edit for edit in found}.values())
 
     def _tokens(self, part: Part, number: int) -> tuple[Token, ...]:
@@ -243,79 +256,106 @@ class _Pair:
         start = next(number for number, row in enumerate(self.rows) if None in row)
         return Edit((title,), title, title, self.b.label, -1, self._hunk(start + 4, around=6))
 
-    def _line(self, number: int, run: int) -> Iterator[Edit]:
-        """A whole line that went or came."""
-        i, j = self.rows[number]
-        part, index, verb = (self.a, i, "removed") if j is None else (self.b, j, "added")
-        found = self._tokens(part, index)
-        (self.lost if j is None else self.came).update(
-            t.text for t in found if t.kind == "name" and _is_defined(t, found)
-        )
-        if not found or all(token.text in self.single for token in found if token.kind == "word" and len(found) == 1):
+    def _moved(self, number: int) -> Edit:
+        line = self._tokens(self.b, self.rows[number][1])
+        callee = next((a.text for a, b in itertools.pairwise(line) if a.kind == "word" and b.text == "("), line[0].text)
+        title = f"moved: `{callee}(…)`" if callee != line[0].text or len(line) > 3 else f"moved: `{callee}`"
+        return self._edit(number, ("moved", callee), title, title)
+
+    def _run_of_lines(self, start: int, end: int) -> Iterator[Edit]:
+        """Whole lines that went, came, or took the place of others."""
+        runs: tuple[list[tuple[Token, ...]], list[tuple[Token, ...]]] = ([], [])
+        first = start
+        for number in range(start, end):
+            i, j = self.rows[number]
+            part, index, side = (self.a, i, 0) if j is None else (self.b, j, 1)
+            line = self._tokens(part, index)
+            (self.came if side else self.lost).update(t.text for t in line if t.kind == "name" and _is_defined(t, line))
+            if any(token.text in self.single for token in line) or all(token.kind == "op" for token in line):
+                continue  # the call of a kernel that went or came; a bracket
+            if line[0].text in ("#", "//"):
+                continue  # says what the line below it is
+            first = number if not any(runs) else first
+            runs[side].append(line)
+        if not any(runs):
             return
-        if any(token.text in self.single for token in found) or all(token.kind == "op" for token in found):
-            return  # the call of a kernel that went or came; a bracket
-        line = tokens.written(found)
-        abstract = tokens.written(found, abstract=True)
-        yield self._edit(number, (verb, "line", *_keys(found)), f"{verb}: `{line}`", f"{verb}: `{abstract}`", site=run)
+        texts, keys = [], []
+        for abstract in (False, True):
+            said = [_said(run, abstract=abstract) for run in runs]
+            texts.append(
+                f"{said[0]} → {said[1]}" if all(runs) else f"added: {said[1]}" if runs[1] else f"removed: {said[0]}"
+            )
+        for run in runs:
+            keys += ["|", *dict.fromkeys(" ".join("@" if t.kind == "name" else t.key for t in line) for line in run)]
+        yield self._edit(min(first + 2, end - 1), ("lines", *keys), *texts, site=start)
 
     def _line_pair(self, number: int, old: tuple[Token, ...], new: tuple[Token, ...]) -> Iterator[Edit]:
-        blocks = _blocks(old, new)
-        for tag, i1, i2, j1, j2 in blocks:
+        if old[:3] == new[:3] and _text(old[:3]) == "# Original ATen":
+            yield from self._operators(number, old, new)
+            return
+        for runs in _balanced(_blocks(old, new), old, new):
+            tag, i1, i2, j1, j2 = runs[0]
             if tag == "equal":
                 yield from self._values(number, old, new, i1, i2, j1)
                 continue
-            gone, come = old[i1:i2], new[j1:j2]
-            if [self.kernels.get(t.text, t.text) for t in gone] == [t.text for t in come]:
-                continue
+            gone = [token for _, i1, i2, _, _ in runs for token in old[i1:i2]]
+            come = [token for *_, j1, j2 in runs for token in new[j1:j2]]
             if any(t.text in self.single for t in (*gone, *come)):
                 continue
             if len(gone) == len(come) == 1 and gone[0].kind == come[0].kind == "name":
-                known = self.names.get(gone[0].text)
-                if known == come[0].text and gone[0].key == come[0].key:
+                if self.names.get(gone[0].text) == come[0].text and gone[0].key == come[0].key:
                     continue
                 self.names[gone[0].text] = come[0].text
-            elif len(gone) != len(come):
+            else:
                 self.lost.update(t.text for t in gone if t.kind == "name")
                 self.came.update(t.text for t in come if t.kind == "name")
-            yield self._run(number, old, (i1, i2), new, (j1, j2))
+            span = Span(old, new, (i1, runs[-1][2]), (j1, runs[-1][4]))
+            yield self._around(number, span, gone, come) if len(runs) > 1 else self._run(number, span)
 
-    def _run(
-        self, number: int, old: tuple[Token, ...], at: tuple[int, int], new: tuple[Token, ...], to: tuple[int, int]
-    ) -> Edit:
+    def _operators(self, number: int, old: tuple[Token, ...], new: tuple[Token, ...]) -> Iterator[Edit]:
+        """`# Original ATen: […]`: which came and which went, in whatever order."""
+        lists = [Counter(re.findall(r"[\w.]+", _text(line[4:]))) for line in (old, new)]
+        gone, come = (sorted((a - b).elements()) for a, b in (lists, lists[::-1]))
+        if gone or come:
+            said = [f"with `{', '.join(come)}`"] * bool(come) + [f"without `{', '.join(gone)}`"] * bool(gone)
+            title = f"operators: {', '.join(said)}"
+            yield self._edit(number, ("operators", *gone, "→", *come), title, title)
+
+    def _around(self, number: int, span: Span, gone: Sequence[Token], come: Sequence[Token]) -> Edit:
+        """Brackets that came or went around something, with what stands at their ends."""
+        key = ("around", *_keys(tuple(gone)), "→", *_keys(tuple(come)))
+        return self._edit(number, key, *span.titles(), span=span)
+
+    def _run(self, number: int, span: Span) -> Edit:
         """Tokens that went, came, or took the place of others."""
+        old, new, at, to = span.old, span.new, span.at, span.to
         gone, come = old[at[0] : at[1]], new[to[0] : to[1]]
-        callee = _callee(new, to[0]) or _callee(old, at[0])
-        span = Span(old, new, at, to)
+        place = _place(new, to[0]) or _place(old, at[0])
         if gone and come:
             if len(gone) == len(come) == 1 and _is_identifier(gone[0]) and _is_identifier(come[0]):
                 key = ("replaced", *_changed_words(_base(gone[0]), _base(come[0])))
                 title = f"`{_base(gone[0])}` → `{_base(come[0])}`"
                 return self._edit(number, key, title, f"`{key[1]}` → `{key[2]}`", span=span)
-            where: tuple[str, ...] = (callee,) if callee else ()
-            if all(token.kind == "op" for token in (*gone, *come)):
-                where += _neighbours(old, *at)
             templated = any(t.text == "<" for t in (*gone, *come)) and any(t.kind == "word" for t in come)
             shapes = [_keys(run, element_types=not templated) for run in (gone, come)]
-            before, after = tokens.written(gone), tokens.written(come)
-            inside = f" in `{callee}(…)`" if callee else ""
-            inside = inside or (f" in `{tokens.written(new[max(0, to[0] - 2) : to[1] + 2])}`" if where else "")
-            abstract = [tokens.written(run, abstract=True, types=not templated) for run in (gone, come)]
-            return self._edit(
-                number,
-                ("replaced", *shapes[0], "→", *shapes[1], *where),
-                f"`{before}` → `{after}`{inside}",
-                f"`{abstract[0]}` → `{abstract[1]}`{inside}",
-                span=span,
-            )
-        verb, run = ("added", come) if come else ("removed", gone)
+            where = (place,) if place else _neighbours(old, *at) if _is_short(gone, come) else ()
+            inside = place or (tokens.written(new[max(0, to[0] - 2) : to[1] + 2]) if where else "")
+            inside = f" in `{inside}`" if inside else ""
+            titles = [
+                " → ".join(
+                    f"`{tokens.written(run, abstract=abstract, types=not (templated and abstract))}`"
+                    for run in (gone, come)
+                )
+                for abstract in (False, True)
+            ]
+            key = ("replaced", *shapes[0], "→", *shapes[1], *where)
+            return self._edit(number, key, *(title + inside for title in titles), span=span)
+        verb, run = ("added to", come) if come else ("removed from", gone)
         bare = run[1:] if len(run) > 1 and run[0].text in (",", "&&", "||") else run
-        where = (callee,) if callee else _neighbours(old, *at)
-        place = f"`{callee}(…)`" if callee else f"`{tokens.written(new[max(0, to[0] - 3) : to[1] + 3])}`"
-        preposition = "to" if come else "from"
-        texts = [
-            f"{verb} {preposition} {place}: `{tokens.written(bare, abstract=abstract)}`" for abstract in (False, True)
-        ]
+        bare = bare[:-1] if len(bare) > 1 and bare[-1].text == "," else bare
+        where = (place,) if place else _neighbours(old, *at)
+        inside = place or tokens.written(new[max(0, to[0] - 3) : to[1] + 3])
+        texts = [f"{verb} `{inside}`: `{tokens.written(bare, abstract=abstract)}`" for abstract in (False, True)]
         return self._edit(number, (verb, *_keys(bare), *where), *texts, span=span)
 
     def _values(
@@ -325,7 +365,9 @@ class _Pair:
         for a, b in zip(old[i:end], new[j : j + end - i], strict=True):
             if a.kind in ("number", "string") and a.text != b.text:
                 yield self._number(number, a, b, new)
-            elif a.kind == "name" and not self._is_same_name(a, b, old):
+            elif (a.kind == "name" and not self._is_same_name(a, b, old)) or (
+                a.kind == "kernel" and self.kernels.get(a.text, a.text) != b.text and not {a.text, b.text} & self.single
+            ):
                 line = tokens.written(new, abstract=True)
                 yield self._edit(
                     number, ("operand", *_keys(new)), f"another operand in `{line}`", f"another operand in `{line}`"
@@ -334,11 +376,9 @@ class _Pair:
     def _number(self, number: int, a: Token, b: Token, line: tuple[Token, ...]) -> Edit:
         place = line.index(b)
         around = line[max(0, place - 6) : place + 4] if len(line) > 10 else line
-        context = tokens.written(around, abstract=True)
-        callee = _callee(line, place)
-        inside = f"`{callee}(…)`" if callee else f"`{context}`"
-        key = ("number", callee or " ".join(_keys(around)))
-        return self._edit(number, key, f"`{a.text}` → `{b.text}` in {inside}", f"other numbers in {inside}")
+        where = _place(line, place) or tokens.written(around, abstract=True)
+        key = ("number", _place(line, place) or " ".join(_keys(around)))
+        return self._edit(number, key, f"`{a.text}` → `{b.text}` in `{where}`", f"other numbers in `{where}`")
 
     def _is_same_name(self, a: Token, b: Token, line: tuple[Token, ...]) -> bool:
         """Names are other names of the same thing as long as each stands for one other."""
@@ -400,6 +440,60 @@ def _slid(
     return out
 
 
+def _balanced(
+    codes: list[tuple[str, int, int, int, int]], old: tuple[Token, ...], new: tuple[Token, ...]
+) -> Iterator[list[tuple[str, int, int, int, int]]]:
+    """The codes one by one; those that open brackets together with those that close them."""
+    waiting: list[tuple[str, int, int, int, int]] = []
+    held: list[tuple[str, int, int, int, int]] = []  # what is equal between them
+    for code in codes:
+        tag, i1, i2, j1, j2 = code
+        if tag == "equal" and waiting:
+            held.append(code)
+            continue
+        if tag == "equal":
+            yield [code]
+            continue
+        waiting.append(code)
+        texts = [t.text for _, i1, i2, _, _ in waiting for t in old[i1:i2]]
+        others = [t.text for *_, j1, j2 in waiting for t in new[j1:j2]]
+        if not (_depth(texts) or _depth(others)):
+            yield waiting
+            yield from ([each] for each in held)
+            waiting, held = [], []
+    yield from ([each] for each in (*waiting, *held))
+
+
+def _depth(texts: Sequence[str]) -> int:
+    return sum((text in _OPEN) - (text in _CLOSE) for text in texts if len(text) == 1)
+
+
+def _text(line: Sequence[Token]) -> str:
+    return tokens.written(tuple(line))
+
+
+def _said(run: Sequence[tuple[Token, ...]], *, abstract: bool) -> str:
+    if not run:
+        return ""
+    more = f" and {len(run) - 1} more lines" if len(run) > 2 else " and 1 more line" if len(run) > 1 else ""
+    return f"`{tokens.written(run[0], abstract=abstract)}`{more}"
+
+
+def _is_short(gone: Sequence[Token], come: Sequence[Token]) -> bool:
+    """Too little to say by itself what was changed."""
+    return max(len(gone), len(come)) == 1
+
+
+def _place(line: tuple[Token, ...], place: int) -> str:
+    """`tl.load(…)`, or the key of a Triton kernel's metadata; "" for neither."""
+    if len(line) > 2 and line[0].kind == "string" and line[1].text == ":":
+        return line[0].text
+    if len(line) > 3 and line[-1].text == "," and line[1].text == "=":
+        return line[0].text
+    callee = _callee(line, place)
+    return f"{callee}(…)" if callee else ""
+
+
 def _callee(line: tuple[Token, ...], place: int) -> str:
     """What is called with the token at `place` among its arguments; "" where nothing is."""
     depth = 0
@@ -409,11 +503,12 @@ def _callee(line: tuple[Token, ...], place: int) -> str:
             depth += 1
         elif text in _OPEN and depth:
             depth -= 1
-        elif text == "(" and position and line[position - 1].kind == "word":
-            name = [line[position - 1].text]
-            while position >= 3 and line[position - 2].text in (".", "::") and line[position - 3].kind == "word":
-                name = [line[position - 3].text, line[position - 2].text, *name]
-                position -= 2
+        elif text == "(" and position and line[position - 1].kind in ("word", "kernel"):
+            name = [line[position - 1].key]
+            start = position
+            while start >= 3 and line[start - 2].text in (".", "::") and line[start - 3].kind in ("word", "kernel"):
+                name = [line[start - 3].key, line[start - 2].text, *name]
+                start -= 2
             return "".join(name)
     return ""
 

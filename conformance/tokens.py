@@ -16,6 +16,7 @@ _NO_NAME = re.compile(
     r"(?:triton|cpp)_\w+|(?:b?float|bf|fp|u?int|i|u|f|e\dm\d|complex|b)\d+\w*|\w+_t|C10_\w+|c10|\w*[a-z]\d[A-Z]\w*"
 )
 #: Types of elements in C++, which a helper is written with: Vectorized<float>.
+_KERNEL = re.compile(r"(?:triton|cpp)_\w*fused\w*")
 _ELEMENT = re.compile(r"(?<=[<,])(?:float|double|bool|u?int\d+_t|(?:at|c10)::\w+|unsigned char)(?=[>,])")
 
 
@@ -23,7 +24,7 @@ _ELEMENT = re.compile(r"(?<=[<,])(?:float|double|bool|u?int\d+_t|(?:at|c10)::\w+
 class Token:
     """`key`: what is compared first: the text with the number of a name, or of a number, left out.
 
-    `kind`: "name" (numbered), "number", "string", "word", "op". `space`: whether blanks stand before it.
+    `kind`: "name" (numbered), "number", "string", "kernel" (its name), "word", "op". `space`: whether blanks stand before it.
     """
 
     text: str
@@ -48,6 +49,8 @@ def tokens(line: str, graph: bool = False) -> tuple[Token, ...]:
             key = "N"
         elif kind == "string":
             key = _string_key(text)
+        elif _KERNEL.fullmatch(text):
+            kind, key = "kernel", "kernel"
         elif (
             kind == "word"
             and before not in (".", "::")
@@ -78,7 +81,11 @@ def written(run: tuple[Token, ...], *, abstract: bool = False, types: bool = Tru
     """The tokens as a text again; `abstract`: names without their numbers, N for numbers; without `types`, T for them."""
     out = []
     for position, token in enumerate(run):
-        text = token.key.replace("#", "") if abstract and token.kind in ("name", "number", "string") else token.text
+        text = (
+            token.key.replace("#", "")
+            if abstract and token.kind in ("name", "number", "string", "kernel")
+            else token.text
+        )
         out.append(" " + text if token.space and position else text)
     return "".join(out) if types else _ELEMENT.sub("T", "".join(out))
 
