@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -141,7 +142,7 @@ def case(
 
     def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
         cases = list(_expand(fn, declared, vary, also, require or {}, numerics or {}))
-        duplicates = {c.id for c in cases if sum(other.id == c.id for other in cases) > 1}
+        duplicates = {name for name, count in Counter(c.id for c in cases).items() if count > 1}
         if duplicates:
             raise CaseError(f"{fn.__name__}: two cases have the id {min(duplicates)}")
 
