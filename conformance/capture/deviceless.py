@@ -33,47 +33,40 @@ def compute_capability(target: Target) -> Any:
 def patches(target: Target) -> list[Patch]:
     """All that is replaced while a capture pretends `target`."""
     device = target.device
-    props, capability = properties(target), target.capability
     asked = "Inductor asks torch.{} directly, and there is no device to answer"
 
     def answer(name: str, value: Any, optional: bool = False) -> Patch:
         return Patch(f"torch.{device}:{name}", _always(value), asked.format(device), optional=optional)
 
     return [
-        answer("is_available", True),
         answer("device_count", 1),
         answer("current_device", 0),
-        answer("get_device_properties", props),
-        answer("get_device_capability", capability if device == "cuda" else dict(target.properties)),
-        answer("get_device_name", props.name),
-        answer("is_bf16_supported", True),
-        answer("is_tf32_supported", device == "xpu" or capability >= (8, 0)),
+        answer("get_device_properties", properties(target)),
         answer("synchronize", None),
         answer("_lazy_init", None),
         answer("is_current_stream_capturing", False, optional=device == "xpu"),
         answer("_exchange_device", 0),
         answer("_maybe_exchange_device", 0),
         answer("set_rng_state", None),
-        answer("mem_get_info", (target.properties["total_memory"],) * 2),
-        Patch(
-            "torch.storage:_StorageBase.clone",
-            _clone,
-            "storages are allocated by what the build has for the device: constants could not be copied",
-        ),
-        Patch(
-            "torch._C:_get_cudnn_batch_norm_reserve_space_size",
-            _always(0),
-            "a build with cuda asks the driver, any other raises (0: what cuDNN asks for contiguous inputs)",
-        ),
         Patch(
             f"torch.{device}:get_rng_state",
             lambda _: _rng_state,
             "Dynamo keeps the generator's state around every frame, and there is no generator",
         ),
+        *(
+            Patch(
+                f"torch._dynamo.variables.ctx_manager:{device.upper()}DeviceVariable.{name}",
+                lambda _: staticmethod(_zero),
+                "`with torch.cuda.device` calls what the class was made with",
+                optional=True,  # from 2.12
+            )
+            for name in ("_exchange_fn", "_maybe_exchange_fn")
+        ),
+        *(_cuda(target, answer) if device == "cuda" else [answer("is_tf32_supported", True)]),
         Patch(
-            "torch.utils._triton:triton_backend",
-            _always(None),
-            "Triton's driver is asked for the device; without one it raises",
+            "torch.storage:_StorageBase.clone",
+            _clone,
+            "storages are allocated by what the build has for the device: constants could not be copied",
         ),
         Patch(
             "torch.utils._triton:triton_hash_with_backend",
@@ -81,6 +74,22 @@ def patches(target: Target) -> list[Patch]:
             "Triton's driver is asked for the device; only the kernel's cache key depends on it",
         ),
     ]
+
+
+def _cuda(target: Target, answer: Callable[[str, Any], Patch]) -> list[Patch]:
+    return [
+        answer("is_available", True),  # xpu counts its devices
+        answer("mem_get_info", (target.properties["total_memory"],) * 2),
+        Patch(
+            "torch._C:_get_cudnn_batch_norm_reserve_space_size",
+            _always(0),
+            "a build with cuda asks the driver, any other raises (0: what cuDNN asks for contiguous inputs)",
+        ),
+    ]
+
+
+def _zero(*_device: Any) -> int:
+    return 0
 
 
 def _always(value: Any) -> Callable[[Any], Callable[..., Any]]:
@@ -129,6 +138,9 @@ def _interface(target: Target) -> type:
 
     props = properties(target)
 
+    def has_bf16(including_emulation: bool = False) -> bool:
+        return including_emulation or target.device == "xpu" or target.capability >= (8, 0)
+
     class PretendedDevice(DeviceInterface):
         class Worker:
             set_device = staticmethod(lambda device: None)
@@ -154,7 +166,7 @@ def _interface(target: Target) -> type:
         memory_allocated = staticmethod(lambda device=None: 0)
         get_multi_processor_count = staticmethod(lambda device=None: multiprocessors(target.properties))
         get_compute_capability = staticmethod(lambda device=None: compute_capability(target))
-        is_bf16_supported = staticmethod(lambda including_emulation=False: True)
+        is_bf16_supported = staticmethod(has_bf16)
         is_triton_capable = staticmethod(lambda device=None: True)
         raise_if_triton_unavailable = staticmethod(lambda device=None: None)
 

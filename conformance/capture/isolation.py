@@ -55,11 +55,6 @@ COMMON = [
         "the first device compiled for would decide where patterns are traced, once for the process",
     ),
     Patch(
-        "torch._inductor.fx_passes.post_grad:lazy_init",
-        lambda original: lambda input_device=None: original(),
-        "it is run once for each device, and registers the same patterns again",
-    ),
-    Patch(
         "torch._inductor.fx_passes.pad_mm:_should_pad",
         lambda _: lambda *args, **kwargs: _force_shape_pad(),
         "it times padded and unpadded products, and remembers the result: pad only where the case asks for it",

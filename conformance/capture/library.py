@@ -24,11 +24,11 @@ DEVICES = {"cuda": 1, "xpu": 2}
 
 #: Operators for which pretend_kernels.cpp has kernels of its own.
 _OWN = (
-    "_copy_from", "_copy_from_and_resize", "_local_scalar_dense", "_reshape_alias", "_use_cudnn_ctc_loss",
-    "_use_cudnn_ctc_loss.Tensor", "_use_miopen_ctc_loss", "_use_miopen_ctc_loss.Tensor", "as_strided",
-    "convolution", "convolution_backward", "copy_", "cudnn_batch_norm", "cudnn_batch_norm_backward",
-    "cudnn_grid_sampler", "cudnn_grid_sampler_backward", "empty.memory_format", "empty_strided", "resize_",
-    "set_.source_Storage", "set_.source_Storage_storage_offset", "unfold", "view",
+    "_copy_from", "_copy_from_and_resize", "_fused_rms_norm", "_local_scalar_dense", "_reshape_alias",
+    "_use_cudnn_ctc_loss", "_use_cudnn_ctc_loss.Tensor", "_use_miopen_ctc_loss", "_use_miopen_ctc_loss.Tensor",
+    "as_strided", "convolution", "convolution_backward", "copy_", "cudnn_batch_norm", "cudnn_batch_norm_backward",
+    "cudnn_grid_sampler", "cudnn_grid_sampler_backward", "empty.memory_format", "empty_strided", "mish_backward",
+    "resize_", "set_.source_Storage", "set_.source_Storage_storage_offset", "silu_backward", "unfold", "view",
 )  # fmt: skip
 
 _SOURCES = sorted(Path(__file__).parent.glob("pretend_*.cpp"))

@@ -9,6 +9,7 @@
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/ConvUtils.h>
 #include <torch/library.h>
+#include <torch/version.h>
 
 #include <cstring>
 
@@ -182,6 +183,14 @@ void install(c10::DispatchKey key, const char* const* names, int count) {
   others->fallback(torch::CppFunction::makeFromBoxedFunction<&on_cpu>());
   auto* aten = new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
   for (int i = 0; i < count; ++i) aten->impl(names[i], torch::CppFunction::makeFromBoxedFunction<&on_cpu>());
+  // Other devices than these get them in parts: a build without the device has to know that it has them whole. xpu has
+  // _fused_rms_norm from 2.12 on (unconfirmed).
+  for (const auto* whole : {"mish_backward", "silu_backward"}) {
+    aten->impl(whole, torch::CppFunction::makeFromBoxedFunction<&on_cpu>());
+  }
+  if (type == c10::DeviceType::CUDA || TORCH_VERSION_MINOR >= 12) {
+    aten->impl("_fused_rms_norm", torch::CppFunction::makeFromBoxedFunction<&on_cpu>());
+  }
   // What makes tensors, moves them, or looks at the same memory.
   aten->impl("empty.memory_format", TORCH_FN((empty<type>)));
   aten->impl("empty_strided", TORCH_FN((empty_strided<type>)));
