@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.metadata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from conformance.capture import environment
 from conformance.case import Case
 from conformance.machine import Machine, compiler_problem
 from conformance.run import Run
-from conformance.settings import Settings
+from conformance.settings import Settings, SettingsError
 from conformance.snapshot import Store, release
 from conformance.targets import Target
 
@@ -77,7 +78,7 @@ class Session:
     def settle_torch(self) -> None:
         """Once torch is imported: threads divided among workers, the pretended devices in place, patches that fit.
 
-        Has an effect once.
+        Has an effect once. Raises SettingsError for a backend that torch.compile does not know.
         """
         if self._settled:
             return
@@ -90,6 +91,8 @@ class Session:
         torch.set_num_threads(max(1, self.machine.cores // self.workers))
         library.after_torch(environment.prepare().pretended)
         if self.settings.backend != "inductor":
+            _load_ipex(torch.__version__)
+            _refuse_unknown(self.settings.backend)
             return  # nothing is captured, and its torch may be too old for what capturing looks at
         for device, why in isolation.unfit(self.machine.targets().values()).items():
             self.problems.setdefault(device, why)
@@ -158,6 +161,24 @@ class Session:
     def to_json(self) -> dict[str, Any]:
         """For a worker; settings come to it on its own command line."""
         return {"machine": self.machine.to_json(), "run": str(self.run.folder), "workers": self.workers}
+
+
+def _load_ipex(torch_version: str) -> None:
+    """Importing Intel's extension registers its backend. It ends the process on a torch it was not built for."""
+    try:
+        version = importlib.metadata.version("intel-extension-for-pytorch")
+    except importlib.metadata.PackageNotFoundError:
+        return
+    if release(version) == release(torch_version):
+        importlib.import_module("intel_extension_for_pytorch")
+
+
+def _refuse_unknown(backend: str) -> None:
+    import torch
+
+    known = sorted(torch.compiler.list_backends(exclude_tags=()))
+    if backend not in known:
+        raise SettingsError(f"unknown backend {backend!r}; torch {torch.__version__} knows {', '.join(known)}")
 
 
 def _beside(file: Path, name: str) -> Path:

@@ -28,8 +28,9 @@ def refuse_wrong_declarations(session: Session, cases: Sequence[Case], folders: 
     """Two cases with one id, requirements that can never apply, malformed or impossible known failures.
 
     `cases`: all of the files that were collected, selected or not. `folders`: those of which every file was collected.
-    Raises CaseError, RequirementDeclarationError or KnownFailureError.
+    Raises CaseError, RequirementDeclarationError, KnownFailureError, or SettingsError for an unknown backend.
     """
+    session.settle_torch()
     known: dict[str, Case] = {}
     for case in cases:
         first = known.setdefault(case.id, case)

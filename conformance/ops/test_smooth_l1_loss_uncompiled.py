@@ -3,10 +3,17 @@
 import pytest
 import torch
 
+from conformance.capture.environment import build
 from conformance.capture.references import REDUCTIONS, decomposition, python_reference
 from conformance.numerics import hold
+from conformance.session import OLDEST
 
 aten, functional = torch.ops.aten, torch.nn.functional
+
+pytestmark = pytest.mark.skipif(
+    build().release < OLDEST,
+    reason="torch 2.8 is supported for --backend ipex alone",
+)
 
 
 def pair(dtype):
