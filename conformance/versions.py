@@ -99,7 +99,8 @@ def page(found: Versions, *, markdown: bool) -> list[str]:
     lines += ["", *(_markdown(table(found)) if markdown else _columns(table(found)))]
     for kind, head in (("fact", "Facts"), ("code", "Code")):
         mine = [each for each in found.groups if each.kind == kind]
-        lines += ["", f"## {head}: {len(mine)} groups" if mine else f"## {head}: no change"]
+        count = f"{len(mine)} group{'s' * (len(mine) != 1)}" if mine else "no change"
+        lines += ["", f"## {head}: {count}"]
         for number, each in enumerate(mine, 1):
             if number == SHOWN + 1:
                 lines += ["", f"### {len(mine) - SHOWN} smaller groups", ""]

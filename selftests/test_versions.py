@@ -1,0 +1,113 @@
+"""`diff`: what changed between two stored versions; and how much of what was compared is confirmed."""
+
+from __future__ import annotations
+
+import pytest
+from expecttest import assert_expected_inline
+
+from conformance.cli import main
+from conformance.run import ItemRecord
+from conformance.snapshot import Store
+from conformance.summary import _unconfirmed
+
+
+def text(kernels, policy):
+    return f"""\
+kernels     {kernels}
+fallbacks   none
+
+--- inference
+# kernel triton_poi_fused_mul_0
+@triton.jit
+def triton_poi_fused_mul_0(in_ptr0, out_ptr0, xnumel, XBLOCK : tl.constexpr):
+    xnumel = 20
+    xoffset = tl.program_id(0) * XBLOCK
+    xindex = xoffset + tl.arange(0, XBLOCK)[:]
+    xmask = xindex < xnumel
+    x0 = xindex
+    tmp0 = tl.load(in_ptr0 + (x0), xmask{policy})
+    tmp1 = tl.full([1], 2.0, tl.float32)
+    tmp2 = tmp0 * tmp1
+    tl.store(out_ptr0 + (x0), tmp2, xmask)
+
+def call(args):
+    return 1
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ops").mkdir()
+    (tmp_path / "ops/test_scale.py").touch()
+    store = Store(tmp_path / "ops/expected_code")
+    for case, kernels in (("scale/a", "1: mul"), ("scale/b", "2: mul")):
+        old, new = text("1: mul", ""), text(kernels, ", eviction_policy='evict_first'")
+        store.merge({case: {("2.13", t): old for t in ("cpu_avx2", "cuda_sm80", "cuda_sm90")}})
+        store.merge({case: {("2.15", "cuda_sm80"): new, ("2.15", "cuda_sm90"): new, ("2.15", "xpu_pvc"): new}})
+        store.merge({case: {("2.15", "cpu_avx2"): old}})
+    return tmp_path
+
+
+def test_diff(project, capsys):
+    assert main(["diff", "2.13", "2.15", "ops", "--markdown"]) == 0
+    out = capsys.readouterr().out
+    assert_expected_inline(
+        out.replace("→", "->").replace("…", "..."),
+        """\
+# Generated code, torch 2.13 -> 2.15
+
+6 texts of 2 cases are stored for both; 4 texts of 2 cases differ.
+2 are stored for 2.15 only.
+
+|  | texts | differ | facts differ | groups of facts | groups of code |
+|---|---|---|---|---|---|
+| cpu | 2 | 0 | 0 | 0 | 0 |
+| cuda | 4 | 4 | 2 | 1 | 1 |
+| all | 6 | 4 | 2 | 1 | 1 |
+
+## Facts: 1 group
+
+### 1. kernels  1 -> 2
+
+1 case, on cuda_sm80 and cuda_sm90. For example scale/b-cuda_sm80:
+
+```diff
+kernels  1: mul -> 2: mul
+```
+
+## Code: 1 group
+
+### 1. added to `tl.load(...)`: `eviction_policy='evict_first'`
+
+4 kernels, 2 cases, on cuda_sm80 and cuda_sm90. For example scale/a-cuda_sm80, inference triton_poi_fused_mul_0:
+
+```diff
+     xmask = xindex < xnumel
+     x0 = xindex
+-    tmp0 = tl.load(in_ptr0 + (x0), xmask)
++    tmp0 = tl.load(in_ptr0 + (x0), xmask, eviction_policy='evict_first')
+     tmp1 = tl.full([1], 2.0, tl.float32)
+     tmp2 = tmp0 * tmp1
+```
+
+Facts that changed with it: kernels  1 -> 2 (2)
+""",
+    )
+
+
+def test_diff_of_a_device(project, capsys):
+    assert main(["diff", "2.13.0", "2.15", "ops", "--device", "cpu"]) == 0
+    out = capsys.readouterr().out
+    assert "2 texts of 2 cases are stored for both; 0 texts of 0 cases differ." in out
+    assert "## Facts: no change" in out
+    assert main(["diff", "2.13", "2.16", "ops"]) == 2
+    assert "nothing is stored for torch 2.16; stored are 2.13, 2.15" in capsys.readouterr().err
+
+
+def test_a_run_says_what_is_not_confirmed():
+    def items(*confirmed):
+        return [ItemRecord("a/b", "cuda_sm90", "deviceless", "2.13", "", confirmed=each) for each in confirmed]
+
+    assert _unconfirmed(items(True, False, False, None)) == ["not confirmed on hardware: 2 of 3 gpu texts compared"]
+    assert not _unconfirmed(items(True, None))
