@@ -47,7 +47,7 @@ def align_statements(old: Sequence[str], new: Sequence[str]) -> tuple[list[Row],
 
 
 def _beginning(line: str) -> tuple[str, ...]:
-    """`assert_size_stride(arg0`, `del arg0`: what tells one statement from another; () for buffers, which are counters."""
+    """`assert_size_stride(arg0`, `del arg0`: what tells one statement from another. Buffers are counters: the whole."""
     found = [token.text for token in tokens.tokens(line)]
     if found[:1] == ["del"] and len(found) > 1:
         return ("del", *found[1:2], "") if not found[1].startswith("buf") else ()

@@ -51,6 +51,7 @@ class Group:
 
     `kernels`: how many kernels, calls and graphs of the members it changes; `facts`: what else changed in the members,
     an entry a fact with the number of members, most first. `id`: the same for the same edit in another run.
+    `within`: the id of a group of larger consequence, a fact or a whole kernel, that all members are in; "" for none.
     """
 
     id: str
@@ -60,6 +61,7 @@ class Group:
     kernels: int
     example: Example
     facts: list[tuple[str, int]] = field(default_factory=list)
+    within: str = ""
 
     @property
     def cases(self) -> list[str]:
@@ -78,7 +80,7 @@ class Group:
 
 
 def group(differences: Iterable[Changed]) -> list[Group]:
-    """The groups: facts first, then code; in each the largest first. Nothing for texts that are equal, or only renamed."""
+    """The groups: facts first, then code; in each the largest first. Nothing for texts that are equal."""
     found: dict[tuple[str, Key], _Gathered] = {}
     facts: dict[Changed, list[str]] = {}
     sites: dict[Key, set[tuple[str, str, str, int]]] = defaultdict(set)
@@ -94,8 +96,24 @@ def group(differences: Iterable[Changed]) -> list[Group]:
             found.setdefault(("code", edit.key), _Gathered()).add(item, edit)
             sites[edit.key].add((stored, new, edit.kernel, edit.site))
     groups = [_group(kind, key, gathered, facts) for (kind, key), gathered in _joined(found, sites).items()]
+    _place(groups)
     order = {"fact": 0, "code": 1}
     return sorted(groups, key=lambda each: (order[each.kind], -len(each.members), -each.kernels, each.title))
+
+
+def _place(groups: Sequence[Group]) -> None:
+    """Sets `within`: an edit of kernels that all became other kernels says little by itself."""
+    larger = [each for each in groups if each.kind == "fact" or _WHOLE.match(each.title)]
+    larger.sort(key=lambda each: (len(each.members), each.kind != "fact", each.id))
+    sets = {each.id: frozenset(each.members) for each in groups}
+    for each in groups:
+        if each in larger:
+            continue
+        holding = (other for other in larger if sets[each.id] <= sets[other.id])
+        each.within = next((other.id for other in holding), "")
+
+
+_WHOLE = re.compile(r"(?:added|removed|rewritten): an? .*kernel")
 
 
 @dataclass
@@ -182,8 +200,7 @@ def fact_edits(stored: str, new: str) -> list[Edit]:
 
 def _head(value: str) -> str:
     """`yes` of `yes: along x0`; the whole first line where it has no such word."""
-    first = value.split("\n")[0]
-    return first.partition(":")[0]
+    return re.split(r"[:\n]", value, maxsplit=1)[0]
 
 
 def _differing_words(before: str, after: str) -> str:

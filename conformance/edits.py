@@ -228,7 +228,7 @@ class _Pair:
         where = number if site is None else site
         return Edit(key, title, abstract, self.b.label, where, self._hunk(number), span)
 
-    def _hunk(self, number: int, around: int = 2, before: int = 0) -> tuple[str, ...]:
+    def _hunk(self, number: int, around: int = 2) -> tuple[str, ...]:
         """The rows around one, as a diff: what went stands before what came."""
         out: list[str] = []
         plus: list[str] = []
@@ -294,7 +294,7 @@ class _Pair:
             yield from self._operators(number, old, new)
             return
         for runs in _balanced(_blocks(old, new), old, new):
-            tag, i1, i2, j1, j2 = runs[0]
+            tag, i1, i2, j1, _ = runs[0]
             if tag == "equal":
                 yield from self._values(number, old, new, i1, i2, j1)
                 continue
@@ -403,7 +403,7 @@ def _is_defined(token: Token, line: tuple[Token, ...]) -> bool:
 
 
 def _blocks(old: tuple[Token, ...], new: tuple[Token, ...]) -> list[tuple[str, int, int, int, int]]:
-    """difflib's opcodes over the tokens' keys; what came or went begins as far left as it can."""
+    """The opcodes of difflib over the tokens' keys; what came or went begins as far left as it can."""
     first, second = [t.key for t in old], [t.key for t in new]
     if first == second:
         return [("equal", 0, len(first), 0, len(second))]
@@ -447,12 +447,11 @@ def _balanced(
     waiting: list[tuple[str, int, int, int, int]] = []
     held: list[tuple[str, int, int, int, int]] = []  # what is equal between them
     for code in codes:
-        tag, i1, i2, j1, j2 = code
-        if tag == "equal" and waiting:
-            held.append(code)
-            continue
-        if tag == "equal":
-            yield [code]
+        if code[0] == "equal":
+            if waiting:
+                held.append(code)
+            else:
+                yield [code]
             continue
         waiting.append(code)
         texts = [t.text for _, i1, i2, _, _ in waiting for t in old[i1:i2]]
@@ -533,7 +532,7 @@ def _base(token: Token) -> str:
 
 
 def _changed_words(old: str, new: str) -> tuple[str, str]:
-    """Of two identifiers the words between that differ: tmp_acc_vec, val_acc_vec → tmp, val; whole where nothing else."""
+    """Of two identifiers the words that differ: tmp_acc_vec, val_acc_vec → tmp, val."""
     first, second = old.split("_"), new.split("_")
     while len(first) > 1 and len(second) > 1 and first[-1] == second[-1]:
         first.pop()

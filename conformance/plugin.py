@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from conformance import junit, settings, stories, summary
+from conformance import failures, junit, settings, stories, summary
 from conformance.capture.environment import PreparationError, build, triton_version
 from conformance.case import Case, CaseError
 from conformance.checks import Item
@@ -363,6 +363,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     interrupted = session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
     finished = summary.finish(ours, interrupted=interrupted)
     config.stash[_SUMMARY] = finished
+    if terminal := config.pluginmanager.get_plugin("terminalreporter"):
+        failures.name_groups((each for told in terminal.stats.values() for each in told), finished.review)
     if finished.failed and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if finished.lines:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from conformance import facts, known_failures, requirements
+from conformance import facts, known_failures, overview, requirements
 from conformance.acceptance import accept
 from conformance.case import Case, CaseError
+from conformance.review import Review, compared, of_run, stored
 from conformance.run import ItemRecord, Run
 from conformance.session import Session
 from conformance.unused import all_collected
@@ -17,11 +18,15 @@ from conformance.unused import all_collected
 
 @dataclass
 class Summary:
-    """`lines`: what to say at the end. `failed`: what no item could fail for, such as snapshots not written."""
+    """`lines`: what to say at the end. `failed`: what no item could fail for, such as snapshots not written.
+
+    `review`: what differs, grouped.
+    """
 
     run: Run
     lines: list[str] = field(default_factory=list)
     failed: bool = False
+    review: Review = field(default_factory=Review)
 
 
 def refuse_wrong_declarations(session: Session, cases: Sequence[Case], folders: Iterable[Path] = ()) -> None:
@@ -64,6 +69,11 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
         summary.lines.append("nothing was checked, so this run fails")
         summary.lines += sorted({said.removeprefix("skipped: ") for item in items for said in item.checks.values()})
         summary.failed = True
+    summary.review = _differing(session, items)  # before anything is accepted
+    summary.lines += overview.summary_lines(summary.review)
+    if summary.review.groups and not session.settings.accept:
+        against = f" --baseline {session.settings.baseline}" if session.baseline else ""
+        summary.lines.append(f"review them, without running again: python -m conformance review{against}")
     if session.settings.accept and interrupted:
         summary.lines.append("the run was interrupted: nothing was accepted")
     elif session.settings.accept:
@@ -81,6 +91,19 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     if failed:
         summary.lines.append(f"evidence of {len(failed)} failing items: {session.run.folder / 'failures'}")
     return summary
+
+
+def _differing(session: Session, items: Sequence[ItemRecord]) -> Review:
+    """Items whose code is not what is stored, or what the baseline gave: they failed, drifted, or are accepted."""
+    taken = session.settings.accept == "all"
+    wanted = [
+        item
+        for item in items
+        if item.drift or item.checks.get("code", "").startswith("failed") or (taken and "code" in item.checks)
+    ]
+    if session.baseline:
+        return compared(wanted, of_run(session.baseline, session.settings.baseline or ""))
+    return compared(wanted, stored(list(session.machine.targets())))
 
 
 def _unconfirmed(items: Sequence[ItemRecord]) -> list[str]:
@@ -105,7 +128,7 @@ def _skipped(item: ItemRecord) -> bool:
 def _remarks(items: Sequence[ItemRecord]) -> list[str]:
     """Drift and notices, which fail nothing."""
     drift = [f"drift: {item.name}: {item.drift}" for item in items if item.drift]
-    shown = drift[:10] + ([f"drift: {len(drift) - 10} more items"] if len(drift) > 10 else [])
+    shown = drift[:3] + ([f"drift: {len(drift) - 3} more items"] if len(drift) > 3 else [])
     return shown + [notice for item in items for notice in item.notices]
 
 

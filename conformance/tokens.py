@@ -24,7 +24,8 @@ _ELEMENT = re.compile(r"(?<=[<,])(?:float|double|bool|u?int\d+_t|(?:at|c10)::\w+
 class Token:
     """`key`: what is compared first: the text with the number of a name, or of a number, left out.
 
-    `kind`: "name" (numbered), "number", "string", "kernel" (its name), "word", "op". `space`: whether blanks stand before it.
+    `kind`: "name" (numbered), "number", "string", "kernel" (its name), "word", "op".
+    `space`: whether blanks stand before it.
     """
 
     text: str
@@ -78,7 +79,7 @@ def _string_key(text: str) -> str:
 
 
 def written(run: tuple[Token, ...], *, abstract: bool = False, types: bool = True) -> str:
-    """The tokens as a text again; `abstract`: names without their numbers, N for numbers; without `types`, T for them."""
+    """The tokens as a text again. `abstract`: names without their numbers, N for numbers; `types`: else T for them."""
     out = []
     for position, token in enumerate(run):
         text = (

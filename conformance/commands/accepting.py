@@ -33,11 +33,11 @@ def run(arguments: argparse.Namespace) -> int:
     """1 where something was not taken. Raises RunError and CaseError."""
     named = arguments.folder + os.sep if Path(arguments.folder).is_dir() else arguments.folder
     brought = existing(Path.cwd(), named)
-    stores = _stores([Path(path) for path in arguments.paths] or [OPS])
+    folders = stores([Path(path) for path in arguments.paths] or [OPS])
     items, unknown = [], []
-    for item in _items(brought):
-        if item.case in stores:
-            items.append(dataclasses.replace(item, store=str(stores[item.case])))
+    for item in checked_items(brought):
+        if item.case in folders:
+            items.append(dataclasses.replace(item, store=str(folders[item.case])))
         else:
             unknown.append(f"not accepted: {item.name}: there is no such case here")
     accepted = accept(items, "confirm" if arguments.confirm_only else "all", list(targets()))
@@ -45,13 +45,14 @@ def run(arguments: argparse.Namespace) -> int:
     return int(bool(accepted.refused or accepted.problems or unknown))
 
 
-def _stores(paths: list[Path]) -> dict[str, Path]:
+def stores(paths: list[Path]) -> dict[str, Path]:
     """Case id → the folder of its snapshots in this checkout, wherever the run was made."""
     session = Session(Settings(), Machine(), Run(Path(os.devnull)))
     return {case.id: session.store(case).root for case in cases_below(paths)}
 
 
-def _items(brought: Run) -> Iterator[ItemRecord]:
+def checked_items(brought: Run) -> Iterator[ItemRecord]:
+    """Raises RunError for a run of another version of the suite, or a broken one."""
     try:
         yield from brought.items()
     except (TypeError, ValueError) as error:
