@@ -35,7 +35,8 @@ def refuse_wrong_declarations(session: Session, cases: Sequence[Case], folders: 
     `cases`: all of the files that were collected, selected or not. `folders`: those of which every file was collected.
     Raises CaseError, RequirementDeclarationError, KnownFailureError, or SettingsError for an unknown backend.
     """
-    session.settle_torch()
+    if session.settings.backend != "inductor":
+        session.settle_torch()  # only it knows which backends there are; else, collecting needs no torch
     known: dict[str, Case] = {}
     for case in cases:
         first = known.setdefault(case.id, case)
