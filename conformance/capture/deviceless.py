@@ -62,7 +62,7 @@ def patches(target: Target) -> list[Patch]:
             )
             for name in ("_exchange_fn", "_maybe_exchange_fn")
         ),
-        *(_cuda(target, answer) if device == "cuda" else [answer("is_tf32_supported", True)]),
+        *(_cuda if device == "cuda" else _xpu)(target, answer),
         Patch(
             "torch.storage:_StorageBase.clone",
             _clone,
@@ -84,6 +84,17 @@ def _cuda(target: Target, answer: Callable[[str, Any], Patch]) -> list[Patch]:
             "torch._C:_get_cudnn_batch_norm_reserve_space_size",
             _always(0),
             "a build with cuda asks the driver, any other raises (0: what cuDNN asks for contiguous inputs)",
+        ),
+    ]
+
+
+def _xpu(_target: Target, answer: Callable[[str, Any], Patch]) -> list[Patch]:
+    return [
+        answer("is_tf32_supported", True),
+        Patch(
+            "torch._subclasses.fake_tensor:FakeTensorMode.avoid_device_init",
+            lambda _: property(lambda self: False),
+            "a build without xpu looks for cuda instead, and constants would be made on the cpu and copied",
         ),
     ]
 
@@ -125,11 +136,29 @@ def registered(target: Target) -> Iterator[None]:
     for name in (target.device, f"{target.device}:0"):
         device_interface.register_interface_for_device(name, interface)
     try:
-        with _triton_driver(target):
+        with _triton_driver(target), _fallbacks(target):
             yield
     finally:
         device_interface.device_interfaces.clear()
         device_interface.device_interfaces.update(before)
+
+
+@contextlib.contextmanager
+def _fallbacks(target: Target) -> Iterator[None]:
+    """The lowerings that Inductor registers when it is imported into a build for the device (xpu: 2.11 to 2.15)."""
+    import torch
+    from torch._inductor import lowering
+
+    operator = torch.ops.aten.embedding_dense_backward
+    if target.device != "xpu" or operator.default in lowering.lowerings:
+        yield
+        return
+    lowering.make_fallback(operator, warn=False)
+    try:
+        yield
+    finally:
+        for overload in (operator, operator.default, operator.out):
+            lowering.lowerings.pop(overload, None)
 
 
 def _interface(target: Target) -> type:

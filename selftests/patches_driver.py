@@ -1,0 +1,211 @@
+"""What becomes of a tiny capture with one patch left out: run by test_patches.py, in a process of its own.
+
+Reads {target: [where, …]} from its first argument and prints, as JSON on the line that begins with RESULT,
+{target: {where: [with all patches, without this one]}}. Each outcome is made in a fork, so that none sees another.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from conformance.capture import environment
+
+environment.prepare()
+
+import torch  # noqa: E402
+import torch._inductor.codegen.cpp  # noqa: E402 - what every capture imports, once for all forks
+import torch._inductor.codegen.triton  # noqa: E402
+import torch._inductor.compile_fx  # noqa: E402
+import torch._inductor.fx_passes.joint_graph  # noqa: E402
+import torch._inductor.fx_passes.post_grad  # noqa: E402
+import torch._inductor.fx_passes.reduced_atomic_contention  # noqa: E402
+
+from conformance.capture import capture, isolation, library  # noqa: E402
+from conformance.case import Case  # noqa: E402
+from conformance.targets import targets  # noqa: E402
+
+torch.set_num_threads(1)  # threads do not live on in a fork
+library.after_torch(environment.prepare().pretended)
+
+
+class Made(Case):
+    """A case whose arguments are made by functions."""
+
+    def build(self, seed: int = 0):
+        torch.manual_seed(seed)
+        return {name: make() for name, make in self.arguments.items()}
+
+
+def code(fn: Callable, config: dict | None = None, **arguments: Callable) -> Callable[[str], str]:
+    case = Made("patches", "one", (), fn, Path(__file__), arguments, config=config or {})
+
+    def generated(target: str) -> str:
+        with capture(case, targets()[target], "deviceless") as got:
+            return "\n".join(module.code for module in got.capture.modules)
+
+    return generated
+
+
+def random(*shape: int, dtype: torch.dtype = torch.float32, grad: bool = False) -> Callable[[], torch.Tensor]:
+    return lambda: torch.rand(*shape).to(dtype).requires_grad_(grad)
+
+
+def asked(question: str) -> Callable[[str], str]:
+    """A function that asks the device's module while it is compiled, or between two graphs."""
+
+    def fn(x):
+        return x * 2 if getattr(getattr(torch, x.device.type), question)() else x + 1
+
+    return code(fn, x=random(4))
+
+
+def synchronised(x):
+    y = x + 1
+    getattr(torch, x.device.type).synchronize()
+    return y * 2
+
+
+def within(x):
+    with getattr(torch, x.device.type).device(x.device):
+        return x + 1
+
+
+@torch._dynamo.disable
+def _beside(x):
+    return within(x)
+
+
+def beside(x):
+    return _beside(x) * 2
+
+
+def registered(target: str) -> str:
+    """How many patterns there are after captures on two devices."""
+    from torch._inductor.fx_passes import joint_graph, post_grad
+
+    add("cpu_avx2")
+    before = _patterns(joint_graph) + _patterns(post_grad)
+    add(target)
+    return f"{_patterns(joint_graph) + _patterns(post_grad) - before} patterns more"
+
+
+def _patterns(module) -> int:
+    passes = [value for value in vars(module).values() if type(value).__name__ == "PatternMatcherPass"]
+    passes += getattr(module, "pass_patterns", [])
+    return sum(len(entries) for each in passes for entries in each.patterns.values())
+
+
+def queued(target: str) -> str:
+    """How much waits for the device to be there."""
+    module = getattr(torch, targets()[target].device)
+    before = len(module._queued_calls)
+    add(target)
+    return f"{len(module._queued_calls) - before} calls wait for the device"
+
+
+def scattered(x, i):
+    return torch.zeros(10, device=x.device).index_put((i,), x, accumulate=True)
+
+
+def flags(target: str) -> str:
+    """What the build of the C++ code is told of the instruction set."""
+    from torch._inductor import codecache
+
+    isas = []
+    with isolation.isolated(targets()[target], "deviceless", {}):
+        isas.append(codecache.pick_vec_isa())
+    return str(isas)
+
+
+add = code(lambda x: x + 1, x=random(40))
+total = code(lambda x: x.sum(), x=random(300, 500))
+unproven = code(lambda x: x + 1, {"cpp.vec_isa_ok": False}, x=random(4000))  # as where the probe cannot be built
+product = code(lambda a, b: a @ b, a=random(64, 64), b=random(64, 64))
+odd = code(lambda a, b: a @ b, a=random(1023, 1021, dtype=torch.half), b=random(1021, 1019, dtype=torch.half))
+listed = code(lambda x: x[[0, 3, 1]].sum(0), x=random(64, 12, grad=True))
+normed = code(
+    lambda x, w: torch.ops.aten._batch_norm_with_update(x, w, w, w.clone(), w.clone(), 0.1, 1e-5),
+    x=random(2, 3, 4, 4),
+    w=random(3),
+)
+scatter = code(
+    scattered,
+    {"partitioned_scatter_enabled": True, "partitioned_scatter_memory_budget": 1e-15},
+    x=random(100000),
+    i=lambda: torch.zeros(100000, dtype=torch.long),
+)
+
+#: Where a patch is, with "gpu" for the device → what goes wrong, or comes out otherwise, without it.
+OUTCOMES: dict[str, Callable[[str], str]] = {
+    "torch._inductor.fx_passes.joint_graph:lazy_init": registered,
+    "torch._inductor.fx_passes.pad_mm:_should_pad": odd,
+    "torch.gpu:is_available": asked("is_available"),
+    "torch.gpu:device_count": asked("device_count"),
+    "torch.gpu:current_device": asked("current_device"),
+    "torch.gpu:get_device_properties": asked("get_device_properties"),
+    "torch.gpu:is_tf32_supported": asked("is_tf32_supported"),
+    "torch.gpu:synchronize": code(synchronised, x=random(4)),
+    "torch.gpu:_lazy_init": add,
+    "torch.gpu:is_current_stream_capturing": asked("is_current_stream_capturing"),
+    "torch.gpu:_exchange_device": code(beside, x=random(4)),
+    "torch.gpu:_maybe_exchange_device": code(beside, x=random(4)),
+    "torch.gpu:set_rng_state": queued,
+    "torch._dynamo.variables.ctx_manager:DeviceVariable._exchange_fn": code(within, x=random(4)),
+    "torch._dynamo.variables.ctx_manager:DeviceVariable._maybe_exchange_fn": code(within, x=random(4)),
+    "torch.gpu:get_rng_state": add,
+    "torch.gpu:mem_get_info": scatter,
+    "torch._subclasses.fake_tensor:FakeTensorMode.avoid_device_init": listed,
+    "torch.storage:_StorageBase.clone": listed,
+    "torch._C:_get_cudnn_batch_norm_reserve_space_size": normed,
+    "torch.utils._triton:triton_hash_with_backend": add,
+    "torch._inductor.cpu_vec_isa:pick_vec_isa": total,
+    "torch._inductor.codecache:pick_vec_isa": flags,
+    "torch._inductor.cpu_vec_isa:VecISA.__bool__": unproven,
+}
+
+
+def generic(where: str) -> str:
+    """The name in OUTCOMES."""
+    where = re.sub(r":(CUDA|XPU)Device", ":Device", re.sub(r":Vec\w+\.", ":VecISA.", where))
+    return re.sub(r"^torch.(cuda|xpu):", "torch.gpu:", where)
+
+
+def outcome(where: str, target: str, *, left_out: bool) -> str:
+    everything = isolation.patches
+    if left_out:
+        isolation.patches = lambda *of: [patch for patch in everything(*of) if patch.where != where]
+    try:
+        return OUTCOMES[generic(where)](target)
+    except BaseException as error:  # noqa: BLE001 - also what ends a process is an outcome
+        return f"raises {type(error).__name__}: {error}"
+
+
+def forked(where: str, target: str, *, left_out: bool) -> str:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        with os.fdopen(writing, "w") as out:
+            out.write(outcome(where, target, left_out=left_out))
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as said:
+        text = said.read()
+    return text if os.waitpid(child, 0)[1] == 0 else "the process dies"
+
+
+if __name__ == "__main__":
+    found: dict[str, dict[str, tuple[str, str]]] = {}
+    for target, places in json.loads(sys.argv[1]).items():
+        for where in places:
+            pair = ["unknown", "unknown"]
+            if generic(where) in OUTCOMES:
+                pair = [forked(where, target, left_out=left_out) for left_out in (False, True)]
+            found.setdefault(target, {})[where] = tuple(pair)
+    print("RESULT" + json.dumps(found))

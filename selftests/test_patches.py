@@ -1,0 +1,54 @@
+"""Every replacement in torch is needed: a tiny capture without it raises, or comes out otherwise."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from suites import environment
+
+DRIVER = Path(__file__).with_name("patches_driver.py")
+
+#: The patches for these targets are all that there are. What two of them share is tried on the first.
+TARGETS = ("cuda_sm90", "xpu_pvc", "cpu_avx2", "cpu_avx512", "cpu_neon")
+
+LISTED = """
+import json, sys
+from conformance.capture import environment, isolation
+environment.prepare()
+from conformance.targets import targets
+print("RESULT" + json.dumps({name: [[patch.where, patch.why] for patch in isolation.patches(targets()[name], mode)
+    if not (patch.optional and patch.missing())] for name, mode in json.loads(sys.argv[1])}))
+"""
+
+
+def result(*command: str) -> dict:
+    ran = subprocess.run(
+        [sys.executable, *command], env=environment({}), capture_output=True, text=True, check=False, timeout=500
+    )
+    lines = [line for line in ran.stdout.splitlines() if line.startswith("RESULT")]
+    assert lines, ran.stdout + ran.stderr
+    return json.loads(lines[0].removeprefix("RESULT"))
+
+
+def test_every_patch_is_needed():
+    listed = result("-c", LISTED, json.dumps([(target, "deviceless") for target in TARGETS]))
+    why: dict[str, str] = {}
+    wanted: dict[str, list[str]] = {target: [] for target in TARGETS}
+    for target in TARGETS:
+        for where, reason in listed[target]:
+            if where not in why:
+                wanted[target].append(where)
+            why[where] = reason
+    problems = []
+    for target, outcomes in result(str(DRIVER), json.dumps(wanted)).items():
+        for where, (whole, without) in outcomes.items():
+            if whole.startswith(("raises", "the process dies")):
+                problems.append(f"{where}: with all patches, its capture for {target} {whole[:300]}")
+            elif whole == "unknown":
+                problems.append(f"{where}: a new patch: patches_driver.OUTCOMES has to show what it is for")
+            elif whole == without:
+                problems.append(f"{where}: nothing changes for {target} without it: delete the patch ({why[where]})")
+    assert not problems, "\n".join(problems)
