@@ -13,9 +13,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from conformance import edits as code
-from conformance.edits import Edit, Key
 from conformance.facts import changed as changed_facts
+from conformance.grouping import edits as code
+from conformance.grouping.edits import Edit, Key
 from conformance.snapshot import canonical
 from conformance.targets import targets
 from conformance.text import parse_facts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import itertools
 import re
@@ -10,42 +9,31 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from conformance import tokens
-from conformance.alignment import Row, align, align_statements
+from conformance.grouping import tokens
+from conformance.grouping.alignment import Row, align, align_statements
+from conformance.grouping.parts import Part, partners, parts, what_is
+from conformance.grouping.tokendiff import (
+    Span,
+    balanced,
+    base_of,
+    blocks,
+    changed_words,
+    is_identifier,
+    is_short,
+    keys_of,
+    neighbours,
+    place_of,
+    said_of,
+    text_of,
+)
+from conformance.grouping.tokens import Token
 from conformance.text import split
-from conformance.tokens import Token
 
 #: More of a kernel's lines without a partner, and it is another kernel.
 REWRITTEN = 0.5
 _FEW = 12  # a kernel of fewer lines is never called rewritten
 
 Key = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Span:
-    """The tokens of the old and of the new line that an edit is of: [start, end) each."""
-
-    old: tuple[Token, ...]
-    new: tuple[Token, ...]
-    at: tuple[int, int]
-    to: tuple[int, int]
-
-    def joined(self, others: Sequence[Span]) -> Span:
-        """What covers this and the others of the same lines."""
-        spans = [self, *others]
-        at = (min(s.at[0] for s in spans), max(s.at[1] for s in spans))
-        to = (min(s.to[0] for s in spans), max(s.to[1] for s in spans))
-        return Span(self.old, self.new, at, to)
-
-    def titles(self) -> tuple[str, str]:
-        """`Vectorized<float>::loadu` → `load_vector<float>`, as written and without names, numbers and types."""
-        texts = []
-        for abstract in (False, True):
-            runs = (self.old[slice(*self.at)], self.new[slice(*self.to)])
-            old, new = (tokens.written(run, abstract=abstract, types=not abstract) for run in runs)
-            texts.append(f"`{old}` → `{new}`")
-        return texts[0], texts[1]
 
 
 @dataclass(frozen=True)
@@ -65,25 +53,11 @@ class Edit:
     span: Span | None = None
 
 
-@dataclass(frozen=True)
-class Part:
-    """`kind`: "kernel", "call", "graph" or "other"; `section`: the module that it is of."""
-
-    section: str
-    kind: str
-    name: str
-    lines: tuple[str, ...]
-
-    @property
-    def label(self) -> str:
-        return " ".join(dict.fromkeys(word for word in (self.section, self.name) if word))
-
-
 @functools.lru_cache(maxsize=4096)
 def edits(old: str, new: str) -> tuple[Edit, ...]:
     """All edits of the code; those of facts are not among them."""
     first, second = parts(split(old)[1]), parts(split(new)[1])
-    pairs, gone, come = _partners(first, second)
+    pairs, gone, come = partners(first, second)
     names = {a.name: b.name for a, b in pairs if a.kind == "kernel"}
     single = {part.name for part in (*gone, *come) if part.kind == "kernel"}
     found: list[Edit] = []
@@ -95,87 +69,14 @@ def edits(old: str, new: str) -> tuple[Edit, ...]:
     return tuple(found)
 
 
-def parts(code: str) -> list[Part]:
-    """A text's code taken apart at its headings."""
-    found: list[Part] = []
-    section, kind, name, lines = "", "other", "", []  # type: str, str, str, list[str]
-
-    def close() -> None:
-        while lines and not lines[-1]:
-            lines.pop()
-        if lines:
-            found.append(Part(section, kind, name, tuple(lines)))
-        lines.clear()
-
-    for line in code.splitlines():
-        if line.startswith("--- "):
-            close()
-            section = line[4:]
-            kind, name = ("graph", "") if section.endswith("graph") else ("other", "")
-            continue
-        if line.startswith("# kernel "):
-            close()
-            kind, name = "kernel", line.removeprefix("# kernel ")
-            continue
-        if call := re.match(r"def (\w+)\(args\):", line):
-            close()
-            kind, name = "call", call[1]
-        elif re.fullmatch(r"# \w+", line) and (not lines or not lines[-1]):
-            close()
-            kind, name = "other", line[2:]
-        lines.append(line)
-    close()
-    return found
-
-
-def _partners(old: Sequence[Part], new: Sequence[Part]) -> tuple[list[tuple[Part, Part]], list[Part], list[Part]]:
-    """Parts of one name go together, then kernels that are much alike. The rest went or came."""
-    pairs: list[tuple[Part, Part]] = []
-    gone, come = list(old), list(new)
-    for same in (_same_name, _same_kernel):
-        for a in list(gone):
-            candidates = [b for b in come if same(a, b)]
-            if candidates:
-                pairs.append((a, candidates[0]))
-                gone.remove(a)
-                come.remove(candidates[0])
-    return pairs, gone, come
-
-
-def _same_name(a: Part, b: Part) -> bool:
-    return (a.section, a.kind, a.name) == (b.section, b.kind, b.name)
-
-
-def _same_kernel(a: Part, b: Part) -> bool:
-    if (a.section, a.kind) != (b.section, b.kind) or a.kind != "kernel":
-        return False
-    shapes = [[" ".join(tokens.shape(line)) for line in part.lines] for part in (a, b)]
-    return difflib.SequenceMatcher(None, *shapes, autojunk=False).ratio() > 0.5
-
-
 def _whole(part: Part, sign: str) -> Edit:
     """A part that is there in one text only."""
     verb = "added" if sign == "+" else "removed"
-    what = _what(part)
+    what = what_is(part)
     hunk = tuple(f"{sign}{line}" for line in part.lines[:6])
     more = (f" … {len(part.lines) - 6} more lines",) if len(part.lines) > 6 else ()
     title = f"{verb}: {what}"
     return Edit((verb, what), title, title, part.label, -1, hunk + more)
-
-
-def _what(part: Part) -> str:
-    """`a Triton kernel (pointwise)`, `a C++ kernel`, `the joint graph`."""
-    if part.kind == "graph":
-        return f"the {part.section}"
-    if part.kind != "kernel":
-        return f"`{part.name or part.lines[0]}`"
-    heuristic = next((m[1] for line in part.lines if (m := re.match(r"@triton_heuristics\.(\w+)\(", line))), "")
-    if heuristic:
-        return f"a Triton kernel ({heuristic.replace('_', ' ')})"
-    return "a C++ kernel" if any(line.startswith('extern "C"') for line in part.lines) else "a kernel"
-
-
-_OPEN, _CLOSE = "([{", ")]}"
 
 
 class _Pair:
@@ -246,13 +147,13 @@ class _Pair:
     def _renamed(self) -> Edit:
         old, new = (re.sub(r"_\d+$", "", part.name) for part in (self.a, self.b))
         title = f"kernel `{old}` is called `{new}`" if old != new else "kernels in another order"
-        key = ("kernel name", *_changed_words(old, new)) if old != new else ("kernel name",)
+        key = ("kernel name", *changed_words(old, new)) if old != new else ("kernel name",)
         hunk = (f"-# kernel {self.a.name}", f"+# kernel {self.b.name}")
         return Edit(key, title, "kernels' names: " + " → ".join(f"`{w}`" for w in key[1:]), self.b.label, -2, hunk)
 
     def _rewritten(self) -> Edit:
-        what = _what(self.b)
-        title = f"rewritten: {what}" if what == _what(self.a) else f"rewritten: {_what(self.a)} → {what}"
+        what = what_is(self.b)
+        title = f"rewritten: {what}" if what == what_is(self.a) else f"rewritten: {what_is(self.a)} → {what}"
         start = next(number for number, row in enumerate(self.rows) if None in row)
         return Edit((title,), title, title, self.b.label, -1, self._hunk(start + 4, around=6))
 
@@ -281,7 +182,7 @@ class _Pair:
             return
         texts, keys = [], []
         for abstract in (False, True):
-            said = [_said(run, abstract=abstract) for run in runs]
+            said = [said_of(run, abstract=abstract) for run in runs]
             texts.append(
                 f"{said[0]} → {said[1]}" if all(runs) else f"added: {said[1]}" if runs[1] else f"removed: {said[0]}"
             )
@@ -290,10 +191,10 @@ class _Pair:
         yield self._edit(min(first + 2, end - 1), ("lines", *keys), *texts, site=start)
 
     def _line_pair(self, number: int, old: tuple[Token, ...], new: tuple[Token, ...]) -> Iterator[Edit]:
-        if old[:3] == new[:3] and _text(old[:3]) == "# Original ATen":
+        if old[:3] == new[:3] and text_of(old[:3]) == "# Original ATen":
             yield from self._operators(number, old, new)
             return
-        for runs in _balanced(_blocks(old, new), old, new):
+        for runs in balanced(blocks(old, new), old, new):
             tag, i1, i2, j1, _ = runs[0]
             if tag == "equal":
                 yield from self._values(number, old, new, i1, i2, j1)
@@ -314,7 +215,7 @@ class _Pair:
 
     def _operators(self, number: int, old: tuple[Token, ...], new: tuple[Token, ...]) -> Iterator[Edit]:
         """`# Original ATen: […]`: which came and which went, in whatever order."""
-        lists = [Counter(re.findall(r"[\w.]+", _text(line[4:]))) for line in (old, new)]
+        lists = [Counter(re.findall(r"[\w.]+", text_of(line[4:]))) for line in (old, new)]
         gone, come = (sorted((a - b).elements()) for a, b in (lists, lists[::-1]))
         if gone or come:
             said = [f"with `{', '.join(come)}`"] * bool(come) + [f"without `{', '.join(gone)}`"] * bool(gone)
@@ -323,22 +224,22 @@ class _Pair:
 
     def _around(self, number: int, span: Span, gone: Sequence[Token], come: Sequence[Token]) -> Edit:
         """Brackets that came or went around something, with what stands at their ends."""
-        key = ("around", *_keys(tuple(gone)), "→", *_keys(tuple(come)))
+        key = ("around", *keys_of(tuple(gone)), "→", *keys_of(tuple(come)))
         return self._edit(number, key, *span.titles(), span=span)
 
     def _run(self, number: int, span: Span) -> Edit:
         """Tokens that went, came, or took the place of others."""
         old, new, at, to = span.old, span.new, span.at, span.to
         gone, come = old[at[0] : at[1]], new[to[0] : to[1]]
-        place = _place(new, to[0]) or _place(old, at[0])
+        place = place_of(new, to[0]) or place_of(old, at[0])
         if gone and come:
-            if len(gone) == len(come) == 1 and _is_identifier(gone[0]) and _is_identifier(come[0]):
-                key = ("replaced", *_changed_words(_base(gone[0]), _base(come[0])))
-                title = f"`{_base(gone[0])}` → `{_base(come[0])}`"
+            if len(gone) == len(come) == 1 and is_identifier(gone[0]) and is_identifier(come[0]):
+                key = ("replaced", *changed_words(base_of(gone[0]), base_of(come[0])))
+                title = f"`{base_of(gone[0])}` → `{base_of(come[0])}`"
                 return self._edit(number, key, title, f"`{key[1]}` → `{key[2]}`", span=span)
             templated = any(t.text == "<" for t in (*gone, *come)) and any(t.kind == "word" for t in come)
-            shapes = [_keys(run, element_types=not templated) for run in (gone, come)]
-            where = (place,) if place else _neighbours(old, *at) if _is_short(gone, come) else ()
+            shapes = [keys_of(run, element_types=not templated) for run in (gone, come)]
+            where = (place,) if place else neighbours(old, *at) if is_short(gone, come) else ()
             inside = place or (tokens.written(new[max(0, to[0] - 2) : to[1] + 2]) if where else "")
             inside = f" in `{inside}`" if inside else ""
             titles = [
@@ -353,10 +254,10 @@ class _Pair:
         verb, run = ("added to", come) if come else ("removed from", gone)
         bare = run[1:] if len(run) > 1 and run[0].text in (",", "&&", "||") else run
         bare = bare[:-1] if len(bare) > 1 and bare[-1].text == "," else bare
-        where = (place,) if place else _neighbours(old, *at)
+        where = (place,) if place else neighbours(old, *at)
         inside = place or tokens.written(new[max(0, to[0] - 3) : to[1] + 3])
         texts = [f"{verb} `{inside}`: `{tokens.written(bare, abstract=abstract)}`" for abstract in (False, True)]
-        return self._edit(number, (verb, *_keys(bare), *where), *texts, span=span)
+        return self._edit(number, (verb, *keys_of(bare), *where), *texts, span=span)
 
     def _values(
         self, number: int, old: tuple[Token, ...], new: tuple[Token, ...], i: int, end: int, j: int
@@ -370,14 +271,14 @@ class _Pair:
             ):
                 line = tokens.written(new, abstract=True)
                 yield self._edit(
-                    number, ("operand", *_keys(new)), f"another operand in `{line}`", f"another operand in `{line}`"
+                    number, ("operand", *keys_of(new)), f"another operand in `{line}`", f"another operand in `{line}`"
                 )
 
     def _number(self, number: int, a: Token, b: Token, line: tuple[Token, ...]) -> Edit:
         place = line.index(b)
         around = line[max(0, place - 6) : place + 4] if len(line) > 10 else line
-        where = _place(line, place) or tokens.written(around, abstract=True)
-        key = ("number", _place(line, place) or " ".join(_keys(around)))
+        where = place_of(line, place) or tokens.written(around, abstract=True)
+        key = ("number", place_of(line, place) or " ".join(keys_of(around)))
         return self._edit(number, key, f"`{a.text}` → `{b.text}` in `{where}`", f"other numbers in `{where}`")
 
     def _is_same_name(self, a: Token, b: Token, line: tuple[Token, ...]) -> bool:
@@ -400,144 +301,3 @@ def _is_defined(token: Token, line: tuple[Token, ...]) -> bool:
     after = line[place + 1].text if place + 1 < len(line) else ""
     head = {t.text for t in line[:place]}
     return after == "=" or (after == ":" and place == 0) or bool(head & {"def", "const", "extern"}) or after == ";"
-
-
-def _blocks(old: tuple[Token, ...], new: tuple[Token, ...]) -> list[tuple[str, int, int, int, int]]:
-    """The opcodes of difflib over the tokens' keys; what came or went begins as far left as it can."""
-    first, second = [t.key for t in old], [t.key for t in new]
-    if first == second:
-        return [("equal", 0, len(first), 0, len(second))]
-    start = 0
-    while start < min(len(first), len(second)) and first[start] == second[start]:
-        start += 1
-    end = 0
-    while end < min(len(first), len(second)) - start and first[-1 - end] == second[-1 - end]:
-        end += 1
-    inner = difflib.SequenceMatcher(None, first[start : len(first) - end], second[start : len(second) - end], False)
-    codes = [("equal", 0, start, 0, start)] if start else []
-    codes += [(tag, i1 + start, i2 + start, j1 + start, j2 + start) for tag, i1, i2, j1, j2 in inner.get_opcodes()]
-    codes += [("equal", len(first) - end, len(first), len(second) - end, len(second))] if end else []
-    return _slid(codes, first, second)
-
-
-def _slid(
-    codes: list[tuple[str, int, int, int, int]], first: list[str], second: list[str]
-) -> list[tuple[str, int, int, int, int]]:
-    """`f(x, NEW, y)`: what came is `, NEW`, and never `NEW,`."""
-    out = list(codes)
-    for number in range(1, len(out) - 1):
-        tag, i1, i2, j1, j2 = out[number]
-        if tag not in ("insert", "delete") or out[number - 1][0] != "equal" or out[number + 1][0] != "equal":
-            continue
-        while i1 > out[number - 1][1] + 1 and (
-            second[j2 - 1] == second[j1 - 1] if tag == "insert" else first[i2 - 1] == first[i1 - 1]
-        ):
-            i1, i2, j1, j2 = i1 - 1, i2 - 1, j1 - 1, j2 - 1
-        before, after = out[number - 1], out[number + 1]
-        out[number - 1] = ("equal", before[1], i1, before[3], j1)
-        out[number] = (tag, i1, i2, j1, j2)
-        out[number + 1] = ("equal", i2, after[2], j2, after[4])
-    return out
-
-
-def _balanced(
-    codes: list[tuple[str, int, int, int, int]], old: tuple[Token, ...], new: tuple[Token, ...]
-) -> Iterator[list[tuple[str, int, int, int, int]]]:
-    """The codes one by one; those that open brackets together with those that close them."""
-    waiting: list[tuple[str, int, int, int, int]] = []
-    held: list[tuple[str, int, int, int, int]] = []  # what is equal between them
-    for code in codes:
-        if code[0] == "equal":
-            if waiting:
-                held.append(code)
-            else:
-                yield [code]
-            continue
-        waiting.append(code)
-        texts = [t.text for _, i1, i2, _, _ in waiting for t in old[i1:i2]]
-        others = [t.text for *_, j1, j2 in waiting for t in new[j1:j2]]
-        if not (_depth(texts) or _depth(others)):
-            yield waiting
-            yield from ([each] for each in held)
-            waiting, held = [], []
-    yield from ([each] for each in (*waiting, *held))
-
-
-def _depth(texts: Sequence[str]) -> int:
-    return sum((text in _OPEN) - (text in _CLOSE) for text in texts if len(text) == 1)
-
-
-def _text(line: Sequence[Token]) -> str:
-    return tokens.written(tuple(line))
-
-
-def _said(run: Sequence[tuple[Token, ...]], *, abstract: bool) -> str:
-    if not run:
-        return ""
-    more = f" and {len(run) - 1} more lines" if len(run) > 2 else " and 1 more line" if len(run) > 1 else ""
-    return f"`{tokens.written(run[0], abstract=abstract)}`{more}"
-
-
-def _is_short(gone: Sequence[Token], come: Sequence[Token]) -> bool:
-    """Too little to say by itself what was changed."""
-    return max(len(gone), len(come)) == 1
-
-
-def _place(line: tuple[Token, ...], place: int) -> str:
-    """`tl.load(…)`, or the key of a Triton kernel's metadata; "" for neither."""
-    if len(line) > 2 and line[0].kind == "string" and line[1].text == ":":
-        return line[0].text
-    if len(line) > 3 and line[-1].text == "," and line[1].text == "=":
-        return line[0].text
-    callee = _callee(line, place)
-    return f"{callee}(…)" if callee else ""
-
-
-def _callee(line: tuple[Token, ...], place: int) -> str:
-    """What is called with the token at `place` among its arguments; "" where nothing is."""
-    depth = 0
-    for position in range(place - 1, -1, -1):
-        text = line[position].text
-        if text in _CLOSE:
-            depth += 1
-        elif text in _OPEN and depth:
-            depth -= 1
-        elif text == "(" and position and line[position - 1].kind in ("word", "kernel"):
-            name = [line[position - 1].key]
-            start = position
-            while start >= 3 and line[start - 2].text in (".", "::") and line[start - 3].kind in ("word", "kernel"):
-                name = [line[start - 3].key, line[start - 2].text, *name]
-                start -= 2
-            return "".join(name)
-    return ""
-
-
-def _keys(run: tuple[Token, ...], *, element_types: bool = True) -> tuple[str, ...]:
-    if element_types:
-        return tuple(token.key for token in run)
-    return tuple(tokens.written(run, abstract=True, types=False).split())
-
-
-def _neighbours(line: tuple[Token, ...], start: int, end: int) -> tuple[str, ...]:
-    return (*_keys(line[max(0, start - 1) : start]), "…", *_keys(line[end : end + 1]))
-
-
-def _is_identifier(token: Token) -> bool:
-    quoted = token.kind == "string" and token.text[1:-1].isidentifier()
-    return quoted or (token.kind in ("name", "word") and token.text not in ("None", "True", "False"))
-
-
-def _base(token: Token) -> str:
-    return token.key.replace("#", "").strip("'\"")
-
-
-def _changed_words(old: str, new: str) -> tuple[str, str]:
-    """Of two identifiers the words that differ: tmp_acc_vec, val_acc_vec → tmp, val."""
-    first, second = old.split("_"), new.split("_")
-    while len(first) > 1 and len(second) > 1 and first[-1] == second[-1]:
-        first.pop()
-        second.pop()
-    while len(first) > 1 and len(second) > 1 and first[0] == second[0]:
-        first.pop(0)
-        second.pop(0)
-    return "_".join(first), "_".join(second)

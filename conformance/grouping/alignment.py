@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 
-from conformance import tokens
+from conformance.grouping import tokens
 
 #: A line pair is one line edited where at least this part of the tokens is in both.
 ALIKE = 0.5
