@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import itertools
 import re
@@ -55,7 +56,7 @@ class Edit:
 
 @functools.lru_cache(maxsize=4096)
 def edits(old: str, new: str) -> tuple[Edit, ...]:
-    """All edits of the code; those of facts are not among them."""
+    """All edits of the code, at least one where it differs; those of facts are not among them."""
     first, second = parts(split(old)[1]), parts(split(new)[1])
     pairs, gone, come = partners(first, second)
     names = {a.name: b.name for a, b in pairs if a.kind == "kernel"}
@@ -66,7 +67,15 @@ def edits(old: str, new: str) -> tuple[Edit, ...]:
     for a, b in pairs:
         if a.lines != b.lines or a.name != b.name:
             found += _Pair(a, b, names, single).edits()
+    if not found and split(old)[1] != split(new)[1]:
+        found.append(_only_names(split(old)[1], split(new)[1]))
     return tuple(found)
+
+
+def _only_names(old: str, new: str) -> Edit:
+    lines = [line for line in difflib.ndiff(old.splitlines(), new.splitlines()) if line[:1] in "+-"]
+    title = "names, blanks or headings alone"
+    return Edit((title,), title, title, "", 0, tuple(line[0] + line[2:] for line in lines[:6]))
 
 
 def _whole(part: Part, sign: str) -> Edit:
@@ -166,18 +175,21 @@ class _Pair:
     def _run_of_lines(self, start: int, end: int) -> Iterator[Edit]:
         """Whole lines that went, came, or took the place of others."""
         runs: tuple[list[tuple[Token, ...]], list[tuple[Token, ...]]] = ([], [])
+        small: tuple[list[tuple[Token, ...]], list[tuple[Token, ...]]] = ([], [])  # if there is nothing else
         first = start
         for number in range(start, end):
             i, j = self.rows[number]
             part, index, side = (self.a, i, 0) if j is None else (self.b, j, 1)
             line = self._tokens(part, index)
-            (self.came if side else self.lost).update(t.text for t in line if t.kind == "name" and _is_defined(t, line))
-            if any(token.text in self.single for token in line) or all(token.kind == "op" for token in line):
-                continue  # the call of a kernel that went or came; a bracket
-            if line[0].text in ("#", "//"):
-                continue  # says what the line below it is
+            (self.came if side else self.lost).update(_defines(line))
+            if not line or any(token.text in self.single for token in line):
+                continue  # the call of a kernel that went or came
+            if all(token.kind == "op" for token in line) or text_of(line[:2]) in ("# Original", "// Original"):
+                small[side].append(line)
+                continue
             first = number if not any(runs) else first
             runs[side].append(line)
+        runs = runs if any(runs) else small
         if not any(runs):
             return
         texts, keys = [], []
@@ -263,10 +275,10 @@ class _Pair:
         self, number: int, old: tuple[Token, ...], new: tuple[Token, ...], i: int, end: int, j: int
     ) -> Iterator[Edit]:
         """Tokens that are alike: numbers that are others, and names that do not stand for the same."""
-        for a, b in zip(old[i:end], new[j : j + end - i], strict=True):
+        for place, (a, b) in enumerate(zip(old[i:end], new[j : j + end - i], strict=True), i):
             if a.kind in ("number", "string") and a.text != b.text:
                 yield self._number(number, a, b, new)
-            elif (a.kind == "name" and not self._is_same_name(a, b, old)) or (
+            elif (a.kind == "name" and not self._is_same_name(a, b, _is_defined(old, place))) or (
                 a.kind == "kernel" and self.kernels.get(a.text, a.text) != b.text and not {a.text, b.text} & self.single
             ):
                 line = tokens.written(new, abstract=True)
@@ -281,9 +293,9 @@ class _Pair:
         key = ("number", place_of(line, place) or " ".join(keys_of(around)))
         return self._edit(number, key, f"`{a.text}` → `{b.text}` in `{where}`", f"other numbers in `{where}`")
 
-    def _is_same_name(self, a: Token, b: Token, line: tuple[Token, ...]) -> bool:
+    def _is_same_name(self, a: Token, b: Token, defined: bool) -> bool:
         """Names are other names of the same thing as long as each stands for one other."""
-        if _is_defined(a, line) or self.names.get(a.text) == b.text:
+        if defined or self.names.get(a.text) == b.text:
             self.names[a.text] = b.text
             return True
         known = self.names.get(a.text)
@@ -295,9 +307,19 @@ class _Pair:
         return False
 
 
-def _is_defined(token: Token, line: tuple[Token, ...]) -> bool:
-    """Whether the line gives the name its value: `tmp0 = …`, `auto tmp0 = …`, `for(int64_t x0=0L;`."""
-    place = line.index(token)
+def _defines(line: tuple[Token, ...]) -> set[str]:
+    return {t.text for place, t in enumerate(line) if t.kind == "name" and _is_defined(line, place)}
+
+
+def _is_defined(line: tuple[Token, ...], place: int) -> bool:
+    """Whether the line gives the name its value: `tmp0 = …`, `for(int64_t x0=0L;`, `const float* in_ptr0,`."""
     after = line[place + 1].text if place + 1 < len(line) else ""
-    head = {t.text for t in line[:place]}
-    return after == "=" or (after == ":" and place == 0) or bool(head & {"def", "const", "extern"}) or after == ";"
+    before = line[place - 1] if place else None
+    pointed = before is not None and before.text in ("*", "&", ">") and place > 1
+    typed = before is not None and (before.kind == "word" or (pointed and line[place - 2].kind == "word"))
+    return (
+        after == "="
+        or (after == ":" and place == 0)
+        or (line[0].text == "def" and after in (",", ")", ":"))
+        or (typed and after in (";", ",", ")") and before.text not in ("del", "return"))
+    )
