@@ -9,9 +9,11 @@ from conformance.changes import Changed, Group, fact_edits, group
 from conformance.snapshot import Store, release
 from conformance.targets import Target
 
-LONGEST = 12  # lines of an example
-#: Groups shown whole; of the smaller ones, a line each.
-SHOWN = 30
+LONGEST = 10  # lines of an example
+#: Of code, so many edits are shown whole; of the smaller ones, a line each.
+SHOWN = 20
+#: Edits that are made only where facts changed: so many are named.
+FOLLOWING = 15
 
 
 @dataclass
@@ -91,24 +93,50 @@ def _kinds(groups: Sequence[Group]) -> tuple[int, int]:
 
 
 def page(found: Versions, *, markdown: bool) -> list[str]:
-    """Counts, then the groups: facts first, the largest first, with an example each."""
+    """Counts, then the groups: facts first, the largest first, with an example each.
+
+    Edits that are made in the same items stand together; those that are made only where facts changed are named alone.
+    """
     stored = f"{found.both} texts of {found.cases} cases are stored for both"
     said = f"{stored}; {found.differ} texts of {found.cases_differ} cases differ."
     lines = [f"# Generated code, torch {found.old} → {found.new}", "", said]
     lines += [f"{count} are stored for {version} only." for version, count in found.only.items() if count]
     lines += ["", *(_markdown(table(found)) if markdown else _columns(table(found)))]
-    for kind, head in (("fact", "Facts"), ("code", "Code")):
-        mine = [each for each in found.groups if each.kind == kind]
-        count = f"{len(mine)} group{'s' * (len(mine) != 1)}" if mine else "no change"
-        lines += ["", f"## {head}: {count}"]
-        for number, each in enumerate(mine, 1):
-            if number == SHOWN + 1:
-                lines += ["", f"### {len(mine) - SHOWN} smaller groups", ""]
-            lines += _shown(number, each, markdown) if number <= SHOWN else [f"- {each.title} ({each.reach})"]
+    facts, code = ([each for each in found.groups if each.kind == kind] for kind in ("fact", "code"))
+    lines += ["", f"## Facts: {_counted_groups(facts)}"]
+    for number, each in enumerate(facts, 1):
+        lines += _shown(number, [each], markdown)
+    changed = {member.name for each in facts for member in each.members}
+    follows = [each for each in code if all(member.name in changed for member in each.members)]
+    together: dict[frozenset[str], list[Group]] = {}
+    for each in code:
+        if each not in follows:
+            together.setdefault(frozenset(member.name for member in each.members), []).append(each)
+    lines += ["", f"## Code: {_counted_groups(code)}"]
+    for number, alike in enumerate(together.values(), 1):
+        if number <= SHOWN:
+            lines += _shown(number, alike, markdown)
+        else:
+            lines += ["", "### Smaller ones", ""] if number == SHOWN + 1 else []
+            lines += [_line(each) for each in alike]
+    if follows:
+        lines += ["", f"### Only where facts changed: {_counted_groups(follows)}", "", *map(_line, follows[:FOLLOWING])]
+    if len(follows) > FOLLOWING:
+        lines.append(f"- and {len(follows) - FOLLOWING} smaller ones")
     return lines
 
 
-def _shown(number: int, each: Group, markdown: bool) -> list[str]:
+def _counted_groups(groups: Sequence[Group]) -> str:
+    return f"{len(groups)} group{'s' * (len(groups) != 1)}" if groups else "no change"
+
+
+def _line(each: Group) -> str:
+    return f"- {each.title} ({each.reach})"
+
+
+def _shown(number: int, alike: Sequence[Group], markdown: bool) -> list[str]:
+    """Groups of the same items: the first with its example, the others by their titles."""
+    each = alike[0]
     where = f"{each.example.item.name}{f', {each.example.where}' if each.example.where else ''}"
     lines = ["", f"### {number}. {each.title}", "", f"{each.reach}. For example {where}:"]
     hunk = list(each.example.hunk[:LONGEST])
@@ -116,11 +144,8 @@ def _shown(number: int, each: Group, markdown: bool) -> list[str]:
     hunk += [f"… {more} more lines"] if more > 0 else []
     if hunk:
         lines += ["", "```diff", *hunk, "```"] if markdown else ["", *(f"    {line}" for line in hunk)]
-    if each.facts:
-        lines += [
-            "",
-            "Facts that changed with it: " + "; ".join(f"{title} ({count})" for title, count in each.facts[:5]),
-        ]
+    if alike[1:]:
+        lines += ["", f"In the same {len(each.members)} texts:", "", *(f"- {other.title}" for other in alike[1:])]
     return lines
 
 

@@ -90,8 +90,6 @@ kernels  1: mul -> 2: mul
      tmp1 = tl.full([1], 2.0, tl.float32)
      tmp2 = tmp0 * tmp1
 ```
-
-Facts that changed with it: kernels  1 -> 2 (2)
 """,
     )
 
