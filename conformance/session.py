@@ -94,7 +94,7 @@ class Session:
             _load_ipex(torch.__version__)
             _refuse_unknown(self.settings.backend)
             return  # nothing is captured, and its torch may be too old for what capturing looks at
-        for device, why in isolation.unfit(self.machine.targets().values()).items():
+        for device, why in isolation.unfit(self.machine.targets().values(), tuple(self.machine.gpus)).items():
             self.problems.setdefault(device, why)
 
     def mode(self, target: Target) -> str:

@@ -70,6 +70,8 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
         summary.lines.append("nothing was checked, so this run fails")
         summary.lines += sorted({said.removeprefix("skipped: ") for item in items for said in item.checks.values()})
         summary.failed = True
+    else:
+        summary.lines += _impossible(items)
     summary.review = _differing(session, items)  # before anything is accepted
     summary.lines += overview.summary_lines(summary.review)
     if summary.review.groups and not session.settings.accept:
@@ -92,6 +94,12 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     if failed:
         summary.lines.append(f"evidence of {len(failed)} failing items: {session.run.folder / 'failures'}")
     return summary
+
+
+def _impossible(items: Sequence[ItemRecord]) -> list[str]:
+    """Why something could not be generated at all, such as for a torch that replaces what capturing looks at."""
+    said = (item.checks.get("compile", "") for item in items)
+    return sorted({text.removeprefix("skipped: ") for text in said if text.startswith("skipped: ")})
 
 
 def _differing(session: Session, items: Sequence[ItemRecord]) -> Review:

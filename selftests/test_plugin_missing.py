@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import time
 
@@ -99,3 +100,30 @@ def test_interrupted(suite: Suite):
     with contextlib.suppress(ProcessLookupError):  # nobody is left
         os.killpg(process.pid, 0)
         raise AssertionError("workers are still there")
+
+
+GONE = """
+pytest_plugins = ["conformance.plugin"]
+
+def pytest_collection_modifyitems():
+    '''A torch without what is replaced while cuda is pretended.'''
+    import torch
+    del torch._C._get_cudnn_batch_norm_reserve_space_size
+"""
+
+
+def test_a_torch_that_no_longer_fits(suite):
+    suite.write("conftest.py", GONE)
+    for workers in ((), ("-n", "2")):
+        ran, found = suite.checks(*F32, "--target", f"{FOREIGN},cuda_sm80,cuda_sm90,xpu_pvc", *workers)
+        said = outcomes(found)
+        [why] = {said[f"test_double[f32-{target}] test_scale"] for target in ("cuda_sm80", "cuda_sm90")}
+        assert re.fullmatch(
+            r"torch 2\.\S+: torch\._C\._get_cudnn_batch_norm_reserve_space_size is gone: "
+            "code for cuda cannot be generated reproducibly",
+            why,
+        )
+        assert said["test_double[f32-xpu_pvc] requirements"] == "passed"
+        assert said[f"test_double[f32-{FOREIGN}] requirements"] == "passed"
+        ran.ends(0)
+        assert ran.lines(why) == [why], "once, at the end of the run"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from conformance.capture import cpu, deviceless, library
@@ -173,15 +173,18 @@ def _known(module: Any, options: dict[str, Any]) -> Any:
     return module.patch({name: value for name, value in options.items() if hasattr(module, name)})
 
 
-def unfit(targets: Any) -> dict[str, str]:
-    """Device type → the sentence that says which private part of torch is gone, for what no longer fits."""
+def unfit(targets: Iterable[Target], native: Collection[str] = ()) -> dict[str, str]:
+    """Device type → the sentence that says which private part of torch is gone, for what no longer fits.
+
+    `native`: gpus that are here, which need less.
+    """
     import torch
 
     from conformance.capture import observe
 
     problems: dict[str, str] = {}
     for target in targets:
-        mode: Mode = "native" if target.device == "cpu" else "deviceless"
+        mode: Mode = "native" if target.device in ("cpu", *native) else "deviceless"
         for patch in [*patches(target, mode), *cpu.GENERATING, *observe.patches()]:
             if target.device not in problems and not patch.optional and patch.missing():
                 name = patch.where.replace(":", ".")
