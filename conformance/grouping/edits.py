@@ -252,7 +252,7 @@ class _Pair:
             templated = any(t.text == "<" for t in (*gone, *come)) and any(t.kind == "word" for t in come)
             shapes = [keys_of(run, element_types=not templated) for run in (gone, come)]
             where = (place,) if place else neighbours(old, *at) if is_short(gone, come) else ()
-            inside = place or (tokens.written(new[max(0, to[0] - 2) : to[1] + 2]) if where else "")
+            inside = place or (tokens.written(new[max(0, to[0] - 1) : to[1] + 1]) if where else "")
             inside = f" in `{inside}`" if inside else ""
             titles = [
                 " → ".join(

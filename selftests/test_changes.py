@@ -1,0 +1,293 @@
+"""Grouping: simulated changes of the compiler over all stored texts, real edits one by one, and that none is hidden."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conformance.changes import Changed, Group, group
+from conformance.normalize import normalise
+from conformance.snapshot import Store, canonical
+
+REPOSITORY = Path(__file__).parent.parent
+SAMPLES = Path(__file__).with_name("samples")
+TORCH = "2.13"
+
+
+def _stored() -> list[tuple[str, str, str]]:
+    """(case, target, text) of all that is stored for TORCH."""
+    store = Store(REPOSITORY / "conformance" / "expected_code")
+    snapshots = ((case, store.read(case)) for case in store.cases())
+    return [(case, key[1], text) for case, s in snapshots if s for key, text in s.texts.items() if key[0] == TORCH]
+
+
+STORED = _stored()
+
+
+def text_of(case: str, target: str) -> str:
+    return next(text for other, name, text in STORED if (other, name) == (case, target))
+
+
+# Simulated changes of the compiler ------------------------------------------------------------------------------------
+
+
+def keyword(text: str) -> str:
+    """A keyword added to every load of Triton."""
+    out, end = [], 0
+    for match in re.finditer(r"\btl\.load\(", text):
+        depth, place = 1, match.end()
+        while depth:
+            depth += {"(": 1, ")": -1}.get(text[place], 0)
+            place += 1
+        out += [text[end : place - 1], ", cache_modifier='.cg'"]
+        end = place - 1
+    return "".join([*out, text[end:]])
+
+
+def names(text: str) -> str:
+    """Other names of variables, in Triton and in C++."""
+    return re.sub(r"tmp(?=\d|_acc\d)", "val", text)
+
+
+def helper(text: str) -> str:
+    """Another helper for vector loads in C++."""
+    return re.sub(r"Vectorized(N?)<([^()<>]*)>::loadu\(", r"load_vector\1<\2>(", text)
+
+
+SIMULATED: dict[str, Callable[[str], str]] = {"keyword": keyword, "names": names, "helper": helper}
+TITLES = {
+    "keyword": "added to `tl.load(…)`: `cache_modifier='.cg'`",
+    "names": "`tmp` → `val`",
+    "helper": "`Vectorized<T>::loadu` → `load_vector<T>`",
+}
+CHOSEN = [chosen for count in (1, 2, 3) for chosen in itertools.combinations(SIMULATED, count)]
+
+
+@pytest.mark.parametrize("chosen", CHOSEN, ids="+".join)
+def test_compiler_wide_changes_are_exactly_their_groups(chosen):
+    changed = []
+    for case, target, text in STORED:
+        new = text
+        for name in chosen:
+            new = SIMULATED[name](new)
+        changed.append(Changed(case, target, text, new))
+    groups = group(changed)
+    assert {each.title for each in groups} == {TITLES[name] for name in chosen}
+    assert len(groups) == len(chosen)
+    for name in chosen:
+        (mine,) = [each for each in groups if each.title == TITLES[name]]
+        items = {(case, target) for case, target, text in STORED if SIMULATED[name](text) != text}
+        assert {(member.case, member.target) for member in mine.members} == items
+        assert len(items) > 100
+        assert mine.kernels == sum(_kernels(text, SIMULATED[name]) for *_, text in STORED)
+        assert mine.facts == []
+    assert [each.kernels for each in groups] == sorted((each.kernels for each in groups), reverse=True)
+
+
+def _kernels(text: str, change: Callable[[str], str]) -> int:
+    """In how many kernels of a text the change makes a difference."""
+    blocks = re.split(r"^(?=# kernel |def call|--- )", text, flags=re.MULTILINE)
+    return sum(change(block) != block for block in blocks)
+
+
+def test_the_same_texts_are_no_groups():
+    assert group(Changed(case, target, text, text) for case, target, text in STORED) == []
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in SAMPLES.glob("*.txt")))
+def test_renaming_alone_is_no_difference(name):
+    """Counters with gaps and in another order, as after an edit elsewhere in the compiler."""
+    raw = (SAMPLES / f"{name}.txt").read_text(encoding="utf-8")
+    device = re.search(r"-(cpu|cuda|xpu)", name)[1]
+    renamed = re.sub(r"(?<![a-zA-Z.])(tmp|buf)(\d+)(?!\d)", lambda m: f"{m[1]}{(int(m[2]) * 5 + 3) % 101}", raw)
+    if device != "cpu":
+        renamed = re.sub(r"(?<![\w.])(x)(\d)(?!\w)", lambda m: f"{m[1]}{int(m[2]) * 2 + 1}", renamed)
+    assert renamed != raw
+    assert group([Changed("a", "b", normalise(raw, device), normalise(renamed, device))]) == []
+
+
+# One edit, or a few ---------------------------------------------------------------------------------------------------
+
+HEAD = """kernels     1: add (pointwise 20)
+extern      none
+"""
+KERNEL = """# kernel triton_poi_fused_add_0
+@triton_heuristics.pointwise(
+    size_hints={'x': 32},
+)
+@triton.jit
+def triton_poi_fused_add_0(in_ptr0, in_ptr1, out_ptr0, xnumel, XBLOCK : tl.constexpr):
+    xnumel = 20
+    xindex = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)[:]
+    xmask = xindex < xnumel
+    x0 = xindex
+    tmp0 = tl.load(in_ptr0 + (x0), xmask)
+    tmp1 = tl.load(in_ptr1 + (x0), xmask)
+    tmp2 = tmp0 - tmp1
+    tmp3 = tl_math.abs(tmp2)
+    tl.store(out_ptr0 + (x0), tmp3, xmask)
+"""
+CALL = """def call(args):
+    arg0, arg1 = args
+    assert_size_stride(arg0, (20, ), (1, ), 'input')
+    assert_size_stride(arg1, (20, ), (1, ), 'input')
+    with DeviceGuard(device):
+        buf0 = empty_strided_device((20, ), (1, ), torch.float32)
+        triton_poi_fused_add_0.run(arg0, arg1, buf0, 20)
+    return (buf0, )
+"""
+TEXT = f"{HEAD}\n--- inference\n{KERNEL}\n{CALL}"
+
+
+def titles(new: str, old: str = TEXT) -> list[str]:
+    return [each.title for each in group([Changed("c", "cuda_sm90", old, new)])]
+
+
+def edited(*pairs: tuple[str, str], text: str = TEXT) -> str:
+    for old, new in pairs:
+        assert old in text, old
+        text = text.replace(old, new, 1)
+    return text
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        ([("(in_ptr1 + (x0), xmask)", "(in_ptr1 + (x0), None)")], ["`xmask` → `None` in `tl.load(…)`"]),
+        ([("tmp0 - tmp1", "tmp1 - tmp0")], ["another operand in `tmp = tmp - tmp`"]),
+        ([("tmp0 - tmp1", "tmp0 + tmp1")], ["`-` → `+` in `tmp0 + tmp1`"]),
+        ([("xindex < xnumel", "xindex <= xnumel")], ["`<` → `<=` in `xindex <= xnumel`"]),
+        ([("{'x': 32}", "{'x': 64}")], ["`32` → `64` in `size_hints`"]),
+        ([("tl_math.abs", "tl_math.exp")], ["`abs` → `exp`"]),
+        ([("torch.float32", "torch.float16")], ["`float32` → `float16`"]),
+        ([("    x0 = xindex\n", "")], ["removed: `x0 = xindex`"]),
+        ([("tmp0 - tmp1", "(tmp0 - tmp1).to(tl.float32)")], ["`tmp0 - tmp1` → `(tmp0 - tmp1).to(tl.float32)`"]),
+        (
+            [
+                ("    assert_size_stride(arg0, (20, ), (1, ), 'input')\n", ""),
+                ("        triton_poi", "        assert_size_stride(arg0, (20, ), (1, ), 'input')\n        triton_poi"),
+            ],
+            ["moved: `assert_size_stride(…)`"],
+        ),
+        ([("extern      none", "extern      mm")], ["extern  none → mm"]),
+        ([("add (pointwise 20)", "add, mul (pointwise 20)")], ["kernels  with `mul`"]),
+        ([("(pointwise 20)", "(pointwise 40)")], ["kernels  of other sizes"]),
+    ],
+)
+def test_one_edit_is_one_group_in_words(pairs, said):
+    assert titles(edited(*pairs)) == said
+
+
+def test_what_follows_from_an_edit_is_not_another():
+    """A line less: the names after it have other numbers."""
+    new = edited(
+        ("    tmp3 = tl_math.abs(tmp2)\n", ""),
+        ("tmp3, xmask", "tmp2, xmask"),
+        ("tmp2 = tmp0 - tmp1", "tmp2 = tmp0 - tmp1"),
+    )
+    assert titles(new) == ["removed: `tmp3 = tl_math.abs(tmp2)`"]
+
+
+def test_a_second_kernel_is_the_fact_and_the_kernel():
+    second = KERNEL.replace("_add_0", "_mul_0")
+    call = CALL.replace("    return", "        triton_poi_fused_mul_0.run(arg0, arg1, buf0, 20)\n    return")
+    new = f"{HEAD.replace('1: add (pointwise 20)', '2')}\n--- inference\n{KERNEL}\n{second}\n{call}"
+    groups = group([Changed("c", "cuda_sm90", TEXT, new)])
+    assert [each.title for each in groups] == ["kernels  1 → 2", "added: a Triton kernel (pointwise)"]
+    assert groups[1].facts == [("kernels  1 → 2", 1)]
+
+
+def test_lost_vectorisation_is_a_fact_first():
+    """Two real texts: what the second has, the first would become if its stride were lost."""
+    old = text_of("flip/vflip-224-f32-channels_last", "cpu_avx512")
+    new = text_of("flip/hflip-224-f32-contiguous", "cpu_avx512")
+    groups = group([Changed("flip/vflip", "cpu_avx512", old, new)])
+    assert "vectorised  yes → no" in [each.title for each in groups]
+    assert [each.kind for each in groups] == sorted((each.kind for each in groups), reverse=True)
+    example = next(each for each in groups if each.title.startswith("vectorised")).example
+    assert example.hunk[0].startswith("vectorised  yes: ")
+
+
+def test_a_kernel_that_became_another_is_said_once():
+    body = KERNEL.index("    xnumel = 20")
+    other = "".join(f"    tmp{n} = libdevice.f{n}(in_ptr0, {n}, tl.float64) * {n}.5\n" for n in range(30))
+    assert titles(TEXT.replace(KERNEL[body:], other)) == ["rewritten: a Triton kernel (pointwise)"]
+
+
+def test_two_edits_in_one_text_are_two_groups_and_the_larger_is_first():
+    one, two = edited(("tl_math.abs", "tl_math.exp")), edited(("{'x': 32}", "{'x': 64}"))
+    both = edited(("tl_math.abs", "tl_math.exp"), ("{'x': 32}", "{'x': 64}"))
+    items = [Changed(f"c{n}", "cuda_sm90", TEXT, text) for n, text in enumerate([one, two, both, one])]
+    groups = group(items)
+    assert [(each.title, [member.case for member in each.members]) for each in groups] == [
+        ("`abs` → `exp`", ["c0", "c2", "c3"]),
+        ("`32` → `64` in `size_hints`", ["c1", "c2"]),
+    ]
+    assert groups[0].reach == "3 kernels, 3 cases, on cuda_sm90"
+    assert "+    tmp3 = tl_math.exp(tmp2)" in groups[0].example.hunk
+
+
+def test_ids_are_those_of_the_edit():
+    """What review accepts by id is the same edit, whatever else the run holds."""
+    item = Changed("c", "cuda_sm90", TEXT, edited(("tl_math.abs", "tl_math.exp")))
+    other = Changed("d", "cuda_sm90", TEXT, edited(("{'x': 32}", "{'x': 64}")))
+    (alone,) = group([item])
+    assert alone.id in {each.id for each in group([other, item])}
+
+
+def test_edits_of_texts_whose_facts_changed_are_within_them():
+    new = edited(("kernels     1: add (pointwise 20)", "kernels     2"), ("tl_math.abs", "tl_math.exp"))
+    fact, edit = group([Changed("c", "cuda_sm90", TEXT, new)])
+    assert (fact.kind, fact.within, edit.within) == ("fact", "", fact.id)
+
+
+# No edit is hidden ----------------------------------------------------------------------------------------------------
+
+
+def _mutated(text: str, rng: random.Random) -> str:
+    """A line of the code taken away, doubled, or with another number, operator, name or word."""
+    lines = text.split("\n")
+    start = lines.index("")
+    number = rng.choice(
+        [n for n, line in enumerate(lines) if n > start and re.search(r"\w", line) and line[:3] != "---"]
+    )
+    line = lines[number]
+    kind = rng.choice(
+        ["away", "twice", r"(?<![\w.])\d+", r" [+*<-] ", r"\b(?:tmp|buf|x|in_ptr)\d+\b", r"\b[a-z_]{4,}\b"]
+    )
+    if kind == "away":
+        return "\n".join(lines[:number] + lines[number + 1 :])
+    if kind == "twice" and not line.startswith("# kernel"):
+        return "\n".join([*lines[:number], line, *lines[number:]])
+    places = list(re.finditer(kind, line))
+    if not places or re.match(r"\s*(auto )?\w+ = ", line[places[0].start() :]):
+        return text
+    place = rng.choice(places)
+    others = sorted(set(re.findall(kind, text)) - {place[0]})
+    changed = line[: place.start()] + rng.choice(others or [place[0]]) + line[place.end() :]
+    return "\n".join([*lines[:number], changed, *lines[number + 1 :]])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_edit_hides_behind_another(seed):
+    """A small edit in one text, while the whole compiler changes: the text is in a group besides."""
+    rng = random.Random(seed)
+    texts = sorted({text for *_, text in STORED})
+    change = lambda text: keyword(helper(text))  # noqa: E731
+    others = [Changed(f"other{n}", "t", text, change(text)) for n, text in enumerate(texts[:: len(texts) // 6])]
+    wide = {each.id for each in group(others)}
+    for _ in range(60):
+        text = rng.choice(texts)
+        new = _mutated(text, rng)
+        if canonical(new) != canonical(text):
+            assert _small([*others, Changed("small", "t", text, change(new))], wide), new
+            assert group([Changed("small", "t", text, new)])
+
+
+def _small(items: list[Changed], wide: set[str]) -> list[Group]:
+    return [each for each in group(items) if each.id not in wide and any(m.case == "small" for m in each.members)]
