@@ -36,7 +36,8 @@ class Case:
 
     `operator`: the file's name without `test_`; `name`: the function's, likewise; `labels`: one for each axis.
     `arguments`: name → Input or constant, in the order of the signature; `choices`: argument → property → value.
-    `grad`: names of the arguments that require a gradient; `dynamic`: dynamic shapes; `config`: Inductor options.
+    `grad`: names of the arguments that require a gradient; `dynamic`: dynamic shapes; `config`: Inductor options, and
+    Dynamo's as `dynamo.capture_scalar_outputs`.
     `require`: selector → fact → value (see requirements.py); `reference`: see numerics.py.
     """
 
@@ -130,8 +131,9 @@ def case(
     """Declares the cases of a test function.
 
     Keywords that name a parameter of the function give its argument: an Input, a constant, or an axis of constants.
-    `grad` (names of arguments, True for all inputs), `dynamic` (bool) and `config` (Inductor's options) say how to
-    compile. Any other keyword is a property that inputs inherit (`dtype`, `shape`, `layout`, `size`).
+    `grad` (names of arguments, True for all inputs), `dynamic` (bool) and `config` (Inductor's options, and
+    Dynamo's as `dynamo.capture_scalar_outputs`) say how to compile. Any other keyword is a property that inputs inherit
+    (`dtype`, `shape`, `layout`, `size`).
 
     `vary`: "product" combines all axes; "one_at_a_time" takes the first value of each, and varies one axis from
     there. `also`: further combinations, axis → label or value, the rest as in the base.

@@ -112,6 +112,9 @@ DYNAMO_OPTIONS = {
 }
 
 
+_DYNAMO = "dynamo."
+
+
 @functools.cache
 def _caches() -> tuple[Any, ...]:
     found = []
@@ -140,7 +143,9 @@ def patches(target: Target, mode: Mode) -> list[Patch]:
 
 @contextlib.contextmanager
 def isolated(target: Target, mode: Mode, config: dict[str, Any]) -> Iterator[None]:
-    """Surrounds one capture. `config`: the case's own Inductor options, which come last."""
+    """Surrounds one capture. `config`: the case's own Inductor options, and with `dynamo.` before them Dynamo's; they
+    come last.
+    """
     import torch
     import torch._dynamo
     from torch._dynamo import config as dynamo_config
@@ -162,9 +167,12 @@ def isolated(target: Target, mode: Mode, config: dict[str, Any]) -> Iterator[Non
             # threads of autograd for a device that is not there end in an abort
             stack.enter_context(torch.autograd.set_multithreading_enabled(False))
         stack.enter_context(_known(inductor_config, inductor_options(target)))
-        stack.enter_context(inductor_config.patch(dict(config)))
+        own = {name: value for name, value in config.items() if not name.startswith(_DYNAMO)}
+        stack.enter_context(inductor_config.patch(own))
         stack.enter_context(_known(functorch_config, FUNCTORCH_OPTIONS))
         stack.enter_context(_known(dynamo_config, DYNAMO_OPTIONS))
+        own = {name.removeprefix(_DYNAMO): value for name, value in config.items() if name.startswith(_DYNAMO)}
+        stack.enter_context(dynamo_config.patch(own))
         yield
 
 

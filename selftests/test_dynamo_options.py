@@ -1,0 +1,28 @@
+"""A case's `config` may hold Dynamo's options: shapes and numbers that only the data decide stay in the graph."""
+
+from __future__ import annotations
+
+CASES = """
+from conformance import case, tensor
+
+WHOLE = {"dynamo.capture_dynamic_output_shape_ops": True, "dynamo.capture_scalar_outputs": True}
+CONFIG = {"broken": {}, "whole": WHOLE | {"triton.unique_kernel_names": True}}
+
+@case(x=tensor(20), config=CONFIG)
+def test_nonzero(x):
+    return x.nonzero() * 2
+
+@case(x=tensor(20), config=CONFIG)
+def test_item(x):
+    return x * x.sum().item()
+"""
+
+
+def test_what_the_data_decide(suite):
+    suite.write("ops/test_scale.py", CASES)
+    suite.accept("--target", "cuda_sm90,xpu_pvc").ends(0).has("snapshots: 8 new")
+    stored = suite.stored()
+    assert "u0" in stored["scale/nonzero-whole.txt"]
+    assert "u0" not in stored["scale/nonzero-broken.txt"]
+    assert "kernels       1: sum, mul" in stored["scale/item-whole.txt"], "one graph, one kernel"
+    assert "graph 1" in stored["scale/item-broken.txt"]
