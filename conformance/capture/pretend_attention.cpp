@@ -410,12 +410,17 @@ void override_composite() {
 // cudnn: cuda: the version as torch.backends.cudnn.version() gives it (91900 for 9.19.0); 0 for the one that comes with
 //        this torch. Before 2.14 all from 9.16 on choose alike. Returns the version.
 extern "C" long pretend_attention(int device, int major, int minor, long cudnn) {
+  static std::vector<SDPBackend> before;  // the order while nothing is pretended: that of a real device beside it, maybe
+  if (target.device == 0) {
+    const auto now = at::globalContext().sDPPriorityOrder();
+    before.assign(now.begin(), now.end());
+  }
   target = {device, major * 10 + minor, cudnn == 0 ? bundled_cudnn : cudnn};
-  std::vector<SDPBackend> order{
-      SDPBackend::flash_attention, SDPBackend::efficient_attention, SDPBackend::math, SDPBackend::cudnn_attention,
-      SDPBackend::overrideable};
+  auto order = before;
   if (device == cuda) {
     at::native::_fused_sdp_choice_stub.set_cuda_dispatch_ptr(choose);
+    order = {SDPBackend::flash_attention, SDPBackend::efficient_attention, SDPBackend::math,
+             SDPBackend::cudnn_attention, SDPBackend::overrideable};
     if (prefers_cudnn()) {
       order = {SDPBackend::cudnn_attention, SDPBackend::flash_attention, SDPBackend::efficient_attention,
                SDPBackend::math, SDPBackend::overrideable};
