@@ -75,8 +75,8 @@ class Group:
     @property
     def reach(self) -> str:
         """`312 kernels, 40 cases, on cpu_avx2 and cuda_sm90`."""
-        kernels = [_count(self.kernels, "kernel")] if self.kernels else []
-        return ", ".join([*kernels, _count(len(self.cases), "case"), f"on {shortened(self.targets)}"])
+        kernels = [count(self.kernels, "kernel")] if self.kernels else []
+        return ", ".join([*kernels, count(len(self.cases), "case"), f"on {shortened(self.targets)}"])
 
 
 def group(differences: Iterable[Changed]) -> list[Group]:
@@ -221,10 +221,6 @@ def shortened(names: Sequence[str]) -> str:
     return " and ".join([", ".join(named[:-1]), named[-1]] if len(named) > 1 else named)
 
 
-def _count(number: int, word: str) -> str:
+def count(number: int, word: str) -> str:
+    """`1 text`, `2 texts`."""
     return f"{number} {word}{'s' * (number != 1)}"
-
-
-def groups_of(groups: Sequence[Group], item: str) -> list[int]:
-    """The numbers, from 1, of the groups that an item is in, by its name."""
-    return [number for number, each in enumerate(groups, 1) if any(member.name == item for member in each.members)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from conformance.changes import Group
+from conformance.changes import Group, count
 from conformance.review import Review
 
 LONGEST = 110  # characters of a title or of a line of code
@@ -34,10 +34,10 @@ def headline(review: Review) -> str:
     facts = [each for each in review.groups if each.kind == "fact"]
     changed = len({member.name for each in facts for member in each.members})
     edits = len(review.groups) - len(facts)
-    said = f"{_count(len(review.differing), 'text')} of {_count(cases, 'case')} {_differ(len(review.differing))}"
+    said = f"{count(len(review.differing), 'text')} of {count(cases, 'case')} {_differ(len(review.differing))}"
     since = sorted({each.since for each in review.differing.values() if each.since})
     said += f" from {' and '.join(since)}" if since else ""
-    return f"{said}, by {_count(edits, 'edit')}; {f'facts of {changed} changed' if changed else 'no fact changed'}:"
+    return f"{said}, by {count(edits, 'edit')}; {f'facts of {changed} changed' if changed else 'no fact changed'}:"
 
 
 def line_of(each: Group) -> str:
@@ -94,10 +94,6 @@ def groups_said(numbers: Sequence[int]) -> str:
         return f"groups {numbers[0]} to {numbers[-1]}"
     some = ", ".join(map(str, numbers[:8]))
     return f"groups {some}{f' and {len(numbers) - 8} more' if len(numbers) > 8 else ''}"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'s' * (number != 1)}"
 
 
 def _differ(number: int) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance import overview, review
+from conformance.changes import Changed, count
 from conformance.commands.accepting import checked_items, stores
 from conformance.finding import OPS
 from conformance.review import Differing, Review
@@ -122,7 +123,8 @@ class _Session:
         if not new:
             return []
         cases = len({item.case for item in new})
-        return [f"{len(new)} texts of {cases} cases are new: nothing is stored for them (--accept new)"]
+        said = f"{count(len(new), 'text')} of {count(cases, 'case')}"
+        return [f"{said} {'is' if len(new) == 1 else 'are'} new: nothing is stored (--accept new)"]
 
     def to_json(self) -> dict[str, Any]:
         groups = [
@@ -168,6 +170,8 @@ class _Session:
             numbers |= set(found or ())
             if found is None:
                 named += self._named(word)
+        for number in sorted(numbers):
+            print(f"group {number}: {overview.line_of(self.review.groups[number - 1])}")
         whole, waiting = self.review.accepting(numbers)
         whole += [each for each in named if each.name not in {other.name for other in whole}]
         new = self.review.new if {"new", "all"} & set(words) else []
@@ -313,8 +317,6 @@ def _message(found: review.Difference | None) -> list[str]:
 
 
 def _as_differing(item: ItemRecord) -> Differing:
-    from conformance.changes import Changed
-
     return Differing(item, Changed(item.case, item.target, "", item.text))
 
 
@@ -328,7 +330,7 @@ def _key(prompt: str) -> str:
         key = "q"
     if key == "\x03":
         raise KeyboardInterrupt
-    print(key if sys.stdin.isatty() else f"{key}")
+    print(key)
     return key.lower()
 
 

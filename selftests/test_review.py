@@ -1,0 +1,285 @@
+"""`python -m conformance review`: a run's changes, without running again. No torch in it, but for the last test."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from suites import SM90, environment
+from test_changes import TEXT, edited
+
+from conformance.cli import main
+from conformance.run import Run, remember_as_last
+from conformance.snapshot import Store
+
+EXP = ("tl_math.abs", "tl_math.exp")
+HINT = ("{'x': 32}", "{'x': 64}")
+TORCH = "2.13.0+cpu"
+OPS = """
+from conformance import case, tensor
+
+@case(x=tensor(20, dtype=["f32", "f16"]))
+def test_abs(x):
+    return x.abs()
+"""
+
+
+class Project:
+    """A folder with stored texts and a run: c1 and c2 differ by one edit, c3 by that and another, c4 by the other."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.store = Store(root / "ops" / "expected_code")
+        self.run = Run(root / ".conformance" / "runs" / "20261120T000000-1")
+        self.run.begin({"torch": TORCH})
+        self.items: dict[str, str] = {}
+        for case, text in {
+            "op/c1": edited(EXP),
+            "op/c2": edited(EXP),
+            "op/c3": edited(EXP, HINT),
+            "op/c4": edited(HINT),
+            "op/same": TEXT,
+        }.items():
+            self.add(case, text)
+        remember_as_last(root, self.run)
+
+    def add(self, case: str, new: str, stored: str | None = TEXT, target: str = "cuda_sm90", **more) -> None:
+        if stored is not None:
+            self.store.merge({case: {("2.13", target): stored}})
+        self.items[case] = new
+        checks = more.pop("checks", {"code": "failed: differs"})
+        data = {"case": case, "target": target, "mode": "deviceless", "torch": TORCH, "store": str(self.store.root)}
+        path = self.run.folder / "items" / f"{case}-{target}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(data | {"text": new, "checks": checks} | more))
+
+    def accepted(self) -> set[str]:
+        """The cases whose stored text is now the run's."""
+        return {
+            case
+            for case, new in self.items.items()
+            if new != TEXT and (s := self.store.read(case)) and s.text("2.13", "cuda_sm90") == new
+        }
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return Project(tmp_path)
+
+
+@pytest.fixture
+def review(capsys, monkeypatch):
+    def call(*arguments: str, keys: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(keys))
+        status = main(["review", *arguments])
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return call
+
+
+def test_the_list_says_what_changed(project, review):
+    status, out, _ = review("--list")
+    assert status == 0
+    assert [re.sub(r"  [0-9a-f]{6}  ", " ", line) for line in out.splitlines()] == [
+        "4 texts of 4 cases differ, by 2 edits; no fact changed:",
+        "  1 `abs` → `exp`  (3 kernels, 3 cases, on cuda_sm90)",
+        "  2 `32` → `64` in `size_hints`  (2 kernels, 2 cases, on cuda_sm90)",
+    ]
+    assert review("--list", "--by", "case")[1].splitlines()[3] == "  op/c3: cuda_sm90 (groups 1, 2)"
+
+
+def test_json_holds_groups_and_items(project, review):
+    status, out, _ = review("--json")
+    data = json.loads(out)
+    assert status == 0
+    assert [each["title"] for each in data["groups"]] == ["`abs` → `exp`", "`32` → `64` in `size_hints`"]
+    assert data["groups"][0]["items"] == ["op/c1-cuda_sm90", "op/c2-cuda_sm90", "op/c3-cuda_sm90"]
+    assert data["items"]["op/c3-cuda_sm90"]["groups"] == [1, 2]
+    assert data["equal"] == 1
+    assert "+    tmp3 = tl_math.exp(tmp2)" in data["items"]["op/c1-cuda_sm90"]["diff"]
+
+
+def test_a_group_is_accepted_and_what_differs_by_more_waits(project, review):
+    status, out, _ = review("--accept", "1")
+    assert (status, project.accepted()) == (0, {"op/c1", "op/c2"})
+    assert "snapshots: 0 new, 2 changed, 0 unchanged" in out
+    assert "not yet: op/c3-cuda_sm90 differs by group 2 as well" in out
+    assert review("--accept", "1,2")[0] == 0
+    assert project.accepted() == {"op/c1", "op/c2", "op/c3", "op/c4"}
+    assert review("--list")[1] == "nothing differs: 5 texts are as stored\n"
+
+
+def test_a_group_is_accepted_by_its_id(project, review):
+    ids = [each["id"] for each in json.loads(review("--json")[1])["groups"]]
+    review("--accept", ids[1])
+    assert project.accepted() == {"op/c4"}
+
+
+@pytest.mark.parametrize("what", ["op/c3", "op/c3-cuda_sm90"])
+def test_a_case_and_an_item_are_accepted_whatever_they_differ_by(project, review, what):
+    assert review("--accept", what)[0] == 0
+    assert project.accepted() == {"op/c3"}
+
+
+def test_all_is_everything_that_is_new_too(project, review):
+    project.add("op/c5", edited(EXP), stored=None)
+    assert "1 text of 1 case is new: nothing is stored (--accept new)" in review("--list")[1]
+    review("--accept", "new")
+    assert project.accepted() == {"op/c5"}
+    review("--accept", "all")
+    assert len(project.accepted()) == 5
+
+
+def test_walking_asks_for_each_group_and_stores_at_the_end(project, review):
+    status, out, _ = review(keys="sa")
+    assert (status, project.accepted()) == (0, {"op/c4"})
+    assert out.count("[a]ccept, [r]eject, [s]kip, [d]iff, [q]uit?") == 2
+    assert "group 1 of 2: `abs` → `exp`" in out
+    assert "its texts are also in group 2" in out
+    assert "-    tmp3 = tl_math.abs(tmp2)" in out
+    assert "not yet: op/c3-cuda_sm90 differs by group 1 as well" in out
+
+
+@pytest.mark.parametrize(("keys", "accepted"), [("", 0), ("q", 0), ("a", 2), ("aq", 2), ("a\na\n", 4), ("x?a", 2)])
+def test_the_end_of_the_input_is_quit_and_other_keys_are_asked_again(project, review, keys, accepted):
+    assert review(keys=keys)[0] == 0
+    assert len(project.accepted()) == accepted
+
+
+def test_rejecting_stores_nothing_and_is_remembered(project, review):
+    status, out, _ = review(keys="ra")
+    assert (status, project.accepted()) == (1, {"op/c4"})
+    assert "rejected: 1 of 2 groups; nothing of their items was stored" in out
+    assert "rejected: `abs` → `exp`" in review("--list")[1]
+    assert review(keys="s")[0] == 1
+    assert review(keys="aa")[0] == 0
+    assert len(project.accepted()) == 4
+
+
+def test_diff_shows_one_item_after_another(project, review):
+    out = review(keys="dddd")[1]
+    assert [out.count(f"\n{name}-cuda_sm90\n    facts unchanged") for name in ("op/c1", "op/c2", "op/c3")] == [1, 1, 1]
+    assert "that was the last" in out
+
+
+def test_by_case(project, review):
+    status, out, _ = review("--by", "case", keys="asr")
+    assert (status, project.accepted()) == (1, {"op/c1"})
+    assert "case 3 of 4: op/c3\n  on cuda_sm90:\n    facts unchanged" in out
+
+
+def test_facts_come_first_and_targets_that_changed_alike_are_shown_once(project, review):
+    for target in ("cuda_sm90", "cuda_sm100"):
+        project.add("op/c0", edited(("extern      none", "extern      mm")), target=target)
+    out = review(keys="")[1]
+    assert "group 1 of 3: fact: extern  none → mm\n  1 case, on cuda_sm90 and cuda_sm100\n" in out
+    out = review("--by", "case", keys="")[1]
+    assert "  on cuda_sm100, cuda_sm90:\n    facts changed:\n    extern  none → mm" in out
+
+
+def test_nothing_is_stored_of_an_item_whose_numerics_fail(project, review):
+    project.add("op/c1", edited(EXP), checks={"numerics": "failed: wrong", "code": "failed: differs"})
+    assert "numerics of 1 of them fail: those are not accepted" in review(keys="")[1]
+    status, out, _ = review("--accept", "all")
+    assert (status, project.accepted()) == (1, {"op/c2", "op/c3", "op/c4"})
+    assert "not accepted: op/c1-cuda_sm90: its numerics fail" in out
+
+
+def test_a_run_is_compared_with_what_is_stored_now(project, review):
+    project.store.merge({"op/c1": {("2.13", "cuda_sm90"): edited(EXP)}})
+    assert review("--list")[1].startswith("3 texts of 3 cases differ")
+
+
+def test_a_run_of_another_torch_is_compared_with_the_nearest(project, review):
+    project.add("op/c1", edited(EXP), torch="2.15.0")
+    out = review("--list")[1]
+    assert out.startswith("4 texts of 4 cases differ from torch 2.13, ")
+    review("--accept", "op/c1")
+    assert project.store.read("op/c1").versions() == ["2.13", "2.15"]
+
+
+def test_another_run_as_the_baseline(project, review, tmp_path):
+    other = Project(tmp_path / "other")
+    other.add("op/c3", edited(EXP))
+    status, out, _ = review("--baseline", str(other.run.folder), "--list")
+    assert (status, out.splitlines()[0].partition(" from ")[0]) == (0, "1 text of 1 case differs")
+    assert "`32` → `64` in `size_hints`" in out
+    review("--baseline", str(other.run.folder), keys="a")
+    assert project.accepted() == set()
+
+
+def test_a_run_from_elsewhere_finds_this_checkouts_stores(project, review, tmp_path):
+    """As a CI artefact: its stores are paths of another machine."""
+    (project.root / "ops" / "test_op.py").write_text(OPS)
+    artefact = Project(tmp_path / "artefact")
+    for file in (artefact.run.folder / "items").rglob("*.json"):
+        file.unlink()
+    artefact.items.clear()
+    artefact.add("op/abs-f32", edited(EXP), stored=None, store="/home/runner/ops/expected_code")
+    artefact.add("op/gone", edited(EXP), stored=None, store="/home/runner/ops/expected_code")
+    project.store.merge({"op/abs-f32": {("2.13", "cuda_sm90"): TEXT}})
+    status, out, err = review(str(artefact.run.folder), "ops", "--accept", "1")
+    assert "op/gone-cuda_sm90: there is no such case here" in err
+    assert "snapshots: 0 new, 1 changed, 0 unchanged" in out
+    assert status == 1
+    assert project.store.read("op/abs-f32").text("2.13", "cuda_sm90") == edited(EXP)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere"], "there is no run 'nowhere'; there are: 20261120T000000-1, last"),
+        (["--accept", "7"], "there is no group 7: there are 2"),
+        (["--accept", "op/c9"], "'op/c9' is no group, case or item that differs; "),
+        (["--baseline", "nowhere"], "there is no run 'nowhere'"),
+        (["--baseline", "last", "--accept", "1"], "--accept stores a run's code, and --baseline compares with a run: "),
+    ],
+)
+def test_bad_input_is_one_sentence(project, review, arguments, said):
+    status, out, err = review(*arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"error: {said}")
+    assert err.count("\n") == 1
+    assert project.accepted() == set()
+
+
+def test_a_broken_run_is_said(project, review):
+    (project.run.folder / "items" / "op" / "c1-cuda_sm90.json").write_text("{}")
+    assert review()[0] == 2
+    (project.run.folder / "items" / "op" / "c1-cuda_sm90.json").write_text("{")
+    assert "not written by this version of the suite" in review("--list")[2]
+
+
+def test_a_snapshot_that_cannot_be_read_is_said_and_the_others_are_reviewed(project, review):
+    project.store.path("op/c1").write_text("<<<<<<< ours\n")
+    status, out, err = review("--list")
+    assert status == 1
+    assert "unresolved merge conflict" in err
+    assert out.startswith("3 texts of 3 cases differ")
+
+
+def test_a_run_says_its_groups_and_failures_name_theirs(accepted):
+    """The whole way: pytest, its summary, review, pytest."""
+    folder = accepted.root / "ops" / "expected_code" / "scale"
+    for path in folder.glob("*.txt"):
+        path.write_text(path.read_text().replace("xindex", "x_index"))
+    ran = accepted.run(*SM90).ends(1)
+    ran.has(
+        "2 texts of 2 cases differ, by 1 edit; no fact changed:",
+        "  1  `x_index` → `xindex`  (2 kernels, 2 cases, on cuda_sm90)",
+        "review them, without running again: python -m conformance review",
+        "group 1 of 1: `x_index` → `xindex`",
+    )
+    command = [sys.executable, "-m", "conformance", "review", "--accept", "1"]
+    said = subprocess.run(
+        command, cwd=accepted.root, env=environment({}), capture_output=True, text=True, timeout=100, check=True
+    )
+    assert "snapshots: 0 new, 2 changed, 0 unchanged" in said.stdout
+    accepted.run(*SM90).ends(0).has_not("differ, by")
