@@ -186,27 +186,23 @@ def fact_edits(stored: str, new: str) -> list[Edit]:
         before, after = old.get(name, "not known"), now.get(name, "not known")
         if before == after:
             continue
-        heads = [_head(value) for value in (before, after)]
-        if heads[0] != heads[1]:
-            key = title = f"{name}  {heads[0]} → {heads[1]}"
-            made.append(Edit((key,), title, title, "", 0, tuple(changed_facts({name: before}, {name: after}))))
-            continue
-        entry = "\n".join(changed_facts({name: before}, {name: after}))
-        differ = _differing_words(before, after)
+        entry = "\n".join(changed_facts({name: before}, {name: after})).split("\n")
+        heads = [_head(name, value) for value in (before, after)]
+        differ = f"{heads[0]} → {heads[1]}" if heads[0] != heads[1] else _differing_words(before, after)
         title = f"{name}  {differ}"
-        made.append(Edit((name, differ), title, title, "", 0, tuple(entry.split("\n"))))
+        made.append(Edit((title,), title, title, "", 0, tuple(entry)))
     return made
 
 
-def _head(value: str) -> str:
-    """`yes` of `yes: along x0`; the whole first line where it has no such word."""
-    return re.split(r"[:\n]", value, maxsplit=1)[0]
+def _head(name: str, value: str) -> str:
+    """`yes` of `yes: along x0`, the number of kernels; the whole first line where it has no such word."""
+    return re.split(r"[:\n ]" if name == "kernels" else r"[:\n]", value, maxsplit=1)[0]
 
 
 def _differing_words(before: str, after: str) -> str:
     """What differs between two texts of a fact, numbers left out."""
     words = [Counter(re.findall(r"(?<![\w.])[A-Za-z_][\w.]*", text)) for text in (before, after)]
-    gone, come = (list((a - b).elements()) for a, b in (words, words[::-1]))
+    gone, come = (sorted((a - b).elements()) for a, b in (words, words[::-1]))
     if gone or come:
         return ", ".join([f"with `{', '.join(come)}`"] * bool(come) + [f"without `{', '.join(gone)}`"] * bool(gone))
     numbers = [sorted(re.findall(r"\d+", text)) for text in (before, after)]

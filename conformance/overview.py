@@ -9,8 +9,8 @@ from conformance.changes import Group, count
 from conformance.review import Review
 
 LONGEST = 110  # characters of a title or of a line of code
-#: Groups that a run's summary shows, and lines of an example in it.
-GROUPS, LINES = 10, 6
+#: Groups that a run's summary shows, of these as many of facts where there are others, and lines of an example.
+GROUPS, FACTS, LINES = 10, 5, 6
 
 
 def summary_lines(review: Review) -> list[str]:
@@ -18,13 +18,16 @@ def summary_lines(review: Review) -> list[str]:
     if not review.groups:
         return []
     lines = [headline(review)]
-    shown = [(number, each) for number, each in enumerate(review.groups, 1) if not each.within]
-    for number, each in shown[:GROUPS]:
+    outer = [(number, each) for number, each in enumerate(review.groups, 1) if not each.within]
+    facts = [number for number, each in outer if each.kind == "fact"]
+    room = max(FACTS, GROUPS - (len(outer) - len(facts)))
+    shown = [(number, each) for number, each in outer if number not in facts[room:]][:GROUPS]
+    for number, each in shown:
         lines += [f"{number:>3}  {line_of(each)}", *(f"       {line}" for line in example(each))]
-        if inner := _inner(review, each):
+        if inner := review.inner(number):
             lines.append(f"       with it, in the same texts: {groups_said(inner)}")
-    if len(shown) > GROUPS:
-        lines.append(f"     … {len(shown) - GROUPS} more: python -m conformance review --list")
+    if len(outer) > len(shown):
+        lines.append(f"     … {len(outer) - len(shown)} more: python -m conformance review --list")
     return lines
 
 
@@ -80,10 +83,6 @@ def named(review: Review, item: str) -> list[str]:
 
 def short(text: str, longest: int = LONGEST) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def _inner(review: Review, leader: Group) -> list[int]:
-    return [number for number, each in enumerate(review.groups, 1) if each.within == leader.id]
 
 
 def groups_said(numbers: Sequence[int]) -> str:

@@ -69,6 +69,11 @@ class Review:
     def members(self, number: int) -> list[Differing]:
         return [self.differing[member.name] for member in self.groups[number - 1].members]
 
+    def inner(self, number: int) -> list[int]:
+        """The groups that stand within one: their texts are all in it, and it is the larger change."""
+        leader = self.groups[number - 1].id
+        return [other for other, each in enumerate(self.groups, 1) if each.within == leader]
+
     def accepting(self, numbers: Iterable[int]) -> tuple[list[Differing], dict[str, list[int]]]:
         """The items that differ by groups of these numbers alone; of others in them, the groups that remain."""
         taken = set(numbers)

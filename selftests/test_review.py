@@ -192,6 +192,15 @@ def test_nothing_is_stored_of_an_item_whose_numerics_fail(project, review):
     assert "not accepted: op/c1-cuda_sm90: its numerics fail" in out
 
 
+def test_what_stands_within_a_fact_is_asked_with_it(project, review):
+    project.add("op/c0", edited(("kernels     1: add (pointwise 20)", "kernels     2"), ("tmp0 - tmp1", "tmp0 + tmp1")))
+    status, out, _ = review(keys="ass")
+    assert (status, project.accepted()) == (0, {"op/c0"})
+    assert "group 1 of 4: fact: kernels  1 → 2" in out
+    assert "with it, in the same texts:\n    4  `-` → `+` in `tmp0 + tmp1`" in out
+    assert "group 4 of 4" not in out
+
+
 def test_a_run_is_compared_with_what_is_stored_now(project, review):
     project.store.merge({"op/c1": {("2.13", "cuda_sm90"): edited(EXP)}})
     assert review("--list")[1].startswith("3 texts of 3 cases differ")

@@ -8,12 +8,12 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from conformance import overview, review
-from conformance.changes import Changed, count
+from conformance.changes import Changed, Group, count
 from conformance.commands.accepting import checked_items, stores
 from conformance.finding import OPS
 from conformance.review import Differing, Review
@@ -170,6 +170,7 @@ class _Session:
             numbers |= set(found or ())
             if found is None:
                 named += self._named(word)
+        numbers |= {inner for number in numbers for inner in self.review.inner(number)}
         for number in sorted(numbers):
             print(f"group {number}: {overview.line_of(self.review.groups[number - 1])}")
         whole, waiting = self.review.accepting(numbers)
@@ -218,7 +219,7 @@ class _Session:
     # Walking ----------------------------------------------------------------------------------------------------------
 
     def walk(self, by: str) -> int:
-        """Asks for each group, or each case; what is accepted is stored at the end, or at `quit`."""
+        """Asks for each group, with those within it, or each case; stores at the end, or at `quit`."""
         if not self.review.differing:
             print("\n".join(self.listed(by)))
             return 0
@@ -227,14 +228,17 @@ class _Session:
             return self._walk_cases()
         accepted: set[int] = set()
         for number, each in enumerate(self.review.groups, 1):
+            if each.within:
+                continue  # asked with the group that it is within
             answer = self._ask(self._group_lines(number), self.review.members(number))
             if answer == "quit":
                 break
+            together = {n: self.review.groups[n - 1] for n in (number, *self.review.inner(number))}
             if answer == "accept":
-                accepted.add(number)
-                self.rejected.pop(each.id, None)
+                accepted.update(together)
+                self.rejected = {key: title for key, title in self.rejected.items() if key not in _ids(together)}
             elif answer == "reject":
-                self.rejected[each.id] = each.title
+                self.rejected.update({one.id: one.title for one in together.values()})
         _write_rejected(self.run, self.rejected)
         whole, waiting = self.review.accepting(accepted)
         status = self._take(whole, waiting) if accepted else 0
@@ -269,7 +273,10 @@ class _Session:
             lines.append(f"  facts: {facts or 'unchanged'}")
         fails = sum(member.fails for member in self.review.members(number))
         lines += [paint(f"  numerics of {fails} of them fail: those are not accepted", "red")] if fails else []
-        others = {n for member in each.members for n in self.review.groups_of[member.name]} - {number}
+        inner = self.review.inner(number)
+        lines += ["  with it, in the same texts:"] if inner else []
+        lines += [f"    {n}  {overview.line_of(self.review.groups[n - 1])}" for n in inner]
+        others = {n for member in each.members for n in self.review.groups_of[member.name]} - {number, *inner}
         if others:
             lines.append(f"  its texts are also in {overview.groups_said(sorted(others))}")
         where = f", {each.example.where}" if each.example.where else ""
@@ -304,6 +311,10 @@ class _Session:
                 print("\n".join([f"\n{each.name}", *_message(each.difference)]) if each else "\nthat was the last")
             elif answer in verbs:
                 return answer
+
+
+def _ids(groups: Mapping[int, Group]) -> set[str]:
+    return {each.id for each in groups.values()}
 
 
 def _message(found: review.Difference | None) -> list[str]:

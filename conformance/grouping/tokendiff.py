@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -126,6 +127,7 @@ def place_of(line: tuple[Token, ...], place: int) -> str:
     if len(line) > 3 and line[-1].text == "," and line[1].text == "=":
         return line[0].text
     callee = _callee(line, place)
+    callee = "torch.ops.….default" if re.fullmatch(r"torch\.ops\.\w+\.\w+\.default", callee) else callee
     return f"{callee}(…)" if callee else ""
 
 
