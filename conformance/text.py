@@ -10,6 +10,8 @@ from conformance.capture.model import Capture
 from conformance.normalize import normalise, printable
 
 COLUMN = 12
+#: Comments that say where in the user's code a node comes from.
+_ORIGINS = "File: |No stacktrace found|Annotation: |code: |Backward of forward node: "
 
 
 def snapshot_text(capture: Capture, facts_lines: Mapping[str, str], device: str) -> str:
@@ -78,7 +80,7 @@ def _width(names: Iterable[str]) -> int:
 def graph(text: str, device: str) -> str:
     """An FX graph as torch prints it, without files, source lines and the device's index; types and shapes stay."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    text = re.sub(r"^[ \t]*#[ \t]*(File: |No stacktrace found|Annotation: |code: ).*\n?", "", text, flags=re.MULTILINE)
+    text = re.sub(rf"^[ \t]*#[ \t]*({_ORIGINS}).*\n?", "", text, flags=re.MULTILINE)
     text = re.sub(rf"(?<=\]){device}(?::\d+)?(?=\")", "device", text)
     text = re.sub(rf"(?:torch\.)?\bdevice\(type='{device}'(?:, index=\d+)?\)", "device", text)
     text = re.sub(r"(device\(type='\w+'), index=\d+\)", r"\1)", text)

@@ -10,6 +10,7 @@ from raw import ALL, DEVICE, normalised, sample
 
 from conformance import renaming
 from conformance.normalize import RULES, apply, normalise
+from conformance.text import graph
 
 CUDA = "flip-2.13-cuda_sm90"
 
@@ -360,3 +361,21 @@ def test_what_no_rule_knows_stays():
 def test_control_characters_become_escapes():
     assert apply("f('\x1b[0m')", "call", "cpu") == "f('\x1b[0m')"
     assert normalise("f('\x1b[0m')\n", "cpu") == "f('\\x1b[0m')\n"
+
+
+def test_a_graph_names_no_file():
+    printed = """
+def forward(self, primals):
+     # File: /home/me/test_mm.py:4 in f, code: return x @ y
+    mm: "f32[2]cuda:0" = torch.ops.aten.mm.default(primals_1, primals_2);  primals_1 = None
+     # Backward of forward node: File: /home/me/test_mm.py:4 in f, code: return x @ y
+    permute: "f32[2]cuda:0" = torch.ops.aten.permute.default(mm, [1, 0])
+"""
+    assert (
+        graph(printed, "cuda")
+        == """\
+def forward(self, primals):
+    mm: "f32[2]device" = torch.ops.aten.mm.default(primals_1, primals_2)
+    permute: "f32[2]device" = torch.ops.aten.permute.default(mm, [1, 0])
+"""
+    )
