@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from conformance.changes import Changed, Group, fact_edits, group
 from conformance.snapshot import Store, release
 from conformance.targets import Target
 
+WIDEST = 150  # characters of a title
 LONGEST = 10  # lines of an example
 #: Of code, so many edits are shown whole; of the smaller ones, a line each.
 SHOWN = 20
@@ -27,7 +30,10 @@ class Device:
 
 @dataclass
 class Versions:
-    """`old`, `new`: "2.13", "2.15". `only`: version → texts that the other lacks. `cases`: with texts in both."""
+    """`old`, `new`: "2.13", "2.15". `only`: version → texts that the other lacks. `cases`: with texts in both.
+
+    `respelled`: texts in which assertions of sizes are written together in one version, and singly in the other.
+    """
 
     old: str
     new: str
@@ -35,6 +41,7 @@ class Versions:
     only: dict[str, int] = field(default_factory=dict)
     cases: int = 0
     cases_differ: int = 0
+    respelled: int = 0
     groups: list[Group] = field(default_factory=list)
 
     @property
@@ -63,8 +70,37 @@ def compared(stores: Iterable[Store], old: str, new: str, targets: Sequence[Targ
                     found.only[found.old if before else found.new] += 1
             found.cases += found.both > both
             found.cases_differ += len(changed) > differ
-    found.groups = group(changed)
+    found.groups = group([_singly(change) for change in changed])
+    found.respelled = sum((_GROUPED in change.stored) != (_GROUPED in change.new) for change in changed)
     return found
+
+
+_GROUPED = "assert_size_stride_grouped("
+
+
+def _singly(change: Changed) -> Changed:
+    """With an assertion a line, as before torch 2.15: so one change is not one for each number of arguments."""
+    return replace(change, stored=one_by_one(change.stored), new=one_by_one(change.new))
+
+
+def one_by_one(text: str) -> str:
+    """`assert_size_stride_grouped((a, b), (s, t), (u, v), 'in')` as `assert_size_stride(a, s, u, 'in')` and one of b."""
+    return re.sub(rf"^( *)({re.escape(_GROUPED)}.*\))$", _one_by_one, text, flags=re.MULTILINE)
+
+
+def _one_by_one(match: re.Match[str]) -> str:
+    code = match[2]
+    try:
+        names, *given = ast.parse(code).body[0].value.args
+    except (SyntaxError, ValueError, AttributeError):
+        return match[0]
+    listed = [each for each in (names, *given) if isinstance(each, ast.Tuple)][:3]
+    if len(listed) < 3 or len({len(each.elts) for each in listed}) != 1:
+        return match[0]
+    rest = "".join(f", {ast.get_source_segment(code, each)}" for each in given[2:])
+    rows = zip(*(each.elts for each in listed), strict=True)
+    said = [", ".join(ast.get_source_segment(code, each) or "" for each in row) for row in rows]
+    return "\n".join(f"{match[1]}assert_size_stride({each}{rest})" for each in said)
 
 
 def _counted(found: Versions, change: Changed, device: str) -> list[Changed]:
@@ -101,6 +137,9 @@ def page(found: Versions, *, markdown: bool) -> list[str]:
     said = f"{stored}; {found.differ} texts of {found.cases_differ} cases differ."
     lines = [f"# Generated code, torch {found.old} → {found.new}", "", said]
     lines += [f"{count} are stored for {version} only." for version, count in found.only.items() if count]
+    if found.respelled:
+        said = "write several assertions of sizes as one `assert_size_stride_grouped(…)` in one version only"
+        lines.append(f"{found.respelled} of them {said}; below, each is a line of its own.")
     lines += ["", *(_markdown(table(found)) if markdown else _columns(table(found)))]
     facts, code = ([each for each in found.groups if each.kind == kind] for kind in ("fact", "code"))
     lines += ["", f"## Facts: {_counted_groups(facts)}"]
@@ -131,21 +170,25 @@ def _counted_groups(groups: Sequence[Group]) -> str:
 
 
 def _line(each: Group) -> str:
-    return f"- {each.title} ({each.reach})"
+    return f"- {_cut(each.title)} ({each.reach})"
+
+
+def _cut(title: str) -> str:
+    return title if len(title) <= WIDEST else f"{title[:WIDEST]} …"
 
 
 def _shown(number: int, alike: Sequence[Group], markdown: bool) -> list[str]:
     """Groups of the same items: the first with its example, the others by their titles."""
     each = alike[0]
     where = f"{each.example.item.name}{f', {each.example.where}' if each.example.where else ''}"
-    lines = ["", f"### {number}. {each.title}", "", f"{each.reach}. For example {where}:"]
+    lines = ["", f"### {number}. {_cut(each.title)}", "", f"{each.reach}. For example {where}:"]
     hunk = list(each.example.hunk[:LONGEST])
     more = len(each.example.hunk) - LONGEST
     hunk += [f"… {more} more lines"] if more > 0 else []
     if hunk:
         lines += ["", "```diff", *hunk, "```"] if markdown else ["", *(f"    {line}" for line in hunk)]
     if alike[1:]:
-        lines += ["", f"In the same {len(each.members)} texts:", "", *(f"- {other.title}" for other in alike[1:])]
+        lines += ["", f"In the same {len(each.members)} texts:", "", *(f"- {_cut(other.title)}" for other in alike[1:])]
     return lines
 
 

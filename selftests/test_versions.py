@@ -9,6 +9,7 @@ from conformance.cli import main
 from conformance.run import ItemRecord
 from conformance.snapshot import Store
 from conformance.summary import _unconfirmed
+from conformance.versions import one_by_one
 
 
 def text(kernels, policy):
@@ -109,3 +110,13 @@ def test_a_run_says_what_is_not_confirmed():
 
     assert _unconfirmed(items(True, False, False, None)) == ["not confirmed on hardware: 2 of 3 gpu texts compared"]
     assert not _unconfirmed(items(True, None))
+
+
+def test_assertions_written_together_are_compared_one_by_one():
+    grouped = "    assert_size_stride_grouped((arg0, arg1), ((20, ), (2, 3)), ((1, ), (3, 1)), 'input')\n    x = 1\n"
+    assert one_by_one(grouped) == (
+        "    assert_size_stride(arg0, (20, ), (1, ), 'input')\n    assert_size_stride(arg1, (2, 3), (3, 1), 'input')\n"
+        "    x = 1\n"
+    )
+    for other in ("assert_size_stride_grouped(*x)\n", "assert_size_stride_grouped((a, b), ((1,),), ((1,),))\n"):
+        assert one_by_one(other) == other
