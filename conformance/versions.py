@@ -32,7 +32,7 @@ class Device:
 class Versions:
     """`old`, `new`: "2.13", "2.15". `only`: version → texts that the other lacks. `cases`: with texts in both.
 
-    `respelled`: texts in which assertions of sizes are written together in one version, and singly in the other.
+    `respelled`: what else asserts sizes → texts of one version alone that call it.
     """
 
     old: str
@@ -41,7 +41,7 @@ class Versions:
     only: dict[str, int] = field(default_factory=dict)
     cases: int = 0
     cases_differ: int = 0
-    respelled: int = 0
+    respelled: dict[str, int] = field(default_factory=dict)
     groups: list[Group] = field(default_factory=list)
 
     @property
@@ -71,11 +71,13 @@ def compared(stores: Iterable[Store], old: str, new: str, targets: Sequence[Targ
             found.cases += found.both > both
             found.cases_differ += len(changed) > differ
     found.groups = group([_singly(change) for change in changed])
-    found.respelled = sum((_GROUPED in change.stored) != (_GROUPED in change.new) for change in changed)
+    for name in (_GROUPED, "assert_tensor_metadata("):
+        found.respelled[name] = sum((name in change.stored) != (name in change.new) for change in changed)
     return found
 
 
 _GROUPED = "assert_size_stride_grouped("
+_WITH_DTYPE = re.compile(r"\bassert_tensor_metadata\((\w+, \([^()]*\), \([^()]*\)), torch\.\w+(?=[,)])")
 
 
 def _singly(change: Changed) -> Changed:
@@ -84,8 +86,12 @@ def _singly(change: Changed) -> Changed:
 
 
 def one_by_one(text: str) -> str:
-    """`assert_size_stride_grouped((a, b), (s, t), (u, v), 'in')` as `assert_size_stride(a, s, u, 'in')` and one of b."""
-    return re.sub(rf"^( *)({re.escape(_GROUPED)}.*\))$", _one_by_one, text, flags=re.MULTILINE)
+    """`assert_size_stride_grouped((a, b), (s, t), (u, v), 'in')` as `assert_size_stride(a, s, u, 'in')` and b's.
+
+    Likewise `assert_tensor_metadata(a, s, u, torch.float32, 'op')`, which asserts a dtype, too.
+    """
+    text = re.sub(rf"^( *)({re.escape(_GROUPED)}.*\))$", _one_by_one, text, flags=re.MULTILINE)
+    return _WITH_DTYPE.sub(r"assert_size_stride(\1", text)
 
 
 def _one_by_one(match: re.Match[str]) -> str:
@@ -137,9 +143,11 @@ def page(found: Versions, *, markdown: bool) -> list[str]:
     said = f"{stored}; {found.differ} texts of {found.cases_differ} cases differ."
     lines = [f"# Generated code, torch {found.old} → {found.new}", "", said]
     lines += [f"{count} are stored for {version} only." for version, count in found.only.items() if count]
-    if found.respelled:
-        said = "write several assertions of sizes as one `assert_size_stride_grouped(…)` in one version only"
-        lines.append(f"{found.respelled} of them {said}; below, each is a line of its own.")
+    for name, count in found.respelled.items():
+        if count:
+            lines.append(
+                f"{count} of them have `{name}…)` in one version only; below it is read as `assert_size_stride(…)`."
+            )
     lines += ["", *(_markdown(table(found)) if markdown else _columns(table(found)))]
     facts, code = ([each for each in found.groups if each.kind == kind] for kind in ("fact", "code"))
     lines += ["", f"## Facts: {_counted_groups(facts)}"]

@@ -118,5 +118,7 @@ def test_assertions_written_together_are_compared_one_by_one():
         "    assert_size_stride(arg0, (20, ), (1, ), 'input')\n    assert_size_stride(arg1, (2, 3), (3, 1), 'input')\n"
         "    x = 1\n"
     )
+    with_dtype = "assert_tensor_metadata(buf1, (2, ), (s0, ), torch.int64, 'op')\n"
+    assert one_by_one(with_dtype) == "assert_size_stride(buf1, (2, ), (s0, ), 'op')\n"
     for other in ("assert_size_stride_grouped(*x)\n", "assert_size_stride_grouped((a, b), ((1,),), ((1,),))\n"):
         assert one_by_one(other) == other
