@@ -135,7 +135,7 @@ class Session:
         return Companion()
 
     def close(self) -> None:
-        """Ends what was started for this session."""
+        """Ends what was started for it."""
         if "companion" in vars(self):
             self.companion.close()
 
