@@ -12,7 +12,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -83,9 +82,7 @@ def after_torch(devices: tuple[str, ...]) -> None:
             registered = torch._C._dispatch_get_registrations_for_dispatch_key(device.upper())
             names = [name.removeprefix("aten::") for name in sorted(registered) if name.startswith("aten::")]
             replaced = [name.encode() for name in names if name not in _OWN]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that kernels are replaced is what this does
-                found.pretend_kernels(DEVICES[device], (ctypes.c_char_p * len(replaced))(*replaced), len(replaced))
+            found.pretend_kernels(DEVICES[device], (ctypes.c_char_p * len(replaced))(*replaced), len(replaced))
 
 
 def pretend(target: Target | None) -> None:

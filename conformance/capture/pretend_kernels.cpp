@@ -8,6 +8,7 @@
 #include <ATen/NativeFunctions.h>
 #include <ATen/native/CPUFallback.h>
 #include <ATen/native/ConvUtils.h>
+#include <c10/util/Exception.h>
 #include <torch/library.h>
 #include <torch/version.h>
 
@@ -176,9 +177,16 @@ std::tuple<at::Tensor, at::Tensor> cudnn_grid_sampler_backward(
   return at::grid_sampler_2d_backward(grad, input, grid, 0, 0, true, {true, true});
 }
 
+// That kernels are replaced is the intention.
+struct Silent final : c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
+
 // Registrations last as long as the process: the libraries are never deleted.
 template <c10::DeviceType type>
 void install(c10::DispatchKey key, const char* const* names, int count) {
+  Silent silent;
+  c10::WarningUtils::WarningHandlerGuard guard(&silent);
   auto* others = new torch::Library(torch::Library::IMPL, "_", key, __FILE__, __LINE__);
   others->fallback(torch::CppFunction::makeFromBoxedFunction<&on_cpu>());
   auto* aten = new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
