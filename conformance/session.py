@@ -185,9 +185,10 @@ def _refuse_unknown(backend: str) -> None:
 
 
 def _beside(file: Path, name: str) -> Path:
-    """The folder of that name beside the test file's folder, if there is one; else in it."""
+    """The folder of that name beside the test file's folder, if there is one or that is a package's; else in it."""
     outer = file.parent.parent / name
-    return outer if outer.is_dir() else file.parent / name
+    in_package = all((folder / "__init__.py").exists() for folder in (file.parent, outer.parent))
+    return outer if in_package or outer.is_dir() else file.parent / name
 
 
 def store_of(file: Path, order: tuple[str, ...] | None = None) -> Store:
