@@ -28,7 +28,7 @@ class Captured:
 
 
 @contextlib.contextmanager
-def capture(case: Case, target: Target, mode: Mode, *, backend: str = "inductor") -> Iterator[Captured]:
+def capture(case: Case, target: Target, mode: Mode) -> Iterator[Captured]:
     """Compiles `case` for `target`. Inside the context a native compiled function may be called again.
 
     Gradients: the backward is lowered together with the forward. Raises what compiling raises.
@@ -55,7 +55,7 @@ def capture(case: Case, target: Target, mode: Mode, *, backend: str = "inductor"
         stack.enter_context(applied([*recorder.patches(run=mode == "native"), *observe.patches()]))
         torch._dynamo.utils.counters.clear()
         start = time.perf_counter()
-        compiled = torch.compile(case.fn, backend=backend, dynamic=case.dynamic)
+        compiled = torch.compile(case.fn, dynamic=case.dynamic)
         arguments = case.build()
         compiled(**placed(arguments, torch.device(target.device)))
         result.seconds = time.perf_counter() - start
