@@ -1,6 +1,6 @@
 """Capture: compile a case for a target, once, and keep all that was generated.
 
-Everything that touches torch's private parts lives in this package (and in facts.py), each with its reason.
+Everything that touches torch's private parts lives in this package (and in facts/), each with its reason.
 """
 
 from conformance.capture.compiling import Captured, capture, plainly_compiled
