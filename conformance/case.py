@@ -38,7 +38,8 @@ class Case:
     `arguments`: name → Input or constant, in the order of the signature; `choices`: argument → property → value.
     `grad`: names of the arguments that require a gradient; `dynamic`: dynamic shapes; `config`: Inductor options, and
     Dynamo's as `dynamo.capture_scalar_outputs`.
-    `require`: selector → fact → value (see requirements.py); `reference`: see numerics.py.
+    `require`: selector → fact → value (see requirements.py); `gaps`: likewise (see gaps.py); `numerics`: see
+    numerics.py.
     """
 
     operator: str
@@ -53,6 +54,7 @@ class Case:
     config: Mapping[str, Any] = field(default_factory=dict)
     require: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     numerics: Mapping[str, Any] = field(default_factory=dict)
+    gaps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -123,6 +125,7 @@ def is_axis(name: str, value: Any) -> bool:
 def case(
     *,
     require: Mapping[str, Mapping[str, Any]] | None = None,
+    gaps: Mapping[str, Mapping[str, Any]] | None = None,
     numerics: Mapping[str, Any] | None = None,
     vary: str = "product",
     also: Sequence[Mapping[str, Any]] = (),
@@ -137,13 +140,14 @@ def case(
 
     `vary`: "product" combines all axes; "one_at_a_time" takes the first value of each, and varies one axis from
     there. `also`: further combinations, axis → label or value, the rest as in the base.
-    `require`: selector → facts; see requirements.py. `numerics`: see numerics.py.
+    `require`: selector → facts; see requirements.py. `gaps`: the same of what Inductor should do and does not; see
+    gaps.py. `numerics`: see numerics.py.
 
     Raises CaseError for a keyword that nothing uses, a missing argument, and labels that make ids ambiguous.
     """
 
     def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
-        cases = list(_expand(fn, declared, vary, also, require or {}, numerics or {}))
+        cases = list(_expand(fn, declared, vary, also, require or {}, numerics or {}, gaps or {}))
         duplicates = {name for name, count in Counter(c.id for c in cases).items() if count > 1}
         if duplicates:
             raise CaseError(f"{fn.__name__}: two cases have the id {min(duplicates)}")
@@ -159,7 +163,7 @@ def case(
     return decorate
 
 
-def _expand(fn, declared, vary, also, require, numerics) -> Iterator[Case]:
+def _expand(fn, declared, vary, also, require, numerics, gaps) -> Iterator[Case]:
     where = fn.__name__
     if not where.startswith("test_"):
         raise CaseError(f"{where}: the name of a case's function starts with test_")
@@ -217,6 +221,7 @@ def _expand(fn, declared, vary, also, require, numerics) -> Iterator[Case]:
             config=dict(chosen.get("config") or {}),
             require=require,
             numerics=numerics,
+            gaps=gaps,
         )
 
 

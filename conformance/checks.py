@@ -88,7 +88,7 @@ class Item:
         )
 
     def _run(self, record: ItemRecord, report: Reporter) -> None:
-        from conformance import facts, requirements
+        from conformance import facts, gaps, requirements
         from conformance.text import snapshot_text
 
         with self._compiled(record, report) as captured:
@@ -99,6 +99,8 @@ class Item:
             record.seconds = capture.seconds
 
             def required() -> None:
+                record.gaps, closed = gaps.find(self.case, self.target, found)
+                record.notices += closed
                 code = code_text(capture, self.target)
                 requirements.check(self.case, self.target, found, code=code, code_of=self._partner_code)
 

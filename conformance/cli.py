@@ -1,4 +1,4 @@
-"""The command line: `python -m conformance list | show | compare | review | accept | diff | prune | drop | doctor`."""
+"""The command line: `python -m conformance COMMAND`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import conformance
 from conformance.capture.companion import CompanionError
 from conformance.capture.environment import PreparationError
 from conformance.case import CaseError
-from conformance.commands import accepting, comparing, diffing, doctor, listing, pruning, reviewing, showing
+from conformance.commands import accepting, comparing, diffing, doctor, gaps, listing, pruning, reviewing, showing
 from conformance.finding import UnknownCaseError
 from conformance.generating import GeneratingError
 from conformance.run import RunError
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m conformance", description=conformance.__doc__.splitlines()[0])
     parser.add_argument("--version", action="version", version=conformance.__version__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (listing, showing, comparing, reviewing, accepting, diffing, pruning, doctor):
+    for command in (listing, showing, comparing, reviewing, accepting, diffing, gaps, pruning, doctor):
         command.add(commands)
     try:
         wanted = parser.parse_args(arguments)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 GPUS = ("cuda", "xpu")
 PARTNERS = ("same_code_as", "different_code_from")
+#: Beside the facts of a gap: a sentence that says what Inductor should do.
+JUDGEMENT = "judgement"
 
 _BOUND = re.compile(r"(<=|>=|<|>)\s*(-?\d+(?:\.\d+)?)")
 _HOLDS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
@@ -67,7 +69,7 @@ def check(
                 got = facts.value(fact)
             except LookupError as error:
                 raise RequirementDeclarationError(f"{case.id} on {target.name}: requires {fact!r}: {error}") from error
-            holds = _meets(got, wanted, f"{case.id}: {fact}")
+            holds = meets(got, wanted, f"{case.id}: {fact}")
         (met if holds else failed).append(f"{line}, got {got if fact in PARTNERS else repr(got)}")
     if failed:
         raise RequirementError(
@@ -84,9 +86,14 @@ def check(
 
 def wanted_of(case: Case, target: Target) -> dict[str, Any]:
     """Fact → what is wanted of it, for this case and target."""
+    return selected(case.require, case, target)
+
+
+def selected(declared: Mapping[str, Mapping[str, Any]], case: Case, target: Target) -> dict[str, Any]:
+    """What `declared`, selector → fact → value, says of this case and target; later selectors override earlier ones."""
     words = {target.name, target.device, *case.labels} | ({"gpu"} if target.device in GPUS else set())
     wanted: dict[str, Any] = {}
-    for selector, facts in case.require.items():
+    for selector, facts in declared.items():
         if all(word == "all" or word in words or _is_installed(word) for word in selector.split()):
             wanted |= facts
     return wanted
@@ -109,16 +116,32 @@ def validate(cases: Iterable[Case], targets: Iterable[Target], facts: Iterable[s
         functions.setdefault((case.file, case.name), []).append(case)
     for (file, name), members in functions.items():
         labels = {label for case in members for label in case.labels}
-        for selector, wanted in members[0].require.items():
-            where = f"{file.name}: test_{name}: require[{selector!r}]"
+        for keyword, selector, wanted in _declared(members[0]):
+            where = f"{file.name}: test_{name}: {keyword}[{selector!r}]"
             _validate_selector(where, selector, wanted, known, labels)
             for fact, value in wanted.items():
-                if fact in PARTNERS:
+                if keyword == "require" and fact in PARTNERS:
                     _validate_partner(where, selector, fact, value, file, members, functions, known)
+                elif keyword == "gaps" and fact == JUDGEMENT:
+                    _validate_judgement(where, value)
                 elif facts is not None and fact.partition(".")[0] not in set(facts):
+                    others = PARTNERS if keyword == "require" else (JUDGEMENT,)
                     raise RequirementDeclarationError(
-                        f"{where}: no fact {fact!r}: known are {', '.join([*facts, *PARTNERS])}"
+                        f"{where}: no fact {fact!r}: known are {', '.join([*facts, *others])}"
                     )
+
+
+def _declared(case: Case) -> Iterator[tuple[str, str, Any]]:
+    for keyword, declared in (("require", case.require), ("gaps", case.gaps)):
+        for selector, wanted in declared.items():
+            yield keyword, selector, wanted
+
+
+def _validate_judgement(where: str, value: Any) -> None:
+    if not isinstance(value, str) or not value.strip():
+        raise RequirementDeclarationError(
+            f"{where}: {JUDGEMENT!r} is {value!r}; it is a sentence: what Inductor should do"
+        )
 
 
 def _validate_selector(where: str, selector: str, wanted: Any, known: set[str], labels: set[str]) -> None:
@@ -165,7 +188,8 @@ def _versions(where: str, word: str) -> SpecifierSet:
         ) from error
 
 
-def _meets(got: Any, wanted: Any, where: str) -> bool:
+def meets(got: Any, wanted: Any, where: str) -> bool:
+    """Whether a fact's value is what is wanted; `where`, of a declaration that cannot be compared with it."""
     if isinstance(wanted, str):
         bound = _BOUND.fullmatch(wanted.strip())
         if bound:

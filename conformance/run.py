@@ -36,6 +36,7 @@ class ItemRecord:
     `text`: the snapshot's text, "" where nothing was generated. `checks`: check → "passed", "failed: …", "skipped: …",
     "known: …" (a known failure) or "stale: …" (one that passes).
     `confirmed`: whether a real gpu gave the stored text that this one was compared with; None where none was.
+    `gaps`: what Inductor does not do although the case says that it should; see gaps.find.
     `drift`: on a torch with nothing stored, how the text differs from the nearest one's.
     """
 
@@ -49,6 +50,7 @@ class ItemRecord:
     facts: dict[str, str] = field(default_factory=dict)
     checks: dict[str, str] = field(default_factory=dict)
     drift: str = ""
+    gaps: list[dict[str, str]] = field(default_factory=list)
     confirmed: bool | None = None
     notices: list[str] = field(default_factory=list)
     seconds: float = 0.0

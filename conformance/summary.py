@@ -85,6 +85,8 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
         summary.lines += accepted.lines()
         summary.failed |= bool(accepted.problems)
     summary.lines += _remarks(items)
+    if open_gaps := sum(len(item.gaps) for item in items):
+        summary.lines.append(f"gaps, where Inductor could do better: {open_gaps}; `python -m conformance gaps`")
     summary.lines += _unconfirmed(items)
     summary.lines += _unused(session.run)
     for idle in _idle(items):

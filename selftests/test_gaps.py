@@ -1,0 +1,91 @@
+"""Gaps: what Inductor should do and does not; listed with its reason, announced when closed, failing nothing."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from suites import SM90, Suite
+
+from conformance import gaps
+from conformance.cli import main
+from conformance.run import ItemRecord
+
+OPEN = """
+from conformance import case, tensor
+
+@case(x=tensor(20, dtype=["f32", "f16"]), gaps={"cuda f32": {"kernels": %s, "judgement": "one pass is enough"}})
+def test_doubled(x):
+    return x * 2
+"""
+
+
+def test_open_and_closed(tmp_path, monkeypatch, capsys):
+    suite = Suite(tmp_path)
+    suite.write("ops/test_it.py", OPEN % 0)
+    ran = suite.run(*SM90, "--checks", "requirements").ends(0)
+    ran.has("gaps, where Inductor could do better: 1;")
+
+    monkeypatch.chdir(tmp_path)
+    assert main(["gaps", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["case"], found["fact"], found["wanted"], found["got"]) == ("it/doubled-f32", "kernels", "0", "1")
+    assert main(["gaps"]) == 0
+    page = capsys.readouterr().out
+    assert "## kernels on cuda: 1 case, wanted 0" in page
+    assert "  - wanted, since: one pass is enough" in page
+
+    suite.write("ops/test_it.py", OPEN % 1)
+    ran = suite.run(*SM90, "--checks", "requirements").ends(0)
+    ran.has("gap closed: it/doubled-f32 on cuda_sm90: kernels is 1; move it from gaps= to require= in test_it.py")
+    ran.has_not("gaps, where Inductor")
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("gaps={'cuda u8': {'kernels': 1}}", "gaps['cuda u8']: 'u8' is no target, no device and no label"),
+        ("gaps={'all': {'kernel': 1}}", "gaps['all']: no fact 'kernel': known are kernels, "),
+        ("gaps={'all': {'same_code_as': 'that'}}", "gaps['all']: no fact 'same_code_as'"),
+        ("gaps={'all': {'kernels': 1, 'judgement': 1}}", "'judgement' is 1; it is a sentence"),
+    ],
+)
+def test_wrong_declaration(tmp_path, how, said):
+    suite = Suite(tmp_path)
+    suite.write(
+        "ops/test_it.py",
+        f"from conformance import case, tensor\n\n@case(x=tensor(20), {how})\ndef test_it(x): return x\n",
+    )
+    ran = suite.run(*SM90).ends(4)
+    ran.has(said)
+    ran.has_not("Traceback")
+
+
+def _item(case: str, target: str, reason: str) -> ItemRecord:
+    gap = {"fact": "vectorised", "wanted": "yes", "got": "no", "reason": reason, "judgement": "it can"}
+    return ItemRecord(case, target, "deviceless", "2.13.0", "", gaps=[gap])
+
+
+def test_reasons_are_grouped_without_their_numbers():
+    items = [
+        _item("flip/a", "cpu_avx2", "no: load index 224*x0 - x1 + 223 is not contiguous in x1 (stride -1), 1 of 2"),
+        _item("flip/b", "cpu_avx2", "no: load index -x0 + 19 is not contiguous in x1 (stride -1), 1 of 2"),
+        _item("flip/b", "cpu_avx512", "no: load index -x0 + 19 is not contiguous in x1 (stride -1), 1 of 2"),
+        _item("flip/c", "cpu_avx2", "no: dtype int16 has no vectors"),
+    ]
+    (section,) = gaps.sections(items)
+    assert section.title == "vectorised on cpu: 3 cases, wanted yes"
+    assert [(len(reason.cases), reason.targets) for reason in section.reasons] == [
+        (2, ["cpu_avx2", "cpu_avx512"]),
+        (1, ["cpu_avx2"]),
+    ]
+    assert [reason.judgements for reason in section.reasons] == [["it can"], ["it can"]]
+
+
+def test_a_run_that_looked_at_no_facts(tmp_path, monkeypatch, capsys):
+    suite = Suite(tmp_path)
+    suite.write("ops/test_it.py", OPEN % 1)
+    suite.accept(*SM90, "--checks", "code").ends(0)
+    monkeypatch.chdir(tmp_path)
+    assert main(["gaps"]) == 2
+    assert "looked at no facts" in capsys.readouterr().err
