@@ -83,10 +83,10 @@ class TestVectorised:
             "no: load index 60270*x0 + 246*x1 - x2 + 223 is not contiguous in x2 (stride -1), 1 of 2 operations"
         )
 
-    @pytest.mark.parametrize("target", ["cpu_avx2", "cpu_avx512", "cpu_neon"])
-    def test_the_vertical_flip_is(self, target):
+    @pytest.mark.parametrize(("target", "lanes"), [("cpu_avx2", 8), ("cpu_avx512", 16), ("cpu_neon", 4)])
+    def test_the_vertical_flip_is(self, target, lanes):
         found = seen(vflip, target, x=image())
-        assert (found.value("vectorised"), found.lines()["vectorised"]) == ("yes", "yes: along x2")
+        assert (found.value("vectorised"), found.lines()["vectorised"]) == ("yes", f"yes: {lanes} lanes along x2")
 
     def test_a_dtype_without_vectors(self):
         def add(x):
@@ -99,7 +99,7 @@ class TestVectorised:
             return x.t().contiguous() + 1
 
         lines = seen(transpose, x=tensor(64, 100)).lines()
-        assert lines["vectorised"] == "yes: 2-D tile, transposed in x0, x1, tail masked"
+        assert lines["vectorised"] == "yes: 2-D tile of 16 by 16 lanes, transposed in x0, x1, tail masked"
 
     def test_what_stays_scalar_within_vectors(self):
         def bessel(x):
@@ -110,12 +110,14 @@ class TestVectorised:
         def gather(x, i):
             return (x[i] * 3 + 1).exp()
 
-        assert seen(bessel, x=tensor(640)).lines()["vectorised"] == "yes: along x0, bessel_j0 element by element"
+        assert (
+            seen(bessel, x=tensor(640)).lines()["vectorised"] == "yes: 16 lanes along x0, bessel_j0 element by element"
+        )
         index = tensor(640, dtype="i64", low=0, high=640)
         assert (
             seen(gather, x=tensor(640), i=index)
             .lines()["vectorised"]
-            .startswith("yes: along x0, load index indirect0 element by element, 1 of ")
+            .startswith("yes: 16 lanes along x0, load index indirect0 element by element, 1 of ")
         )
 
     def test_no_loop_is_neither(self):
@@ -134,7 +136,7 @@ class TestVectorised:
         assert found.lines()["vectorised"] == (
             "partly\n"
             "  1 nest 1: no: load index 64*x0 - x1 + 63 is not contiguous in x1 (stride -1), 1 of 2 operations\n"
-            "  1 nest 2: yes: along x0"
+            "  1 nest 2: yes: 16 lanes along x0"
         )
         assert found.value("kernels") == 1, "Inductor puts both loop nests into one C++ function"
 

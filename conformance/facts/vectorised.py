@@ -1,26 +1,54 @@
-"""Whether the loops of C++ kernels are vectorised, and why not."""
+"""Whether the loops of C++ kernels are vectorised, how, and why not."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from conformance.facts.kernels import label
 from conformance.facts.model import Fact, Seen
+
+_TAILS = ("none", "masked", "scalar")  # from good to bad
 
 
 def vectorised(seen: Seen) -> Fact | None:
     """One of yes, no, partly and none (no loop); with reasons, one for each loop nest where they differ."""
     if not seen.cpp:
         return None
-    found = []  # (label, word, text)
+    found = []  # (label, nest)
     for number, kernel in enumerate(seen.kernels, 1):
         nests = [nest for nest in kernel.get("nests", []) if nest["vectorised"]]
         for position, nest in enumerate(nests, 1):
             where = label(kernel, number) + (f" nest {position}" if len(nests) > 1 else "")
-            found.append((where, nest["vectorised"], f"{nest['vectorised']}: {nest['reason']}"))
-    words = list(dict.fromkeys(word for _, word, _ in found))
-    texts = list(dict.fromkeys(text for _, _, text in found))
+            found.append((where, nest))
     if not found:
-        return Fact("none", ("none: no loop",))
+        return Fact("none", ("none: no loop",), _parts([]))
+    words = list(dict.fromkeys(nest["vectorised"] for _, nest in found))
+    texts = list(dict.fromkeys(_text(nest) for _, nest in found))
     word = words[0] if len(words) == 1 else "partly"
-    if len(texts) == 1:
-        return Fact(word, (texts[0],))
-    return Fact(word, (word, *(f"{where}: {text}" for where, _, text in found)))
+    lines = texts if len(texts) == 1 else [word, *(f"{where}: {_text(nest)}" for where, nest in found)]
+    return Fact(word, tuple(lines), _parts([nest for _, nest in found if nest["vectorised"] == "yes"]))
+
+
+def _text(nest: Mapping[str, Any]) -> str:
+    """`yes: 16 lanes along x1, tail masked`, or `no: ` and the reason."""
+    if nest["vectorised"] != "yes":
+        return f"{nest['vectorised']}: {nest['reason']}"
+    loops, width = ", ".join(nest["loops"]), nest["width"]
+    how = f"2-D tile of {width} by {width} lanes, transposed in {loops}" if nest["transposed"] else ""
+    parts = [how or f"{width} lanes along {loops}"]
+    if nest["tail"] != "none":
+        parts.append(f"tail {nest['tail']}")
+    if nest["reason"]:
+        parts.append(nest["reason"])
+    return f"yes: {', '.join(parts)}"
+
+
+def _parts(nests: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of all nests that are vectorised: the least width, the worst tail; how many scalar operations, how many tiles."""
+    return {
+        "width": min((nest["width"] for nest in nests), default=1),
+        "tail": _TAILS[max((_TAILS.index(nest["tail"]) for nest in nests), default=0)],
+        "scalar": sum(nest["scalar"] for nest in nests),
+        "transposed": sum(nest["transposed"] for nest in nests),
+    }
