@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from conformance.capture import vectorise
+from conformance.capture import memory, rewrites, vectorise
 from conformance.capture.patches import Patch
 
 _RECORDS = "_conformance_records"
@@ -25,6 +25,7 @@ def patches() -> list[Patch]:
     ir, scheduler = "torch._inductor.ir", "torch._inductor.scheduler"
     return [
         *vectorise.patches(),
+        *rewrites.patches(),
         Patch(f"{cpp}:CppKernelProxy.codegen_nodes", _codegen_nodes, "which operators a loop nest was made from"),
         Patch(f"{cpp}:KernelGroup.finalize_kernel", _finalize_kernel, "which loop nests stand in one C++ function"),
         Patch(f"{cpp}:CppScheduling.define_kernel", _define_cpp, "the C++ functions, in the order of their calls"),
@@ -47,16 +48,24 @@ def module(graph: Any) -> dict[str, Any]:
     `devices`: types, sorted. `calls`: kernels, library calls and fallbacks in the order in which they are called; each
     has `call` ("kernel", "extern" or "fallback"), `ops` (the ATen operators that it came from, in the order of the
     graph) and `decomposed` (the operators that were lowered). A kernel has `language`, `kind`, `ranges`, `reduced`
-    (sizes of its loops; with dynamic shapes, expressions) and on cpu `nests`; the others have `name`.
+    (sizes of its loops; with dynamic shapes, expressions) and on cpu `nests`, where several are one launch `parts`; the
+    others have `name`.
+    `moved`, `buffers`: see memory.py.
     """
     position = {node: index for index, node in enumerate(graph.graph.nodes)}
     calls = []
     for record in getattr(graph, _RECORDS, []):
         call = _with_operators(record, position)
-        if "nests" in call:
-            call["nests"] = [_with_operators(nest, position) for nest in call["nests"]]
+        for inner in ("nests", "parts"):
+            if inner in call:
+                call[inner] = [_with_operators(each, position) for each in call[inner]]
         calls.append(call)
-    return {"devices": sorted(str(device) for device in graph.device_types), "calls": calls}
+    return {
+        "devices": sorted(str(device) for device in graph.device_types),
+        "calls": calls,
+        "moved": memory.moved(graph),
+        "buffers": memory.buffers(graph),
+    }
 
 
 def _records() -> list[dict[str, Any]]:
@@ -133,31 +142,44 @@ def _define_triton(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def define_kernel(self: Any, src_code: str, node_schedule: Sequence[Any], kernel: Any) -> str:
         name = original(self, src_code, node_schedule, kernel)
-        nodes = _scheduled(node_schedule)
-        kind = _kind(nodes)
-        numels = getattr(kernel, "numels", None) or {}
-        reduces = any(prefix.startswith("r") and size != 1 for prefix, size in numels.items())
-        if reduces and kind == "pointwise":
-            kind = "reduction"
-        if kind.endswith("reduction"):
-            if getattr(kernel, "persistent_reduction", False):
-                kind = f"persistent {kind}"
-            elif getattr(kernel, "cooperative_reduction", False):
-                kind = f"cooperative {kind}"
-        _records().append(
-            {
-                "call": "kernel",
-                "language": "triton",
-                "kind": kind,
-                "nodes": nodes,
-                "ranges": [str(size) for prefix, size in numels.items() if not prefix.startswith("r")],
-                "reduced": [str(size) for prefix, size in numels.items() if prefix.startswith("r")] if reduces else [],
-                "split": _split(nodes),
-            }
-        )
+        _records().append(_triton(list(node_schedule), kernel))
         return name
 
     return define_kernel
+
+
+def _triton(node_schedule: list[Any], kernel: Any) -> dict[str, Any]:
+    """A kernel, or several that are one launch: of torch._foreach_…, or as the option combo_kernels makes them."""
+    grouped = next((node for node in node_schedule if type(node).__name__ == "ForeachKernelSchedulerNode"), None)
+    parts = getattr(kernel, "sub_kernels", None)
+    if parts:
+        kind = "combo" if getattr(grouped, "use_custom_partition_algo", False) else "foreach"
+        loops = [_loops(_scheduled(part.features.node_schedule), part) for part in parts]
+        nodes = [node for each in loops for node in each["nodes"]]
+        return {"call": "kernel", "language": "triton", "kind": kind, "nodes": nodes, "parts": loops}
+    # The schedule of one that was left out of a group is the whole group's
+    nodes = _scheduled(node_schedule if grouped is None else kernel.features.node_schedule)
+    return {"call": "kernel", "language": "triton", **_loops(nodes, kernel)}
+
+
+def _loops(nodes: list[Any], kernel: Any) -> dict[str, Any]:
+    kind = _kind(nodes)
+    numels = getattr(kernel, "numels", None) or {}
+    reduces = any(prefix.startswith("r") and size != 1 for prefix, size in numels.items())
+    if reduces and kind == "pointwise":
+        kind = "reduction"
+    if kind.endswith("reduction"):
+        if getattr(kernel, "persistent_reduction", False):
+            kind = f"persistent {kind}"
+        elif getattr(kernel, "cooperative_reduction", False):
+            kind = f"cooperative {kind}"
+    return {
+        "kind": kind,
+        "nodes": nodes,
+        "ranges": [str(size) for prefix, size in numels.items() if not prefix.startswith("r")],
+        "reduced": [str(size) for prefix, size in numels.items() if prefix.startswith("r")] if reduces else [],
+        "split": _split(nodes),
+    }
 
 
 def _multilayer(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,6 +7,8 @@ names files or follows the order of a set. A new fact is a function of what was 
 from __future__ import annotations
 
 from conformance.capture.model import Capture
+from conformance.facts.buffers import buffers
+from conformance.facts.bytes_moved import bytes_moved
 from conformance.facts.calls import extern, fallbacks
 from conformance.facts.changing import changed
 from conformance.facts.graph_breaks import graph_breaks
@@ -25,6 +27,8 @@ _STORED: dict[str, Extractor] = {
     "extern": extern,
     "fallbacks": fallbacks,
     "patterns": patterns,
+    "bytes": bytes_moved,
+    "buffers": buffers,
     "graph_breaks": graph_breaks,
 }
 

@@ -22,9 +22,11 @@ def kernels(seen: Seen) -> Fact:
 
 
 def kinds(seen: Seen) -> Fact:
-    """The kinds of kernels in their order; shown by `kernels`."""
+    """The kinds of kernels in their order; shown by `kernels`. `split reduction` counts those that are first halves."""
     found = [kernel["kind"] for kernel in seen.kernels]
-    return Fact(found, (), {kind: found.count(kind) for kind in found}, absent=0)
+    parts = {kind: found.count(kind) for kind in found}
+    parts["split reduction"] = sum(kernel.get("split") == "first" for kernel in seen.kernels)
+    return Fact(found, (), parts, absent=0)
 
 
 def label(kernel: Mapping[str, Any], number: int) -> str:
@@ -44,6 +46,9 @@ def _describe(kernel: Mapping[str, Any]) -> str:
             details += [" + ".join(shapes) + (" in one outer loop" if together else ""), parallel[0]]
         else:
             details.append(" + ".join(f"{shape} {how}" for shape, how in zip(shapes, parallel, strict=True)))
+    elif kernel.get("parts"):
+        shapes = [f"{part['kind']} {_shape(part)}" for part in kernel["parts"]]
+        details.append(f"{kernel['kind']} of {' + '.join(shapes)}")
     else:
         details.append(f"{kernel['kind']} {_shape(kernel)}" if kernel.get("ranges") is not None else kernel["kind"])
     if kernel.get("split"):

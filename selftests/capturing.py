@@ -1,0 +1,37 @@
+"""Captures of functions that are no cases of the suite's: one line each, for selftests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from conformance.capture import Capture, capture, environment
+from conformance.case import Case
+from conformance.facts import Facts, facts
+from conformance.inputs import Input
+from conformance.targets import targets
+
+environment.prepare()  # before anything imports torch
+
+
+def captured(fn, target="cpu_avx512", *, grad="", dynamic=False, config=None, **arguments: Any) -> Capture:
+    """`fn` generated for `target` without the device, its `arguments` as a case declares them."""
+    choices = {name: each.properties for name, each in arguments.items() if isinstance(each, Input)}
+    case = Case(
+        operator="facts",
+        name=fn.__name__,
+        labels=(),
+        fn=fn,
+        file=Path(__file__),
+        arguments=arguments,
+        choices=choices,
+        grad=tuple(grad.split()),
+        dynamic=dynamic,
+        config=config or {},
+    )
+    with capture(case, targets()[target], "deviceless") as result:
+        return result.capture
+
+
+def seen(fn, target="cpu_avx512", **how: Any) -> Facts:
+    return facts(captured(fn, target, **how))
