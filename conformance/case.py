@@ -34,7 +34,8 @@ class CaseError(ValueError):
 class Case:
     """One function with one value for each axis.
 
-    `operator`: the file's name without `test_`; `name`: the function's, likewise; `labels`: one for each axis.
+    `operator`: the file's name without `test_`; `name`: the function's, likewise; `labels`: one for each axis, whose
+    names are `axes`.
     `arguments`: name → Input or constant, in the order of the signature; `choices`: argument → property → value.
     `grad`: names of the arguments that require a gradient; `dynamic`: dynamic shapes; `config`: Inductor options, and
     Dynamo's as `dynamo.capture_scalar_outputs`.
@@ -55,6 +56,7 @@ class Case:
     require: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     numerics: Mapping[str, Any] = field(default_factory=dict)
     gaps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    axes: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -222,6 +224,7 @@ def _expand(fn, declared, vary, also, require, numerics, gaps) -> Iterator[Case]
             require=require,
             numerics=numerics,
             gaps=gaps,
+            axes=tuple(axis.name for axis in axes),
         )
 
 

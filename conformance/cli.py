@@ -8,10 +8,22 @@ import sys
 from collections.abc import Sequence
 
 import conformance
+from conformance.bench import BenchError
 from conformance.capture.companion import CompanionError
 from conformance.capture.environment import PreparationError
 from conformance.case import CaseError
-from conformance.commands import accepting, comparing, diffing, doctor, gaps, listing, pruning, reviewing, showing
+from conformance.commands import (
+    accepting,
+    benching,
+    comparing,
+    diffing,
+    doctor,
+    gaps,
+    listing,
+    pruning,
+    reviewing,
+    showing,
+)
 from conformance.finding import UnknownCaseError
 from conformance.generating import GeneratingError
 from conformance.run import RunError
@@ -24,6 +36,7 @@ _OURS = (
     CaseError,
     UnknownCaseError,
     PreparationError,
+    BenchError,
     comparing.CompareError,
     reviewing.ReviewError,
     RunError,
@@ -36,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m conformance", description=conformance.__doc__.splitlines()[0])
     parser.add_argument("--version", action="version", version=conformance.__version__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (listing, showing, comparing, reviewing, accepting, diffing, gaps, pruning, doctor):
+    for command in (listing, showing, comparing, benching, reviewing, accepting, diffing, gaps, pruning, doctor):
         command.add(commands)
     try:
         wanted = parser.parse_args(arguments)

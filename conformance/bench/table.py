@@ -1,0 +1,151 @@
+"""A report for readers, on a terminal: a table for each function, the axes first, and below it where compiled loses.
+
+`torch.utils.benchmark.Compare` has a column for each thing compared and a row for each label, and knows neither spread
+nor limit nor several axes: so this is a table of our own.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+
+from conformance.bench.report import Report, Row
+from conformance.bench.timing import NOISY, Spread
+from conformance.terminal import heading, paint
+
+WIDTH = 120
+_SEPARATOR = "  "
+
+
+def text(report: Report) -> str:
+    parts = [about(report.about), legend(report.rows)]
+    parts += ["\n".join(_function(name, rows)) for name, rows in by_function(report.rows).items()]
+    return "\n\n".join([*parts, *remarks(report)])
+
+
+def about(said: Mapping[str, object]) -> str:
+    """Which machine, and with what: `cpu_avx512 (AMD EPYC), 1 thread; torch 2.13.0+cpu, Python 3.11.9; …`."""
+    number = said["threads"]
+    on = f", {number} thread{'s' * (number != 1)}" if said["device"] == "cpu" else ""
+    triton = f", Triton {said['triton']}" if said["triton"] and said["device"] != "cpu" else ""
+    return (
+        f"{said['target']} ({said['processor']}){on}; torch {said['torch']}{triton}, Python {said['python']}; "
+        f"load {said['load']} on {said['cores']} cores"
+    )
+
+
+def legend(rows: Iterable[Row]) -> str:
+    gradients = " Forward and backward where gradients are asked for." if any(row.gradients for row in rows) else ""
+    return "\n".join(
+        textwrap.wrap(
+            "µs: median of a call (in brackets: between the quartiles), eager and compiled in turns. ratio: eager over "
+            "compiled. limit: a copy of as many bytes as are read and written at least, or the product's time at the "
+            "rate of a large one; measured here, in the same run." + gradients,
+            WIDTH,
+        )
+    )
+
+
+def remarks(report: Report) -> list[str]:
+    """What a reader has to know of the whole run: noise, and cases that are missing."""
+    said = []
+    if noisy := sum(any(spread.noisy for spread in row.times.values()) for row in report.rows):
+        said.append(
+            f"noisy: in {noisy} of {len(report.rows)} cases quartiles are more than {100 * NOISY:.0f} % of the median "
+            "apart; measure again on a quiet machine"
+        )
+    if report.stopped:
+        said.append(f"interrupted: {len(report.rows)} cases were measured, {report.stopped} were not")
+    return said
+
+
+def by_function(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.function, []).append(row)
+    return found
+
+
+def axes_of(rows: Sequence[Row]) -> tuple[dict[str, str], str]:
+    """Axes in which the rows differ, with their shortest names; and what they have in common, `dtype f32, static`."""
+    names = list(dict.fromkeys(name for row in rows for name in row.axes))
+    varied = [name for name in names if len({row.axes.get(name) for row in rows}) > 1]
+    last = {name: name.rpartition(".")[2] for name in names}
+    short = {name: last[name] if list(last.values()).count(last[name]) == 1 else name for name in names}
+    common = ", ".join(f"{short[name]} {rows[0].axes[name]}" for name in names if name not in varied)
+    return {name: short[name] for name in varied}, common
+
+
+def title(name: str, common: str) -> str:
+    return f"{name}: {common}" if common else name
+
+
+def cells(rows: Sequence[Row], axes: Mapping[str, str]) -> tuple[list[str], list[list[str]]]:
+    """The header and a line for each row, as text."""
+    header = [*axes.values(), "eager µs", "compiled µs", "ratio", "limit µs", "limit/eager", "limit/compiled"]
+    lines = [
+        [
+            *(row.axes.get(name, "") for name in axes),
+            spread(row.times["eager"]),
+            spread(row.times["compiled"]),
+            f"{row.ratio:.2f}×",
+            f"{row.limit.kind} {short(row.limit.us)}",
+            f"{100 * row.fraction('eager'):.0f} %",
+            f"{100 * row.fraction('compiled'):.0f} %",
+        ]
+        for row in rows
+    ]
+    return header, lines
+
+
+def _function(name: str, rows: Sequence[Row]) -> list[str]:
+    axes, common = axes_of(rows)
+    header, lines = cells(rows, axes)
+    marks = [row.loses for row in rows]
+    return [heading(title(name, common)), *columns(header, lines, left=len(axes), red=marks), *_losses(rows, axes)]
+
+
+def columns(header: Sequence[str], lines: Sequence[Sequence[str]], left: int, red: Sequence[bool]) -> list[str]:
+    """Aligned; the first `left` columns to the left, the others to the right. `red`: which lines stand out."""
+    widths = [max(len(cell) for cell in column) for column in zip(header, *lines, strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        aligned = [
+            cell.ljust(width) if number < left else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ]
+        return _SEPARATOR.join(aligned).rstrip()
+
+    marked = [paint(line(each), "red") if loses else line(each) for each, loses in zip(lines, red, strict=True)]
+    return [line(header), *marked]
+
+
+def losses(rows: Sequence[Row], axes: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Where compiled loses: the rows by what their axes say, and why; rows with the same reasons together."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if row.loses:
+            label = " ".join(row.axes.get(name, "") for name in axes) or row.case.partition("/")[2]
+            found.setdefault("; ".join(row.why), []).append(f"{label} ({1 / row.ratio:.1f}× slower)")
+    return [(", ".join(labels), why) for why, labels in found.items()]
+
+
+def _losses(rows: Sequence[Row], axes: Mapping[str, str]) -> list[str]:
+    found = losses(rows, axes)
+    if not found:
+        return []
+    lines = [f"compiled loses in {sum(row.loses for row in rows)} of {len(rows)}:"]
+    for labels, why in found:
+        lines += textwrap.wrap(f"{labels}: {why}", WIDTH, initial_indent="  ", subsequent_indent="      ")
+    return lines
+
+
+def spread(value: Spread) -> str:
+    return f"{short(value.median)} ({short(value.iqr)})"
+
+
+def short(value: float) -> str:
+    """Three digits: 0.042, 3.62, 61.9, 1240."""
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 1 else f"{value:.2g}"

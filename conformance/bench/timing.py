@@ -1,0 +1,128 @@
+"""Clocks, and taking turns: a block of calls of each function after the other, until each has been timed for long
+enough. What slows the machine down for a while then slows all of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+#: So many blocks of each function share its time; each block is one sample.
+BLOCKS = 50
+#: At least so many turns, however slow the functions are, unless they take more than PATIENCE times what was asked for.
+LEAST, PATIENCE = 10, 10
+#: A measurement is called noisy where its quartiles are further apart than this part of the median.
+NOISY = 0.25
+#: Seconds: for the first look at how long a call takes, which is also the warm-up.
+_WARM_UP = 0.02
+_MICROSECONDS = 1e6
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Microseconds a call: the median and both quartiles of `samples` samples."""
+
+    median: float
+    low: float
+    high: float
+    samples: int
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> Spread:
+        """Of the samples' seconds a call; at least one."""
+        low, median, high = (
+            statistics.quantiles(seconds, n=4, method="inclusive") if len(seconds) > 1 else [*seconds] * 3
+        )
+        return cls(*(round(value * _MICROSECONDS, 4) for value in (median, low, high)), len(seconds))
+
+    @property
+    def iqr(self) -> float:
+        return self.high - self.low
+
+    @property
+    def noisy(self) -> bool:
+        return self.iqr > NOISY * self.median
+
+    def differs(self, other: Spread, least: float = 0.0) -> bool:
+        """Whether the medians differ beyond noise: by more than the fraction `least` of the smaller one, and more than
+        the quartile ranges, which do not overlap.
+        """
+        apart = self.low > other.high or self.high < other.low
+        return apart and abs(self.median - other.median) > least * min(self.median, other.median)
+
+
+@dataclass(frozen=True)
+class Work:
+    """A call to be timed: `stmt`, in which the `names` may stand."""
+
+    stmt: str
+    names: Mapping[str, Any] = field(default_factory=dict)
+
+    def function(self) -> Callable[[], Any]:
+        scope = dict(self.names)
+        exec(f"def call():\n    return {self.stmt}", scope)  # noqa: S102 - our own text, compiled as timeit does
+        return scope["call"]
+
+
+class Clock(Protocol):
+    """`start` warms a function up, and gives a function that times one block: the seconds a call, one or more."""
+
+    def start(self, work: Work, block: float) -> Callable[[], Sequence[float]]: ...
+
+
+@dataclass(frozen=True)
+class CpuClock:
+    """torch.utils.benchmark: wall time of a block of calls, garbage collection off, on `threads` threads."""
+
+    threads: int = 1
+
+    def start(self, work: Work, block: float) -> Callable[[], Sequence[float]]:
+        """`block`: seconds."""
+        from torch.utils.benchmark import Timer
+
+        timer = Timer(work.stmt, globals=dict(work.names), num_threads=self.threads)
+        first = timer.blocked_autorange(min_run_time=min(_WARM_UP, block))
+        calls = max(1, round(block / first.median))
+        return lambda: timer.timeit(calls).times
+
+
+@dataclass(frozen=True)
+class GpuClock:
+    """triton.testing.do_bench: time between two events on the device for each call, its cache cleared before.
+
+    The host runs ahead while the cache is being cleared, so that the cost of launching shows only where it is larger
+    than that: some 50 µs.
+    """
+
+    def start(self, work: Work, block: float) -> Callable[[], Sequence[float]]:
+        """`block`: seconds."""
+        from triton.testing import do_bench
+
+        function, milliseconds = work.function(), 1e3 * block
+
+        def timed(warm_up: float) -> Sequence[float]:
+            found = do_bench(function, warmup=warm_up, rep=milliseconds, return_mode="all")
+            return [each / 1e3 for each in found]
+
+        timed(1e3 * _WARM_UP)
+        return lambda: timed(milliseconds / 10)
+
+
+def in_turns(
+    works: Mapping[str, Work], clock: Clock, seconds: float, now: Callable[[], float] = time.perf_counter
+) -> dict[str, Spread]:
+    """Times each for about `seconds`, a block each in turn; who goes first changes from round to round."""
+    blocks = {name: clock.start(work, seconds / BLOCKS) for name, work in works.items()}
+    found: dict[str, list[float]] = {name: [] for name in works}
+    names, budget, start = list(works), seconds * len(works), now()
+    for turn in itertools.count(1):
+        for name in names if turn % 2 else reversed(names):
+            found[name] += blocks[name]()
+        spent = now() - start
+        if (spent >= budget and turn >= LEAST) or spent >= PATIENCE * budget:
+            return {name: Spread.of(each) for name, each in found.items()}
+    raise AssertionError("itertools.count ended")
