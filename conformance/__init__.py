@@ -4,8 +4,8 @@ What a test author imports: `case` and the input builders. Importing this import
 """
 
 from conformance.case import Case, case
-from conformance.inputs import image, tensor
+from conformance.inputs import EDGE_SIZES, edges, image, tensor
 from conformance.stories import story
 
-__all__ = ["Case", "case", "image", "story", "tensor"]
+__all__ = ["EDGE_SIZES", "Case", "case", "edges", "image", "story", "tensor"]
 __version__ = "0.1.0"

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from conformance import modes
 from conformance.inputs import Input, seed_of
 
 #: Keywords of @case that say how to compile; each may be an axis.
-MODES = ("grad", "dynamic", "config")
+MODES = ("grad", "dynamic", "config", "mode")
 
 _LABEL = re.compile(r"[A-Za-z0-9_.+]+")
 
@@ -38,9 +39,9 @@ class Case:
     names are `axes`.
     `arguments`: name → Input or constant, in the order of the signature; `choices`: argument → property → value.
     `grad`: names of the arguments that require a gradient; `dynamic`: dynamic shapes; `config`: Inductor options, and
-    Dynamo's as `dynamo.capture_scalar_outputs`.
+    Dynamo's as `dynamo.capture_scalar_outputs`; `mode`: what surrounds the call (see modes.py).
     `require`: selector → fact → value (see requirements.py); `gaps`: likewise (see gaps.py); `numerics`: see
-    numerics.py.
+    policy.py.
     """
 
     operator: str
@@ -57,6 +58,7 @@ class Case:
     numerics: Mapping[str, Any] = field(default_factory=dict)
     gaps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     axes: tuple[str, ...] = ()
+    mode: str = "plain"
 
     @property
     def id(self) -> str:
@@ -111,7 +113,7 @@ def label_of(axis: str, value: Any) -> str:
     if isinstance(value, bool):
         return axis if value else f"no_{axis}"
     if isinstance(value, (tuple, list)):
-        return "x".join(str(size) for size in value)
+        return "x".join(str(size) for size in value) or "0d"
     if isinstance(value, (int, float)) and axis != "size":
         return f"{axis}{value:g}".replace("-", "m")
     return str(value)
@@ -137,13 +139,14 @@ def case(
 
     Keywords that name a parameter of the function give its argument: an Input, a constant, or an axis of constants.
     `grad` (names of arguments, True for all inputs), `dynamic` (bool) and `config` (Inductor's options, and
-    Dynamo's as `dynamo.capture_scalar_outputs`) say how to compile. Any other keyword is a property that inputs inherit
+    Dynamo's as `dynamo.capture_scalar_outputs`) say how to compile, `mode` ("plain", "no_grad", "inference",
+    "autocast") what surrounds the call. Any other keyword is a property that inputs inherit
     (`dtype`, `shape`, `layout`, `size`).
 
     `vary`: "product" combines all axes; "one_at_a_time" takes the first value of each, and varies one axis from
     there. `also`: further combinations, axis → label or value, the rest as in the base.
     `require`: selector → facts; see requirements.py. `gaps`: the same of what Inductor should do and does not; see
-    gaps.py. `numerics`: see numerics.py.
+    gaps.py. `numerics`: see policy.py.
 
     Raises CaseError for a keyword that nothing uses, a missing argument, and labels that make ids ambiguous.
     """
@@ -224,6 +227,7 @@ def _expand(fn, declared, vary, also, require, numerics, gaps) -> Iterator[Case]
             require=require,
             numerics=numerics,
             gaps=gaps,
+            mode=_mode(chosen.get("mode", "plain"), where),
             axes=tuple(axis.name for axis in axes),
         )
 
@@ -258,6 +262,12 @@ def _combination(axes: list[Axis], combination: Mapping[str, Any], where: str) -
             raise CaseError(f"{where}: also= wants {axis.name}={wanted!r}, which has only {', '.join(axis.values)}")
         row.append(label)
     return tuple(row)
+
+
+def _mode(value: Any, where: str) -> str:
+    if value not in modes.MODES:
+        raise CaseError(f"{where}: mode is one of {', '.join(modes.MODES)}, not {value!r}")
+    return value
 
 
 def _grad_names(value: Any, inputs: list[str], where: str) -> tuple[str, ...]:

@@ -32,8 +32,9 @@ class Names:
     reproduction: str
 
 
-def message(names: Names, problems: list[str]) -> str:
-    told = [*problems[:TOLD], *([f"… and {len(problems) - TOLD} more"] if len(problems) > TOLD else [])]
+def message(names: Names, problems: list[str], told: int = TOLD) -> str:
+    """The whole message of a failure; of `problems`, the first `told`."""
+    told = [*problems[:told], *([f"… and {len(problems) - told} more"] if len(problems) > told else [])]
     text = "\n".join([f"{names.title}: {names.got} disagrees with eager", *told])
     return f"{text}\nto reproduce: {names.reproduction}" if names.reproduction else text
 

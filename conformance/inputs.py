@@ -6,6 +6,7 @@ case's own axis of that name (`@case(x=tensor(), y=tensor(), dtype=["f32", "bf16
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
+
+    from conformance.case import Case
 
 #: Short names of dtypes, as they appear in ids.
 DTYPES = {
@@ -30,7 +33,10 @@ DTYPES = {
     "c128": "complex128",
 }
 
-LAYOUTS = ("contiguous", "channels_last", "transposed", "sliced")
+LAYOUTS = ("contiguous", "channels_last", "transposed", "sliced", "offset", "strided", "expanded")
+
+#: Sizes at which code goes wrong: nothing, one, around a vector of 16 (and of 8), a prime, around a block of 1024.
+EDGE_SIZES = (0, 1, 7, 8, 15, 16, 17, 31, 127, 1023, 1024, 1025)
 
 #: The margins of the sliced image in torchvision's benchmarks: rows 9:-12, columns 12:-10.
 SLICE_MARGINS = ((9, 12), (12, 10))
@@ -43,6 +49,15 @@ def dtype_of(name: str) -> torch.dtype:
     if name not in DTYPES:
         raise ValueError(f"unknown dtype {name!r}: known are {', '.join(DTYPES)}")
     return getattr(torch, DTYPES[name])
+
+
+def edges(*around: int | None, sizes: Sequence[int] = EDGE_SIZES) -> list[tuple[int, ...]]:
+    """Shapes for an axis, the dimension that is None at each size where code goes wrong.
+
+    `shape=edges()` is (0,), (1,), (7,) and so on, `shape=edges(64, None)` is (64, 0), (64, 1) and so on.
+    """
+    around = around or (None,)
+    return [tuple(size if fixed is None else fixed for fixed in around) for size in sizes]
 
 
 def seed_of(text: str) -> int:
@@ -73,8 +88,10 @@ def tensor(
 
     `shape`: sizes, or left out and given as an axis of the case or of this input (`shape=[(20,), (64, 1000)]`).
     `dtype`: one of DTYPES (default f32). `layout`: one of LAYOUTS (default contiguous); "transposed" swaps the
-    last two dimensions in memory, "sliced" cuts the last two out of a larger tensor, with a storage offset.
-    `low`, `high`: uniform values in this range instead.
+    last two dimensions in memory, "sliced" cuts the last two out of a larger tensor, with a storage offset; "offset" is
+    contiguous from the storage's second element on; "strided" is every other element of the last dimension; "expanded"
+    repeats one row along the first dimension, with stride 0.
+    `low`, `high`: uniform values in this range instead; special values (special.py) keep to it too.
     """
     unknown = set(axes) - {"shape"}
     if unknown:
@@ -110,7 +127,16 @@ def _tensor(
     if layout == "contiguous":
         return values(shape)
     if layout == "channels_last":
-        return values(shape).contiguous(memory_format=torch.channels_last)
+        formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+        if len(shape) not in formats:
+            raise ValueError(f"channels_last is for 4 or 5 dimensions, and the shape is {tuple(shape)}")
+        return values(shape).contiguous(memory_format=formats[len(shape)])
+    if layout == "offset":
+        return values((math.prod(shape) + 1,))[1:].view(tuple(shape))
+    if layout == "strided":
+        return values((*shape[:-1], 2 * shape[-1]))[..., ::2]
+    if layout == "expanded":
+        return values((1, *shape[1:])).expand(tuple(shape))
     if layout == "transposed":
         return values((*shape[:-2], shape[-1], shape[-2])).mT
     if layout == "sliced":
@@ -135,6 +161,27 @@ def _values(torch, shape, dtype, generator, low, high):
     return torch.randint(max(info.min, -128), min(info.max, 255) + 1, shape, generator=generator).to(dtype)
 
 
+def resized(case: Case, change: Callable[[int], int], seed: int = 2) -> dict[str, Any] | None:
+    """A case's arguments with every size above 1 changed, equal ones alike; None where no input has such a size.
+
+    Sizes are what inputs are declared by, `shape` and `size`; sizes of 1 broadcast, and stay.
+    """
+    built, changed = case.build(seed), False
+    for name, argument in case.arguments.items():
+        if not isinstance(argument, Input):
+            continue
+        choice = dict(argument.defaults) | {key: v for key, v in case.choices[name].items() if v is not None}
+        wanted = dict(choice)
+        if "shape" in choice:
+            wanted["shape"] = tuple(change(size) if size > 1 else size for size in choice["shape"])
+        elif choice.get("size", 0) > 1:
+            wanted["size"] = change(choice["size"])
+        changed |= wanted != choice
+        value = argument.build(wanted, seed_of(f"{case.id}/{name}/{seed}"))
+        built[name] = value.requires_grad_(name in case.grad)
+    return built if changed else None
+
+
 def placed(value: Any, device: Any, *, widen: bool = False) -> Any:
     """A copy of a tensor, or of all tensors in lists, tuples and dicts, on `device`.
 
@@ -157,6 +204,8 @@ def _placed(value: Any, device: Any, widen: bool, copies: dict[Any, torch.Tensor
     dtype = value.dtype
     if widen and (dtype.is_complex or dtype.is_floating_point):
         dtype = torch.complex128 if dtype.is_complex else torch.float64
+    if value.layout != torch.strided:  # sparse: several tensors in one, and no storage
+        return value.detach().to(device, dtype, copy=True).requires_grad_(value.requires_grad)
     storage = value.untyped_storage()
     key = (storage.data_ptr() or id(value), value.dtype)
     if key not in copies:

@@ -2,69 +2,126 @@
 
 `check` does it for a case and its compiled function, `hold` for anything uncompiled: a reference, a decomposition.
 Compared are values, dtype, shape, strides, storage offset, requires_grad, container types, which outputs and inputs
-share storage, changed inputs, gradients; for two calls with other values. How far values may be off: tolerance.py.
-
-A case's `numerics` may say {"exact": True}, {"factor": 8, "reason": "…"}, {"reference": "eager", "reason": "…"} or
-{"raises": "IndexError"}; see tolerance.Policy.
+share storage, changed inputs, gradients; for two calls with other values, under dynamic shapes for other sizes, and for
+special values, all served by what the first call compiled. How far values may be off: tolerance.py. What a case may say
+of it: policy.py. The whole of it in prose: docs/numerics.md.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 
-from conformance import disagreement
-from conformance.inputs import seed_of
-from conformance.outcome import Arguments, Outcome, call, cotangent
-from conformance.tolerance import NEIGHBOURS, Measured, Policy, measure
+from conformance import disagreement, special
+from conformance.capture.recompiles import compiled_frames
+from conformance.holding import Comparison, Holder, NumericsError
+from conformance.inputs import resized
+from conformance.outcome import Arguments
+from conformance.policy import Policy
 
 if TYPE_CHECKING:
     from conformance.case import Case
 
+__all__ = ["Comparison", "NumericsError", "check", "hold"]
+
 #: Inputs are built from these seeds, one call of the compiled function each: what was baked in shows at the second.
 SEEDS = (0, 1)
-#: How often the inputs are moved to see how sensitive the result is; only where a small tensor disagrees.
-MOVES = 4
+#: Further sizes under dynamic shapes, for each size above 1: names and how they are made.
+OTHER_SIZES = {"sizes + 1": lambda size: size + 1, "sizes × 2 - 1": lambda size: size * 2 - 1}
+#: Of each further call, so many problems are told.
+TOLD = 2
 
 
-class NumericsError(AssertionError):
-    """A function that does not do what eager does; the message says where, by how much, and how to see it again."""
+@dataclass(frozen=True)
+class Call:
+    """One call of the compiled function. `kind`: "ordinary", "sizes" or "special"; `name`: the group or the sizes."""
+
+    kind: str
+    name: str
+    title: str
+    arguments: Mapping[str, Any]
 
 
-@dataclass
-class Comparison:
-    """What was compared: a line (call, name of the tensor, measurement) for each tensor; `notes` are no failures."""
-
-    lines: list[tuple[str, str, Measured]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def worst(self) -> tuple[str, str, Measured] | None:
-        """The line whose error is nearest to what it is allowed."""
-        return max(self.lines, key=lambda line: line[2].error / (line[2].allowed or 1.0), default=None)
+def calls(case: Case, policy: Policy) -> Iterator[Call]:
+    """All calls of a case's numerics, in order; the arguments are built when they are asked for."""
+    for seed in SEEDS:
+        title = "first call" if seed == SEEDS[0] else "second call, with other values"
+        yield Call("ordinary", str(seed), title, case.build(seed))
+    if case.dynamic and "sizes" not in policy.without:
+        for name, change in OTHER_SIZES.items():
+            if (arguments := resized(case, change)) is not None:
+                yield Call("sizes", name, f"other sizes ({name})", arguments)
+    for each in special.calls(case, policy.without, policy.branch):
+        yield Call("special", each.group, each.title, each.arguments)
 
 
 def check(case: Case, compiled: Callable[..., Any], device: torch.device | str, target: str = "") -> Comparison:
     """Holds `compiled`, the compiled `case.fn`, to eager on `device` and to float64. `target`: for the message.
 
     Arguments are passed by name. What compiling raises is passed on as it is, also from a backward.
-    Raises NumericsError for a disagreement, PolicyError for a malformed `case.numerics`.
+    Raises NumericsError for a disagreement, PolicyError for a malformed `case.numerics`. Disagreements of further calls
+    (other sizes, special values) are told together, after the ordinary ones agree.
     """
-    policy = Policy.of(case.numerics, where=case.id)
+    policy = Policy.of_case(case, target, torch.device(device).type)
     comparison = Comparison()
-    for seed in SEEDS:
-        which = "first call" if seed == SEEDS[0] else "second call, with other values"
-        arguments = Arguments(kwargs=case.build(seed))
-        names = disagreement.Names(f"{case.id}, {which}", "compiled", disagreement.reproduction(case, target))
-        problems = _Comparer(case.fn, arguments, device, policy, f"{case.id}/{seed}", comparison, which).run(compiled)
-        if problems:
+    further: dict[tuple[str, str], list[str]] = {}
+    for each in calls(case, policy):
+        before = compiled_frames()
+        problems = _problems(case, compiled, device, policy, comparison, each)
+        recompiled = compiled_frames() - before
+        if each.title != "first call" and recompiled > policy.recompiles and not policy.raises:
+            problems.append(
+                f"{recompiled} frames were compiled again, where what the first call compiled should have served"
+            )
+        if problems and each.kind == "ordinary":
+            names = disagreement.Names(f"{case.id}, {each.title}", "compiled", disagreement.reproduction(case, target))
             raise NumericsError(disagreement.message(names, problems))
+        if problems:
+            further[each.kind, each.name] = problems
+        if policy.raises:
+            break
+    if further:
+        raise NumericsError(_told(further, case, target))
     return comparison
+
+
+def _problems(case, compiled, device, policy: Policy, comparison: Comparison, each: Call) -> list[str]:
+    holder = Holder(
+        case.fn,
+        Arguments(kwargs=dict(each.arguments)),
+        device,
+        policy,
+        f"{case.id}/{each.name}",
+        comparison,
+        each.title,
+        mode=case.mode,
+        special=each.kind == "special",
+    )
+    if each.kind == "sizes" and (why := holder.unfit()):
+        comparison.notes.append(f"{each.title}: not tried, eager raises {why}")
+        return []
+    return holder.run(compiled)
+
+
+def _told(further: Mapping[tuple[str, str], list[str]], case: Case, target: str) -> str:
+    """One message for all further calls; its first line names each, so that a known failure excuses no other."""
+    kinds = {"sizes": "other sizes", "special": "special values"}
+    titles = [
+        f"{said} ({', '.join(name for other, name in further if other == kind)})"
+        for kind, said in kinds.items()
+        if any(other == kind for other, _ in further)
+    ]
+    lines = []
+    for (_, name), problems in further.items():
+        lines += [f"[{name}] {problem}" for problem in problems[:TOLD]]
+        lines += [f"[{name}] … and {len(problems) - TOLD} more"] if len(problems) > TOLD else []
+    names = disagreement.Names(
+        f"{case.id}, {' and '.join(titles)}", "compiled", disagreement.reproduction(case, target)
+    )
+    return disagreement.message(names, lines, told=len(lines))
 
 
 def hold(
@@ -88,174 +145,11 @@ def hold(
     title = f"{disagreement.name_of(candidate)} against {disagreement.name_of(eager)}"
     policy = Policy.of(numerics or {}, where=title)
     comparison = Comparison()
-    comparer = _Comparer(eager, Arguments(inputs, options), device, policy, title, comparison, "call", layout)
+    holder = Holder(eager, Arguments(inputs, options), device, policy, title, comparison, "call", layout)
     if grad_outputs is not None:
-        comparer.cotangents = [grad_outputs] if isinstance(grad_outputs, torch.Tensor) else list(grad_outputs)
-    problems = comparer.run(candidate)
+        holder.cotangents = [grad_outputs] if isinstance(grad_outputs, torch.Tensor) else list(grad_outputs)
+    problems = holder.run(candidate)
     if problems:
         names = disagreement.Names(title, "candidate", "")
         raise NumericsError(disagreement.message(names, problems))
     return comparison
-
-
-@dataclass
-class _Comparer:
-    """One call of a candidate, of eager and of float64 with the same arguments, and what differs."""
-
-    eager: Callable[..., Any]
-    arguments: Arguments
-    device: Any
-    policy: Policy
-    salt: str
-    comparison: Comparison
-    which: str
-    layout: bool = True
-    cotangents: list[torch.Tensor] | None = None
-    used_cotangents: Mapping[str, torch.Tensor] = field(default_factory=dict)
-    moved: list[Outcome] | None = None
-
-    def run(self, candidate: Callable[..., Any]) -> list[str]:
-        """The disagreements, readable; none is success."""
-        if self.policy.raises:
-            return self._raises(candidate)
-        eager = call(self.eager, self.arguments.placed(self.device))
-        got = call(candidate, self.arguments.placed(self.device))
-        problems = list(disagreement.of_meta(got, eager, self.layout, self.comparison.notes))
-        comparable = [name for name in eager.outputs if disagreement.comparable(got, eager, name)]
-        cotangents = self._cotangents(eager)
-        if comparable == list(eager.outputs):
-            eager.backward(cotangents)
-            got.backward(cotangents)
-        reference = self._reference(cotangents)
-        problems += self._values("", comparable, got.outputs, eager.outputs, reference and reference.outputs)
-        before = self.arguments.named()
-        after = [n for n, t in eager.inputs.items() if t.shape == before[n].shape == got.inputs[n].shape]
-        # An input that eager leaves alone is compared with what it was, bit for bit: measure() takes that from eager.
-        problems += self._values(" after the call", after, got.inputs, eager.inputs, reference and reference.inputs)
-        problems += disagreement.of_gradients(got, eager, self.comparison.notes)
-        both = [n for n in eager.gradients if disagreement.same_kind(got.gradients.get(n), eager.gradients[n])]
-        problems += self._values(
-            "gradient of ", both, got.gradients, eager.gradients, reference and reference.gradients
-        )
-        return problems
-
-    def _values(self, what: str, names: list[str], got: Any, eager: Any, reference: Any) -> Iterator[str]:
-        before = self.arguments.named()
-        for name in names:
-            tensors = [side.get(name) if side else None for side in (got, eager, reference)]
-            if not isinstance(tensors[1], torch.Tensor):
-                continue
-            title = f"{what}{name}" if what.startswith("gradient") else f"{name}{what}"
-            got_, eager_, reference_ = (t.detach().cpu() if isinstance(t, torch.Tensor) else None for t in tensors)
-            if reference_ is not None and reference_.shape != eager_.shape:
-                if eager_.dtype.is_floating_point or eager_.dtype.is_complex:
-                    yield f"{title}: in float64 its shape is {tuple(reference_.shape)}, {disagreement.NO_REFERENCE}"
-                    continue
-                reference_ = None
-            untouched = what == " after the call" and disagreement.same_values(eager_, before[name].detach().cpu())
-            policy = Policy(exact=True) if untouched else self.policy
-            measured = measure(got_, eager_, reference_, policy)
-            if measured.off and not measured.exact and reference_ is not None and eager_.numel() < NEIGHBOURS:
-                measured = measure(got_, eager_, reference_, policy, self._sensitivity(what, name, reference_))
-            self.comparison.lines.append((self.which, title, measured))
-            if measured.off:
-                yield disagreement.of_values(title, measured, got_, eager_, reference_, before)
-
-    def _cotangents(self, eager: Outcome) -> dict[str, torch.Tensor]:
-        wanted = {name: t for name, t in eager.tensors().items() if t.requires_grad}
-        wanted = {name: t for name, t in wanted.items() if t.dtype.is_floating_point or t.dtype.is_complex}
-        if self.cotangents is not None:
-            return dict(zip(wanted, self.cotangents, strict=True))
-        return {name: cotangent(t.shape, t.dtype, seed_of(f"{self.salt}/{name}")) for name, t in wanted.items()}
-
-    def _sensitivity(self, what: str, name: str, reference: torch.Tensor) -> float:
-        """How far float64's result moves where the inputs move by an ulp of theirs: a sum that cancels moves a lot."""
-        if self.moved is None:
-            self.moved = [self._wide(_moved(self.arguments.placed("cpu"), seed)) for seed in range(MOVES)]
-        sides = [m.gradients if what else m.outputs for m in self.moved] if "call" not in what else []
-        differences = [(side[name].detach() - reference).abs() for side in sides]
-        return max((float(d[d.isfinite()].amax()) for d in differences if d.isfinite().any()), default=0.0)
-
-    def _wide(self, arguments: Arguments) -> Outcome:
-        with widened():
-            outcome = call(self.eager, arguments.placed("cpu", widen=True))
-            outcome.backward(dict(self.used_cotangents), widen=True)
-        return outcome
-
-    def _reference(self, cotangents: Mapping[str, torch.Tensor]) -> Outcome | None:
-        if self.policy.reference == "eager" or self.policy.exact:
-            return None
-        self.used_cotangents = cotangents
-        try:
-            return self._wide(self.arguments)
-        except Exception as error:
-            raise NumericsError(
-                f"{self.salt}: eager runs, but its float64 reference raises {type(error).__name__}: {error}\n"
-                f"{disagreement.NO_REFERENCE[0].upper()}{disagreement.NO_REFERENCE[1:]}"
-            ) from error
-
-    def _raises(self, candidate: Callable[..., Any]) -> list[str]:
-        wanted = self.policy.raises
-        raised = []
-        for fn in (self.eager, candidate):
-            arguments = self.arguments.placed(self.device)
-            try:
-                fn(*arguments.args, **arguments.kwargs)
-            except Exception as error:  # noqa: BLE001 - which one is the question
-                names = [kind.__name__ for kind in type(error).__mro__]
-                # Dynamo raises its own kinds, from the one that eager raises.
-                names += [kind.__name__ for kind in type(error.__cause__ or error).__mro__]
-                raised.append((names, f"{type(error).__name__}: {error}"))
-            else:
-                raised.append(([], "nothing"))
-            for name, tensor in self.arguments.named().items():
-                if not disagreement.same_values(arguments.named()[name].detach().cpu(), tensor.detach()):
-                    raised[-1] = ([], f"{raised[-1][1]}, after it changed {name}")
-        return [
-            f"numerics['raises'] is {wanted!r}, and {who} raised {message}"
-            for who, (names, message) in zip(("eager", "compiled"), raised, strict=True)
-            if wanted not in names
-        ]
-
-
-def _moved(arguments: Arguments, seed: int) -> Arguments:
-    """Float64 copies whose values are each up to an ulp of their former dtype away, at random."""
-    wide = arguments.placed("cpu", widen=True)
-    generator = torch.Generator().manual_seed(seed)
-    for (_, tensor), old in zip(wide.named().items(), arguments.named().values(), strict=True):
-        if old.dtype.is_floating_point or old.dtype.is_complex:
-            noise = torch.rand(tensor.shape, generator=generator, dtype=torch.float64) * 2 - 1
-            with torch.no_grad():
-                tensor.copy_(tensor.detach() * (1 + noise * torch.finfo(old.dtype).eps))
-    return wide
-
-
-class _Widened(TorchFunctionMode):
-    """Replaces floating dtypes that a function asks for by float64 and complex128, but for reinterpreting bits."""
-
-    _WIDE: ClassVar = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64}
-    _WIDE |= {torch.complex64: torch.complex128}
-    _NAMED: ClassVar = {torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16}
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        if func in self._NAMED:
-            return torch.Tensor.double(args[0], **(kwargs or {}))
-        if func in (torch.Tensor.view, torch.ops.aten.view.dtype):
-            return func(*args, **(kwargs or {}))
-        args = tuple(self._wide(arg) for arg in args)
-        return func(*args, **{key: self._wide(value) for key, value in (kwargs or {}).items()})
-
-    def _wide(self, value: Any) -> Any:
-        return self._WIDE.get(value, value) if isinstance(value, torch.dtype) else value
-
-
-@contextlib.contextmanager
-def widened() -> Iterator[None]:
-    """Computes in float64 what is called within: dtypes asked for, constants made, and quotients of integers."""
-    default = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        with _Widened():
-            yield
-    finally:
-        torch.set_default_dtype(default)

@@ -11,83 +11,26 @@ float64's own answer to inputs changed by an ulp counts as eager's error, where 
 
 Exact instead, bit for bit: integers, booleans, `exact`. Exact in value: where all of eager's elements (NEIGHBOURS_EXACT
 or more) equal float64's, as for whatever only moves or selects data, compiled's must too.
+
+NaN and infinity: see `_settled`. Signs of zeros and of NaN, and what a NaN holds, are compared for `exact` alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import torch
 
-#: dtype → (factor on eager's error, floor in ulp). Results of 16 bits are computed in float32 and rounded once: at most
-#: half an ulp more than eager, whose own rounding is half an ulp or more. In float32 the vectorised functions (Sleef,
-#: libdevice) are good to 1 or 2 ulp, and a sum in another order differs by a few. Float64 has no wider reference:
-#: eager's error cannot be measured, so all is floor, in ulp of the tensor's largest element.
-POLICY: dict[torch.dtype, tuple[float, float]] = {
-    torch.float64: (8.0, 64.0),
-    torch.float32: (4.0, 4.0),
-    torch.float16: (2.0, 1.0),
-    torch.bfloat16: (2.0, 1.0),
-}
-#: float8 and other small types: as those of 16 bits.
-SMALL = (2.0, 1.0)
+from conformance.policy import Policy
 
 NEIGHBOURS = 64
 NEIGHBOURS_EXACT = 16
+#: As many ulp below the largest number, infinity is next door.
+NEAR_MAX = 8
 
-_KEYS = ("exact", "factor", "reference", "raises", "reason")
-
-
-class PolicyError(ValueError):
-    """A case's `numerics` that is malformed, or wider than the policy without a reason."""
-
-
-@dataclass(frozen=True)
-class Policy:
-    """What one case asks of its numerics; by default nothing but POLICY.
-
-    `exact`: equal to eager bit for bit. `factor`: instead of POLICY's. `reference`: "float64", or "eager" for functions
-    that have no meaning in float64. `raises`: name of the exception that eager raises. `reason`: why it is not POLICY.
-    """
-
-    exact: bool = False
-    factor: float | None = None
-    reference: str = "float64"
-    raises: str = ""
-    reason: str = ""
-
-    @classmethod
-    def of(cls, numerics: Mapping[str, Any], where: str = "numerics") -> Policy:
-        """Reads a case's `numerics`. Raises PolicyError for what is unknown, malformed or wider without a reason."""
-        for key in numerics:
-            if key not in _KEYS:
-                raise PolicyError(f"{where}: numerics has the key {key!r}; known are {', '.join(_KEYS)}")
-        for key, kind in {"exact": bool, "reference": str, "raises": str, "reason": str}.items():
-            if not isinstance(numerics.get(key, kind()), kind):
-                raise PolicyError(f"{where}: numerics[{key!r}] is a {kind.__name__}, not {numerics[key]!r}")
-        policy = cls(**numerics)
-        if policy.reference not in ("float64", "eager"):
-            raise PolicyError(f"{where}: numerics['reference'] is 'float64' or 'eager', not {policy.reference!r}")
-        if policy.factor is not None:
-            if isinstance(policy.factor, bool) or not isinstance(policy.factor, (int, float)) or not policy.factor >= 0:
-                raise PolicyError(f"{where}: numerics['factor'] is a number of 0 or more, not {policy.factor!r}")
-            if policy.exact:
-                raise PolicyError(f"{where}: numerics has both exact and a factor; what is exact has no factor")
-            if policy.factor > min(factor for factor, _ in POLICY.values()) and not policy.reason.strip():
-                raise PolicyError(
-                    f"{where}: numerics['factor'] = {policy.factor:g} is wider than the policy; "
-                    "say why: {'factor': …, 'reason': '…'}"
-                )
-        if policy.reference == "eager" and not policy.reason.strip():
-            raise PolicyError(f"{where}: numerics['reference'] = 'eager' gives up float64; say why in 'reason'")
-        return policy
-
-    def numbers(self, dtype: torch.dtype) -> tuple[float, float]:
-        factor, floor = POLICY.get(_component(dtype), SMALL)
-        return (factor if self.factor is None else float(self.factor)), floor
+OWN_BITS = "eager's own bits"
+MISPLACED = "NaN and inf must be where eager's are"
 
 
 @dataclass(frozen=True)
@@ -114,30 +57,36 @@ class Measured:
 
 
 def measure(
-    got: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor | None, policy: Policy, sensitivity: float = 0.0
+    got: torch.Tensor,
+    eager: torch.Tensor,
+    reference: torch.Tensor | None,
+    policy: Policy,
+    sensitivity: torch.Tensor | float = 0.0,
+    *,
+    may_be_exact: bool = True,
 ) -> Measured:
     """Compares values: cpu tensors of one shape; `got` and `eager` of one dtype.
 
     `reference` (float64 or complex128) is used for floating dtypes; None takes eager's values. `sensitivity`: eager's
-    error is taken to be no less.
+    error is taken to be no less, of all elements or (in the tensor's shape, real) of each. `may_be_exact`: whether
+    elements that eager has exact must be exact, instead of being luck.
     """
     if policy.exact or not (eager.dtype.is_floating_point or eager.dtype.is_complex):
         wrong = _bits_differ(got, eager)
         return Measured(got.numel(), wrong, _first(wrong), True, why="must be equal bit for bit")
     if policy.numbers(eager.dtype)[0] >= 1 and identical(got, eager):  # no further off than eager: the usual case
-        return Measured(got.numel(), torch.zeros(got.shape, dtype=torch.bool), None, False, why="eager's own bits")
+        return Measured(got.numel(), torch.zeros(got.shape, dtype=torch.bool), None, False, why=OWN_BITS)
     wide = torch.complex128 if eager.dtype.is_complex else torch.float64
     reference = eager.to(wide) if reference is None else reference.to(wide)
     parts = [torch.view_as_real(t.resolve_conj()) if t.is_complex() else t for t in (got, eager, reference)]
     values, eager_values, reference = (t.resolve_neg().to(torch.float64) for t in parts)
-    result = _measure_real(values, eager_values, reference, eager.dtype, policy, sensitivity)
+    if eager.dtype.is_complex and isinstance(sensitivity, torch.Tensor):
+        sensitivity = sensitivity.unsqueeze(-1)
+    result = _measure_real(values, eager_values, reference, eager.dtype, policy, sensitivity, may_be_exact)
     if not eager.dtype.is_complex:
         return result
-    wrong = result.wrong.any(-1)
     index = None if result.index is None else result.index[:-1]
-    return Measured(
-        got.numel(), wrong, index, result.exact, result.error, result.eager_error, result.allowed, result.why
-    )
+    return replace(result, total=got.numel(), wrong=result.wrong.any(-1), index=index)
 
 
 def _measure_real(
@@ -146,22 +95,22 @@ def _measure_real(
     reference: torch.Tensor,
     dtype: torch.dtype,
     policy: Policy,
-    sensitivity: float,
+    sensitivity: torch.Tensor | float,
+    may_be_exact: bool,
 ) -> Measured:
     finite = eager.isfinite()
-    misplaced = torch.where(finite, ~got.isfinite(), (got != eager) & ~(got.isnan() & eager.isnan()))
+    settled = _settled(got, eager, reference, dtype)
+    misplaced = ~settled & (~got.isfinite() | (~finite & ~reference.isfinite()))
     if misplaced.any():
-        return Measured(
-            got.numel(), misplaced, _first(misplaced), False, float("inf"), why="NaN and inf must be where eager's are"
-        )
-    # Where eager is finite and float64 is not, eager is what there is to compare with; what is not finite was compared.
-    reference = torch.where(finite & reference.isfinite(), reference, eager)
+        return Measured(got.numel(), misplaced, _first(misplaced), False, float("inf"), why=MISPLACED)
+    # Where eager is finite and float64 is not, eager is what there is to compare with.
+    reference = torch.where(finite & ~reference.isfinite(), eager, reference)
     zero = torch.zeros((), dtype=torch.float64)
-    error = torch.where(finite, (got - reference).abs(), zero)
+    error = torch.where(settled, zero, (got - reference).abs())
     eager_error = torch.where(finite, (eager - reference).abs(), zero)
-    magnitude = torch.where(finite, reference.abs(), zero)
+    magnitude = torch.where(settled & ~finite, zero, reference.abs())
     measurable = _component(dtype) != torch.float64 and policy.reference == "float64"
-    exact = measurable and got.numel() >= NEIGHBOURS_EXACT and not eager_error.any()
+    exact = measurable and may_be_exact and not eager_error.any() and int(finite.sum()) >= NEIGHBOURS_EXACT
     ulp = ulp_of(magnitude if measurable or not got.numel() else magnitude.amax().expand_as(magnitude), dtype)
     factor, floor = policy.numbers(dtype)
     if exact:
@@ -169,7 +118,8 @@ def _measure_real(
     elif bool((error <= floor * ulp).all()):
         allowed = floor * ulp  # the usual way: no need to sort
     else:
-        allowed = factor * _eager_error_there(eager_error, magnitude).clamp(min=sensitivity) + floor * ulp
+        least = torch.as_tensor(sensitivity, dtype=torch.float64)
+        allowed = factor * torch.maximum(_eager_error_there(eager_error, magnitude), least) + floor * ulp
     wrong = ~(error <= allowed)  # a NaN is wrong
     index = _largest(torch.where(wrong, (error - allowed) / ulp, -torch.inf) if wrong.any() else error / allowed)
     if index is None:
@@ -182,6 +132,27 @@ def _measure_real(
         *(float(t[index] / ulp[index]) for t in (error, eager_error, allowed)),
         why="all of eager's elements equal float64's, so these must too" if exact else "",
     )
+
+
+def _settled(got: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Where what is NaN or infinite decides that an element is right, and there is no distance to measure.
+
+    Where eager is not finite, compiled must be what eager is; or what float64 is, rounded; or, where float64 is finite
+    (eager has overflowed on the way, as float16 does early), it may overflow as well.
+    Where eager is finite, compiled must be, unless float64 is within some ulp of overflowing.
+    """
+    info = torch.finfo(dtype)
+    finite, infinite = eager.isfinite(), ~got.isfinite()
+    rounded = reference.to(_component(dtype)).to(torch.float64)
+    as_eager, as_reference = _same(got, eager), _same(got, rounded)
+    near = got.isinf() & reference.isfinite() & (reference.abs() > info.max * (1 - NEAR_MAX * info.eps))
+    near &= got.sign() == reference.sign()
+    overflowed = infinite & rounded.isfinite()
+    return torch.where(finite, near, as_eager | (infinite & as_reference) | overflowed)
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return (one == other) | (one.isnan() & other.isnan())
 
 
 def ulp_of(magnitude: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from conformance.capture import cpu, environment, library, observe
+from conformance.capture import calling, cpu, environment, library, observe
 from conformance.capture.isolation import isolated
 from conformance.capture.model import Capture, Mode, Module
 from conformance.capture.patches import Patch, applied
 from conformance.case import Case
-from conformance.inputs import placed
 from conformance.targets import Target
 
 
@@ -56,8 +55,7 @@ def capture(case: Case, target: Target, mode: Mode) -> Iterator[Captured]:
         torch._dynamo.utils.counters.clear()
         start = time.perf_counter()
         compiled = torch.compile(case.fn, dynamic=case.dynamic)
-        arguments = case.build()
-        compiled(**placed(arguments, torch.device(target.device)))
+        calling.call(case, compiled, target.device)
         result.seconds = time.perf_counter() - start
         result.joint_graph = recorder.joint_graph
         result.counters = {group: dict(counts) for group, counts in torch._dynamo.utils.counters.items()}
@@ -83,7 +81,7 @@ def merely_generate(case: Case, target: Target) -> None:
 
     generate = Patch("torch._inductor.graph:GraphLowering.compile_to_module", lambda _: _generate_only, "as above")
     with isolated(target, "deviceless", dict(case.config)), applied([generate]):
-        torch.compile(case.fn, dynamic=case.dynamic)(**placed(case.build(), torch.device(target.device)))
+        calling.call(case, torch.compile(case.fn, dynamic=case.dynamic), target.device)
 
 
 class Recorder:
