@@ -11,6 +11,8 @@ from conformance.targets import Target
 
 #: Calling explains a loss that is at most so many times what calling costs for a single element.
 _ENOUGH = 1.5
+#: So many times the bytes that have to be moved are worth a word.
+_MORE = 1.5
 #: Of a fact that has a line for each kernel, so many are repeated.
 _LINES = 2
 #: Words of a fact by which a vectorised loop nest is known to hold scalar code.
@@ -31,6 +33,8 @@ def reasons(values: Mapping[str, Any], row: Row, calling: float, target: Target)
     least = 2 if row.gradients else 1
     if (kernels := values.get("kernels", 0)) > least:
         found.append(f"{kernels} kernels, where {least} would be the least")
+    if values.get("bytes", 1.0) >= _MORE:
+        found.append(f"bytes {_flat(row.facts['bytes'])}")
     if target.threads > 1 and "serial" in row.facts.get("kernels", ""):
         found.append(f"serial on {target.threads} threads: {_flat(row.facts['kernels'])}")
     if found:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from conformance import modes
 from conformance.bench import explaining
 from conformance.bench.limits import Limits, copy_of, flops_of, least_bytes
 from conformance.bench.report import Row
@@ -87,7 +88,7 @@ class Bench:
 
     def _timed(self, wanted: Case, captured: Any, works: Mapping[str, Work]) -> dict[str, Spread]:
         modules = len(captured.capture.modules)
-        with _named(wanted, self.target):
+        with _named(wanted, self.target), modes.entered(wanted.mode, self.target.device):
             times = in_turns(works, self.clock, self.seconds)
         if len(captured.capture.modules) != modules:
             raise GeneratingError(f"{wanted.id} for {self.target.name}: compiled again while it was timed")
@@ -126,6 +127,11 @@ class _Calls:
         import torch
 
         arguments = placed(wanted.build(), torch.device(device))
+        with modes.entered(wanted.mode, device):
+            return cls._called(wanted, compiled, arguments)
+
+    @classmethod
+    def _called(cls, wanted: Case, compiled: Callable[..., Any], arguments: dict[str, Any]) -> _Calls:
         value = wanted.fn(**arguments)
         outputs = _tensors(value)
         got = _tensors(compiled(**arguments))

@@ -21,6 +21,10 @@ FORMAT = "conformance bench 1"
 LEAST = 0.05
 
 
+#: What is said of a run, see Report.
+_ABOUT = {"torch", "triton", "python", "processor", "cores", "device", "target", "threads", "load", "command"}
+
+
 @dataclass
 class Row:
     """A case. `axes`: name → label. `times`: of `eager`, `compiled` and `copy`. `facts`: of the capture, as lines.
@@ -79,9 +83,15 @@ class Report:
             what = f"its format is {said!r}, not {FORMAT!r}" if said else f"it does not begin with {FORMAT!r}"
             raise BenchError(f"{path} was not written by `bench --json`: {what}")
         try:
-            return cls(dict(data["about"]), [_row(each) for each in data["rows"]], int(data["stopped"]))
+            return cls(_about(data["about"]), [_row(each) for each in data["rows"]], int(data["stopped"]))
         except (KeyError, TypeError, AttributeError) as error:
             raise BenchError(f"{path} is damaged ({error}): measure it again with `bench --json`") from error
+
+
+def _about(data: Mapping[str, Any]) -> dict[str, Any]:
+    if missing := _ABOUT - set(data):
+        raise KeyError(min(missing))
+    return dict(data)
 
 
 def _row(data: Mapping[str, Any]) -> Row:

@@ -145,7 +145,5 @@ def spread(value: Spread) -> str:
 
 
 def short(value: float) -> str:
-    """Three digits: 0.042, 3.62, 61.9, 1240."""
-    if value >= 100:
-        return f"{value:.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 1 else f"{value:.2g}"
+    """Three digits, or two behind the point: 0.04, 3.62, 61.9, 1240."""
+    return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2}f}"

@@ -1,0 +1,323 @@
+"""What `bench` makes of its measurements: turns, noise, the explanation of a loser, tables, pages, comparing, files."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import sys
+import types
+
+import pytest
+
+from conformance.bench import BenchError, comparing, explaining, markdown, table
+from conformance.bench.limits import Limit
+from conformance.bench.report import Report, Row
+from conformance.bench.timing import LEAST, CpuClock, GpuClock, Spread, Work, in_turns
+from conformance.targets import targets
+
+ONE_THREAD = dataclasses.replace(targets()["cpu_avx512"], threads=1)
+NOT_VECTORISED = "no: load index 224*x0 - x1 + 223 is not contiguous in x1 (stride -1), 1 of 2 operations"
+FACTS = {"kernels": "1: flip (pointwise 672x224, serial)", "vectorised": NOT_VECTORISED, "graph_breaks": "none"}
+ABOUT = {
+    "target": "cpu_avx512",
+    "device": "cpu",
+    "threads": 1,
+    "processor": "Some CPU",
+    "cores": 2,
+    "load": 0.1,
+    "torch": "2.13.0+cpu",
+    "triton": "3.7.1",
+    "python": "3.11.7",
+    "seconds": 0.3,
+    "command": "python -m conformance bench flip",
+}
+
+
+def spread(median, iqr=0.2):
+    return Spread(median, median - iqr / 2, median + iqr / 2, 50)
+
+
+def row(eager, compiled, size="224", dtype="u8", layout="contiguous", iqr=0.2, copy=4.0, function="flip/hflip", why=()):
+    times = {"eager": spread(eager, iqr), "compiled": spread(compiled, iqr), "copy": spread(copy)}
+    axes = {"x.size": size, "x.dtype": dtype, "x.layout": layout}
+    case = f"{function}-{'-'.join(axes.values())}"
+    return Row(case, function, axes, False, times, Limit("copy", copy, 301056), FACTS, list(why))
+
+
+class FakeClock:
+    """Each block takes as long as `costs` says; `order` is who was timed."""
+
+    def __init__(self, costs):
+        self.costs, self.order, self.time = costs, [], 0.0
+
+    def start(self, work, block):  # noqa: ARG002 - its blocks are as long as they are
+        def timed():
+            self.order.append(work.stmt)
+            self.time += self.costs[work.stmt]
+            return [self.costs[work.stmt]]
+
+        return timed
+
+
+def test_functions_take_turns_and_who_goes_first_changes():
+    clock = FakeClock({"a": 0.01, "b": 0.03})
+    times = in_turns({"a": Work("a"), "b": Work("b")}, clock, 1.0, now=lambda: clock.time)
+    assert clock.order[:6] == ["a", "b", "b", "a", "a", "b"]
+    assert times["a"].samples == times["b"].samples == 50
+    assert (times["a"].median, times["b"].median, times["b"].iqr) == (10_000, 30_000, 0)
+
+
+def test_slow_functions_have_the_least_number_of_turns_and_very_slow_ones_fewer():
+    slow, very_slow = FakeClock({"a": 1.0}), FakeClock({"a": 30.0})
+    assert in_turns({"a": Work("a")}, slow, 1.0, now=lambda: slow.time)["a"].samples == LEAST
+    assert in_turns({"a": Work("a")}, very_slow, 1.0, now=lambda: very_slow.time)["a"].samples == 1
+
+
+def test_spread_is_the_median_and_the_quartiles():
+    found = Spread.of([5e-6, 1e-6, 3e-6, 2e-6, 4e-6])
+    assert (found.low, found.median, found.high, found.samples) == (2, 3, 4, 5)
+    assert found.noisy
+    assert not spread(10, iqr=1).noisy
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "differ"),
+    [
+        (spread(10), spread(10.3), False),  # apart, but by 3 %
+        (spread(10), spread(11), True),
+        (spread(10, 3), spread(11, 3), False),  # 10 %, within the quartiles
+        (spread(11), spread(10), True),
+    ],
+)
+def test_medians_differ_beyond_noise(one, other, differ):
+    assert one.differs(other, 0.05) is differ
+
+
+def test_cpu_clock_calls_the_statement_with_its_names():
+    calls = []
+    block = CpuClock().start(Work("fn(1)", {"fn": calls.append}), 0.001)
+    before = len(calls)
+    assert all(each > 0 for each in block())
+    assert len(calls) > before
+
+
+def test_gpu_clock_asks_do_bench_for_all_times_in_milliseconds(monkeypatch):
+    asked = []
+
+    def do_bench(fn, warmup=25, rep=100, grad_to_none=None, quantiles=None, return_mode="mean"):
+        asked.append((fn(), rep, return_mode))
+        return [0.002, 0.004]
+
+    monkeypatch.setitem(sys.modules, "triton.testing", types.SimpleNamespace(do_bench=do_bench))
+    block = GpuClock().start(Work("fn(3)", {"fn": lambda n: n + 1}), 0.006)
+    assert list(block()) == [2e-6, 4e-6]
+    assert asked == [(4, 6.0, "all")] * 2
+
+
+def test_do_bench_of_this_triton_is_called_as_it_wants():
+    testing = pytest.importorskip("triton.testing", reason="Triton is not installed")
+    known = inspect.signature(testing.do_bench).parameters
+    assert {"fn", "warmup", "rep", "return_mode"} <= set(known)
+    assert '"all"' in inspect.getsource(testing.do_bench)
+
+
+def why(row_, values, calling=1.0, target=ONE_THREAD):
+    return explaining.reasons({"kernels": 1, "vectorised": "yes", "graph_breaks": 0} | values, row_, calling, target)
+
+
+def test_a_loser_is_explained_by_the_fact_that_costs_it():
+    assert why(row(10, 60), {"vectorised": "no"}) == [f"vectorised {NOT_VECTORISED}"]
+
+
+def test_the_cost_of_calling_comes_first_where_it_is_most_of_the_loss():
+    found = why(row(10, 21), {"vectorised": "no"}, calling=10.0)
+    assert found[0] == "calling a compiled function costs 10.0 µs more than eager here, of 11.0 µs lost"
+    assert found[1].startswith("vectorised no")
+
+
+@pytest.mark.parametrize(
+    ("lines", "values", "said"),
+    [
+        ({}, {"fallbacks": ["aten.sort", "aten.sort"]}, "fallbacks aten.sort"),
+        ({}, {"kernels": 3}, "3 kernels, where 1 would be the least"),
+        ({"graph_breaks": "1\n  print()"}, {"graph_breaks": 1}, "graph_breaks 1: print()"),
+        (
+            {"vectorised": "yes: 16 lanes along x1, sin element by element"},
+            {},
+            "vectorised yes: 16 lanes along x1, sin",
+        ),
+        ({"bytes": "8 read, 8 written: 2.0 times the least, 8"}, {"bytes": 2.0}, "bytes 8 read, 8 written: 2.0 times"),
+        ({}, {"kernels": 0, "extern": ["mm"]}, "extern mm: no kernel of Inductor's"),
+        ({}, {}, "no fact explains it"),
+    ],
+)
+def test_other_facts_that_cost_time(lines, values, said):
+    loser = row(10, 60)
+    loser.facts = FACTS | {"vectorised": "yes: 16 lanes along x1"} | lines
+    found = why(loser, values)
+    assert len(found) == 1
+    assert found[0].startswith(said)
+
+
+def test_a_serial_kernel_explains_a_loss_on_several_threads_alone():
+    loser = row(10, 60)
+    loser.facts = FACTS | {"vectorised": "yes: 16 lanes along x1"}
+    assert why(loser, {}, target=dataclasses.replace(ONE_THREAD, threads=2))[0].startswith(
+        "serial on 2 threads: 1: flip"
+    )
+    assert why(loser, {})[0].startswith("no fact")
+
+
+def test_gradients_need_two_kernels():
+    loser = row(10, 60)
+    loser.gradients, loser.facts = True, FACTS | {"vectorised": "yes: 16 lanes along x1"}
+    assert why(loser, {"kernels": 2})[0].startswith("no fact")
+    assert why(loser, {"kernels": 3}) == ["3 kernels, where 2 would be the least"]
+
+
+@pytest.fixture
+def report():
+    lost = "vectorised no: load index 224*x0 - x1 + 223 is not contiguous in x1 (stride -1), 1 of 2 operations"
+    return Report(
+        dict(ABOUT),
+        [
+            row(9.2, 48, why=[lost]),
+            row(9.3, 47, layout="sliced", why=[lost]),
+            row(30, 15, size="256", layout="channels_last"),
+            row(10, 10.1, function="flip/vflip"),
+        ],
+    )
+
+
+def test_a_table_for_each_function_with_its_axes_and_the_loser_explained(report, monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
+    text = table.text(report)
+    assert max(map(len, text.splitlines())) <= 120
+    assert "cpu_avx512 (Some CPU), 1 thread; torch 2.13.0+cpu, Python 3.11.7; load 0.1 on 2 cores" in text
+    expected = """\
+flip/hflip: dtype u8
+size  layout            eager µs  compiled µs  ratio   limit µs  limit/eager  limit/compiled
+224   contiguous     9.20 (0.20)  48.0 (0.20)  0.19×  copy 4.00         43 %             8 %
+224   sliced         9.30 (0.20)  47.0 (0.20)  0.20×  copy 4.00         43 %             9 %
+256   channels_last  30.0 (0.20)  15.0 (0.20)  2.00×  copy 4.00         13 %            27 %
+compiled loses in 2 of 3:
+  224 contiguous (5.2× slower), 224 sliced (5.1× slower): vectorised no: load index 224*x0 - x1 + 223 is not contiguous
+      in x1 (stride -1), 1 of 2 operations
+
+flip/vflip: size 224, dtype u8, layout contiguous
+   eager µs  compiled µs  ratio   limit µs  limit/eager  limit/compiled
+"""
+    assert expected in text
+
+
+def test_two_inputs_with_an_axis_of_one_name_keep_their_own():
+    rows = [row(1, 2), row(1, 2, dtype="f32")]
+    for each, layout in zip(rows, ("contiguous", "sliced"), strict=True):
+        each.axes = {"a.layout": "contiguous", "b.layout": layout, "a.dtype": "u8"}
+    assert table.axes_of(rows) == ({"b.layout": "b.layout"}, "a.layout contiguous, dtype u8")
+
+
+def test_noise_and_an_interruption_are_said(report):
+    report.rows.append(row(10, 10, size="256", iqr=9))
+    report.stopped = 3
+    text = table.text(report)
+    assert "noisy: in 1 of 5 cases quartiles are more than 25 % of the median apart" in text
+    assert "interrupted: 5 cases were measured, 3 were not" in text
+
+
+def test_a_page_keeps_what_is_around_the_device_s_part(report, tmp_path):
+    page = tmp_path / "flip.md"
+    start, end = markdown.marks("cpu")
+    page.write_text(f"# Flips\n\n{start}\nold\n{end}\n\nThe H200:\n")
+    markdown.write(report, page)
+    markdown.write(report, page)
+    text = page.read_text()
+    assert text.startswith(f"# Flips\n\n{start}\n\n```\npython -m conformance bench flip\n```\n")
+    assert text.endswith(f"{end}\n\nThe H200:\n")
+    assert text.count("### `flip/hflip`: dtype u8") == 1
+    assert "old" not in text
+    assert "| 224 | contiguous | 9.20 (0.20) | 48.0 (0.20) | **0.19×** | copy 4.00 | 43 % | 8 % | no |" in text
+    assert "- 224 contiguous (5.2× slower), 224 sliced (5.1× slower): vectorised no: load index 224\\*x0" in text
+    assert max(map(len, text.splitlines())) <= 150
+
+
+def test_a_new_page_can_be_written_again_and_a_page_without_a_place_is_refused(report, tmp_path):
+    new, mine = tmp_path / "new.md", tmp_path / "mine.md"
+    markdown.write(report, new)
+    once = new.read_text()
+    markdown.write(report, new)
+    assert new.read_text() == once
+    mine.write_text("# Mine\n")
+    for function in (lambda: markdown.refuse(mine, "cpu"), lambda: markdown.write(report, mine)):
+        with pytest.raises(BenchError, match="<!-- bench cpu -->"):
+            function()
+    assert mine.read_text() == "# Mine\n"
+    markdown.refuse(new, "cpu")
+    markdown.refuse(tmp_path / "none.md", "cpu")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (row(10, 50), row(10, 40), comparing.FASTER),
+        (row(10, 50), row(10, 60), comparing.SLOWER),
+        (row(10, 50), row(10, 51), comparing.SAME),  # 2 %
+        (row(10, 50, iqr=12), row(10, 60, iqr=12), comparing.SAME),  # quartiles overlap
+        (row(10, 50), row(13, 60), comparing.SAME),  # eager moved as far: the machine did
+        (row(13, 60), row(10, 50), comparing.SAME),
+        (row(10, 50), row(13, 90), comparing.SLOWER),
+    ],
+)
+def test_verdicts(old, new, said):
+    assert comparing.verdict(old, new, comparable=True) == said
+
+
+def test_eager_says_nothing_of_the_machine_where_torch_is_another():
+    assert comparing.verdict(row(10, 50), row(13, 60), comparable=False) == comparing.SLOWER
+
+
+def test_comparing_two_reports(report):
+    new = Report(ABOUT | {"torch": "2.15.0+cpu"}, [row(9.2, 20), row(10, 10.1, function="flip/rot90")])
+    text = comparing.text(report, new)
+    assert "not the same machine or versions: torch 2.13.0+cpu → 2.15.0+cpu" in text
+    assert "48.0 (0.20)  20.0 (0.20)   -58 %     +0 %  faster" in text
+    assert text.endswith("1 faster, 0 slower, 0 same within noise, 3 only in the old, 1 only in the new")
+    assert "not the same" not in comparing.text(report, report)
+    assert comparing.text(report, report).endswith("0 faster, 0 slower, 4 same within noise")
+
+
+def test_a_report_comes_back_as_it_was_written(report, tmp_path):
+    report.stopped = 2
+    report.write(tmp_path / "bench.json")
+    assert Report.read(tmp_path / "bench.json") == report
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "No such file"),
+        ("not json", "is no JSON"),
+        (b"\xff\xfe", "is no JSON"),
+        ("[1, 2]", "was not written by `bench --json`: it does not begin with 'conformance bench 1'"),
+        ('{"format": "conformance bench 9"}', "its format is 'conformance bench 9', not"),
+        ('{"format": "conformance bench 1"}', "is damaged"),
+        ('{"format": "conformance bench 1", "about": {}, "rows": [{}], "stopped": 0}', "is damaged"),
+        ('{"format": "conformance bench 1", "about": {}, "rows": [], "stopped": 0}', "is damaged"),
+    ],
+)
+def test_files_that_are_not_ours_are_refused(content, said, tmp_path):
+    path = tmp_path / "bench.json"
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(BenchError, match=rf"bench\.json.*{said}"):
+        Report.read(path)
+
+
+def test_a_row_without_its_times_is_damage(report, tmp_path):
+    report.write(tmp_path / "bench.json")
+    data = json.loads((tmp_path / "bench.json").read_text())
+    del data["rows"][0]["times"]["compiled"]
+    (tmp_path / "bench.json").write_text(json.dumps(data))
+    with pytest.raises(BenchError, match="compiled"):
+        Report.read(tmp_path / "bench.json")

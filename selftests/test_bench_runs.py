@@ -1,0 +1,249 @@
+"""`python -m conformance bench`: cases and devices that it takes, what it measures, and a run of its own on the cpu."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+import torch
+
+from conformance import case, tensor
+from conformance.bench import BenchError, limits, measuring, selecting
+from conformance.bench.limits import Limits, flops_of, least_bytes
+from conformance.bench.report import Report
+from conformance.bench.timing import Spread
+from conformance.case import Case
+from conformance.cli import main
+from conformance.generating import GeneratingError
+from conformance.machine import Machine
+from conformance.targets import TargetError, targets
+
+MINE = """
+from conformance import case, tensor
+
+@case(x=tensor(64), dtype=["f32", "u8"], require={})
+def test_double(x):
+    return x + x
+
+@case(x=tensor(64), numerics={"raises": "RuntimeError"})
+def test_raising(x):
+    raise RuntimeError("as declared")
+"""
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    (tmp_path / "test_mine.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def call(capsys):
+    """Exit status, stdout and stderr of a `bench`."""
+
+    def run(*words):
+        status = main(["bench", *words])
+        said = capsys.readouterr()
+        return status, said.out, said.err
+
+    return run
+
+
+def test_a_run_on_the_cpu(mine, call):
+    words = ("test_mine.py", "double-f32", "--axis", "dtype=u8,i32", "--min-time", "0.005")
+    status, out, err = call(*words, "--json", "a.json", "--markdown", "a.md")
+    assert (status, err) == (0, "")
+    assert "mine/double" in out
+    report = Report.read(mine / "a.json")
+    assert [row.case for row in report.rows] == ["mine/double-u8", "mine/double-i32"]
+    assert [row.limit.bytes for row in report.rows] == [2 * 64, 2 * 64 * 4]
+    assert all(spread.median > 0 for row in report.rows for spread in row.times.values())
+    assert all("serial" in row.facts["kernels"] for row in report.rows)  # generated for one thread
+    assert all(bool(row.why) == row.loses for row in report.rows)
+    assert report.about["threads"] == 1
+    assert report.about["command"] == f"python -m conformance bench {' '.join(words)} --markdown a.md"
+    assert "| i32 |" in (mine / "a.md").read_text()
+    status, out, _ = call("--compare", "a.json", "a.json")
+    assert (status, out.splitlines()[-1]) == (0, "0 faster, 0 slower, 2 same within noise")
+
+
+def test_a_case_that_is_declared_to_raise_is_left_out(mine, call):
+    status, out, err = call("test_mine.py", "raising", "--min-time", "0.005", "--json", "a.json")
+    assert (status, out) == (1, "")
+    assert err == "left out: mine/raising: it is declared to raise RuntimeError\n"
+    assert not (mine / "a.json").exists()
+
+
+def test_an_interrupted_run_keeps_what_it_has(mine, call, monkeypatch):
+    rows = iter([_row("mine/double-f32")])
+
+    def row(self, wanted):
+        if found := next(rows, None):
+            return found
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measuring.Bench, "row", row)
+    status, out, _ = call("test_mine.py", "double", "--json", "a.json")
+    assert status == 130
+    assert "interrupted: 1 cases were measured, 1 were not" in out
+    report = Report.read(mine / "a.json")
+    assert ([row.case for row in report.rows], report.stopped) == (["mine/double-f32"], 1)
+
+
+def _row(name):
+    times = {way: Spread(1.0, 0.9, 1.1, 50) for way in ("eager", "compiled", "copy")}
+    return measuring.Row(name, "mine/double", {"dtype": "f32"}, False, times, limits.Limit("copy", 1.0, 512), {})
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "which cases? name some"),
+        (("nothing_like_it",), "no case matches 'nothing_like_it'"),
+        (("flip", "--target", "xpu_pvc"), "bench measures on devices that are here, and xpu_pvc is not"),
+        (("flip", "--device", "tpu"), "unknown device 'tpu'"),
+        (("flip", "--threads", "0"), "--threads 0: this process may use 1 to"),
+        (("flip", "--axis", "dtype"), "--axis dtype: write an axis and its values"),
+        (("flip", "--axis", "dtype=f33"), "--axis dtype: 'f33' is not one of f64, f32"),
+        (("flip", "--axis", "sise=3"), "--axis sise: none of the cases has it; they have"),
+        (("flip", "--axis", "size=big"), "--axis size: 'big' is not a value like 224"),
+        (("flip", "--compare", "a.json", "b.json"), "--compare takes two files and no cases"),
+        (("--compare", "a.json", "b.json"), "a.json: No such file"),
+    ],
+)
+def test_bad_input_is_one_sentence(words, said, call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = call(*words)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"error: {said}")
+    assert err.count("\n") == 1
+
+
+def test_a_page_without_a_place_is_refused_before_anything_is_measured(mine, call):
+    (mine / "page.md").write_text("# Mine\n")
+    status, _, err = call("test_mine.py", "--markdown", "page.md")
+    assert status == 2
+    assert "page.md is there and has no place for this" in err
+
+
+def adds() -> list[Case]:
+    def test_add(x, y, alpha):
+        return torch.add(x, y, alpha=alpha)
+
+    layouts = tensor(shape=(20, 30), layout=["contiguous"])
+    declare = case(x=layouts, y=tensor(20, 30), dtype=["f32", "f64"], alpha=[1, 2], grad=[False, True])
+    return declare(test_add).cases
+
+
+def test_axes_are_given_other_values():
+    found = selecting.varied(adds(), {"dtype": ["u8"], "layout": ["sliced", "contiguous"], "alpha": ["2", "7"]})
+    assert [each.labels for each in found if not each.grad] == [
+        ("sliced", "u8", "alpha2", "forward"),
+        ("sliced", "u8", "alpha7", "forward"),
+        ("contiguous", "u8", "alpha2", "forward"),
+        ("contiguous", "u8", "alpha7", "forward"),
+    ]
+    built = next(each for each in found if each.labels[0] == "sliced" and each.labels[2] == "alpha7").build()
+    assert (built["x"].dtype, built["y"].dtype, built["alpha"]) == (torch.uint8, torch.uint8, 7)
+    assert (built["x"].is_contiguous(), built["y"].is_contiguous()) == (False, True)
+
+
+def test_how_to_compile_is_no_axis_to_change():
+    with pytest.raises(BenchError, match="--axis grad: that says how to compile"):
+        selecting.varied(adds(), {"grad": ["True"]})
+
+
+def test_the_widest_instruction_set_and_one_gpu_are_measured_on():
+    machine = Machine(("avx2", "avx512"), {}, 4)
+    assert selecting.target_of(machine, None, None, 3).name == "cpu_avx512"
+    assert selecting.target_of(machine, "cpu", None, 3).threads == 3
+    assert selecting.target_of(machine, None, "cpu_avx2", 1).name == "cpu_avx2"
+    row = targets()["cuda_sm90"]
+    gpu = Machine(("avx2",), {"cuda": {"capability": [9, 0], "properties": dict(row.properties)}}, 4)
+    assert selecting.target_of(gpu, "cuda", None, 1) == row
+    with pytest.raises(TargetError, match="one target at a time, not on cpu_avx2, cuda_sm90"):
+        selecting.target_of(gpu, None, "cpu_avx2,cuda_sm90", 1)
+    with pytest.raises(TargetError, match="here are cpu_avx2, cpu_avx512"):
+        selecting.target_of(machine, "cuda", None, 1)
+
+
+def test_least_bytes_are_what_is_shown_and_views_cost_nothing():
+    x = torch.zeros(20, 30)
+    assert least_bytes([x], [x + 1]) == 2 * 20 * 30 * 4
+    assert least_bytes([x], [x.t()]) == 20 * 30 * 4
+    assert least_bytes([x[:, :10]], []) == 20 * 10 * 4
+    assert least_bytes([x[0].expand(50, 30)], []) == 30 * 4
+    assert least_bytes([x, x], []) == 20 * 30 * 4
+    assert least_bytes([x[:0]], []) == 0
+
+
+def test_flops_are_those_of_products_also_within_attention():
+    a, b = torch.zeros(3, 5), torch.zeros(5, 7)
+    assert flops_of(lambda: a @ b) == 2 * 3 * 5 * 7
+    assert flops_of(lambda: a + a) == 0
+    q = torch.zeros(1, 2, 8, 4)
+    assert flops_of(lambda: torch.nn.functional.scaled_dot_product_attention(q, q, q)) == 2 * (2 * 2 * 8 * 8 * 4)
+
+
+class Clock:
+    """A call takes 8 µs, whatever it is."""
+
+    def start(self, work, block):  # noqa: ARG002 - there are no blocks
+        return lambda: [8e-6]
+
+
+def test_the_limit_is_the_slower_of_copying_and_computing():
+    of = Limits(Clock(), "cpu", 0.0001)
+    per_us = 2 * 1024**3 / 8
+    copied = of.of(5.0, 1000, 0, torch.float32)
+    assert (copied.kind, copied.us, copied.rate) == ("copy", 5.0, "0.2 GB/s")
+    assert of.of(5.0, 1000, int(2 * per_us), torch.float32).kind == "copy"
+    computed = of.of(5.0, 1000, int(40 * per_us), torch.float32)
+    assert (computed.kind, computed.us) == ("product", pytest.approx(40))
+    assert computed.rate.endswith("TFLOP/s")
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_the_same_tensors_go_to_both_functions_and_gradients_are_asked_for(grad):
+    seen = []
+    wanted = next(each for each in adds() if bool(each.grad) == grad and each.labels[1] == "f32")
+
+    def compiled(**arguments):
+        seen.append(arguments)
+        return wanted.fn(**arguments)
+
+    calls = measuring._Calls.of(wanted, compiled, "cpu")
+    got = calls.compiled.function()()
+    assert seen[-1]["x"] is calls.eager.names["arguments"]["x"]
+    assert len(got) == (2 if grad else 20)  # gradients, or the output's rows
+    one = 20 * 30 * 4
+    assert calls.bytes == (4 * one if grad else 3 * one)  # the cotangent is also both gradients: no more is written
+
+
+def test_a_compiled_function_of_another_kind_is_refused():
+    wanted = adds()[0]
+    with pytest.raises(GeneratingError, match=r"compiled gives float64\[20, 30\] where eager gives float32\[20, 30\]"):
+        measuring._Calls.of(wanted, lambda **arguments: wanted.fn(**arguments).double(), "cpu")
+
+
+def test_a_recompilation_while_it_is_timed_is_an_error():
+    captured = types.SimpleNamespace(capture=types.SimpleNamespace(modules=[]))
+
+    class Recompiling(Clock):
+        def start(self, work, block):
+            captured.capture.modules.append("another")
+            return super().start(work, block)
+
+    bench = measuring.Bench(None, targets()["cpu_avx2"], 0.0001, Recompiling())
+    with pytest.raises(GeneratingError, match="compiled again while it was timed"):
+        bench._timed(adds()[0], captured, {"eager": measuring.Work("f()", {})})
+
+
+def test_several_outputs_of_which_one_has_a_gradient():
+    def test_both(x):
+        return x * 2, {"index": x.argmax()}
+
+    wanted = case(x=tensor(5), grad=True)(test_both).cases[0]
+    calls = measuring._Calls.of(wanted, wanted.fn, "cpu")
+    assert len(calls.eager.function()()) == 1
