@@ -17,8 +17,8 @@ def moved(graph: Any) -> dict[str, int]:
     """Bytes of a GraphLowering after its codegen: `read`, `written` and `least`.
 
     A kernel reads each element that it uses once, however often its loops come by, and writes each buffer that others
-    use once; of an index that is computed, the whole buffer. Workspaces are not among them. `least`: the inputs'
-    elements that are used at all, and the outputs, once each.
+    use once; through an index that is computed, one element an iteration. Workspaces are not among them. `least`: the
+    inputs' elements that are used at all, and the outputs, once each.
     """
     read = written = 0
     inputs: dict[str, dict[Any, int]] = {}
@@ -62,15 +62,24 @@ def _reads(graph: Any, node: Any) -> dict[str, dict[Any, int]]:
             for name, region, count in _arguments(graph, each.node):
                 found.setdefault(name, {})[region] = count
             continue
-        loops = hasattr(each, "_body")
-        mutated = {mutation for buffer in each.get_outputs() for mutation in buffer.get_mutations()}
+        updates = {mutation for buffer in each.get_outputs() for mutation in buffer.get_mutations()}
         for dep in each.read_writes.reads:
             kind = type(dep).__name__
-            if kind == "WeakDep" or (loops and kind == "StarDep" and dep.name in mutated and not dep.mode):
-                continue  # only the order of nodes
             name = graph.scheduler.mutation_real_name.get(dep.name, dep.name)
-            found.setdefault(name, {})[_region(dep)] = dep.numbytes_hint()
+            if kind == "StarDep" and dep.name in updates and hasattr(each, "_body"):
+                if dep.mode and dep.mode.startswith("atomic"):  # reads what it adds to; any other is only an order
+                    found.setdefault(name, {})["updated"] = sum(_count(graph, dep) for dep in each.read_writes.writes)
+            elif kind != "WeakDep":
+                found.setdefault(name, {})[_region(dep)] = _count(graph, dep)
     return found
+
+
+def _count(graph: Any, dep: Any) -> int:
+    """The bytes of a dependency; through an index that is computed, at most one element an iteration."""
+    count = dep.numbytes_hint()
+    if type(dep).__name__ != "MemoryDep" or not dep.is_indirect():
+        return count
+    return min(count, _bytes(graph, dep.size, graph.get_dtype(dep.name)))
 
 
 def _arguments(graph: Any, node: Any) -> Iterator[tuple[str, Any, int]]:
@@ -115,7 +124,7 @@ def _writes(graph: Any, node: Any, within: set[str]) -> dict[str, int]:
                 found[name] = _size(graph, name)
                 continue
             deps = [dep for dep in each.read_writes.writes if dep.name == name and type(dep).__name__ == "MemoryDep"]
-            counts = [dep.numbytes_hint() for dep in deps]
+            counts = [_count(graph, dep) for dep in deps]
             for mutation in mutated:
                 real = graph.scheduler.mutation_real_name.get(mutation, mutation)
                 found[real] = min(sum(counts) or _size(graph, real), _size(graph, real))
