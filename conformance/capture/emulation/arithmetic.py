@@ -1,0 +1,171 @@
+"""The operations that Triton's semantics are made of, in numpy: Triton's own interpreter with what it gets wrong put
+right (Triton 3.6 to 3.9): rounding to bf16, comparisons with NaN, precision modes of dot, and integers from floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from triton._C.libtriton import ir
+from triton.runtime.interpreter import InterpreterBuilder, InterpreterOptions, TensorHandle
+
+from conformance.capture.emulation.errors import KernelFault
+from conformance.capture.emulation.values import is_bits, number, rounded, stored, tf32
+
+def _erf(values: np.ndarray) -> np.ndarray:
+    import torch
+
+    return torch.erf(torch.from_numpy(np.ascontiguousarray(values))).numpy()
+
+
+#: Unordered ones hold where either side is NaN, ordered ones do not.
+COMPARISONS: dict[str, Callable[..., np.ndarray]] = {
+    **{f"icmp{sign}{name}": op for sign in "SU" for name, op in
+       (("LE", np.less_equal), ("LT", np.less), ("GE", np.greater_equal), ("GT", np.greater))},
+    "icmpEQ": np.equal, "icmpNE": np.not_equal,
+    "fcmpOLT": np.less, "fcmpOGT": np.greater, "fcmpOLE": np.less_equal, "fcmpOGE": np.greater_equal,
+    "fcmpOEQ": np.equal, "fcmpONE": lambda a, b: np.less(a, b) | np.greater(a, b),
+    "fcmpULT": lambda a, b: ~np.greater_equal(a, b), "fcmpUGT": lambda a, b: ~np.less_equal(a, b),
+    "fcmpULE": lambda a, b: ~np.greater(a, b), "fcmpUGE": lambda a, b: ~np.less(a, b),
+    "fcmpUEQ": lambda a, b: ~(np.less(a, b) | np.greater(a, b)), "fcmpUNE": np.not_equal,
+}  # fmt: skip
+
+#: One argument each, of floats.
+UNARY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "cos": np.cos, "sin": np.sin, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "floor": np.floor,
+    "ceil": np.ceil, "sqrt": np.sqrt, "precise_sqrt": np.sqrt, "rsqrt": lambda x: (1 / np.sqrt(x)).astype(x.dtype),
+    "fabs": np.abs, "fneg": np.negative, "erf": _erf,
+}  # fmt: skip
+
+
+class Arithmetic(InterpreterBuilder):
+    """What a kernel computes, without its memory. Handles keep numpy arrays; see values.py for types numpy lacks."""
+
+    def __init__(self, *, asserts: bool = True) -> None:
+        super().__init__()
+        self.options = InterpreterOptions(debug=asserts, sanitize_overflow=False)
+
+    # ---- casts
+
+    def cast_impl(self, src: TensorHandle, dst_type: Any) -> TensorHandle:
+        wanted = dst_type.scalar
+        return TensorHandle(rounded(number(src.data, src.dtype.scalar), wanted), wanted)
+
+    def create_fp_to_fp(self, src: TensorHandle, dst_type: Any, rounding_mode: Any) -> TensorHandle:
+        if rounding_mode == ir.ROUNDING_MODE.RTZ:
+            return super().create_fp_to_fp(src, dst_type, rounding_mode)
+        return self.cast_impl(src, dst_type)
+
+    # ---- operators
+
+    def binary_op(self, lhs: TensorHandle, rhs: TensorHandle, op: Callable[..., Any]) -> TensorHandle:
+        dtype = lhs.dtype.scalar
+        if is_bits(dtype) and op not in (np.bitwise_and, np.bitwise_or, np.bitwise_xor):
+            return TensorHandle(rounded(op(number(lhs.data, dtype), number(rhs.data, dtype)), dtype), dtype)
+        if lhs.data.dtype == rhs.data.dtype == np.bool_ and op in (np.add, np.subtract, np.multiply):
+            return TensorHandle((op(lhs.data.astype(np.int8), rhs.data.astype(np.int8)) & 1).astype(bool), dtype)
+        result = op(lhs.data, rhs.data)
+        kept = stored(dtype)
+        return TensorHandle(result if result.dtype == kept else result.astype(kept), dtype)
+
+    def unary_op(self, arg: TensorHandle, op: Callable[..., Any]) -> TensorHandle:
+        dtype = arg.dtype.scalar
+        return TensorHandle(rounded(op(number(arg.data, dtype)), dtype), dtype)
+
+    def create_minnumf(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
+        return self.binary_op(lhs, rhs, np.fmin)
+
+    def create_maxnumf(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
+        return self.binary_op(lhs, rhs, np.fmax)
+
+    def create_clampf(self, arg: TensorHandle, lo: TensorHandle, hi: TensorHandle, nans: Any) -> TensorHandle:
+        least, most = (np.minimum, np.maximum) if nans == ir.PROPAGATE_NAN.ALL else (np.fmin, np.fmax)
+        return self.binary_op(self.binary_op(arg, lo, most), hi, least)
+
+    def create_ashr(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
+        signed = np.dtype(f"i{lhs.data.dtype.itemsize}")
+        shifted = np.right_shift(lhs.data.astype(signed), rhs.data.astype(signed))
+        return TensorHandle(shifted.astype(lhs.data.dtype), lhs.dtype.scalar)
+
+    def create_umulhi(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
+        kept = lhs.data.dtype
+        left, right = np.broadcast_arrays(lhs.data, rhs.data)
+        if kept.itemsize == 8:
+            high = _high_of_128(left.astype(np.uint64), right.astype(np.uint64))
+        else:
+            bits = kept.itemsize * 8
+            mask = np.uint64((1 << bits) - 1)
+            high = ((left.astype(np.uint64) & mask) * (right.astype(np.uint64) & mask)) >> np.uint64(bits)
+        return TensorHandle(high.astype(kept), lhs.dtype.scalar)
+
+    def create_fma(self, x: TensorHandle, y: TensorHandle, z: TensorHandle) -> TensorHandle:
+        dtype = z.dtype.scalar
+        values = [number(each.data, dtype) for each in (x, y, z)]
+        wide = np.longdouble if stored(dtype) == np.float64 else np.float64
+        a, b, c = (value.astype(wide) for value in values)
+        return TensorHandle(rounded((a * b + c).astype(values[2].dtype), dtype), dtype)
+
+    def create_dot(self, a: TensorHandle, b: TensorHandle, d: TensorHandle, precision: Any, _max: Any) -> TensorHandle:
+        left, right = (number(side.data, side.dtype.scalar) for side in (a, b))
+        kind = d.data.dtype
+        if left.dtype == np.float32 and a.dtype.scalar.is_fp32():
+            product = _float32_product(left, right, str(precision).rpartition(".")[2])
+        else:
+            wide = np.int64 if kind.kind in "iu" else np.float64
+            product = np.matmul(left.astype(wide), right.astype(wide))
+        return TensorHandle((product + d.data).astype(kind), d.dtype.scalar)
+
+    def create_histogram(self, data: TensorHandle, bins: int, mask: TensorHandle | None) -> TensorHandle:
+        valid = (data.data >= 0) & (data.data < bins) & (True if mask is None else mask.data)
+        return TensorHandle(np.bincount(data.data[valid], minlength=bins).astype(np.int32), tl.int32)
+
+    # ---- assertions
+
+    def create_assert(self, condition: TensorHandle, message: str) -> None:
+        if not np.all(condition.data):
+            raise KernelFault(f"device assertion failed: {message}")
+
+    def create_assume(self, condition: TensorHandle) -> None:
+        if not np.all(condition.data):
+            raise KernelFault("what tl.assume says does not hold")
+
+
+def _comparison(op: Callable[..., np.ndarray]) -> Callable[..., TensorHandle]:
+    def compare(_self: Arithmetic, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
+        dtype = lhs.dtype.scalar
+        return TensorHandle(op(number(lhs.data, dtype), number(rhs.data, dtype)), tl.int1)
+
+    return compare
+
+
+def _unary(op: Callable[[np.ndarray], np.ndarray]) -> Callable[..., TensorHandle]:
+    return lambda self, arg: self.unary_op(arg, op)
+
+
+for _name, _op in COMPARISONS.items():
+    setattr(Arithmetic, f"create_{_name}", _comparison(_op))
+for _name, _op in UNARY.items():
+    setattr(Arithmetic, f"create_{_name}", _unary(_op))
+
+
+def _float32_product(left: np.ndarray, right: np.ndarray, precision: str) -> np.ndarray:
+    """With the precision modes of tl.dot: rounded to tf32, as three products of tf32, or as float32 is."""
+    if precision == "TF32":
+        return np.matmul(tf32(left).astype(np.float64), tf32(right).astype(np.float64))
+    if precision == "TF32x3":
+        big = [tf32(side) for side in (left, right)]
+        small = [tf32(side - rough) for side, rough in zip((left, right), big, strict=True)]
+        pairs = ((small[0], big[1]), (big[0], small[1]), (big[0], big[1]))
+        return sum(np.matmul(a.astype(np.float64), b.astype(np.float64)) for a, b in pairs)
+    return np.matmul(left.astype(np.float64), right.astype(np.float64))
+
+
+def _high_of_128(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The high 64 bits of products of 64-bit integers, by halves."""
+    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
+    a, b, c, d = left >> half, left & low, right >> half, right & low
+    middle = a * d + ((b * d) >> half)
+    return a * c + (middle >> half) + ((b * c + (middle & low)) >> half)

@@ -1,0 +1,105 @@
+"""A generated kernel, run program by program on the cpu, as Inductor's heuristics would launch it."""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from torch._inductor.runtime import triton_heuristics
+from triton.runtime.interpreter import TensorHandle
+
+from conformance.capture.emulation.errors import EmulationError, NotEmulatedError, located
+from conformance.capture.emulation.language import language
+from conformance.capture.emulation.memory import Argument
+from conformance.capture.emulation.values import stored
+
+#: Seconds that the kernels of one call may take together.
+TIME_LIMIT = 60.0
+
+
+class InterpretedKernel:
+    """In place of Inductor's CachingAutotuner (torch 2.11 to 2.15). `deadline`: asked at each launch."""
+
+    deadline: Callable[[], float]
+
+    def __init__(self, fn: Any, config: Any, meta: Mapping[str, Any], triton_meta: Mapping[str, Any]) -> None:
+        self.fn, self.config, self.meta, self.triton_meta = fn, config, meta, triton_meta
+        self.name = fn.fn.__name__
+
+    def run(self, *args: Any, **kwargs: Any) -> None:
+        """As the wrapper calls it: the arguments in order, without those that the configuration sets, and a stream."""
+        names = [name for name in self.fn.arg_names if name not in self.config.kwargs]
+        given = dict(zip(names, args, strict=False)) | kwargs | self.config.kwargs
+        for name, value in self.triton_meta.get("constants", {}).items():
+            if isinstance(name, str):
+                given.setdefault(name, value)
+        grid = triton_heuristics.GridExpr.from_meta(dict(self.meta), self.config).eval_slow(dict(given))
+        self._launch(given, tuple(int(size) for size in grid))
+
+    def _launch(self, given: Mapping[str, Any], grid: tuple[int, int, int]) -> None:
+        speaking = language()
+        memory = speaking.memory
+        memory.begin(grid, self.deadline())
+        with speaking.spoken(), np.errstate(all="ignore"):
+            values = {name: self._value(name, given[name]) for name in self.fn.arg_names if name in given}
+            function = speaking.function(self.fn.fn)
+            for program in np.ndindex(*grid):
+                memory.set_grid_idx(*program)
+                try:
+                    function(**values)
+                except (EmulationError, NotEmulatedError):
+                    raise
+                except Exception as error:
+                    raise located(error, self.name, self.fn.fn.__code__.co_filename, program) from error
+
+    def _value(self, name: str, value: Any) -> Any:
+        kind = self.triton_meta.get("signature", {}).get(name, "constexpr")
+        if kind == "constexpr" or name in self.config.kwargs or value is None:
+            return value
+        dtype = tl.str_to_ty(kind, None)
+        if hasattr(value, "data_ptr"):
+            return tl.core.tensor(language().memory.pointer(Argument.of(name, value), dtype), dtype)
+        return tl.core.tensor(TensorHandle(np.array([value]).astype(stored(dtype)), dtype), dtype)
+
+
+def largest(configs: Sequence[Any]) -> Any:
+    """The configuration with the fewest programs: a program costs about the same for any size of block."""
+    return max(configs, key=lambda config: math.prod(v for k, v in config.kwargs.items() if k.endswith("BLOCK")))
+
+
+def loading(deadline: Callable[[], float]) -> Callable[..., Any]:
+    """In place of AsyncCompile.triton: source of a kernel → InterpretedKernel."""
+
+    def triton(_compiler: Any, name: str, source: str, *_device: Any, **_options: Any) -> InterpretedKernel:
+        file = f"<{name} {hashlib.sha256(source.encode()).hexdigest()[:8]}>"
+        # Triton's jit and error messages read the source back by the file's name.
+        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+        namespace: dict[str, Any] = {"__name__": f"conformance_emulated.{name}", "__file__": file}
+        exec(compile(source, file, "exec"), namespace)  # noqa: S102 - the generated kernel
+        kernel = namespace[name]
+        kernel.deadline = deadline
+        return kernel
+
+    return triton
+
+
+def autotuning(_original: Any) -> Callable[..., Any]:
+    """In place of triton_heuristics.cached_autotune, which its heuristics call with what they offer."""
+
+    def cached_autotune(
+        _size_hints: Any, configs: Sequence[Any], triton_meta: Any, *_where: Any, inductor_meta: Any = None, **_: Any
+    ) -> Callable[[Any], InterpretedKernel]:
+        def decorate(fn: Any) -> InterpretedKernel:
+            chosen = largest(configs)
+            if "XBLOCK" not in fn.arg_names:  # it is 1, and written into the kernel
+                chosen.kwargs.pop("XBLOCK", None)
+            return InterpretedKernel(fn, chosen, inductor_meta or {}, triton_meta)
+
+        return decorate
+
+    return cached_autotune

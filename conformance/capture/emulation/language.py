@@ -1,0 +1,114 @@
+"""Triton's language for the length of a launch: builtins compute with numpy, and @triton.jit functions can be called.
+
+Triton interprets only where TRITON_INTERPRET was set when it was imported, and then generates nothing. Here the same
+parts are put in place around each run and taken back (Triton 3.6 to 3.9).
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import triton.language as tl
+from torch._inductor.runtime import triton_helpers
+from triton.language.semantic import TritonSemantic
+from triton.runtime import interpreter
+from triton.runtime.jit import JITFunction
+
+from conformance.capture.emulation import libdevice, reductions
+from conformance.capture.emulation.memory import Memory
+
+_ABSENT = object()
+
+
+class Language:
+    """`memory`: the builder all kernels are interpreted with."""
+
+    def __init__(self) -> None:
+        self.memory = Memory()
+        self.semantic = TritonSemantic(self.memory)
+        self._bodies = libdevice.bodies()
+        self._depth = 0
+
+    @contextlib.contextmanager
+    def spoken(self) -> Iterator[None]:
+        """Inside, functions of @triton.jit and builtins run on the cpu. May be entered again inside."""
+        if self._depth:
+            yield
+            return
+        scope = interpreter._LangPatchScope()
+        self._depth += 1
+        try:
+            self._put(scope)
+            yield
+        finally:
+            self._depth -= 1
+            scope.restore()
+
+    def _put(self, scope: Any) -> None:
+        for owner in (tl, tl.core, tl.math, tl.core.tensor, tl.core.tensor_descriptor_base):
+            for name, member in inspect.getmembers(owner, tl.core.is_builtin):
+                scope.set_attr(owner, name, self._builtin(member))
+        interpreter._patch_lang_tensor(tl.core.tensor, scope)
+        for owner in (tl, tl.core):
+            interpreter._patch_lang_core(owner, scope)
+            scope.set_attr(owner, "reduce", reductions.reduce)
+            scope.set_attr(owner, "associative_scan", reductions.associative_scan)
+        for name, body in self._bodies.items():
+            scope.set_attr(tl.extra.libdevice, name, body)
+        scope.set_attr(JITFunction, "__call__", lambda fn, *args, **kwargs: self.function(fn.fn)(*args, **kwargs))
+        scope.set_attr(triton_helpers, "if_mask", lambda mask, value: None if mask is None else value)
+        scope.set_attr(triton_helpers, "constexpr_next_power_of_2", _next_power_of_2)
+
+    def _builtin(self, member: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(member)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            kwargs["_semantic"] = self.semantic
+            return member(*args, **kwargs)
+
+        return call
+
+    def function(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """The Python function of a @triton.jit one, its assignments making tensors of numbers, as in a kernel."""
+        return _rewritten(fn, self.semantic)
+
+
+def _next_power_of_2(n: Any) -> int:
+    return 1 << (int(tl.core._unwrap_if_constexpr(n)) - 1).bit_length()
+
+
+class _Assignments(ast.NodeTransformer):
+    """x = 3 makes a tensor, as in Triton; x: tl.constexpr = 3 does not."""
+
+    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
+        self.generic_visit(node)
+        call = ast.Name(id="_conformance_tensor", ctx=ast.Load())
+        node.value = ast.copy_location(ast.Call(func=call, args=[node.value], keywords=[]), node.value)
+        return node
+
+
+#: Helpers are shared by all kernels; a kernel's own function goes with its wrapper.
+@functools.lru_cache(maxsize=512)
+def _rewritten(fn: Callable[..., Any], semantic: Any) -> Callable[..., Any]:
+    lines, first = inspect.getsourcelines(fn)
+    start = next(number for number, line in enumerate(lines) if line.lstrip().startswith("def "))
+    tree = ast.parse(textwrap.dedent("".join(lines[start:])))
+    _Assignments().visit(tree)
+    for node in tree.body:
+        node.decorator_list = []
+    ast.fix_missing_locations(tree)
+    ast.increment_lineno(tree, first + start - 1)
+    place = {**fn.__globals__, "_conformance_tensor": lambda value: semantic.to_tensor(value, False)}
+    exec(compile(tree, inspect.getsourcefile(fn), "exec"), place)  # noqa: S102 - the kernel itself
+    return place[fn.__name__]
+
+
+@functools.cache
+def language() -> Language:
+    """The one of this process."""
+    return Language()

@@ -1,0 +1,67 @@
+"""Operators that a wrapper calls run on the cpu; their results get the strides that the device's kernels would give.
+
+Which strides those are, PyTorch's own fake tensors of the device say: the assertions in the wrapper come from them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+
+class DeviceLayout(TorchDispatchMode):
+    """While it is on, what an operator of the pretended device returns has the device's strides."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if not _is_computed(func, args, kwargs):
+            return func(*args, **kwargs)
+        strides = expected(func, args, kwargs)
+        result = func(*args, **kwargs)
+        return laid_out(result, strides)
+
+
+def expected(func: Any, args: Any, kwargs: Any) -> Any:
+    """Fake results, with the device's strides; None where they depend on values."""
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        fake_args, fake_kwargs = tree_map(lambda v: mode.from_tensor(v) if _is_tensor(v) else v, (args, kwargs))
+        try:
+            return func(*fake_args, **fake_kwargs)
+        except torch._subclasses.fake_tensor.DataDependentOutputException:
+            return None
+        except torch._subclasses.fake_tensor.DynamicOutputShapeException:
+            return None
+
+
+def laid_out(result: Any, like: Any) -> Any:
+    """`result` with the strides of `like`, wherever both are tensors of one size and no view of something else."""
+    values, spec = tree_flatten(result)
+    wanted, _ = tree_flatten(like)
+    if like is None or len(values) != len(wanted):
+        return result
+    return tree_unflatten([_strided(v, w) for v, w in zip(values, wanted, strict=True)], spec)
+
+
+def _strided(value: Any, like: Any) -> Any:
+    if not (_is_tensor(value) and _is_tensor(like)) or value.size() != like.size() or value.stride() == like.stride():
+        return value
+    return torch.empty_strided(value.size(), like.stride(), dtype=value.dtype, device=value.device).copy_(value)
+
+
+def _is_computed(func: Any, args: Any, kwargs: Any) -> bool:
+    """Whether new tensors come out, computed on a pretended device: no view, no allocation, no `out=`."""
+    schema = func._schema
+    if any(returned.alias_info is not None for returned in schema.returns) or not schema.returns:
+        return False
+    if func.namespace != "aten" or func.overloadpacket.__name__ in ("empty_strided", "empty", "_local_scalar_dense"):
+        return False
+    flat, _ = tree_flatten((args, kwargs))
+    return any(_is_tensor(value) and value.device.type in ("cuda", "xpu") for value in flat)
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor)

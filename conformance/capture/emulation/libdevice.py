@@ -1,0 +1,166 @@
+"""Bodies for the libdevice functions, which Triton's interpreter has none for, by torch's functions of the same values.
+
+The vendors' functions take float32 and float64 and return the same; predicates return int32. A function that is not
+here is reported by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+from triton.runtime.interpreter import TensorHandle
+
+from conformance.capture.emulation.errors import NotEmulatedError
+
+
+def _floats() -> dict[str, Callable[..., Any]]:
+    """Name → function of torch tensors, all floats of one dtype, with a result of that dtype."""
+    import torch
+
+    special = torch.special
+    same = {name: getattr(torch, name) for name in (
+        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "abs", "ceil", "copysign", "cos", "cosh", "erf",
+        "erfc", "erfinv", "exp", "exp2", "expm1", "floor", "fmod", "hypot", "lgamma", "log", "log10", "log1p",
+        "log2", "nextafter", "pow", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh", "trunc", "remainder")}  # fmt: skip
+    names = {
+        "nearbyint": torch.round,
+        "rint": torch.round,
+        "remainder": _ieee_remainder,
+        "round": lambda x: torch.where(x.abs() < 2**52, torch.copysign((x.abs() + 0.5).floor(), x), x),
+        "cbrt": lambda x: torch.copysign(x.abs() ** (1 / 3), x),
+        "rcbrt": lambda x: 1 / torch.copysign(x.abs() ** (1 / 3), x),
+        "exp10": lambda x: torch.pow(torch.full_like(x, 10.0), x),
+        "fdim": lambda x, y: torch.where(x > y, x - y, torch.where(x.isnan() | y.isnan(), torch.nan, 0.0)),
+        "fma": lambda x, y, z: (x.double() * y.double() + z.double()).to(x.dtype),
+        "saturatef": lambda x: x.nan_to_num(0.0).clamp(0, 1),
+        "sinpi": lambda x: torch.sin(x * torch.pi),
+        "cospi": lambda x: torch.cos(x * torch.pi),
+        "rhypot": lambda x, y: 1 / torch.hypot(x, y),
+        "tgamma": _gamma,
+        "logb": lambda x: torch.floor(torch.log2(x.abs())),
+        "normcdf": special.ndtr,
+        "normcdfinv": special.ndtri,
+        "erfcx": special.erfcx,
+        "j0": special.bessel_j0,
+        "j1": special.bessel_j1,
+        "y0": special.bessel_y0,
+        "y1": special.bessel_y1,
+        "cyl_bessel_i0": special.i0,
+        "cyl_bessel_i1": special.i1,
+    }
+    fast = {f"fast_{name}f": same[name] for name in ("sin", "cos", "log2", "log", "exp", "tanh", "tan", "log10")}
+    fast |= {"fast_dividef": torch.div, "fast_powf": torch.pow, "fast_exp10f": names["exp10"]}
+    rounded = {"add_rn": torch.add, "sub_rn": torch.sub, "mul_rn": torch.mul, "div_rn": torch.div,
+               "sqrt_rn": torch.sqrt, "rsqrt_rn": torch.rsqrt, "rcp_rn": torch.reciprocal,
+               "fma_rn": names["fma"]}  # fmt: skip
+    return same | names | fast | rounded
+
+
+def _predicates() -> dict[str, Callable[..., Any]]:
+    import torch
+
+    names = {"isnan": torch.isnan, "isinf": torch.isinf, "signbit": torch.signbit}
+    return names | {"finitef": torch.isfinite, "isfinited": torch.isfinite}
+
+
+def _ieee_remainder(x: Any, y: Any) -> Any:
+    """X - y * n, n the whole number nearest to x / y, ties to even."""
+    import torch
+
+    return torch.from_numpy(np.asarray(_remainder(x.numpy(), y.numpy()), dtype=x.numpy().dtype))
+
+
+def _gamma(x: Any) -> Any:
+    import torch
+
+    reflected = torch.lgamma(x).exp()
+    negative = (x < 0) & (torch.floor(x).remainder(2) != 0)
+    return torch.where(negative, -reflected, reflected)
+
+
+def _remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    rest = np.fmod(x, y)
+    twice = np.abs(rest) * 2
+    odd = np.fmod(np.trunc(x / y), 2) != 0
+    over = (twice > np.abs(y)) | ((twice == np.abs(y)) & odd)
+    return np.where(over, rest - np.copysign(y, rest), rest)
+
+
+def bodies() -> dict[str, Callable[..., Any]]:
+    """Name → what to put in place of the function of triton.language.extra.libdevice."""
+    import triton.language.extra.libdevice as module
+
+    floats, predicates, own = _floats(), _predicates(), _own()
+    found = {}
+    for name, original in vars(module).items():
+        if name.startswith("_") or not callable(original) or getattr(original, "__module__", "") != module.__name__:
+            continue
+        if name in own:
+            found[name] = own[name]
+        elif name in floats:
+            found[name] = _body(floats[name], None)
+        elif name in predicates:
+            found[name] = _body(predicates[name], tl.int32)
+        else:
+            found[name] = _missing(name)
+    return found
+
+
+def _own() -> dict[str, Callable[..., Any]]:
+    """Those with integers among their arguments or results."""
+    whole = {"llrint": np.rint, "llround": lambda x: np.trunc(x + np.copysign(0.5, x))}
+    found = {name: _numpy(op, tl.int64) for name, op in whole.items()}
+    found["ilogb"] = _numpy(lambda x: np.frexp(x)[1] - 1, tl.int32)
+    found["ldexp"] = found["scalbn"] = _numpy(np.ldexp, None)
+    found["popc"] = _numpy(lambda x: np.unpackbits(x[..., None].view(np.uint8), axis=-1).sum(-1), tl.int32)
+    views = {"int_as_float": tl.float32, "uint_as_float": tl.float32, "float_as_int": tl.int32,
+             "float_as_uint": tl.uint32, "longlong_as_double": tl.float64, "double_as_longlong": tl.int64}  # fmt: skip
+    for name, dtype in views.items():
+        found[name] = _numpy(lambda x, d=dtype: np.ascontiguousarray(x).view(_kept(d)), dtype)
+    return found
+
+
+def _kept(dtype: Any) -> np.dtype:
+    from conformance.capture.emulation.values import stored
+
+    return stored(dtype)
+
+
+def _body(function: Callable[..., Any], result: Any) -> Callable[..., Any]:
+    import torch
+
+    def apply(*arrays: np.ndarray) -> np.ndarray:
+        return function(*(torch.from_numpy(np.array(array)) for array in arrays)).numpy()
+
+    return _numpy(apply, result)
+
+
+def _numpy(function: Callable[..., np.ndarray], result: Any) -> Callable[..., Any]:
+    """`result`: the type of the result, None for the first argument's."""
+
+    def call(*args: Any, _semantic: Any = None) -> Any:
+        tensors = [arg if isinstance(arg, tl.core.tensor) else _scalar(arg) for arg in args]
+        shaped = max(tensors, key=lambda t: t.handle.data.size)
+        dtype = result or tensors[0].dtype
+        arrays = [t.handle.data for t in tensors]
+        value = np.broadcast_to(np.asarray(function(*arrays)).astype(_kept(dtype)), shaped.handle.data.shape)
+        kind = tl.block_type(dtype, list(shaped.shape)) if shaped.type.is_block() else dtype
+        return tl.core.tensor(TensorHandle(np.ascontiguousarray(value), dtype), kind)
+
+    return call
+
+
+def _scalar(value: Any) -> Any:
+    value = tl.core._unwrap_if_constexpr(value)
+    dtype = tl.float32 if isinstance(value, float) else tl.int32
+    return tl.core.tensor(TensorHandle(np.array([value], dtype=_kept(dtype)), dtype), dtype)
+
+
+def _missing(name: str) -> Callable[..., Any]:
+    def call(*_args: Any, **_kwargs: Any) -> Any:
+        raise NotEmulatedError(f"libdevice.{name} has no body here")
+
+    return call

@@ -1,0 +1,113 @@
+"""A generated wrapper module, loaded as it is and called: what it asks of a real device is answered on the host."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from conformance.capture.emulation.errors import NotEmulatedError
+from conformance.capture.emulation.layout import DeviceLayout
+from conformance.capture.patches import Patch, applied
+from conformance.targets import Target
+
+
+class Emulation:
+    """Runs the wrappers of one capture. `rewrite`: applied to a wrapper's text before it is loaded, for tests."""
+
+    def __init__(self, target: Target, rewrite: Callable[[str], str] | None = None) -> None:
+        self.target = target
+        self.rewrite = rewrite
+        self.deadline = float("inf")
+        self.runs = False  # as long as the case is compiled, nothing is
+
+    def load(self, code: str, constants: Mapping[str, Any], *, cpp: bool = False) -> Callable[[list[Any]], Any]:
+        """The wrapper's `call`, loaded when it is first called. `constants`: what Inductor gives the module beside its
+        text. Raises NotEmulatedError, then, where it cannot be run.
+        """
+        loaded: list[Callable[[list[Any]], Any]] = []
+
+        def call(args: list[Any]) -> Any:
+            from conformance.capture.emulation.kernels import TIME_LIMIT
+
+            if cpp:
+                raise NotEmulatedError("a C++ wrapper launches compiled binaries")
+            with self._answering():
+                if not loaded:
+                    loaded.append(self._loaded(code, constants))
+                self.deadline = time.monotonic() + TIME_LIMIT
+                with DeviceLayout():
+                    return loaded[0](args)
+
+        return call
+
+    def _loaded(self, code: str, constants: Mapping[str, Any]) -> Callable[[list[Any]], Any]:
+        text = self.rewrite(code) if self.rewrite else code
+        namespace: dict[str, Any] = {"__name__": "conformance_emulated", "__file__": "emulated.py", **constants}
+        exec(compile(text, "emulated.py", "exec"), namespace)  # noqa: S102 - the generated wrapper
+        namespace[f"empty_strided_{self.target.device}"] = self._unset
+        namespace["get_raw_stream"] = lambda index: 0
+        return namespace["call"]
+
+    def _unset(self, size: Any, stride: Any, dtype: Any) -> Any:
+        """Memory as Inductor asks for it, full of what nobody stored: what a kernel leaves out shows."""
+        import torch
+
+        tensor = torch.empty_strided(size, stride, dtype=dtype, device=f"{self.target.device}:0")
+        host = torch.empty(0, dtype=torch.uint8).set_(_host_storage(tensor))
+        host.fill_(1 if dtype == torch.bool else 0xFF)  # NaN, and -1 or the largest integer
+        return tensor
+
+    @contextlib.contextmanager
+    def _answering(self) -> Iterator[None]:
+        from conformance.capture.emulation import kernels
+
+        device = self.target.device
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(applied(_patches(device, kernels.loading(lambda: self.deadline), kernels.autotuning)))
+            stack.enter_context(_added(f"_{device}_getCurrentRawStream", lambda index: 0))
+            yield
+
+
+def _host_storage(tensor: Any) -> Any:
+    import ctypes
+
+    import torch
+
+    storage = tensor.untyped_storage()
+    size = storage.nbytes()
+    if not size:
+        return torch.UntypedStorage(0)
+    return torch.frombuffer(
+        (ctypes.c_char * size).from_address(storage.data_ptr()), dtype=torch.uint8
+    ).untyped_storage()
+
+
+def _patches(device: str, load: Callable[..., Any], autotune: Callable[[Any], Any]) -> list[Patch]:
+    return [
+        Patch("torch._inductor.async_compile:AsyncCompile.triton", lambda _: load, "kernels would be compiled"),
+        Patch("torch._inductor.runtime.triton_heuristics:cached_autotune", autotune, "kernels would be compiled"),
+        Patch(
+            "torch._inductor.runtime.triton_helpers:set_driver_to_gpu",
+            lambda _: lambda: None,
+            "Triton looks for the device's driver",
+        ),
+        Patch(f"torch.{device}:set_device", lambda _: lambda device: None, "the runtime is asked"),
+    ]
+
+
+@contextlib.contextmanager
+def _added(name: str, value: Any) -> Iterator[None]:
+    """torch._C with a name that a build without the device lacks, and wrappers import."""
+    import torch
+
+    before = getattr(torch._C, name, None)
+    setattr(torch._C, name, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            delattr(torch._C, name)
+        else:
+            setattr(torch._C, name, before)
