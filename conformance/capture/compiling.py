@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conformance.capture import calling, cpu, environment, library, observe
 from conformance.capture.isolation import isolated
@@ -17,18 +17,24 @@ from conformance.capture.patches import Patch, applied
 from conformance.case import Case
 from conformance.targets import Target
 
+if TYPE_CHECKING:
+    from conformance.capture.emulation import Emulation
+
 
 @dataclass
 class Captured:
-    """A capture, and, where it is native, the compiled function (to be called with the case's arguments)."""
+    """A capture, and the compiled function (to be called with the case's arguments) where it runs: natively, or
+    emulated.
+    """
 
     capture: Capture
     compiled: Callable[..., Any] | None
 
 
 @contextlib.contextmanager
-def capture(case: Case, target: Target, mode: Mode) -> Iterator[Captured]:
-    """Compiles `case` for `target`. Inside the context a native compiled function may be called again.
+def capture(case: Case, target: Target, mode: Mode, *, emulation: Emulation | None = None) -> Iterator[Captured]:
+    """Compiles `case` for `target`. Inside the context a native compiled function may be called again,
+    and with `emulation` one for a gpu that is not there.
 
     Gradients: the backward is lowered together with the forward. Raises what compiling raises.
     """
@@ -51,7 +57,7 @@ def capture(case: Case, target: Target, mode: Mode) -> Iterator[Captured]:
         )
     with contextlib.ExitStack() as stack:
         stack.enter_context(isolated(target, mode, dict(case.config)))
-        stack.enter_context(applied([*recorder.patches(run=mode == "native"), *observe.patches()]))
+        stack.enter_context(applied([*recorder.patches(run=mode == "native", emulation=emulation), *observe.patches()]))
         torch._dynamo.utils.counters.clear()
         start = time.perf_counter()
         compiled = torch.compile(case.fn, dynamic=case.dynamic)
@@ -59,7 +65,10 @@ def capture(case: Case, target: Target, mode: Mode) -> Iterator[Captured]:
         result.seconds = time.perf_counter() - start
         result.joint_graph = recorder.joint_graph
         result.counters = {group: dict(counts) for group, counts in torch._dynamo.utils.counters.items()}
-        yield Captured(result, compiled if mode == "native" else None)
+        runs = mode == "native"
+        if emulation is not None:
+            runs = emulation.runs = True
+        yield Captured(result, compiled if runs else None)
 
 
 @contextlib.contextmanager
@@ -91,7 +100,7 @@ class Recorder:
         self.modules: list[Module] = []
         self.joint_graph = ""
 
-    def patches(self, *, run: bool) -> list[Patch]:
+    def patches(self, *, run: bool, emulation: Emulation | None = None) -> list[Patch]:
         graph = "torch._inductor.graph:GraphLowering"
         found = [
             Patch(f"{graph}.codegen", self._codegen, "the text of each module, before it is written and compiled"),
@@ -120,7 +129,11 @@ class Recorder:
                 )
             )
         if not run:
-            found.append(Patch(f"{graph}.compile_to_module", lambda _: _generate_only, "nothing is compiled or loaded"))
+
+            def generate(graph: Any) -> Any:
+                return _generate_only(graph, emulation)
+
+            found.append(Patch(f"{graph}.compile_to_module", lambda _: generate, "nothing is compiled or loaded"))
         return found
 
     def _codegen(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -188,17 +201,19 @@ def _generated_nodes(graph: Any) -> str:
         return _nodes(graph.scheduler.nodes)
 
 
-def _generate_only(graph: Any) -> Any:
-    """In place of GraphLowering.compile_to_module: generate, and answer calls with the graph that was lowered."""
+def _generate_only(graph: Any, emulation: Emulation | None = None) -> Any:
+    """In place of GraphLowering.compile_to_module: generate, and answer calls with the graph that was lowered, or with
+    what was generated while the emulation runs.
+    """
     import types
 
-    if graph.cpp_wrapper:
-        graph.codegen_with_cpp_wrapper()
-    else:
-        graph.codegen()
+    code, _ = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
     lowered = copy.copy(graph.orig_gm)
+    emulated = emulation.load(code.value, graph) if emulation else None
 
     def call(args: list[Any]) -> Any:
+        if emulated is not None and emulation.runs:
+            return emulated(args)
         values = list(args)
         args.clear()
         try:

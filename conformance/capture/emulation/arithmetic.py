@@ -15,6 +15,7 @@ from triton.runtime.interpreter import InterpreterBuilder, InterpreterOptions, T
 from conformance.capture.emulation.errors import KernelFault
 from conformance.capture.emulation.values import is_bits, number, rounded, stored, tf32
 
+
 def _erf(values: np.ndarray) -> np.ndarray:
     import torch
 

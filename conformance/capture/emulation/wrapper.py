@@ -22,10 +22,13 @@ class Emulation:
         self.deadline = float("inf")
         self.runs = False  # as long as the case is compiled, nothing is
 
-    def load(self, code: str, constants: Mapping[str, Any], *, cpp: bool = False) -> Callable[[list[Any]], Any]:
-        """The wrapper's `call`, loaded when it is first called. `constants`: what Inductor gives the module beside its
-        text. Raises NotEmulatedError, then, where it cannot be run.
+    def load(self, code: str, graph: Any) -> Callable[[list[Any]], Any]:
+        """The wrapper's `call`, loaded when it is first called. `graph`: the GraphLowering that `code` was made from.
+
+        The call raises NotEmulatedError where the wrapper cannot be run here, EmulationError for what a kernel does.
         """
+        constants = _constants(graph)
+        cpp = graph.cpp_wrapper
         loaded: list[Callable[[list[Any]], Any]] = []
 
         def call(args: list[Any]) -> Any:
@@ -68,6 +71,14 @@ class Emulation:
             stack.enter_context(applied(_patches(device, kernels.loading(lambda: self.deadline), kernels.autotuning)))
             stack.enter_context(_added(f"_{device}_getCurrentRawStream", lambda index: 0))
             yield
+
+
+def _constants(graph: Any) -> dict[str, Any]:
+    """What Inductor sets on the module beside its text (2.11 to 2.15)."""
+    found: dict[str, Any] = {}
+    for name in ("constants", "torchbind_constants", "opaque_value_type_classes"):
+        found |= getattr(graph, name, None) or {}
+    return found
 
 
 def _host_storage(tensor: Any) -> Any:
