@@ -24,7 +24,7 @@ def reasons(values: Mapping[str, Any], row: Row, calling: float, target: Target)
     function costs more than calling eager's, measured here; it comes first where that is most of the loss.
     """
     lost = row.times["compiled"].median - row.times["eager"].median
-    found = [_calling(lost, calling)] if lost <= _ENOUGH * calling else []
+    found = [_calling(calling)] if lost <= _ENOUGH * calling else []
     if breaks := values.get("graph_breaks"):
         found.append(f"graph_breaks {breaks}: {_last(row.facts['graph_breaks'])}")
     if fallbacks := values.get("fallbacks"):
@@ -40,13 +40,12 @@ def reasons(values: Mapping[str, Any], row: Row, calling: float, target: Target)
     if found:
         return found
     if values.get("extern") and not kernels:
-        return [f"extern {', '.join(dict.fromkeys(values['extern']))}: no kernel of Inductor's, {_calling(0, calling)}"]
-    return [f"no fact explains it; {_calling(0, calling)}"]
+        return [f"extern {', '.join(dict.fromkeys(values['extern']))}: no kernel of Inductor's, {_calling(calling)}"]
+    return [f"no fact explains it; {_calling(calling)}"]
 
 
-def _calling(lost: float, calling: float) -> str:
-    of = f", of {lost:.1f} µs lost" if lost else ""
-    return f"calling a compiled function costs {calling:.1f} µs more than eager here{of}"
+def _calling(calling: float) -> str:
+    return f"calling a compiled function costs {calling:.1f} µs more than eager here"
 
 
 def _loops(values: Mapping[str, Any], lines: Mapping[str, str]) -> list[str]:

@@ -56,14 +56,16 @@ def page(report: Report) -> str:
 def _function(name: str, rows: Sequence[Row]) -> str:
     axes, common = table.axes_of(rows)
     header, lines = table.cells(rows, axes)
+    alignment = ["---"] * len(axes) + ["---:"] * (len(header) - len(axes))
     if any("vectorised" in row.facts for row in rows):
+        alignment.append("---")
         header.append("vectorised")
         lines = [[*line, row.facts["vectorised"].partition(":")[0]] for line, row in zip(lines, rows, strict=True)]
     said = [
         f"### {table.title(f'`{name}`', common)}",
         "",
         _line(header),
-        _line(["---"] * len(axes) + ["---:"] * (len(header) - len(axes))),
+        _line(alignment),
         *(_line(_bold(line) if row.loses else line) for line, row in zip(lines, rows, strict=True)),
     ]
     found = table.losses(rows, axes)

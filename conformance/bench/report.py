@@ -49,7 +49,7 @@ class Row:
     @property
     def loses(self) -> bool:
         """Whether compiled is slower than eager, beyond noise."""
-        return self.ratio < 1 and self.times["compiled"].differs(self.times["eager"], LEAST)
+        return self.ratio < 1 and self.times["compiled"].differs(self.times["eager"], LEAST, in_turns=True)
 
     def fraction(self, way: str) -> float:
         return self.limit.us / self.times[way].median

@@ -5,13 +5,14 @@ enough. What slows the machine down for a while then slows all of them.
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-#: So many blocks of each function share its time; each block is one sample.
+#: At least so many blocks of each function share its time; on the cpu each block is one sample.
 BLOCKS = 50
 #: At least so many turns, however slow the functions are, unless they take more than PATIENCE times what was asked for.
 LEAST, PATIENCE = 10, 10
@@ -19,6 +20,8 @@ LEAST, PATIENCE = 10, 10
 NOISY = 0.25
 #: Seconds: for the first look at how long a call takes, which is also the warm-up.
 _WARM_UP = 0.02
+#: Seconds: blocks on the cpu are not longer, so that most of them fit between two interruptions by other processes.
+_SHORT = 0.001
 _MICROSECONDS = 1e6
 
 
@@ -47,12 +50,25 @@ class Spread:
     def noisy(self) -> bool:
         return self.iqr > NOISY * self.median
 
-    def differs(self, other: Spread, least: float = 0.0) -> bool:
-        """Whether the medians differ beyond noise: by more than the fraction `least` of the smaller one, and more than
-        the quartile ranges, which do not overlap.
+    @property
+    def doubt(self) -> float:
+        """How far the median itself may be off: half the notch of a box plot (McGill, Tukey and Larsen 1978)."""
+        return 1.57 * self.iqr / math.sqrt(self.samples)
+
+    def differs(self, other: Spread, least: float = 0.0, *, in_turns: bool = False) -> bool:
+        """Whether the medians differ beyond noise: by more than the fraction `least` of the smaller one, and without
+        the quartile ranges overlapping; of two that were timed `in_turns` without the notches overlapping, because what
+        disturbs one of them disturbs both.
         """
-        apart = self.low > other.high or self.high < other.low
+        margins = [(spread.doubt, spread.doubt) if in_turns else spread.quartiles for spread in (self, other)]
+        (below, above), (others_below, others_above) = margins
+        apart = self.median - below > other.median + others_above or self.median + above < other.median - others_below
         return apart and abs(self.median - other.median) > least * min(self.median, other.median)
+
+    @property
+    def quartiles(self) -> tuple[float, float]:
+        """How far they are below and above the median."""
+        return self.median - self.low, self.high - self.median
 
 
 @dataclass(frozen=True)
@@ -86,7 +102,7 @@ class CpuClock:
 
         timer = Timer(work.stmt, globals=dict(work.names), num_threads=self.threads)
         first = timer.blocked_autorange(min_run_time=min(_WARM_UP, block))
-        calls = max(1, round(block / first.median))
+        calls = max(1, round(min(block, _SHORT) / first.median))
         return lambda: timer.timeit(calls).times
 
 
