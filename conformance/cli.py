@@ -24,8 +24,11 @@ from conformance.commands import (
     reviewing,
     showing,
 )
+from conformance.commands.asking import settled
 from conformance.finding import UnknownCaseError
 from conformance.generating import GeneratingError
+from conformance.given import InputError
+from conformance.own import OwnError
 from conformance.run import RunError
 from conformance.snapshot import SnapshotError
 from conformance.targets import TargetError
@@ -38,6 +41,9 @@ _OURS = (
     PreparationError,
     BenchError,
     comparing.CompareError,
+    showing.ShowError,
+    InputError,
+    OwnError,
     reviewing.ReviewError,
     RunError,
     SnapshotError,
@@ -52,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for command in (listing, showing, comparing, benching, reviewing, accepting, diffing, gaps, pruning, doctor):
         command.add(commands)
     try:
-        wanted = parser.parse_args(arguments)
+        wanted = parser.parse_args(settled(sys.argv[1:] if arguments is None else arguments))
         status = wanted.run(wanted)
         sys.stdout.flush()
     except _OURS as error:

@@ -43,10 +43,10 @@ def difference(stored: str, new: str, accept: str = "") -> Difference | None:
     if stored == new:
         return None
     facts = changed(parse_facts(stored), parse_facts(new))
-    return Difference(tuple(facts), tuple(_diff(split(stored)[1], split(new)[1])), accept)
+    return Difference(tuple(facts), tuple(hunks(split(stored)[1], split(new)[1])), accept)
 
 
-def _diff(stored: str, new: str) -> list[str]:
+def hunks(stored: str, new: str) -> list[str]:
     """Unified, three lines around a change; each hunk is headed by the part of the text that it is in."""
     old_lines, new_lines = stored.splitlines(), new.splitlines()
     diff = difflib.unified_diff(old_lines, new_lines, "stored", "generated", lineterm="")

@@ -46,9 +46,9 @@ class Generator:
 
     @contextlib.contextmanager
     def captured(
-        self, case: Case, target: Target, *, deviceless: bool = False, run: bool = False
+        self, case: Case, target: Target, *, deviceless: bool = False, run: bool = False, explore: bool = False
     ) -> Iterator[Captured]:
-        """The capture, with its compiled function where it is native.
+        """The capture, with its compiled function where it is native. `explore`: as in `conformance.capture.capture`.
 
         Raises PreparationError where this machine cannot, and GeneratingError with what compiling raises.
         """
@@ -59,7 +59,7 @@ class Generator:
         with contextlib.ExitStack() as stack:
             try:
                 mode = "native" if native else "deviceless"
-                made = stack.enter_context(self.session.captured(case, target, mode))
+                made = stack.enter_context(self.session.captured(case, target, mode, explore=explore))
             except PreparationError:
                 raise
             except Exception as error:

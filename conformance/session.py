@@ -115,7 +115,7 @@ class Session:
         return self.problems.get(target.device, "")
 
     @contextlib.contextmanager
-    def captured(self, case: Case, target: Target, mode: Mode) -> Iterator[Captured]:
+    def captured(self, case: Case, target: Target, mode: Mode, *, explore: bool = False) -> Iterator[Captured]:
         """A capture, made by the companion where a gpu that is here has to be hidden. Raises what compiling raises.
 
         Also for another device type: no PyTorch has both cuda and xpu.
@@ -123,9 +123,9 @@ class Session:
         from conformance.capture import Captured, capture
 
         if mode == "deviceless" and target.device != "cpu" and self.machine.gpus:
-            yield Captured(self.companion.capture(case, target), None)
+            yield Captured(self.companion.capture(case, target, explore=explore), None)
         else:
-            with capture(case, target, mode) as made:
+            with capture(case, target, mode, explore=explore) as made:
                 yield made
 
     @functools.cached_property

@@ -4,6 +4,6 @@ Everything that touches torch's private parts lives in this package (and in fact
 """
 
 from conformance.capture.compiling import Captured, capture, plainly_compiled
-from conformance.capture.model import Capture, Mode, Module
+from conformance.capture.model import Capture, Exploration, Frame, Graph, Mode, Module
 
-__all__ = ["Capture", "Captured", "Mode", "Module", "capture", "plainly_compiled"]
+__all__ = ["Capture", "Captured", "Exploration", "Frame", "Graph", "Mode", "Module", "capture", "plainly_compiled"]

@@ -16,6 +16,7 @@ from typing import Any
 
 from conformance.capture.model import Capture
 from conformance.case import Case
+from conformance.own import OwnCase
 from conformance.targets import Target
 
 #: With these no runtime finds a device: CUDA's, HIP's and Level Zero's.
@@ -32,10 +33,12 @@ class Companion:
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
 
-    def capture(self, case: Case, target: Target) -> Capture:
+    def capture(self, case: Case, target: Target, *, explore: bool = False) -> Capture:
         """The deviceless capture of a case. Raises CompanionError with what compiling raised there."""
         process = self._started()
-        request = {"file": str(case.file), "case": case.id, "target": target.name}
+        request = {"file": str(case.file), "case": case.id, "target": target.name, "explore": explore}
+        if isinstance(case, OwnCase):
+            request |= {"word": case.word, "asked": case.asked}
         try:
             process.stdin.write(json.dumps(request) + "\n")
             process.stdin.flush()
@@ -71,10 +74,16 @@ class Companion:
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
     from conformance.capture import capture
     from conformance.loading import cases_in
+    from conformance.own import Asked, case_of
     from conformance.targets import targets
 
-    cases = cases_in(Path(request["file"]))
-    with capture(cases[request["case"]], targets()[request["target"]], "deviceless") as captured:
+    if "word" in request:
+        asked = Asked(**{name: tuple(v) if isinstance(v, list) else v for name, v in request["asked"].items()})
+        case, _ = case_of(request["word"], list(targets()), asked)
+    else:
+        case = cases_in(Path(request["file"]))[request["case"]]
+    target = targets()[request["target"]]
+    with capture(case, target, "deviceless", explore=request["explore"]) as captured:
         return captured.capture.to_json()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from conformance.capture import calling, cpu, environment, library, observe
+from conformance.capture import calling, cpu, environment, exploring, library, observe
 from conformance.capture.isolation import isolated
 from conformance.capture.model import Capture, Mode, Module
 from conformance.capture.patches import Patch, applied
@@ -32,11 +32,14 @@ class Captured:
 
 
 @contextlib.contextmanager
-def capture(case: Case, target: Target, mode: Mode, *, emulation: Emulation | None = None) -> Iterator[Captured]:
+def capture(
+    case: Case, target: Target, mode: Mode, *, explore: bool = False, emulation: Emulation | None = None
+) -> Iterator[Captured]:
     """Compiles `case` for `target`. Inside the context a native compiled function may be called again,
     and with `emulation` one for a gpu that is not there.
 
-    Gradients: the backward is lowered together with the forward. Raises what compiling raises.
+    Gradients: the backward is lowered together with the forward. `explore`: also each stage of each graph, bytecode,
+    guards and torch's logs. Raises what compiling raises.
     """
     import torch
 
@@ -58,6 +61,7 @@ def capture(case: Case, target: Target, mode: Mode, *, emulation: Emulation | No
     with contextlib.ExitStack() as stack:
         stack.enter_context(isolated(target, mode, dict(case.config)))
         stack.enter_context(applied([*recorder.patches(run=mode == "native", emulation=emulation), *observe.patches()]))
+        explorer = stack.enter_context(exploring.watching(case.id, target.device)) if explore else None
         torch._dynamo.utils.counters.clear()
         start = time.perf_counter()
         compiled = torch.compile(case.fn, dynamic=case.dynamic)
@@ -65,6 +69,7 @@ def capture(case: Case, target: Target, mode: Mode, *, emulation: Emulation | No
         result.seconds = time.perf_counter() - start
         result.joint_graph = recorder.joint_graph
         result.counters = {group: dict(counts) for group, counts in torch._dynamo.utils.counters.items()}
+        result.exploration = explorer.finish() if explorer else None
         runs = mode == "native"
         if emulation is not None:
             runs = emulation.runs = True

@@ -35,11 +35,56 @@ class Module:
 
 
 @dataclass
+class Graph:
+    """An FX graph at one moment. `stage`: captured (by Dynamo), joint, forward or backward; `when`: before or after
+    which passes, for the reader; `text`: readable.
+    """
+
+    stage: Literal["captured", "joint", "forward", "backward"]
+    when: str
+    text: str
+
+
+@dataclass
+class Frame:
+    """A Python function that Dynamo compiled, or the rest of one after a graph break.
+
+    `original`, `modified`: its bytecode before and after; `guards`: when the compiled one is used again, a line each.
+    """
+
+    name: str
+    original: str
+    modified: str
+    guards: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Exploration:
+    """What an explored capture has besides; it costs time, and no check looks at it.
+
+    `graphs`: in the order in which they came up. `script`: a Python file that runs the captured graphs by itself.
+    `log`: what torch's own logs said, as [artifact, message].
+    """
+
+    graphs: list[Graph] = field(default_factory=list)
+    script: str = ""
+    frames: list[Frame] = field(default_factory=list)
+    log: list[list[str]] = field(default_factory=list)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Exploration:
+        graphs = [Graph(**graph) for graph in data["graphs"]]
+        frames = [Frame(**frame) for frame in data["frames"]]
+        return cls(graphs, data["script"], frames, data["log"])
+
+
+@dataclass
 class Capture:
     """All that was generated for one (case, target).
 
     `joint_graph`: the joint forward-backward graph, readable; empty without gradients.
     `counters`: torch's own, by group ("inductor", "graph_break", …). `error`: type and message where compiling raised.
+    `exploration`: where it was asked for.
     """
 
     case: str
@@ -52,6 +97,7 @@ class Capture:
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
     seconds: float = 0.0
     error: str = ""
+    exploration: Exploration | None = None
 
     def complete(self) -> Capture:
         """Itself, all texts written out. Call it before looking at graphs and IR, while the capture's context lasts."""
@@ -69,4 +115,6 @@ class Capture:
     def from_json(cls, data: dict[str, Any]) -> Capture:
         data = dict(data)
         data["modules"] = [Module(**module) for module in data["modules"]]
+        if data.get("exploration") is not None:
+            data["exploration"] = Exploration.from_json(data["exploration"])
         return cls(**data)

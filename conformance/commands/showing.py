@@ -1,4 +1,4 @@
-"""`show`: facts and code of a case on a target, generated now."""
+"""`show`: what the compiler makes of a case, or of a function of one's own, on a target, generated now."""
 
 from __future__ import annotations
 
@@ -7,70 +7,71 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from conformance.capture import Capture
 from conformance.case import Case, CaseError
-from conformance.finding import named
-from conformance.generating import GeneratingError, Generator, code_text, facts_text, graph_text, origin, whole_text
+from conformance.commands.asking import EXPLORED, PARTS, add_own, add_parts, asked, parts_of
+from conformance.generating import GeneratingError, Generator, origin
+from conformance.own import Asked, case_of
+from conformance.sections import blocks
 from conformance.targets import Target, TargetError
-from conformance.terminal import heading, paint
+from conformance.terminal import heading, highlighted, paint
 
 
 def add(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("show", help="facts and code of a case on a target, generated now")
-    parser.add_argument("case", metavar="CASE", help="an id, a node id of pytest, or FILE::id")
+    parser = commands.add_parser(
+        "show", help="facts and code of a case, or of a function of your own, on a target; graphs, IR, reasons, logs"
+    )
+    parser.add_argument(
+        "words", nargs="*", metavar="CASE", help="an id, a node id of pytest, FILE::id, or module:function"
+    )
     parser.add_argument("--target", metavar="TARGET", help="may be left out where the node id ends in it")
-    part = parser.add_mutually_exclusive_group()
-    for name, what in _PARTS.items():
-        part.add_argument(f"--{name}", dest="part", action="store_const", const=name, help=what)
+    add_parts(parser, list(PARTS))
+    add_own(parser)
     parser.add_argument("--numerics", action="store_true", help="check the results too, where the device is here")
     parser.add_argument("--deviceless", action="store_true", help="generate without the device, even where it is here")
-    parser.set_defaults(run=run, part="")
+    parser.set_defaults(run=run)
 
 
-_PARTS = {
-    "facts": "the facts alone",
-    "code": "the normalised code alone",
-    "graph": "the joint graph where there are gradients, else the forward graph",
-    "raw": "what Inductor wrote, not normalised",
-}
+class ShowError(ValueError):
+    """Not one thing to show."""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Raises UnknownCaseError, CaseError, TargetError, PreparationError and GeneratingError."""
+    """Raises ShowError, OwnError, InputError, UnknownCaseError, CaseError, TargetError, PreparationError and
+    GeneratingError.
+    """
+    words = arguments.words
+    if len(words) != 1:
+        said = f"given are {' and '.join(map(repr, words))}" if words else "none is given"
+        raise ShowError(f"show one case or function; {said} (`python -m conformance list` names the cases)")
     with contextlib.closing(Generator()) as generator:
-        return _show(generator, arguments)
+        return _show(generator, words[0], asked(arguments), arguments)
 
 
-def _show(generator: Generator, arguments: argparse.Namespace) -> int:
+def _show(generator: Generator, word: str, own: Asked, arguments: argparse.Namespace) -> int:
     known = generator.machine.targets()
     if arguments.target:
         generator.target(arguments.target)  # a wrong one is said before anything is imported
-    case, own = named(arguments.case, known)
-    if not (arguments.target or own):
+    case, named = case_of(word, known, own)
+    if not (arguments.target or named):
         raise TargetError(f"which target? --target {{{','.join(known)}}}")
-    target = generator.target(arguments.target or own)
-    native = generator.is_native(target, deviceless=arguments.deviceless, run=arguments.numerics)
-    with generator.captured(case, target, deviceless=arguments.deviceless, run=arguments.numerics) as captured:
+    target = generator.target(arguments.target or named)
+    parts, stages = parts_of(arguments)
+    options = {"deviceless": arguments.deviceless, "run": arguments.numerics}
+    native = generator.is_native(target, **options)
+    explore = any(part in EXPLORED for part in parts)
+    with generator.captured(case, target, explore=explore, **options) as captured:
+        found = [block for part in parts or [""] for block in blocks(part, captured.capture, target, stages)]
         print(heading(f"# {case.id} for {target.name}: {origin(captured.capture, target)}"))
-        print(_text(captured.capture, target, arguments.part), flush=True)
+        for number, block in enumerate(found):
+            if len(found) > 1:
+                print(("\n" if number else "") + heading(f"# {block.title}"))
+            print(highlighted(block.text, block.language), flush=True)
         if not arguments.numerics:
             return 0
         if not native:
             print(f"\nnumerics    not checked: {target.name} is not here")
             return 0
         return _numerics(case, captured.compiled, target)
-
-
-def _text(capture: Capture, target: Target, part: str) -> str:
-    if part == "facts":
-        return facts_text(capture)
-    if part == "graph":
-        return graph_text(capture, target)
-    if part == "code":
-        return code_text(capture, target)
-    if part == "raw":
-        return "\n".join(f"# {module.kind}\n{module.code}" for module in capture.modules)
-    return whole_text(capture, target)
 
 
 def _numerics(case: Case, compiled: Callable[..., Any], target: Target) -> int:
