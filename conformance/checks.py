@@ -104,7 +104,10 @@ class Item:
                 code = code_text(capture, self.target)
                 requirements.check(self.case, self.target, found, code=code, code_of=self._partner_code)
 
-            self._check("numerics", report, capture, functools.partial(self._numerics, captured))
+            shown = "numerics (emulated)" if captured.compiled and record.mode != "native" else "numerics"
+            self._check("numerics", report, capture, functools.partial(self._numerics, captured), shown)
+            if record.checks.get("numerics", "skipped").split(":")[0] != "skipped":
+                record.evidence = "native" if record.mode == "native" else "emulated"
             self._check("requirements", report, capture, required)
             self._check("code", report, capture, self._code)
             if self.session.settings.verify_deviceless:
@@ -130,7 +133,7 @@ class Item:
         """The capture; an error while compiling is the item's own, or a known failure of "compile"."""
         with contextlib.ExitStack() as stack:
             try:
-                captured = stack.enter_context(self.session.captured(self.case, self.target, record.mode))
+                captured = stack.enter_context(self._captured(record))
             except Exception as error:
                 record.checks["compile"] = f"failed: {_said(error)}"
                 if failure := self._known("compile", error):
@@ -139,12 +142,21 @@ class Item:
                 raise
             yield captured
 
-    def _check(self, name: str, report: Reporter, capture: Capture | None, body: Callable[[], None]) -> None:
-        """One check: reported by itself, recorded, excused where the failure is known, its evidence kept where not."""
+    def _captured(self, record: ItemRecord) -> contextlib.AbstractContextManager[Captured]:
+        emulate = "numerics" in self.session.settings.checks and not self.session.not_emulated(self.target)
+        return self.session.captured(self.case, self.target, record.mode, emulate=emulate and record.mode != "native")
+
+    def _check(
+        self, name: str, report: Reporter, capture: Capture | None, body: Callable[[], None], shown: str = ""
+    ) -> None:
+        """One check: reported by itself, recorded, excused where the failure is known, its evidence kept where not.
+
+        `shown`: another name to report it by.
+        """
         record = self._record
         if name not in self.session.settings.checks and name != "deviceless":
             return
-        with report.check(name):
+        with report.check(shown or name):
             try:
                 body()
             except SkipError as skipped:
@@ -164,10 +176,18 @@ class Item:
 
     def _numerics(self, captured: Captured) -> None:
         from conformance import numerics
+        from conformance.capture.emulation import NotEmulatedError
 
         if captured.compiled is None:
-            raise SkipError(self.session.not_run(self.target))
-        numerics.check(self.case, captured.compiled, self.target.device, self.target.name)
+            raise SkipError(self._not_run())
+        try:
+            numerics.check(self.case, captured.compiled, self.target.device, self.target.name)
+        except NotEmulatedError as error:
+            raise SkipError(f"not emulated: {error}") from None
+
+    def _not_run(self) -> str:
+        why = "" if self.target.device == "cpu" else self.session.not_emulated(self.target)
+        return self.session.not_run(self.target) + (f" ({why})" if why else "")
 
     def _deviceless(self, native: Capture) -> None:
         """The same case generated without the device must give the text that the real one gave."""

@@ -39,6 +39,7 @@ _OPTIONS = (
     "baseline",
     "fail_on_drift",
     "verify_deviceless",
+    "no_emulation",
 )
 #: With these, not everything is looked at, and nothing is called unused.
 _NARROWING = ("keyword", "markexpr", "device", "target", "checks", "baseline")
@@ -63,6 +64,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--baseline", metavar="NAME", help="compare code with that run instead of the stored snapshots")
     add("--backend", metavar="NAME", default="inductor", help="another backend of torch.compile: numerics only")
     add("--fail-on-drift", action="store_true", help="drift on a torch version with nothing stored fails")
+    add("--no-emulation", action="store_true", help="do not run on the cpu what is for gpus that are not here")
     add("--verify-deviceless", action="store_true", help="on a real device: generate without it too, and compare")
 
 
@@ -118,6 +120,7 @@ def _asked_settings(config: pytest.Config) -> Settings:
         backend=option("backend"),
         fail_on_drift=option("fail_on_drift"),
         verify_deviceless=option("verify_deviceless"),
+        emulation=not option("no_emulation"),
     )
 
 

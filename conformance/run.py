@@ -21,6 +21,8 @@ FOLDER = ".conformance"
 LAST = "last"
 #: How many runs without a name are kept.
 KEPT = 5
+#: What an item's numerics may come from.
+EVIDENCE = ("native", "emulated", "generated")
 _UNUSED = "unused.json"
 _UNNAMED = "[0-9]*T[0-9]*-[0-9]*"
 
@@ -35,6 +37,8 @@ class ItemRecord:
 
     `text`: the snapshot's text, "" where nothing was generated. `checks`: check → "passed", "failed: …", "skipped: …",
     "known: …" (a known failure) or "stale: …" (one that passes).
+    `evidence`: what the numerics come from: "native" (run on the device), "emulated" (what was generated for it, run on
+    the cpu), or "generated": nothing was run.
     `confirmed`: whether a real gpu gave the stored text that this one was compared with; None where none was.
     `gaps`: what Inductor does not do although the case says that it should; see gaps.find.
     `drift`: on a torch with nothing stored, how the text differs from the nearest one's.
@@ -52,6 +56,7 @@ class ItemRecord:
     drift: str = ""
     gaps: list[dict[str, str]] = field(default_factory=list)
     confirmed: bool | None = None
+    evidence: str = "generated"
     notices: list[str] = field(default_factory=list)
     seconds: float = 0.0
 

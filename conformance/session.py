@@ -25,6 +25,7 @@ from conformance.targets import Target
 if TYPE_CHECKING:
     from conformance.capture import Captured, Mode
     from conformance.capture.companion import Companion
+    from conformance.capture.emulation import Emulation
 
 #: Folders beside a test file's, or in it, that hold what is stored for its cases.
 EXPECTED, KNOWN = "expected_code", "known_failures"
@@ -115,18 +116,36 @@ class Session:
         return self.problems.get(target.device, "")
 
     @contextlib.contextmanager
-    def captured(self, case: Case, target: Target, mode: Mode, *, explore: bool = False) -> Iterator[Captured]:
+    def captured(
+        self, case: Case, target: Target, mode: Mode, *, explore: bool = False, emulate: bool = False
+    ) -> Iterator[Captured]:
         """A capture, made by the companion where a gpu that is here has to be hidden. Raises what compiling raises.
 
-        Also for another device type: no PyTorch has both cuda and xpu.
+        Also for another device type: no PyTorch has both cuda and xpu. `emulate`: what is generated for a gpu that
+        is not here runs on the cpu.
         """
         from conformance.capture import Captured, capture
 
         if mode == "deviceless" and target.device != "cpu" and self.machine.gpus:
             yield Captured(self.companion.capture(case, target, explore=explore), None)
         else:
-            with capture(case, target, mode, explore=explore) as made:
+            emulation = self._emulation(target) if emulate else None
+            with capture(case, target, mode, explore=explore, emulation=emulation) as made:
                 yield made
+
+    def not_emulated(self, target: Target) -> str:
+        """Why what is generated for a gpu that is not here is not run on the cpu either, or ""."""
+        if target.device == "cpu" or self.machine.is_native(target):
+            return f"{target.name} is not emulated"
+        if not self.settings.emulation:
+            return "--no-emulation"
+        return "not emulated beside a real gpu" if self.machine.gpus else ""
+
+    @staticmethod
+    def _emulation(target: Target) -> Emulation:
+        from conformance.capture.emulation import Emulation
+
+        return Emulation(target)
 
     @functools.cached_property
     def companion(self) -> Companion:

@@ -19,6 +19,7 @@ class SettingsError(ValueError):
 class Settings:
     """`accept`: "" (not), "all" or "new". `devices`, `targets`: as given, see targets.select.
     `save_run`, `baseline`: names of runs. `backend`: of torch.compile.
+    `emulation`: run what is generated for gpus that are not here on the cpu.
     """
 
     devices: str | None = None
@@ -31,6 +32,7 @@ class Settings:
     backend: str = "inductor"
     fail_on_drift: bool = False
     verify_deviceless: bool = False
+    emulation: bool = True
 
 
 def checks_named(text: str | None) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from conformance import facts, known_failures, overview, requirements
 from conformance.acceptance import accept
 from conformance.case import Case, CaseError
 from conformance.review import Review, compared, of_run, stored
-from conformance.run import ItemRecord, Run
+from conformance.run import EVIDENCE, ItemRecord, Run
 from conformance.session import Session
 from conformance.unused import all_collected
 
@@ -66,6 +66,9 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     counts = [f"{count} {mode}" for mode, count in sorted(generated.items())]
     counts += [f"{skipped} skipped"] if skipped else []
     summary.lines.append(f"{len(items)} items: {', '.join(counts) or 'none compiled'}")
+    passed = Counter(item.evidence for item in items if item.checks.get("numerics") == "passed")
+    if passed:
+        summary.lines.append("numerics: " + ", ".join(f"{passed[kind]} {kind}" for kind in EVIDENCE if passed[kind]))
     if skipped == len(items) and not interrupted:
         summary.lines.append("nothing was checked, so this run fails")
         summary.lines += sorted({said.removeprefix("skipped: ") for item in items for said in item.checks.values()})
