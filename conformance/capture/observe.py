@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from conformance.capture import memory, rewrites, vectorise
+from conformance.capture import fusion, memory, rewrites, vectorise
 from conformance.capture.patches import Patch
 
 _RECORDS = "_conformance_records"
@@ -25,6 +25,7 @@ def patches() -> list[Patch]:
     ir, scheduler = "torch._inductor.ir", "torch._inductor.scheduler"
     return [
         *vectorise.patches(),
+        *fusion.patches(),
         *rewrites.patches(),
         Patch(f"{cpp}:CppKernelProxy.codegen_nodes", _codegen_nodes, "which operators a loop nest was made from"),
         Patch(f"{cpp}:KernelGroup.finalize_kernel", _finalize_kernel, "which loop nests stand in one C++ function"),
@@ -40,6 +41,7 @@ def patches() -> list[Patch]:
 def start() -> None:
     """Forgets what an interrupted capture left behind. Cheap; call it before each capture."""
     vectorise.reset()
+    fusion.reset()
 
 
 def module(graph: Any) -> dict[str, Any]:
@@ -50,7 +52,7 @@ def module(graph: Any) -> dict[str, Any]:
     graph) and `decomposed` (the operators that were lowered). A kernel has `language`, `kind`, `ranges`, `reduced`
     (sizes of its loops; with dynamic shapes, expressions) and on cpu `nests`, where several are one launch `parts`; the
     others have `name`.
-    `moved`, `buffers`: see memory.py.
+    `unfused`: see fusion.py; `moved`, `buffers`: see memory.py.
     """
     position = {node: index for index, node in enumerate(graph.graph.nodes)}
     calls = []
@@ -63,6 +65,7 @@ def module(graph: Any) -> dict[str, Any]:
     return {
         "devices": sorted(str(device) for device in graph.device_types),
         "calls": calls,
+        "unfused": fusion.seen(graph, getattr(graph, _RECORDS, [])),
         "moved": memory.moved(graph),
         "buffers": memory.buffers(graph),
     }

@@ -15,6 +15,7 @@ from conformance.facts.graph_breaks import graph_breaks
 from conformance.facts.kernels import kernels, kinds
 from conformance.facts.model import Extractor, Fact, FactError, Facts, Seen
 from conformance.facts.patterns import patterns
+from conformance.facts.unfused import unfused
 from conformance.facts.vectorised import vectorised
 
 __all__ = ["NAMES", "Fact", "FactError", "Facts", "changed", "facts"]
@@ -27,6 +28,7 @@ _STORED: dict[str, Extractor] = {
     "extern": extern,
     "fallbacks": fallbacks,
     "patterns": patterns,
+    "unfused": unfused,
     "bytes": bytes_moved,
     "buffers": buffers,
     "graph_breaks": graph_breaks,
@@ -44,6 +46,7 @@ def facts(capture: Capture) -> Facts:
     `vectorised` (cpu): yes, no, partly, or none where no kernel has a loop.
     `extern`, `fallbacks`: the names that are called, in order; `extern.mm`, `fallbacks.aten.sort` count one.
     `patterns`: rewrites and how often; `patterns.fuse_attention` is 0 where it did not happen.
+    `unfused`: how many pairs of kernels, or of a kernel and a library call, have data in common and stay apart.
     `graph_breaks`: how many.
     """
     seen = Seen.of(capture)

@@ -17,8 +17,8 @@ def vectorised(seen: Seen) -> Fact | None:
         return None
     found = []  # (label, nest)
     for number, kernel in enumerate(seen.kernels, 1):
-        nests = [nest for nest in kernel.get("nests", []) if nest["vectorised"]]
-        for position, nest in enumerate(nests, 1):
+        nests = [(position, nest) for position, nest in enumerate(kernel.get("nests", []), 1) if nest["vectorised"]]
+        for position, nest in nests:
             where = label(kernel, number) + (f" nest {position}" if len(nests) > 1 else "")
             found.append((where, nest))
     if not found:

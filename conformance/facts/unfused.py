@@ -1,0 +1,75 @@
+"""Kernels with data in common that stay apart, and why."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from conformance.facts.model import Fact, Seen
+
+_SHOWN = 8  # pairs; the rest is counted by reason
+_EXTERN = {"extern": "a library call is not fused", "fallback": "a fallback is not fused"}
+
+
+def unfused(seen: Seen) -> Fact:
+    """How many pairs; of each the kernels, numbered as in `kernels`, on cpu with the loop nest, and the reason.
+
+    Nests that were to share one outer loop, and do not, are one of those pairs, however many they are.
+    """
+    pairs = [pair for module in _modules(seen) for pair in module]  # (who, why)
+    texts = Counter(f"{who}: {why}" for who, why in pairs)
+    if not pairs:
+        return Fact(0, ("none",))
+    lines = [text if times == 1 else f"{text} ({times} times)" for text, times in list(texts.items())[:_SHOWN]]
+    hidden = set(list(texts)[_SHOWN:])
+    rest = Counter(why for who, why in pairs if f"{who}: {why}" in hidden)
+    if rest:
+        reasons = ", ".join(why if times == 1 else f"{why} ({times} times)" for why, times in rest.items())
+        lines.append(f"and {rest.total()} more: {reasons}")
+    return Fact(len(pairs), tuple(lines) if len(lines) == 1 else (str(len(pairs)), *lines))
+
+
+def _modules(seen: Seen) -> list[list[tuple[str, str]]]:
+    """Of each module of the capture its pairs, as they are named and why they are apart."""
+    found, start = [], 0
+    for module in seen.capture.modules:
+        calls = seen.calls[start : start + len(module.observed["calls"])]
+        kernels = sum(call["call"] == "kernel" for call in seen.calls[:start])
+        found.append([_pair(pair, calls, kernels) for pair in module.observed.get("unfused", ())])
+        start += len(calls)
+    return found
+
+
+def _pair(pair: Mapping[str, Any], calls: Sequence[Mapping[str, Any]], before: int) -> tuple[str, str]:
+    """How two are named together, and why they are apart. `before`: kernels in earlier modules."""
+    (first, nests1), (second, nests2) = places = pair["first"], pair["second"]
+    names = [_name(place, calls, before) for place in places]
+    reason = pair["reason"]
+    if reason == "extern":
+        reason = _EXTERN[next(calls[number]["call"] for number, _ in places if calls[number]["call"] in _EXTERN)]
+    reason = re.sub("node([12])", lambda found: names[int(found[1]) - 1], reason)
+    module = calls[first]["module"]
+    if first == second:  # nests of one kernel
+        kernel = f"{_name((first, ()), calls, before)} {module}".strip()
+        both = _nests(nests1).replace("+", ", ") if nests1 == nests2 else f"{_nests(nests1)} and {_nests(nests2)}"
+        return f"{kernel} nests {both}", reason
+    return f"{' and '.join(names)} {module}".strip(), reason
+
+
+def _name(place: Sequence[Any], calls: Sequence[Mapping[str, Any]], before: int) -> str:
+    """`2`, the number of a kernel; `2 nest 1` where it has several; what is called, of a library call."""
+    number, nests = place
+    call = calls[number]
+    if call["call"] != "kernel":
+        return call["name"]
+    kernel = before + sum(each["call"] == "kernel" for each in calls[: number + 1])
+    if not nests or len(nests) == len(call["nests"]):
+        return str(kernel)
+    return f"{kernel} nest {_nests(nests)}"
+
+
+def _nests(numbers: Sequence[int]) -> str:
+    """`1`, or `2+3` where they are fused; counted from 1."""
+    return "+".join(str(number + 1) for number in numbers)
