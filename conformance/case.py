@@ -40,6 +40,7 @@ class Case:
     `arguments`: name → Input or constant, in the order of the signature; `choices`: argument → property → value.
     `grad`: names of the arguments that require a gradient; `dynamic`: dynamic shapes; `config`: Inductor options, and
     Dynamo's as `dynamo.capture_scalar_outputs`; `mode`: what surrounds the call (see modes.py).
+    `prepare`: called before arguments are built.
     `require`: selector → fact → value (see requirements.py); `gaps`: likewise (see gaps.py); `numerics`: see
     policy.py.
     """
@@ -59,6 +60,7 @@ class Case:
     gaps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     axes: tuple[str, ...] = ()
     mode: str = "plain"
+    prepare: Callable[[], None] | None = None
 
     @property
     def id(self) -> str:
@@ -66,7 +68,12 @@ class Case:
         return f"{self.operator}/{'-'.join((self.name, *self.labels))}"
 
     def build(self, seed: int = 0) -> dict[str, Any]:
-        """The arguments, tensors on the cpu; other for another seed. Those in `grad` are leaves that require it."""
+        """The arguments, tensors on the cpu; other for another seed. Those in `grad` are leaves that require it.
+
+        Calls `prepare` first, and passes on what that raises.
+        """
+        if self.prepare is not None:
+            self.prepare()
         built = {}
         for name, argument in self.arguments.items():
             if isinstance(argument, Input):
@@ -131,6 +138,7 @@ def case(
     require: Mapping[str, Mapping[str, Any]] | None = None,
     gaps: Mapping[str, Mapping[str, Any]] | None = None,
     numerics: Mapping[str, Any] | None = None,
+    prepare: Callable[[], None] | None = None,
     vary: str = "product",
     also: Sequence[Mapping[str, Any]] = (),
     **declared: Any,
@@ -146,13 +154,15 @@ def case(
     `vary`: "product" combines all axes; "one_at_a_time" takes the first value of each, and varies one axis from
     there. `also`: further combinations, axis → label or value, the rest as in the base.
     `require`: selector → facts; see requirements.py. `gaps`: the same of what Inductor should do and does not; see
-    gaps.py. `numerics`: see policy.py.
+    gaps.py. `numerics`: see policy.py. `prepare`: called before arguments are made, such as to load C++ operators that
+    the function calls (see extension.py).
 
     Raises CaseError for a keyword that nothing uses, a missing argument, and labels that make ids ambiguous.
     """
 
     def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
-        cases = list(_expand(fn, declared, vary, also, require or {}, numerics or {}, gaps or {}))
+        given = {"require": require or {}, "gaps": gaps or {}, "numerics": numerics or {}, "prepare": prepare}
+        cases = list(_expand(fn, declared, vary, also, given))
         duplicates = {name for name, count in Counter(c.id for c in cases).items() if count > 1}
         if duplicates:
             raise CaseError(f"{fn.__name__}: two cases have the id {min(duplicates)}")
@@ -168,7 +178,7 @@ def case(
     return decorate
 
 
-def _expand(fn, declared, vary, also, require, numerics, gaps) -> Iterator[Case]:
+def _expand(fn, declared, vary, also, given) -> Iterator[Case]:
     where = fn.__name__
     if not where.startswith("test_"):
         raise CaseError(f"{where}: the name of a case's function starts with test_")
@@ -224,10 +234,8 @@ def _expand(fn, declared, vary, also, require, numerics, gaps) -> Iterator[Case]
             grad=_grad_names(chosen.get("grad"), list(inputs), where),
             dynamic=bool(chosen.get("dynamic", False)),
             config=dict(chosen.get("config") or {}),
-            require=require,
-            numerics=numerics,
-            gaps=gaps,
             mode=_mode(chosen.get("mode", "plain"), where),
+            **given,
             axes=tuple(axis.name for axis in axes),
         )
 

@@ -1,0 +1,91 @@
+"""conv: convolutions, which are a library's, and pooling, which is not; in both layouts of images."""
+
+import torch
+
+from conformance import case, tensor
+
+functional = torch.nn.functional
+
+LAYOUTS = ["contiguous", "channels_last"]
+
+
+@case(
+    x=tensor(2, 8, 11, 13, layout=LAYOUTS),
+    weight=tensor(12, 8, 3, 3),
+    bias=tensor(12),
+    activation={"plain": lambda x: x, "relu": torch.relu},
+    dtype=["f32", "bf16"],
+    grad=[False, True],
+    dynamic=[False, True],
+    vary="one_at_a_time",
+    require={"all": {"graph_breaks": 0}},
+)
+def test_conv2d(x, weight, bias, activation):
+    return activation(functional.conv2d(x, weight, bias, padding=1))
+
+
+@case(
+    x=tensor(2, 8, 11, 13),
+    weight=tensor(8, 1, 3, 3),
+    options={"strided": dict(stride=2), "dilated": dict(dilation=2)},
+    require={"all": {"graph_breaks": 0}},
+)
+def test_depthwise(x, weight, options):
+    return functional.conv2d(x, weight, groups=8, **options)
+
+
+@case(x=tensor(2, 8, 33), weight=tensor(12, 8, 3), grad=[False, True], require={"all": {"graph_breaks": 0}})
+def test_conv1d(x, weight):
+    return functional.conv1d(x, weight)
+
+
+@case(x=tensor(2, 8, 5, 7), weight=tensor(8, 6, 3, 3), require={"all": {"graph_breaks": 0}})
+def test_conv_transpose2d(x, weight):
+    return functional.conv_transpose2d(x, weight, stride=2)
+
+
+@case(x=tensor(2, 8, 7, 9), weight=tensor(12, 8, 1, 1), dtype=["f32", "bf16"], require={"all": {"graph_breaks": 0}})
+def test_pointwise_conv(x, weight):
+    return functional.conv2d(x, weight)
+
+
+POOLS = {
+    "max": lambda x: functional.max_pool2d(x, 3, 2, 1),
+    "avg": lambda x: functional.avg_pool2d(x, 3, 2, 1),
+    "adaptive": lambda x: functional.adaptive_avg_pool2d(x, (4, 5)),
+    "adaptive_max": lambda x: functional.adaptive_max_pool2d(x, (4, 5)),
+    "whole": lambda x: functional.adaptive_avg_pool2d(x, 1),
+}
+
+
+@case(
+    x=tensor(2, 8, 11, 13, layout=LAYOUTS),
+    pool=POOLS,
+    dtype=["f32", "bf16"],
+    vary="one_at_a_time",
+    also=[{"pool": "avg", "x.layout": "channels_last"}],
+    require={"all": {"graph_breaks": 0, "extern": [], "fallbacks": [], "kernels": 1}},
+)
+def test_pool(x, pool):
+    return pool(x)
+
+
+@case(
+    x=tensor(2, 8, 11, 13, layout=LAYOUTS),
+    pool={name: POOLS[name] for name in ("max", "avg", "whole")},
+    grad=True,
+    vary="one_at_a_time",
+    require={"all": {"graph_breaks": 0, "extern": []}},
+)
+def test_pool_backward(x, pool):
+    return pool(x)
+
+
+@case(
+    x=tensor(2, 8, 11, 13),
+    indices=[True],
+    require={"all": {"graph_breaks": 0, "extern": [], "fallbacks": []}},
+    numerics={"exact": True},
+)
+def test_max_pool_with_indices(x, indices):
+    return functional.max_pool2d(x, 2, return_indices=indices)

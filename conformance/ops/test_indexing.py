@@ -1,0 +1,180 @@
+"""indexing: elements by computed positions: gather, scatter, index_put, embedding, masks."""
+
+import torch
+
+from conformance import case, tensor
+
+functional, aten = torch.nn.functional, torch.ops.aten
+
+ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = ALONE | {"kernels": 1}
+EXACT = {"exact": True}
+
+
+@case(
+    x=tensor(20, 33),
+    index=tensor(20, 9, dtype=["i64", "i32"], low=0, high=33),
+    dtype=["f32", "bf16", "u8"],
+    vary="one_at_a_time",
+    require={"all": ONE_KERNEL},
+    numerics=EXACT,
+)
+def test_gather(x, index):
+    return x.gather(1, index.long())
+
+
+@case(
+    x=tensor(20, 33), index=tensor(20, 9, dtype="i64", low=0, high=33), grad="x", require={"all": {"graph_breaks": 0}}
+)
+def test_gather_backward(x, index):
+    return x.gather(1, index)
+
+
+@case(
+    x=tensor(20, 33, dtype=["f32", "u8"]),
+    index=tensor(12, dtype="i64", low=0, high=20),
+    dim={"rows": 0, "columns": 1},
+    require={"all": ONE_KERNEL},
+    numerics=EXACT,
+)
+def test_index_select(x, index, dim):
+    return x.index_select(dim, index)
+
+
+@case(
+    x=tensor(20, 33),
+    index=tensor(7, dtype="i64", low=-20, high=20),
+    grad=[False, True],
+    require={"forward": ONE_KERNEL, "all": {"graph_breaks": 0}},
+)
+def test_negative_indices(x, index):
+    return x[index] * 2
+
+
+# A position that comes once: what several writes to one place give is not defined.
+@case(
+    x=tensor(20, 33),
+    y=tensor(20, 33),
+    dtype=["f32", "bf16", "i32"],
+    require={"all": {"graph_breaks": 0, "extern": []}},
+    numerics=EXACT,
+)
+def test_scatter(x, y):
+    index = torch.arange(32, -1, -1, device=x.device).expand(20, 33)
+    return x.scatter(1, index, y)
+
+
+@case(
+    x=tensor(20, 33, dtype=["f32", "i32"]),
+    index=tensor(20, 33, dtype="i64", low=0, high=33),
+    y=tensor(20, 33, dtype="i32"),
+    require={"all": {"graph_breaks": 0, "extern": []}},
+)
+def test_scatter_add(x, index, y):
+    return x.scatter_add(1, index, y.to(x.dtype))
+
+
+@case(
+    x=tensor(20, 33),
+    index=tensor(50, dtype="i64", low=0, high=20),
+    y=tensor(50, 33),
+    reduce=["amax", "sum"],
+    require={"all": {"graph_breaks": 0, "extern": []}},
+)
+def test_index_reduce(x, index, y, reduce):
+    return x.scatter_reduce(0, index[:, None].expand(50, 33), y, reduce)
+
+
+@case(
+    x=tensor(20, 33),
+    index=tensor(50, dtype="i64", low=0, high=20),
+    y=tensor(50, 33),
+    dtype=["f32", "bf16", "i32"],
+    require={"all": {"graph_breaks": 0, "extern": []}},
+)
+def test_index_add(x, index, y):
+    return x.index_add(0, index, y)
+
+
+@case(
+    x=tensor(20, 33),
+    index=tensor(5, dtype="i64", low=0, high=20),
+    accumulate={"replace": False, "add": True},
+    require={"all": {"graph_breaks": 0, "extern": []}},
+)
+def test_index_put(x, index, accumulate):
+    return aten.index_put(x, [index], torch.ones((), device=x.device), accumulate)
+
+
+@case(
+    index=tensor(4, 10, dtype=["i64", "i32"], low=0, high=30),
+    weight=tensor(30, 16),
+    dtype=["f32", "bf16"],
+    vary="one_at_a_time",
+    require={"all": ONE_KERNEL},
+    numerics=EXACT,
+)
+def test_embedding(index, weight):
+    return functional.embedding(index, weight)
+
+
+@case(
+    index=tensor(4, 10, dtype="i64", low=0, high=30),
+    weight=tensor(30, 16),
+    grad="weight",
+    padding={"all_rows": None, "padding": 3},
+    require={"all": {"graph_breaks": 0, "extern": []}},
+)
+def test_embedding_backward(index, weight, padding):
+    return functional.embedding(index, weight, padding_idx=padding)
+
+
+@case(index=tensor(40, dtype="i64", low=0, high=30), weight=tensor(30, 16), require={"all": {"graph_breaks": 0}})
+def test_embedding_bag(index, weight):
+    return functional.embedding_bag(index, weight, torch.tensor([0, 7, 7, 25], device=index.device), mode="mean")
+
+
+@case(
+    x=tensor(20, 33),
+    mask=tensor(20, 33, dtype="bool"),
+    dtype=["f32", "bf16", "u8"],
+    require={"all": ONE_KERNEL, "cpu": {"vectorised": "yes"}},
+    numerics=EXACT,
+)
+def test_masked_fill(x, mask):
+    return x.masked_fill(mask, 3)
+
+
+@case(x=tensor(257), y=tensor(257), mask=tensor(257, dtype="bool"), dtype=["f32", "i64"], require={"all": ONE_KERNEL})
+def test_where(x, y, mask):
+    return torch.where(mask, x, y)
+
+
+@case(x=tensor(100, dtype=["f32", "i32"]), require={"all": {"extern": []}}, numerics=EXACT)
+def test_nonzero(x):
+    return torch.nonzero(x > 0)
+
+
+@case(x=tensor(9, 20), require={"all": ONE_KERNEL}, numerics=EXACT)
+def test_slices(x):
+    return x[1::2, ::3], x[:, -4:], x[..., 5]
+
+
+@case(
+    x=tensor(9, 20),
+    y=tensor(4, 20),
+    require={"all": {"graph_breaks": 0, "extern": [], "fallbacks": []}},
+    numerics=EXACT,
+)
+def test_slice_scatter(x, y):
+    return torch.slice_scatter(x, y, 0, 1, 9, 2)
+
+
+@case(
+    x=tensor(16, low=0, high=10),
+    edges=tensor(5, low=0, high=10),
+    require={"all": {"graph_breaks": 0}},
+    numerics=EXACT,
+)
+def test_bucketize(x, edges):
+    return torch.bucketize(x, edges.sort().values)

@@ -1,0 +1,75 @@
+"""mutation: inputs that are written to, views that share what is written, results that are their inputs."""
+
+from conformance import case, tensor
+
+ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = ALONE | {"kernels": 1}
+
+
+@case(
+    x=tensor(20, 33, layout=["contiguous", "transposed", "sliced"]),
+    y=tensor(20, 33),
+    dtype=["f32", "bf16", "i32", "u8"],
+    dynamic=[False, True],
+    vary="one_at_a_time",
+    require={"all": ONE_KERNEL},
+)
+def test_add_in_place(x, y):
+    return x.add_(y)
+
+
+@case(x=tensor(20, 33), require={"all": ONE_KERNEL})
+def test_write_through_view(x):
+    x[1:5].mul_(2)
+    return x.sum(-1)
+
+
+@case(x=tensor(20, 33), require={"all": ALONE})
+def test_write_through_transpose(x):
+    x.T.add_(1)
+    return x * 2
+
+
+@case(x=tensor(20), y=tensor(20), require={"all": ONE_KERNEL})
+def test_write_then_read(x, y):
+    z = x + y
+    x.copy_(y)
+    return z, x * 2
+
+
+@case(x=tensor(20, 33), require={"all": ALONE | {"kernels": 0}})
+def test_return_input(x):
+    return x, x.view(33, 20), x[3:]
+
+
+@case(
+    x=tensor(20, 33), index=tensor(5, dtype="i64", low=0, high=20), require={"all": {"graph_breaks": 0, "extern": []}}
+)
+def test_index_fill_in_place(x, index):
+    x[index] = 0
+    return x + 1
+
+
+@case(x=tensor(20, 33), grad=True, require={"all": ALONE})
+def test_in_place_on_a_result(x):
+    y = x * 2
+    y.sigmoid_()
+    return y
+
+
+@case(x=tensor(20, 20), require={"all": {"graph_breaks": 0}})
+def test_overlap(x):
+    x[1:] += x[:-1]
+    return x
+
+
+@case(x=tensor(20, 33), dtype=["f32", "i64"], require={"all": ONE_KERNEL})
+def test_fill(x):
+    x.zero_()
+    return x + 1
+
+
+@case(x=tensor(5), y=tensor(5), require={"all": ONE_KERNEL})
+def test_same_result_twice(x, y):
+    z = x + y
+    return z, z, {"again": z, "view": z[1:]}

@@ -1,0 +1,234 @@
+"""pointwise: one result element from one element of each input; arithmetic, casts, comparisons, bits, functions."""
+
+import torch
+
+from conformance import case, tensor
+
+#: What holds of every function here: one kernel, and nothing left to eager.
+ONE_KERNEL = {"kernels": 1, "kinds": ["pointwise"], "fallbacks": [], "extern": [], "graph_breaks": 0}
+SHAPES = [(1000,), (3,), (7, 33)]
+
+
+@case(
+    x=tensor(),
+    y=tensor(),
+    shape=SHAPES,
+    dtype=["f32", "f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool"],
+    dynamic=[False, True],
+    vary="one_at_a_time",
+    require={
+        "all": ONE_KERNEL,
+        **{
+            f"cpu 1000 {dtype}": {"vectorised": "yes"}
+            for dtype in ("f32", "f64", "f16", "bf16", "i64", "i32", "i8", "u8")
+        },
+    },
+    gaps={
+        "cpu i16 1000": {"vectorised": "yes", "judgement": "every instruction set adds 16-bit integers in vectors"},
+    },
+)
+def test_add(x, y):
+    return x + y
+
+
+@case(x=tensor(20, 30, layout=["contiguous", "transposed", "sliced"]), y=tensor(20, 30), require={"all": ONE_KERNEL})
+def test_add_layouts(x, y):
+    return x + y
+
+
+@case(
+    x=tensor(),
+    shape=SHAPES,
+    dtype=["f32", "f64", "f16", "bf16"],
+    grad=[False, True],
+    vary="one_at_a_time",
+    require={"forward": ONE_KERNEL, "backward": {"kernels": 2, "kernels.backward": 1, "fallbacks": []}},
+)
+def test_sin2_cos2(x):
+    return torch.sin(x) ** 2 + torch.cos(x) ** 2
+
+
+@case(x=tensor(1000, dtype=["f32", "f64"]), y=tensor(1000), grad=[False, True], require={"forward": ONE_KERNEL})
+def test_sin_sin(x, y):
+    return torch.sin(x) + torch.sin(y)
+
+
+FUNCTIONS = {
+    "exp": torch.exp,
+    "log": torch.log,
+    "expm1": torch.expm1,
+    "log1p": torch.log1p,
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "erf": torch.erf,
+    "rsqrt": torch.rsqrt,
+    "gelu": torch.nn.functional.gelu,
+    "silu": torch.nn.functional.silu,
+    "softplus": torch.nn.functional.softplus,
+    "floor": torch.floor,
+    "round": torch.round,
+    "sign": torch.sign,
+    "reciprocal": torch.reciprocal,
+    "lgamma": torch.lgamma,
+}
+
+
+@case(
+    x=tensor(257, low=0.05, high=4.0),
+    function=FUNCTIONS,
+    dtype=["f32", "bf16"],
+    vary="one_at_a_time",
+    require={"all": ONE_KERNEL, "cpu f32": {"vectorised": "yes"}},
+)
+def test_function(x, function):
+    return function(x)
+
+
+@case(
+    x=tensor(257, low=0.05, high=2.0),
+    y=tensor(257, low=-2.0, high=2.0),
+    function={"pow": torch.pow, "atan2": torch.atan2, "fmod": torch.fmod, "hypot": torch.hypot, "max": torch.maximum},
+    require={"all": ONE_KERNEL},
+)
+def test_binary_function(x, y, function):
+    return function(x, y)
+
+
+TO = {
+    "to_f64": torch.float64,
+    "to_f16": torch.float16,
+    "to_bf16": torch.bfloat16,
+    "to_i64": torch.int64,
+    "to_i32": torch.int32,
+    "to_i16": torch.int16,
+    "to_i8": torch.int8,
+    "to_u8": torch.uint8,
+    "to_bool": torch.bool,
+}
+
+
+# Values that every dtype holds: what a conversion out of range gives is undefined in C++.
+@case(x=tensor(257, low=0, high=100), to=TO, require={"all": ONE_KERNEL}, numerics={"exact": True})
+def test_cast(x, to):
+    return x.to(to)
+
+
+@case(
+    x=tensor(257, dtype=["f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool"]),
+    require={"all": ONE_KERNEL},
+    numerics={"exact": True},
+)
+def test_cast_to_f32(x):
+    return x.float()
+
+
+@case(
+    x=tensor(257, dtype=["i32", "i64"]),
+    to={"to_i8": torch.int8, "to_u8": torch.uint8},
+    require={"all": ONE_KERNEL},
+    numerics={"exact": True},
+)
+def test_cast_that_wraps(x, to):
+    return x.to(to)
+
+
+@case(
+    x=tensor(257),
+    y=tensor(257),
+    dtype=["f32", "bf16", "i32", "u8"],
+    require={"all": ONE_KERNEL, "cpu": {"vectorised": "yes"}},
+    numerics={"exact": True},
+)
+def test_compare(x, y):
+    return (x < y) | (x == y), x != y
+
+
+@case(
+    x=tensor(257),
+    y=tensor(257),
+    dtype=["u8", "i8", "i16", "i32", "i64"],
+    require={"all": ONE_KERNEL},
+    numerics={"exact": True},
+)
+def test_bits(x, y):
+    return (x & y) | ~(x ^ y), x << 1, x >> 2
+
+
+@case(
+    x=tensor(257),
+    y=tensor(257, low=1, high=7),
+    dtype=["i8", "u8", "i32", "i64"],
+    require={"all": ONE_KERNEL},
+    numerics={"exact": True},
+)
+def test_integer_division(x, y):
+    return x // y, torch.div(x, y, rounding_mode="trunc"), x % y
+
+
+@case(
+    x=tensor(257),
+    y=tensor(257, low=-7, high=-1),
+    dtype=["i8", "i32", "i64", "f32"],
+    require={"all": ONE_KERNEL},
+    numerics={"exact": True},
+)
+def test_division_by_negative(x, y):
+    return torch.div(x, y, rounding_mode="floor"), torch.remainder(x, y), torch.fmod(x, y)
+
+
+@case(x=tensor(257, dtype=["i8", "u8", "i16", "i32"]), require={"all": ONE_KERNEL}, numerics={"exact": True})
+def test_wrap_around(x):
+    return x * x * x + x
+
+
+#: What two dtypes become together: numbers of Python and 0-dim tensors do not decide, other tensors do.
+@case(
+    x=tensor(257, dtype=["f16", "i32", "u8"]),
+    y=tensor(257, dtype=["f32", "bf16", "i8"]),
+    vary="one_at_a_time",
+    require={"all": ONE_KERNEL},
+)
+def test_promotion(x, y):
+    return x + y
+
+
+@case(
+    x=tensor(257),
+    scale={"int": 3, "float": 2.5, "bool": True},
+    dtype=["f32", "bf16", "i32", "u8"],
+    vary="one_at_a_time",
+    require={"all": ONE_KERNEL},
+)
+def test_scalar(x, scale):
+    return x * scale + 1
+
+
+@case(
+    x=tensor(257),
+    y=tensor(dtype=["f32", "f64", "i64"], shape=()),
+    dtype=["bf16", "i32"],
+    vary="one_at_a_time",
+    require={"all": ONE_KERNEL},
+)
+def test_zero_dimensional(x, y):
+    return x + y
+
+
+@case(
+    x=tensor(16, 1, 33),
+    y=tensor(5, 1),
+    grad=[False, True],
+    require={"forward": ONE_KERNEL, "backward": {"fallbacks": [], "extern": []}},
+)
+def test_broadcast(x, y):
+    return x * y
+
+
+@case(x=tensor(257), y=tensor(257), dtype=["f32", "bf16", "i32"], require={"all": ONE_KERNEL})
+def test_where_clamp(x, y):
+    return torch.where(x > 0, x, y).clamp(-1, 2), torch.clamp_min(y, 0)
+
+
+@case(x=tensor(128, dtype=["c64", "c128"]), require={"all": {"graph_breaks": 0}})
+def test_complex(x):
+    return x * x.conj() + 1

@@ -1,0 +1,67 @@
+"""random: dropout, random tensors, permutations. Results here depend on the numbers being right, not on which."""
+
+import torch
+
+from conformance import case, tensor
+
+functional = torch.nn.functional
+
+
+@case(
+    x=tensor(40, 50, low=1, high=2),
+    p=[0.5, 0.1],
+    dtype=["f32", "bf16"],
+    grad=[False, True],
+    vary="one_at_a_time",
+    require={"all": {"fallbacks": [], "extern": [], "graph_breaks": 0}},
+)
+def test_dropout(x, p):
+    """Each element is dropped, or what it was divided by 1 - p: the nearer of the two is left."""
+    y = functional.dropout(x, p) * (1 - p)
+    return torch.where(y == 0, x, y)
+
+
+@case(
+    x=tensor(40, 50),
+    function={
+        "rand": lambda x: (torch.rand_like(x) >= 0) & (torch.rand_like(x) < 1),
+        "randn": lambda x: torch.randn_like(x).abs() < 10,
+        "randint": lambda x: (torch.randint_like(x, 3, 9) - 5.5).abs() < 3,
+        "bernoulli": lambda x: torch.bernoulli(torch.full_like(x, 0.3)) * 2 != 1,
+    },
+    require={"all": {"graph_breaks": 0}},
+    numerics={"exact": True},
+)
+def test_range(x, function):
+    return function(x)
+
+
+@case(
+    x=tensor(100, 100),
+    function={
+        "rand": lambda x: (torch.rand_like(x).mean() - 0.5).abs() < 0.02,
+        "randn": lambda x: (torch.randn_like(x).var() - 1).abs() < 0.1,
+        "dropout": lambda x: ((functional.dropout(torch.ones_like(x), 0.3) == 0).float().mean() - 0.3).abs() < 0.03,
+        "two_differ": lambda x: (torch.rand_like(x) == torch.rand_like(x)).float().mean() < 0.01,
+    },
+    require={"all": {"graph_breaks": 0}},
+    numerics={"exact": True},
+)
+def test_distribution(x, function):
+    return function(x)
+
+
+@case(x=tensor(1), count=[1, 100], require={"all": {"graph_breaks": 0}}, numerics={"exact": True})
+def test_randperm(x, count):
+    return torch.randperm(count, device=x.device).sort().values
+
+
+# With Inductor's own generator off, the numbers are eager's.
+@case(
+    x=tensor(40, 50),
+    config={"eager_numbers": {"fallback_random": True}},
+    require={"all": {"graph_breaks": 0}},
+)
+def test_dropout_of_eager(x):
+    torch.manual_seed(7)
+    return functional.dropout(x, 0.5)

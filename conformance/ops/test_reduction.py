@@ -1,0 +1,169 @@
+"""reduction: many elements become one; along rows, columns, or all of a tensor, and scans that keep every step."""
+
+import torch
+
+from conformance import case, tensor
+
+ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = ALONE | {"kernels": 1}
+#: A row that fits into a block is reduced at once, with nothing to loop over.
+PERSISTENT = ONE_KERNEL | {"kinds": ["persistent reduction"]}
+
+
+@case(
+    x=tensor(100, dtype=["f32", "bf16"]),
+    require={"all": ONE_KERNEL, "gpu": PERSISTENT, "cpu f32": {"vectorised": "yes"}},
+)
+def test_reciprocal_and_mean(x):
+    y = 1 / (torch.exp(-x) + 5)
+    return y, y.mean() > 0.5
+
+
+@case(
+    x=tensor(dtype=["f32", "f64", "bf16", "i64", "i32", "i8", "u8", "bool"]),
+    shape=[(16, 100), (7, 33), (65536,)],
+    vary="one_at_a_time",
+    require={"16x100": ONE_KERNEL, "gpu 16x100": PERSISTENT, "65536": ALONE},
+)
+def test_sum(x):
+    return x.sum(-1)
+
+
+@case(
+    x=tensor(1024, 1024, dtype=["f32", "bf16"]),
+    # the whole device takes part: each block sums a share, and a second kernel the shares
+    require={"all": ALONE, "cuda": {"kernels": 2}, "cpu": {"kernels": 1}, "cpu f32": {"vectorised": "yes"}},
+)
+def test_large_sum(x):
+    return x.sum()
+
+
+@case(
+    x=tensor(100, 16, layout=["contiguous", "transposed"]),
+    dim={"rows": 1, "columns": 0},
+    require={"all": ONE_KERNEL, "cpu": {"vectorised": "yes"}},
+)
+def test_mean_of(x, dim):
+    return x.mean(dim)
+
+
+FUNCTIONS = {
+    "amax": lambda x: x.amax(-1),
+    "amin": lambda x: x.amin(-1),
+    "prod": lambda x: x.prod(-1),
+    "any": lambda x: (x > 2).any(-1),
+    "all": lambda x: (x > -2).all(-1),
+    "count_nonzero": lambda x: (x > 0).sum(-1),
+    "aminmax": lambda x: torch.aminmax(x, dim=-1),
+    "var": lambda x: x.var(-1),
+    "logsumexp": lambda x: x.logsumexp(-1),
+    "softmax": lambda x: x.softmax(-1),
+    "log_softmax": lambda x: x.log_softmax(-1),
+    "norm": lambda x: torch.linalg.vector_norm(x, dim=-1),
+}
+
+
+@case(
+    x=tensor(16, 100),
+    function=FUNCTIONS,
+    dtype=["f32", "bf16"],
+    vary="one_at_a_time",
+    also=[{"function": name, "dtype": "bf16"} for name in ("softmax", "logsumexp", "var")],
+    require={"all": ONE_KERNEL, "gpu": PERSISTENT},
+)
+def test_rows(x, function):
+    return function(x)
+
+
+@case(
+    x=tensor(16, 100),
+    function={name: FUNCTIONS[name] for name in ("softmax", "log_softmax", "logsumexp", "amax", "var", "prod")},
+    grad=True,
+    require={"all": {"graph_breaks": 0, "extern": []}},
+)
+def test_rows_backward(x, function):
+    return function(x)
+
+
+@case(
+    x=tensor(16, 1300, dtype=["f32", "bf16"]),
+    function={"softmax": FUNCTIONS["softmax"], "var": FUNCTIONS["var"]},
+    require={"all": ALONE},
+)
+def test_long_rows(x, function):
+    return function(x)
+
+
+# Ties, so that the first of them has to be found: the values are few.
+@case(
+    x=tensor(16, 100, low=0, high=5, dtype=["i64", "i32", "u8"]),
+    function={"argmax": lambda x: x.argmax(-1), "argmin": lambda x: x.argmin(-1), "all": lambda x: x.argmax()},
+    vary="one_at_a_time",
+    require={"all": ONE_KERNEL},
+    numerics={"exact": True},
+)
+def test_ties(x, function):
+    return function(x)
+
+
+@case(x=tensor(16, 100, dtype=["f32", "bf16"]), require={"all": ONE_KERNEL}, numerics={"exact": True})
+def test_argmax(x):
+    return x.argmax(-1), x.max(-1)
+
+
+@case(x=tensor(16, 100, dtype=["f32", "f64", "bf16"]), require={"all": ONE_KERNEL})
+def test_var_mean(x):
+    return torch.var_mean(x, -1)
+
+
+@case(
+    x=tensor(16, 100, dtype=["f32", "i64", "i32", "u8"]),
+    require={"gpu": ONE_KERNEL, "all": {"graph_breaks": 0, "extern": []}},
+    gaps={
+        "cpu": {"fallbacks": [], "judgement": "a sum that keeps every step is a loop, and could be fused with others"}
+    },
+)
+def test_cumsum(x):
+    return x.cumsum(-1)
+
+
+@case(
+    x=tensor(16, 100),
+    function={
+        "cumprod": lambda x: x.cumprod(-1),
+        "cummax": lambda x: x.cummax(-1),
+        "logcumsumexp": lambda x: x.logcumsumexp(-1),
+    },
+    require={"all": {"graph_breaks": 0}},
+)
+def test_scan(x, function):
+    return function(x)
+
+
+@case(
+    x=tensor(16, 100, dtype=["f32", "i32"]),
+    function={
+        "sort": lambda x: x.sort(-1, stable=True),
+        "topk": lambda x: x.topk(5, -1),
+        "median": lambda x: x.median(-1),
+    },
+    require={"all": {"graph_breaks": 0}},
+    numerics={"exact": True},
+)
+def test_order(x, function):
+    return function(x)
+
+
+@case(
+    x=tensor(8, 100, low=0.1, high=1),
+    dynamic=True,
+    function={"sum": lambda x: x.sum(-1), "softmax": FUNCTIONS["softmax"], "argmax": lambda x: x.argmax(-1)},
+    require={"all": ONE_KERNEL},
+)
+def test_dynamic(x, function):
+    return function(x)
+
+
+@case(x=tensor(16, 100), y=tensor(16, 100), require={"all": ONE_KERNEL, "gpu": PERSISTENT})
+def test_two_sums_of_one_pass(x, y):
+    return x.sum(-1), (x * y).sum(-1), x.amax(-1)

@@ -1,0 +1,133 @@
+"""shape: elements that move and do not change: cat, pad, permute, expand, views, resampling, windows."""
+
+import torch
+
+from conformance import case, image, tensor
+
+functional = torch.nn.functional
+
+ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = ALONE | {"kernels": 1}
+EXACT = {"exact": True}
+
+
+@case(
+    x=tensor(5, 7),
+    y=tensor(5, 12),
+    dtype=["f32", "bf16", "i16", "u8", "bool"],
+    dynamic=[False, True],
+    vary="one_at_a_time",
+    require={"all": ONE_KERNEL},
+    numerics=EXACT,
+)
+def test_cat(x, y):
+    return torch.cat([x, y, x], 1)
+
+
+@case(x=tensor(5, 7), y=tensor(5, 7), require={"all": ONE_KERNEL})
+def test_cat_of_results(x, y):
+    return torch.cat([x.sin(), y + 1], 0)
+
+
+@case(x=tensor(5, 7), y=tensor(5, 7), grad=[False, True], require={"forward": ONE_KERNEL, "backward": ALONE})
+def test_stack(x, y):
+    return torch.stack([x, y], -1)
+
+
+@case(
+    x=tensor(2, 3, 7, 9, layout=["contiguous", "channels_last"]),
+    mode=["constant", "reflect", "replicate", "circular"],
+    vary="one_at_a_time",
+    require={"all": {"graph_breaks": 0, "extern": [], "fallbacks": []}},
+    numerics=EXACT,
+)
+def test_pad(x, mode):
+    return functional.pad(x, (1, 2, 3, 1), mode=mode)
+
+
+@case(
+    x=tensor(33, 70),
+    y=tensor(70, 33),
+    dtype=["f32", "bf16", "u8"],
+    require={"all": ONE_KERNEL, "cpu": {"vectorised": "yes"}},
+)
+def test_transpose_add(x, y):
+    return x.T + y
+
+
+@case(x=tensor(4, 5, 6, 7), dtype=["f32", "u8"], require={"all": ONE_KERNEL}, numerics=EXACT)
+def test_permute_contiguous(x):
+    return x.permute(3, 1, 0, 2).contiguous()
+
+
+@case(x=tensor(100), require={"all": ONE_KERNEL})
+def test_as_strided(x):
+    return torch.as_strided(x, (9, 10), (7, 2), 3) + 1
+
+
+@case(x=tensor(7, 1, 9), require={"all": ONE_KERNEL}, grad=[False, True])
+def test_expand(x):
+    return x.expand(7, 5, 9) * 2
+
+
+@case(
+    x=image(3, size=20, dtype="f32", layout=["contiguous", "channels_last"]),
+    mode=["nearest", "bilinear", "bicubic"],
+    grad=[False, True],
+    vary="one_at_a_time",
+    require={"forward": ONE_KERNEL, "all": {"graph_breaks": 0}},
+)
+def test_upsample(x, mode):
+    return functional.interpolate(x, scale_factor=2, mode=mode)
+
+
+@case(x=image(3, size=20, dtype="u8"), require={"all": ONE_KERNEL}, numerics=EXACT)
+def test_upsample_nearest_u8(x):
+    return functional.interpolate(x, scale_factor=2, mode="nearest")
+
+
+@case(x=tensor(5, 40), dtype=["f32", "i16"], require={"all": {"graph_breaks": 0}}, numerics=EXACT)
+def test_windows(x):
+    return x.unfold(1, 7, 3).contiguous()
+
+
+@case(x=tensor(2, 3, 9, 11), require={"all": {"graph_breaks": 0, "extern": []}}, grad=[False, True])
+def test_unfold_columns(x):
+    return functional.unfold(x, (3, 3), padding=1)
+
+
+@case(x=tensor(6, 35), require={"all": ONE_KERNEL}, numerics=EXACT)
+def test_split_and_swap(x):
+    first, second = x.split([20, 15], 1)
+    return torch.cat([second, first], 1)
+
+
+@case(x=tensor(12, 35), shift={"one": 1, "far": -17}, require={"all": ONE_KERNEL}, numerics=EXACT)
+def test_roll(x, shift):
+    return x.roll(shift, 1)
+
+
+@case(x=tensor(9, 9, dtype=["f32", "i32"]), require={"all": ONE_KERNEL}, numerics=EXACT)
+def test_triangle(x):
+    return x.tril(-1), x.triu(1)
+
+
+@case(x=tensor(3, 5), require={"all": ONE_KERNEL}, numerics=EXACT)
+def test_repeat_interleave(x):
+    return x.repeat_interleave(3, 1), x.repeat(2, 3)
+
+
+# A view of the input, for which nothing is to be computed.
+@case(x=tensor(6, 8), require={"all": ALONE | {"kernels": 0}})
+def test_view(x):
+    return x.view(8, 6).T[1:]
+
+
+@case(x=tensor(2, 16, 5, 5), require={"all": ONE_KERNEL}, numerics=EXACT)
+def test_pixel_shuffle(x):
+    return functional.pixel_shuffle(x, 4)
+
+
+@case(x=tensor(0, 7), require={"all": {"graph_breaks": 0}})
+def test_empty(x):
+    return x * 2 + 1, x.sum(), x.sum(0)
