@@ -40,11 +40,9 @@ class Limit:
     flops: int = 0
 
     @property
-    def rate(self) -> str:
-        """In the units that one knows of the device: `12.3 GB/s`, `81.0 GFLOP/s`."""
-        per_second = (self.flops if self.kind == "product" else self.bytes) / self.us * _MICROSECONDS
-        unit = "FLOP/s" if self.kind == "product" else "B/s"
-        return f"{per_second / 1e12:.2f} T{unit}" if per_second >= 1e12 else f"{per_second / 1e9:.1f} G{unit}"
+    def rate(self) -> float:
+        """Bytes or floating-point operations a second."""
+        return (self.flops if self.kind == "product" else self.bytes) / self.us * _MICROSECONDS
 
 
 def least_bytes(read: Iterable[torch.Tensor], written: Iterable[torch.Tensor]) -> int:

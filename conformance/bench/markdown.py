@@ -68,6 +68,7 @@ def _function(name: str, rows: Sequence[Row]) -> str:
         _line(alignment),
         *(_line(_bold(line) if row.loses else line) for line, row in zip(lines, rows, strict=True)),
     ]
+    said += ["", _wrapped(f"{table.limits(rows)}.")]
     found = table.losses(rows, axes)
     if found:
         said += ["", f"Compiled loses in {sum(row.loses for row in rows)} of {len(rows)}:", ""]

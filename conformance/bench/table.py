@@ -6,15 +6,19 @@ nor limit nor several axes: so this is a table of our own.
 
 from __future__ import annotations
 
+import statistics
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 from conformance.bench.report import Report, Row
 from conformance.bench.timing import NOISY, Spread
+from conformance.case import MODES
 from conformance.terminal import heading, paint
 
 WIDTH = 120
 _SEPARATOR = "  "
+#: Of each table, so many amounts of bytes or operations are told with their rates.
+_AMOUNTS = 4
 
 
 def text(report: Report) -> str:
@@ -72,8 +76,13 @@ def axes_of(rows: Sequence[Row]) -> tuple[dict[str, str], str]:
     varied = [name for name in names if len({row.axes.get(name) for row in rows}) > 1]
     last = {name: name.rpartition(".")[2] for name in names}
     short = {name: last[name] if list(last.values()).count(last[name]) == 1 else name for name in names}
-    common = ", ".join(f"{short[name]} {rows[0].axes[name]}" for name in names if name not in varied)
+    common = ", ".join(_said(short[name], rows[0].axes[name]) for name in names if name not in varied)
     return {name: short[name] for name in varied}, common
+
+
+def _said(axis: str, label: str) -> str:
+    """`dtype f32`, but `beta1`, `backward` and `static`, which need no name."""
+    return label if label.startswith(axis) or axis in MODES else f"{axis} {label}"
 
 
 def title(name: str, common: str) -> str:
@@ -102,7 +111,32 @@ def _function(name: str, rows: Sequence[Row]) -> list[str]:
     axes, common = axes_of(rows)
     header, lines = cells(rows, axes)
     marks = [row.loses for row in rows]
-    return [heading(title(name, common)), *columns(header, lines, left=len(axes), red=marks), *_losses(rows, axes)]
+    shown = columns(header, lines, left=len(axes), red=marks)
+    limit = textwrap.wrap(limits(rows), WIDTH, subsequent_indent="      ")
+    return [heading(title(name, common)), *shown, *limit, *_losses(rows, axes)]
+
+
+def limits(rows: Sequence[Row]) -> str:
+    """`limit: copy of 0.30 MB at 139.2 GB/s`: of each amount, the smallest first, what was measured (the median)."""
+    found: dict[tuple[str, int], list[float]] = {}
+    for row in rows:
+        amount = row.limit.flops if row.limit.kind == "product" else row.limit.bytes
+        found.setdefault((row.limit.kind, amount), []).append(row.limit.rate)
+    said = []
+    for (kind, amount), rates in sorted(found.items())[:_AMOUNTS]:
+        product = kind == "product"
+        unit = "FLOP" if product else "B"
+        said.append(f"{kind} of {scaled(amount, unit)} at {scaled(statistics.median(rates), unit)}/s")
+    more = [f"{len(found) - _AMOUNTS} more"] if len(found) > _AMOUNTS else []
+    return f"limit: {', '.join([*said, *more])}"
+
+
+def scaled(value: float, unit: str) -> str:
+    """`0.30 MB`, `139 GB`, `1.2 TFLOP`; amounts below a thousand as they are."""
+    for factor, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= factor:
+            return f"{short(value / factor)} {letter}{unit}"
+    return f"{value:.0f} {unit}"
 
 
 def columns(header: Sequence[str], lines: Sequence[Sequence[str]], left: int, red: Sequence[bool]) -> list[str]:
