@@ -43,6 +43,7 @@ class TestVectorised:
             "extern": "none",
             "fallbacks": "none",
             "patterns": "none",
+            "unfused": "none",
             "bytes": f"{size} read, {size} written: the least",
             "buffers": "1 allocated",
             "graph_breaks": "none",
@@ -231,7 +232,10 @@ class TestFacts:
             found.value("kernels.total")
 
     def test_the_names_are_known_beforehand(self):
-        assert tuple(seen(vflip, x=image())) == NAMES
+        on_cpu, on_gpu = seen(vflip, x=image()), seen(vflip, "cuda_sm90", x=image())
+        assert set(NAMES) == {*on_cpu, *on_cpu.further(), *on_gpu.further()}
+        assert set(on_cpu) - set(on_gpu) == {"vectorised"}
+        assert set(on_gpu.further()) - set(on_cpu.further()) == {"tiling", "tma"}
 
     def test_a_capture_that_was_not_observed(self):
         blind = Capture("flip/hflip", "cpu_avx2", "native", "2.13.0", "", [Module("inference", code="")])

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from conformance.capture import fusion, memory, rewrites, vectorise
+from conformance.capture import fusion, memory, rewrites, vectorise, work
 from conformance.capture.patches import Patch
 
 _RECORDS = "_conformance_records"
@@ -27,6 +27,7 @@ def patches() -> list[Patch]:
         *vectorise.patches(),
         *fusion.patches(),
         *rewrites.patches(),
+        *work.patches(),
         Patch(f"{cpp}:CppKernelProxy.codegen_nodes", _codegen_nodes, "which operators a loop nest was made from"),
         Patch(f"{cpp}:KernelGroup.finalize_kernel", _finalize_kernel, "which loop nests stand in one C++ function"),
         Patch(f"{cpp}:CppScheduling.define_kernel", _define_cpp, "the C++ functions, in the order of their calls"),
@@ -51,13 +52,16 @@ def module(graph: Any) -> dict[str, Any]:
     has `call` ("kernel", "extern" or "fallback"), `ops` (the ATen operators that it came from, in the order of the
     graph) and `decomposed` (the operators that were lowered). A kernel has `language`, `kind`, `ranges`, `reduced`
     (sizes of its loops; with dynamic shapes, expressions) and on cpu `nests`, where several are one launch `parts`; the
-    others have `name`.
+    others have `name`. `work`: see work.py; of Triton kernels also `tiling` and `descriptors`, how many tensor
+    descriptors they make.
     `unfused`: see fusion.py; `moved`, `buffers`: see memory.py.
     """
     position = {node: index for index, node in enumerate(graph.graph.nodes)}
     calls = []
     for record in getattr(graph, _RECORDS, []):
         call = _with_operators(record, position)
+        if call["call"] == "kernel":
+            call["work"] = work.done(graph, [nest["nodes"] for nest in record.get("nests", [record])])
         for inner in ("nests", "parts"):
             if inner in call:
                 call[inner] = [_with_operators(each, position) for each in call[inner]]
@@ -145,7 +149,9 @@ def _define_triton(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def define_kernel(self: Any, src_code: str, node_schedule: Sequence[Any], kernel: Any) -> str:
         name = original(self, src_code, node_schedule, kernel)
-        _records().append(_triton(list(node_schedule), kernel))
+        # templates have theirs in the text that they are made from, the others in what is generated: nowhere but here
+        descriptors = src_code.count("make_tensor_descriptor(")
+        _records().append(_triton(list(node_schedule), kernel) | {"descriptors": descriptors})
         return name
 
     return define_kernel
@@ -182,6 +188,7 @@ def _loops(nodes: list[Any], kernel: Any) -> dict[str, Any]:
         "ranges": [str(size) for prefix, size in numels.items() if not prefix.startswith("r")],
         "reduced": [str(size) for prefix, size in numels.items() if prefix.startswith("r")] if reduces else [],
         "split": _split(nodes),
+        "tiling": work.tiling(kernel),
     }
 
 

@@ -30,12 +30,13 @@ class Fact:
 class Seen:
     """`calls`: everything that the capture's modules call, in order, each with the `module` that it is of.
 
-    `cpp`: whether a module is for the cpu.
+    `cpp`: whether a module is for the cpu; `triton`: whether one is for another device.
     """
 
     capture: Capture
     calls: list[dict[str, Any]]
     cpp: bool
+    triton: bool
 
     @property
     def kernels(self) -> list[dict[str, Any]]:
@@ -52,7 +53,8 @@ class Seen:
                 raise FactError(f"module {number} ({module.kind}) was not observed: capture it with observe.patches()")
             label = module.kind if kinds.count(module.kind) == 1 else f"graph {number} {module.kind}"
             calls += [{**call, "module": "" if len(kinds) == 1 else label} for call in module.observed["calls"]]
-        return cls(capture, calls, any("cpu" in module.observed["devices"] for module in capture.modules))
+        devices = {device for module in capture.modules for device in module.observed["devices"]}
+        return cls(capture, calls, "cpu" in devices, bool(devices - {"cpu", "meta"}))
 
 
 #: A fact of what was seen; None where there is no such fact on the capture's device.
@@ -60,10 +62,20 @@ Extractor = Callable[[Seen], Fact | None]
 
 
 class Facts:
-    """An ordered mapping of name → Fact."""
+    """An ordered mapping of name → Fact. `further`: those that are worked out when they are asked for by name.
 
-    def __init__(self, facts: Mapping[str, Fact]) -> None:
+    `compiled`: likewise, and not even by `further()`: they need every kernel compiled.
+    """
+
+    def __init__(
+        self,
+        facts: Mapping[str, Fact],
+        further: Mapping[str, Callable[[], Fact | None]] | None = None,
+        compiled: Mapping[str, Callable[[], Fact | None]] | None = None,
+    ) -> None:
         self._facts = dict(facts)
+        self._further = dict(further or {})
+        self._compiled = dict(compiled or {})
 
     def __iter__(self):
         return iter(self._facts)
@@ -77,10 +89,12 @@ class Facts:
         Raises FactError for a name that is unknown, or unknown for this capture's device.
         """
         whole, _, part = name.partition(".")
-        if whole not in self._facts:
-            only = " (it is one of cpu captures only)" if whole == "vectorised" else ""
-            raise FactError(f"no fact {name!r}{only}: known are {', '.join(self._facts)}")
-        fact = self._facts[whole]
+        fact = self._facts.get(whole)
+        later = self._further | self._compiled
+        if fact is None and whole in later:
+            fact = later[whole]()
+        if fact is None:
+            raise FactError(f"no fact {name!r}{_only(whole)}: known are {', '.join([*self._facts, *later])}")
         if not part:
             return fact.value
         if part not in fact.parts and fact.absent is None:
@@ -88,9 +102,19 @@ class Facts:
             raise FactError(f"{whole!r} has no part {part!r}: known are {known}")
         return fact.parts.get(part, fact.absent)
 
+    def further(self) -> Facts:
+        """Those that no snapshot stores, worked out now."""
+        found = {name: extract() for name, extract in self._further.items()}
+        return Facts({name: fact for name, fact in found.items() if fact is not None}, {})
+
     def lines(self) -> dict[str, str]:
         """Texts by name; of several lines where there is more to say, those after the first indented by two."""
         return {name: "\n  ".join(fact.lines) for name, fact in self._facts.items() if fact.lines}
 
     def to_json(self) -> dict[str, Any]:
         return {name: fact.value for name, fact in self._facts.items()}
+
+
+def _only(name: str) -> str:
+    devices = {"vectorised": "cpu", "tiling": "gpu", "tma": "gpu"}
+    return f" (it is one of {devices[name]} captures only)" if name in devices else ""
