@@ -148,6 +148,11 @@ def test_the_cost_of_calling_comes_first_where_it_is_most_of_the_loss():
     [
         ({}, {"fallbacks": ["aten.sort", "aten.sort"]}, "fallbacks aten.sort"),
         ({}, {"kernels": 3}, "3 kernels, where 1 would be the least"),
+        (
+            {"unfused": "1 and 2: a reduction"},
+            {"kernels": 2, "unfused": 1},
+            "2 kernels, where 1 would be the least: unfused 1 and 2: a reduction",
+        ),
         ({"graph_breaks": "1\n  print()"}, {"graph_breaks": 1}, "graph_breaks 1: print()"),
         (
             {"vectorised": "yes: 16 lanes along x1, sin element by element"},

@@ -14,10 +14,13 @@ from conformance.bench.report import Report
 from conformance.bench.timing import Spread
 from conformance.case import Case
 from conformance.cli import main
+from conformance.finding import OPS
 from conformance.generating import GeneratingError
 from conformance.machine import Machine
+from conformance.own import Asked
 from conformance.targets import TargetError, targets
 
+FLIP = str(OPS / "test_flip.py")
 MINE = """
 from conformance import case, tensor
 
@@ -100,16 +103,18 @@ def _row(name):
     ("words", "said"),
     [
         ((), "which cases? name some"),
-        (("nothing_like_it",), "no case matches 'nothing_like_it'"),
-        (("flip", "--target", "xpu_pvc"), "bench measures on devices that are here, and xpu_pvc is not"),
-        (("flip", "--device", "tpu"), "unknown device 'tpu'"),
-        (("flip", "--threads", "0"), "--threads 0: this process may use 1 to"),
-        (("flip", "--axis", "dtype"), "--axis dtype: write an axis and its values"),
-        (("flip", "--axis", "dtype=f33"), "--axis dtype: 'f33' is not one of f64, f32"),
-        (("flip", "--axis", "sise=3"), "--axis sise: none of the cases has it; they have"),
-        (("flip", "--axis", "size=big"), "--axis size: 'big' is not a value like 224"),
-        (("flip", "--compare", "a.json", "b.json"), "--compare takes two files and no cases"),
+        ((FLIP, "nothing_like_it"), "no case matches 'nothing_like_it'"),
+        ((FLIP, "--target", "xpu_pvc"), "bench measures on devices that are here, and xpu_pvc is not"),
+        ((FLIP, "--device", "tpu"), "unknown device 'tpu'"),
+        ((FLIP, "--threads", "0"), "--threads 0: this process may use 1 to"),
+        ((FLIP, "--axis", "dtype"), "--axis dtype: write an axis and its values"),
+        ((FLIP, "--axis", "dtype=f33"), "--axis dtype: 'f33' is not one of f64, f32"),
+        ((FLIP, "--axis", "sise=3"), "--axis sise: none of the cases has it; they have"),
+        ((FLIP, "--axis", "size=big"), "--axis size: 'big' is not a value like 224"),
+        ((FLIP, "--compare", "a.json", "b.json"), "--compare takes two files and no cases"),
         (("--compare", "a.json", "b.json"), "a.json: No such file"),
+        (("nowhere:function",), "there is no module 'nowhere'"),
+        ((FLIP, "hflip-224-u8", "--input", "x=3"), "flip/hflip-224-u8-contiguous brings its inputs"),
     ],
 )
 def test_bad_input_is_one_sentence(words, said, call, tmp_path, monkeypatch):
@@ -147,6 +152,16 @@ def test_axes_are_given_other_values():
     built = next(each for each in found if each.labels[0] == "sliced" and each.labels[2] == "alpha7").build()
     assert (built["x"].dtype, built["y"].dtype, built["alpha"]) == (torch.uint8, torch.uint8, 7)
     assert (built["x"].is_contiguous(), built["y"].is_contiguous()) == (False, True)
+
+
+def test_a_function_of_ones_own_and_a_case_with_other_options(mine):
+    asked = Asked(inputs=("x=3x4",), grad=("",))
+    (found,) = selecting.cases_of(["lambda x: x.sin()"], asked=asked)
+    assert (found.grad, found.build()["x"].shape, found.axes) == (("x",), (3, 4), ())
+    (found,) = selecting.cases_of([f"{mine}/test_mine.py::mine/double-f32"])
+    assert (found.id, found.grad) == ("mine/double-f32", ())
+    (found,) = selecting.cases_of(["test_mine.py", "double-f32"], asked=Asked(grad=("x",), config=("cpp.simdlen=0",)))
+    assert (found.id, found.grad, found.config) == ("mine/double-f32", ("x",), {"cpp.simdlen": 0})
 
 
 def test_how_to_compile_is_no_axis_to_change():

@@ -32,7 +32,8 @@ def reasons(values: Mapping[str, Any], row: Row, calling: float, target: Target)
     found += _loops(values, row.facts)
     least = 2 if row.gradients else 1
     if (kernels := values.get("kernels", 0)) > least:
-        found.append(f"{kernels} kernels, where {least} would be the least")
+        apart = f": unfused {_flat(row.facts['unfused'])}" if values.get("unfused") else ""
+        found.append(f"{kernels} kernels, where {least} would be the least{apart}")
     if values.get("bytes", 1.0) >= _MORE:
         found.append(f"bytes {_flat(row.facts['bytes'])}")
     if target.threads > 1 and "serial" in row.facts.get("kernels", ""):

@@ -13,19 +13,28 @@ from conformance.case import MODES, Case, label_of
 from conformance.finding import OPS, cases_below, is_path, matching
 from conformance.inputs import DTYPES, LAYOUTS, Input
 from conformance.machine import Machine
+from conformance.own import Asked, case_of, is_own
 from conformance.targets import Target, TargetError, select
+
+NOTHING = Asked()
 
 _KNOWN = {"dtype": tuple(DTYPES), "layout": LAYOUTS}
 
 
-def cases_of(words: Sequence[str], axes: Sequence[str] = ()) -> list[Case]:
-    """The cases that the words of a command line name, as for `list`; `axes`: see `varied`.
+def cases_of(words: Sequence[str], axes: Sequence[str] = (), asked: Asked = NOTHING) -> list[Case]:
+    """The cases that the words of a command line name: as for `list`, or one as for `show`, also a function.
 
-    Raises CaseError, UnknownCaseError and BenchError.
+    `asked`: inputs of one's own and how to compile. `axes`: see `varied`.
+    Raises CaseError, UnknownCaseError, OwnError, InputError and BenchError.
     """
+    single = [word for word in words if is_own(word) or "::" in word]
     paths = [Path(word) for word in words if is_path(word)]
-    patterns = [word for word in words if not is_path(word)]
-    return varied(matching(cases_below(paths or [OPS]), patterns), _axes(axes))
+    patterns = [word for word in words if word not in single and not is_path(word)]
+    found = matching(cases_below(paths or [OPS]), patterns) if paths or patterns else []
+    if asked != NOTHING:
+        single += [f"{case.file}::{case.id}" for case in found]
+        found = []
+    return varied([*found, *(case_of(word, (), asked)[0] for word in single)], _axes(axes))
 
 
 def _axes(words: Sequence[str]) -> dict[str, list[str]]:

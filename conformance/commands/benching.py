@@ -16,6 +16,7 @@ from conformance.bench import BenchError, comparing, markdown, selecting, table
 from conformance.bench.report import Report
 from conformance.capture import environment
 from conformance.case import Case
+from conformance.commands.asking import add_own, asked
 from conformance.generating import GeneratingError, Generator
 from conformance.machine import Machine
 from conformance.targets import Target
@@ -29,7 +30,10 @@ _SECONDS = 0.3
 def add(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("bench", help="how fast compiled is beside eager, on a device that is here, and why")
     parser.add_argument(
-        "what", nargs="*", metavar="PATTERN|PATH", help="as for list: parts of ids, with * and ?; files"
+        "what",
+        nargs="*",
+        metavar="CASE|PATH",
+        help="parts of ids, with * and ?; files; or as for show: module:function",
     )
     parser.add_argument("--device", metavar="DEVICE", help="cpu (the default), cuda or xpu, which has to be here")
     parser.add_argument("--target", metavar="TARGET", help="a target that is here; the widest of the cpu if left out")
@@ -43,6 +47,7 @@ def add(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="keeps what was measured, for --compare")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="writes the tables into a page")
+    add_own(parser)
     parser.add_argument("--compare", nargs=2, type=Path, metavar=("OLD", "NEW"), help="instead: two files of --json")
     parser.set_defaults(run=run)
 
@@ -55,8 +60,8 @@ def _seconds(text: str) -> float:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """1 where a case could not be measured. Raises BenchError, CaseError, UnknownCaseError, TargetError,
-    PreparationError.
+    """1 where a case could not be measured. Raises BenchError, CaseError, UnknownCaseError, OwnError, InputError,
+    TargetError and PreparationError.
     """
     if arguments.compare:
         if arguments.what:
@@ -69,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     with contextlib.closing(Generator()) as generator:
         machine = generator.machine
         target = selecting.target_of(machine, arguments.device, arguments.target, arguments.threads)
-        cases = selecting.cases_of(arguments.what, arguments.axis)
+        cases = selecting.cases_of(arguments.what, arguments.axis, asked(arguments))
         if arguments.markdown:
             markdown.refuse(arguments.markdown, target.device)
         report = Report(about(machine, target, arguments))
@@ -146,7 +151,10 @@ def command(arguments: argparse.Namespace) -> str:
     words = ["python", "-m", "conformance", "bench", *arguments.what]
     for name in ("device", "target"):
         words += [f"--{name}", getattr(arguments, name)] if getattr(arguments, name) else []
-    words += [word for axis in arguments.axis for word in ("--axis", axis)]
+    for name in ("axis", "input", "config"):
+        words += [word for value in getattr(arguments, name) for word in (f"--{name}", value)]
+    words += [f"--grad={','.join(filter(None, arguments.grad))}"] if arguments.grad else []
+    words += ["--dynamic"] if arguments.dynamic else []
     words += ["--threads", str(arguments.threads)] if arguments.threads != 1 else []
     words += ["--min-time", f"{arguments.min_time:g}"] if arguments.min_time != _SECONDS else []
     words += ["--markdown", str(arguments.markdown)] if arguments.markdown else []
