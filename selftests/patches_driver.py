@@ -140,6 +140,8 @@ scatter = code(
     i=lambda: torch.zeros(100000, dtype=torch.long),
 )
 
+square = torch.cuda.jiterator._create_jit_fn("template <typename T> T square(T x) { return x * x; }")
+
 #: Where a patch is, with "gpu" for the device → what goes wrong, or comes out otherwise, without it.
 OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._inductor.fx_passes.joint_graph:lazy_init": registered,
@@ -162,6 +164,7 @@ OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._subclasses.fake_tensor:FakeTensorMode.avoid_device_init": listed,
     "torch.storage:_StorageBase.clone": listed,
     "torch._C:_get_cudnn_batch_norm_reserve_space_size": normed,
+    "torch.cuda.jiterator:_JittedFunction.__call__": code(lambda x: square(x + 1) * 2, x=random(4)),
     "torch.utils._triton:triton_hash_with_backend": add,
     "torch._inductor.cpu_vec_isa:pick_vec_isa": total,
     "torch._inductor.codecache:pick_vec_isa": flags,

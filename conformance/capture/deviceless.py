@@ -85,6 +85,11 @@ def _cuda(target: Target, answer: Callable[[str, Any], Patch]) -> list[Patch]:
             _always(0),
             "a build with cuda asks the driver, any other raises (0: what cuDNN asks for contiguous inputs)",
         ),
+        Patch(
+            "torch.cuda.jiterator:_JittedFunction.__call__",
+            lambda _: _jitted(),
+            "it compiles CUDA's C++ for the device when it is called, between two graphs",
+        ),
     ]
 
 
@@ -117,6 +122,30 @@ def _clone(original: Callable[..., Any]) -> Callable[..., Any]:
         return copy.copy_(self)
 
     return clone
+
+
+def _jitted() -> Callable[..., Any]:
+    """A function of CUDA's C++, which torch.compile never looks into, on no device: zeros like its results.
+
+    torch._prims_common has the rules of elementwise operators for what the results look like (2.11 to 2.15).
+    """
+    import torch
+    from torch import _prims_common as elementwise
+
+    def __call__(function: Any, *tensors: Any, **arguments: Any) -> Any:  # noqa: N807 - what it replaces
+        if unknown := arguments.keys() - function.kwargs_dict.keys():
+            raise KeyError(f"{min(unknown)} is not declared in function definition")
+        promote = elementwise.ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT
+        _, dtype = elementwise.elementwise_dtypes(*tensors, type_promotion_kind=promote)
+        expanded = torch.broadcast_tensors(*tensors)
+        strides = elementwise.compute_elementwise_output_strides(*expanded)
+        outputs = tuple(
+            torch.empty_strided(expanded[0].shape, strides, dtype=dtype, device=tensors[0].device).zero_()
+            for _ in range(function.num_outputs)
+        )
+        return outputs if len(outputs) > 1 else outputs[0]
+
+    return torch._dynamo.disable(__call__)
 
 
 def _rng_state(*_device: Any) -> Any:
