@@ -77,12 +77,22 @@ def after_torch(devices: tuple[str, ...]) -> None:
     for found in _loaded:
         found.pretend_guards(sum(DEVICES[device] for device in devices))
         for device in devices:
-            import torch
+            replaced = [name for name in _registered(device.upper()) if name not in _OWN]
+            found.pretend_kernels(DEVICES[device], _texts(replaced), len(replaced))
+            found.pretend_sparse(DEVICES[device], *(_texts(_registered(key)) for key in ("SparseCPU", "SparseCsrCPU")))
 
-            registered = torch._C._dispatch_get_registrations_for_dispatch_key(device.upper())
-            names = [name.removeprefix("aten::") for name in sorted(registered) if name.startswith("aten::")]
-            replaced = [name.encode() for name in names if name not in _OWN]
-            found.pretend_kernels(DEVICES[device], (ctypes.c_char_p * len(replaced))(*replaced), len(replaced))
+
+def _registered(key: str) -> list[str]:
+    """The operators of aten that have a kernel for a dispatch key."""
+    import torch
+
+    names = torch._C._dispatch_get_registrations_for_dispatch_key(key)
+    return [name.removeprefix("aten::") for name in sorted(names) if name.startswith("aten::")]
+
+
+def _texts(names: list[str]) -> ctypes.Array[ctypes.c_char_p]:
+    """For C, with a null at the end."""
+    return (ctypes.c_char_p * (len(names) + 1))(*(name.encode() for name in names), None)
 
 
 def pretend(target: Target | None) -> None:

@@ -1,0 +1,98 @@
+"""Operators of a pretended gpu give what the cpu gives: sparse tensors, and functions of CUDA's C++."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from suites import environment
+
+SCRIPT = """
+import json, warnings
+from conformance.capture import environment, isolation, library
+environment.prepare()
+import torch
+from conformance.targets import targets
+library.after_torch(environment.prepare().pretended)
+warnings.simplefilter("ignore")  # compressed layouts are a beta
+
+#: Of a tensor with zeros: sparse, compressed, as it is.
+USES = {
+    "to_dense": lambda coo, csr, x: coo.to_dense(),
+    "coalesce": lambda coo, csr, x: (coo + coo).coalesce(),
+    "a product with a dense tensor": lambda coo, csr, x: coo @ x,
+    "a product of two": lambda coo, csr, x: coo @ coo,
+    "a sum": lambda coo, csr, x: torch.sparse.sum(coo, 0),
+    "softmax": lambda coo, csr, x: torch.sparse.softmax(coo, 0),
+    "out=": lambda coo, csr, x: torch.mul(coo, coo, out=torch.empty_like(coo)),
+    "in place": lambda coo, csr, x: coo.clone().neg_(),
+    "rows": lambda coo, csr, x: coo.index_select(0, torch.tensor([0, 2], device=x.device)),
+    "compressed to_dense": lambda coo, csr, x: csr.to_dense(),
+    "compressed to_sparse": lambda coo, csr, x: csr.to_sparse(),
+    "compressed product": lambda coo, csr, x: csr @ x,
+    "compressed sum of two": lambda coo, csr, x: csr + csr,
+    "compressed sum": lambda coo, csr, x: torch.ops.aten._sparse_csr_sum(csr, [0], True),
+    "sampled_addmm": lambda coo, csr, x: torch.sparse.sampled_addmm(csr, x, x),
+}
+
+def outcome(use, x):
+    try:
+        return use(x.to_sparse(), x.to_sparse_csr(), x)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+x = torch.rand(5, 5, generator=torch.Generator().manual_seed(0))
+x[x < 0.5] = 0
+wrong = {}
+for name in ("cuda_sm90", "xpu_pvc"):
+    device = targets()[name].device
+    with isolation.isolated(targets()[name], "deviceless", {}):
+        for what, use in USES.items():
+            got, want = outcome(use, x.to(device)), outcome(use, x)
+            if isinstance(got, str):
+                wrong[f"{device}: {what}"] = got[:300]
+            elif (got.device.type, got.layout) != (device, want.layout):
+                wrong[f"{device}: {what}"] = f"{got.device} {got.layout}"
+            elif not torch.equal(got.cpu().to_dense(), want.to_dense()):
+                wrong[f"{device}: {what}"] = f"{got} is not {want}"
+
+seen = {}
+with isolation.isolated(targets()["cuda_sm90"], "deviceless", {}):
+    one = torch.cuda.jiterator._create_jit_fn("template <typename T> T f(T x, T y, T a) { return a * x * y; }", a=1)
+    two = torch.cuda.jiterator._create_multi_output_jit_fn(
+        "template <typename T> void f(T x, T& a, T& b) { a = x; b = x; }", num_outputs=2
+    )
+    def what(made):
+        return [str(made.device), str(made.dtype), list(made.shape), list(made.stride())]
+    cuda = x.cuda()
+    seen["promoted"] = what(one(cuda[0].int(), cuda.half(), a=2))
+    seen["transposed"] = what(one(cuda[:3].t(), cuda[:, :3]))
+    seen["two"] = [what(made) for made in two(cuda[0])]
+    seen["wrong"] = outcome(lambda *_: one(cuda, cuda, b=1), x)
+print("RESULT" + json.dumps([wrong, seen]))
+"""
+
+
+@pytest.fixture(scope="module")
+def found() -> tuple[dict, dict]:
+    command = [sys.executable, "-c", SCRIPT]
+    ran = subprocess.run(command, env=environment({}), capture_output=True, text=True, check=False, timeout=300)
+    lines = [line for line in ran.stdout.splitlines() if line.startswith("RESULT")]
+    assert lines, ran.stdout + ran.stderr
+    return json.loads(lines[0].removeprefix("RESULT"))
+
+
+def test_sparse_tensors(found):
+    assert found[0] == {}
+
+
+def test_functions_of_cuda_cpp_look_as_on_a_device(found):
+    """As an H200 with torch 2.11 answers."""
+    assert found[1] == {
+        "promoted": ["cuda:0", "torch.float16", [5, 5], [5, 1]],
+        "transposed": ["cuda:0", "torch.float32", [5, 3], [1, 5]],
+        "two": [["cuda:0", "torch.float32", [5], [1]]] * 2,
+        "wrong": "KeyError: 'b is not declared in function definition'",
+    }
