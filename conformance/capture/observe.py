@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from conformance.capture import fusion, memory, rewrites, vectorise, work
+from conformance.capture import fallbacks, fusion, memory, rewrites, vectorise, work
 from conformance.capture.patches import Patch
 
 _RECORDS = "_conformance_records"
@@ -26,6 +26,7 @@ def patches() -> list[Patch]:
     return [
         *vectorise.patches(),
         *fusion.patches(),
+        *fallbacks.patches(),
         *rewrites.patches(),
         *work.patches(),
         Patch(f"{cpp}:CppKernelProxy.codegen_nodes", _codegen_nodes, "which operators a loop nest was made from"),
@@ -43,6 +44,7 @@ def start() -> None:
     """Forgets what an interrupted capture left behind. Cheap; call it before each capture."""
     vectorise.reset()
     fusion.reset()
+    fallbacks.reset()
 
 
 def module(graph: Any) -> dict[str, Any]:
@@ -234,9 +236,8 @@ def _extern_call(original: Callable[..., Any]) -> Callable[..., Any]:
             # Scatter, index_put and the like have classes of their own, all named so
             fallback = any("Fallback" in base.__name__ for base in type(node).__mro__)
             call = "fallback" if fallback else "extern"
-            _records().append(
-                {"call": call, "kind": kind, "name": _called(node), "nodes": list(scheduler_node.get_nodes())}
-            )
+            record = {"call": call, "kind": kind, "name": _called(node), "nodes": list(scheduler_node.get_nodes())}
+            _records().append(record | ({"reason": fallbacks.reason(node)} if fallback else {}))
         return result
 
     return codegen_extern_call
