@@ -5,7 +5,8 @@ What a test author imports: `case` and the input builders. Importing this import
 
 from conformance.case import Case, case
 from conformance.inputs import EDGE_SIZES, edges, image, tensor
+from conformance.references import references
 from conformance.stories import story
 
-__all__ = ["EDGE_SIZES", "Case", "case", "edges", "image", "story", "tensor"]
+__all__ = ["EDGE_SIZES", "Case", "case", "edges", "image", "references", "story", "tensor"]
 __version__ = "0.1.0"

@@ -132,6 +132,7 @@ def hold(
     layout: bool = True,
     device: torch.device | str = "cpu",
     numerics: Mapping[str, Any] | None = None,
+    values: str = "ordinary",
     **options: Any,
 ) -> Comparison:
     """Holds an uncompiled reference or decomposition to an eager function and to float64, with the policy of `check`.
@@ -140,12 +141,14 @@ def hold(
 
     Both are called with copies of `inputs` and `options`. Gradients are compared for inputs that require them;
     `grad_outputs` instead of random ones. `layout=False` leaves strides, storage offsets and aliasing open.
+    `values`: other than "ordinary", they are special: where eager raises, the candidate must.
     Raises NumericsError, PolicyError, and whatever the functions raise.
     """
     title = f"{disagreement.name_of(candidate)} against {disagreement.name_of(eager)}"
     policy = Policy.of(numerics or {}, where=title)
     comparison = Comparison()
     holder = Holder(eager, Arguments(inputs, options), device, policy, title, comparison, "call", layout)
+    holder.special = values != "ordinary"
     if grad_outputs is not None:
         holder.cotangents = [grad_outputs] if isinstance(grad_outputs, torch.Tensor) else list(grad_outputs)
     problems = holder.run(candidate)

@@ -1,0 +1,107 @@
+"""References: the decompositions and Python references of all operators that a file's cases call, held to eager.
+
+    test_references = references(test_functional, test_aten)
+
+is all that a file needs. Each case runs once in eager with ordinary values and once with each group of special values;
+each operator that it calls, forward and backward, is held with the same arguments to its references: Inductor's
+decomposition, the core ATen table's, torch._refs. All of them to float64, by the policy of numerics.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from conformance.capture.operators import Called
+    from conformance.case import Case
+
+
+class ReferencesError(AssertionError):
+    """References that do not do what eager does."""
+
+
+def references(*tests: Callable[..., Any], disagree: Mapping[str, str] | None = None) -> Callable[[], None]:
+    """A test that holds the references of all operators that the cases of `tests` call.
+
+    `disagree`: operator ("aten.smooth_l1_loss_backward.default") → why a reference of it disagrees with eager. That it
+    no longer does is a failure too.
+    """
+
+    def test_references() -> None:
+        known = dict(disagree or {})
+        found = disagreements([case for test in tests for case in test.cases])
+        idle = sorted(set(known) - set(found))
+        told = [text for op, texts in found.items() if op not in known for text in texts[:2]]
+        told += [f"{op} is said to disagree ({known[op]}), and does not: take it out" for op in idle]
+        if told:
+            raise ReferencesError("\n\n".join(told))
+
+    return test_references
+
+
+def disagreements(cases: list[Case]) -> dict[str, list[str]]:
+    """Operator → messages, one for each reference, group of values and signature that disagrees."""
+    from conformance.capture.operators import called, references_of
+
+    found: dict[str, list[str]] = {}
+    seen: set[str] = set()
+    for case, group, arguments in _calls(cases):
+        try:
+            calls = called(case, arguments)
+        except Exception:
+            if group == "ordinary" and not case.numerics.get("raises"):
+                raise
+            continue  # what eager refuses has no reference
+        for each in calls:
+            key = f"{group} {each.signature}"
+            if key in seen:
+                continue
+            seen.add(key)
+            for name, reference in references_of(each.op):
+                if told := _held(_asked(reference, name, each.op), each, group):
+                    found.setdefault(str(each.op), []).append(f"{case.id}, {group} values: {told}")
+    return found
+
+
+def _held(reference: Callable[..., Any], each: Called, group: str) -> str:
+    """What hold() says of one reference, or ""."""
+    from conformance.numerics import NumericsError, hold
+
+    try:
+        hold(reference, each.op, *each.args, **each.kwargs, values=group)
+    except NotImplementedError:
+        return ""  # it says itself that it does not take these arguments
+    except NumericsError as error:
+        return str(error)
+    return ""
+
+
+def _calls(cases: list[Case]) -> Iterator[tuple[Case, str, Mapping[str, Any]]]:
+    """Each case's calls; none for a case that differs from another only in how it is compiled."""
+    from conformance import special
+    from conformance.policy import Policy
+
+    seen = set()
+    for case in cases:
+        inputs = tuple((name, repr(sorted(choice.items(), key=str))) for name, choice in case.choices.items())
+        constants = tuple((name, repr(value)) for name, value in case.arguments.items() if name not in case.choices)
+        key = (case.fn, inputs, constants, case.grad, case.mode)
+        if key in seen:
+            continue
+        seen.add(key)
+        policy = Policy.of_case(case, "", "cpu")
+        yield case, "ordinary", case.build(0)
+        for each in special.calls(case, policy.without, policy.branch):
+            yield case, each.group, each.arguments
+
+
+def _asked(reference: Callable[..., Any], name: str, op: Any) -> Callable[..., Any]:
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        result = reference(*args, **kwargs)
+        if result is NotImplemented:
+            raise NotImplementedError
+        return result
+
+    asked.__qualname__ = f"{name} of {op}"
+    return asked
