@@ -35,7 +35,7 @@ ABOUT = {
 
 
 def spread(median, iqr=0.2):
-    return Spread(median, median - iqr / 2, median + iqr / 2, 50)
+    return Spread(median, median - iqr / 2, median + iqr / 2, 50, median - iqr / 4, median + iqr / 4)
 
 
 def row(eager, compiled, size="224", dtype="u8", layout="contiguous", iqr=0.2, copy=4.0, function="flip/hflip", why=()):
@@ -94,11 +94,20 @@ def test_medians_differ_beyond_noise(one, other, differ):
     assert one.differs(other, 0.05) is differ
 
 
-def test_medians_timed_in_turns_differ_where_their_notches_do():
-    one, other = Spread(10, 8, 30, 400), Spread(20, 18, 60, 400)
+def test_medians_timed_in_turns_differ_where_their_own_ranges_do():
+    disturbed = [1e-6] * 70 + [9e-6] * 30
+    one, other = Spread.of(disturbed), Spread.of([2 * each for each in disturbed])
+    assert (one.median, one.high, one.least, one.most) == (1, 9, 1, 1)
     assert not one.differs(other)
-    assert one.differs(other, in_turns=True)
-    assert not Spread(10, 8, 30, 4).differs(Spread(20, 18, 60, 4), in_turns=True)  # of so few, medians say little
+    assert one.differs(other, 0.05, in_turns=True)
+    few = [Spread.of([1e-6, 3e-6, 9e-6]), Spread.of([2e-6, 6e-6, 18e-6])]
+    assert (few[0].least, few[0].most) == (1, 9)  # of so few, the median says little
+    assert not few[0].differs(few[1], in_turns=True)
+
+
+def test_the_median_s_range_is_by_rank():
+    found = Spread.of([each * 1e-6 for each in range(1, 101)])
+    assert (found.median, found.least, found.most) == (50.5, 41, 60)
 
 
 def test_cpu_clock_calls_the_statement_with_its_names():

@@ -95,7 +95,7 @@ def test_an_interrupted_run_keeps_what_it_has(mine, call, monkeypatch):
 
 
 def _row(name):
-    times = {way: Spread(1.0, 0.9, 1.1, 50) for way in ("eager", "compiled", "copy")}
+    times = {way: Spread(1.0, 0.9, 1.1, 50, 0.95, 1.05) for way in ("eager", "compiled", "copy")}
     return measuring.Row(name, "mine/double", {"dtype": "f32"}, False, times, limits.Limit("copy", 1.0, 512), {})
 
 
