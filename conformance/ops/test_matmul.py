@@ -67,7 +67,13 @@ def test_prologue(x, w):
     return (x.float() * 0.5) @ w
 
 
-@case(a=tensor(24, 48), x=tensor(48), grad=[False, True], require={"all": NO_FALLBACK})
+@case(
+    a=tensor(24, 48),
+    x=tensor(48),
+    grad=[False, True],
+    require={"all": NO_FALLBACK},
+    numerics={"without": {"huge": "sums overflow earlier or later, by their order"}},
+)
 def test_matrix_vector(a, x):
     return a @ x
 
@@ -88,13 +94,14 @@ def test_einsum(x, y, z):
 
 
 @case(
-    a=tensor(24, 48, dtype=["i32", "i64"]),
+    a=tensor(24, 48),
     b=tensor(48, 32),
+    dtype=["i32", "i64"],
     require={"cpu": {"graph_breaks": 0}},
     numerics={"exact": True},
 )
 def test_integers(a, b):
-    return (a[:, :, None] * b.to(a.dtype)[None]).sum(1)
+    return (a[:, :, None] * b[None]).sum(1)
 
 
 @case(

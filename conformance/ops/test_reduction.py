@@ -4,6 +4,16 @@ import torch
 
 from conformance import case, tensor
 
+#: What sums, and sums of squares, come to when a part of them overflows.
+OVERFLOW = {"without": {"huge": "sums of the largest numbers overflow earlier or later, by their order"}}
+
+WELFORD = {
+    "without": OVERFLOW["without"] | {"inf": "a running mean of infinities is NaN or infinite, by how it is split up"}
+}
+#: The gradient of a product, of which eager knows that no factor is zero; when it is traced nobody does.
+_DIVIDED = "eager divides the product by each factor, the traced gradient multiplies the others"
+PRODUCT = {"without": {"nan": _DIVIDED, "inf": _DIVIDED, "huge": _DIVIDED}}
+
 ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
 ONE_KERNEL = ALONE | {"kernels": 1}
 #: A row that fits into a block is reduced at once, with nothing to loop over.
@@ -33,6 +43,12 @@ def test_sum(x):
     x=tensor(1024, 1024, dtype=["f32", "bf16"]),
     # the whole device takes part: each block sums a share, and a second kernel the shares
     require={"all": ALONE, "cuda": {"kernels": 2}, "cpu": {"kernels": 1}, "cpu f32": {"vectorised": "yes"}},
+    numerics={
+        **OVERFLOW,
+        "for": {
+            "cpu": {"factor": 16, "reason": "each lane adds 8192 elements one after another, where eager adds pairs"}
+        },
+    },
 )
 def test_large_sum(x):
     return x.sum()
@@ -70,6 +86,7 @@ FUNCTIONS = {
     vary="one_at_a_time",
     also=[{"function": name, "dtype": "bf16"} for name in ("softmax", "logsumexp", "var")],
     require={"all": ONE_KERNEL, "gpu": PERSISTENT},
+    numerics={"for": {"var": OVERFLOW, "norm": OVERFLOW}},
 )
 def test_rows(x, function):
     return function(x)
@@ -80,6 +97,7 @@ def test_rows(x, function):
     function={name: FUNCTIONS[name] for name in ("softmax", "log_softmax", "logsumexp", "amax", "var", "prod")},
     grad=True,
     require={"all": {"graph_breaks": 0, "extern": []}},
+    numerics={"for": {"var": OVERFLOW, "prod": PRODUCT}},
 )
 def test_rows_backward(x, function):
     return function(x)
@@ -89,6 +107,7 @@ def test_rows_backward(x, function):
     x=tensor(16, 1300, dtype=["f32", "bf16"]),
     function={"softmax": FUNCTIONS["softmax"], "var": FUNCTIONS["var"]},
     require={"all": ALONE},
+    numerics={"for": {"var": OVERFLOW}},
 )
 def test_long_rows(x, function):
     return function(x)
@@ -111,7 +130,7 @@ def test_argmax(x):
     return x.argmax(-1), x.max(-1)
 
 
-@case(x=tensor(16, 100, dtype=["f32", "f64", "bf16"]), require={"all": ONE_KERNEL})
+@case(x=tensor(16, 100, dtype=["f32", "f64", "bf16"]), require={"all": ONE_KERNEL}, numerics=WELFORD)
 def test_var_mean(x):
     return torch.var_mean(x, -1)
 
@@ -143,7 +162,7 @@ def test_scan(x, function):
 @case(
     x=tensor(16, 100, dtype=["f32", "i32"]),
     function={
-        "sort": lambda x: x.sort(-1, stable=True),
+        "sort": lambda x: torch.sort(x, dim=-1, stable=True),
         "topk": lambda x: x.topk(5, -1),
         "median": lambda x: x.median(-1),
     },

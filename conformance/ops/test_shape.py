@@ -36,13 +36,13 @@ def test_stack(x, y):
 
 @case(
     x=tensor(2, 3, 7, 9, layout=["contiguous", "channels_last"]),
-    mode=["constant", "reflect", "replicate", "circular"],
+    padding=["constant", "reflect", "replicate", "circular"],
     vary="one_at_a_time",
     require={"all": {"graph_breaks": 0, "extern": [], "fallbacks": []}},
     numerics=EXACT,
 )
-def test_pad(x, mode):
-    return functional.pad(x, (1, 2, 3, 1), mode=mode)
+def test_pad(x, padding):
+    return functional.pad(x, (1, 2, 3, 1), mode=padding)
 
 
 @case(
@@ -72,13 +72,13 @@ def test_expand(x):
 
 @case(
     x=image(3, size=20, dtype="f32", layout=["contiguous", "channels_last"]),
-    mode=["nearest", "bilinear", "bicubic"],
+    sampling=["nearest", "bilinear", "bicubic"],
     grad=[False, True],
     vary="one_at_a_time",
     require={"forward": ONE_KERNEL, "all": {"graph_breaks": 0}},
 )
-def test_upsample(x, mode):
-    return functional.interpolate(x, scale_factor=2, mode=mode)
+def test_upsample(x, sampling):
+    return functional.interpolate(x, scale_factor=2, mode=sampling)
 
 
 @case(x=image(3, size=20, dtype="u8"), require={"all": ONE_KERNEL}, numerics=EXACT)
