@@ -110,6 +110,7 @@ class Item:
                 record.evidence = "native" if record.mode == "native" else "emulated"
             self._check("requirements", report, capture, required)
             self._check("code", report, capture, self._code)
+            self._check("binary", report, capture, functools.partial(self._binary, capture))
             if self.session.settings.verify_deviceless:
                 self._check("deviceless", report, capture, functools.partial(self._deviceless, capture))
 
@@ -227,6 +228,34 @@ class Item:
                 return
         if found := difference(stored, text, accept):
             raise CodeError(f"{self.name}: {found.message}")
+
+    def _binary(self, capture: Capture) -> None:
+        """Every kernel compiled, natively or not; what the binaries say against what is stored for this Triton."""
+        from conformance import binaries
+        from conformance.facts import binary
+
+        record, session = self._record, self.session
+        if self.target.device == "cpu":
+            raise SkipError("cpu kernels are not Triton's")
+        record.binaries = binary.lines(capture)
+        if not record.binaries:
+            raise SkipError("it has no Triton kernel")
+        if ended := binary.ended(capture):
+            record.binaries = []
+            raise SkipError(f"every kernel is compiled as far as {ended}: Triton makes no binary for this device here")
+        if record.evidence == "generated":
+            record.evidence = "compiled"
+        if self.target.local or session.settings.accept == "all":
+            return
+        file = binaries.path(session.store(self.case).root, self.case.id)
+        stored = binaries.read(file)
+        if stored.lines and not stored.is_of(session.torch):
+            raise SkipError(f"compiled; what is stored is of torch {stored.torch}, Triton {stored.triton}")
+        before = stored.of(self.case.id, self.target.name)
+        if before is None and session.settings.accept == "new":
+            return
+        accept = f"{accept_command(self.case, self.target)} --checks binary"
+        binaries.compare(self.name, before, record.binaries, accept)
 
     def _nothing_stored(self, snapshot: Snapshot | None, accept: str) -> None:
         """New on a version that is stored; on another version the nearest is looked at, and differing is drift."""

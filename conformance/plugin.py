@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import pytest
 
 from conformance import failures, junit, settings, stories, summary
+from conformance.binaries import BinaryFileError
 from conformance.capture.environment import PreparationError, build, triton_version
 from conformance.case import Case, CaseError
 from conformance.checks import Item
@@ -44,7 +45,7 @@ _OPTIONS = (
 #: With these, not everything is looked at, and nothing is called unused.
 _NARROWING = ("keyword", "markexpr", "device", "target", "checks", "baseline")
 #: Errors whose message is the whole story.
-_OURS = (SettingsError, TargetError, RunError, PreparationError, SnapshotError, KnownFailureError)
+_OURS = (SettingsError, TargetError, RunError, PreparationError, SnapshotError, BinaryFileError, KnownFailureError)
 _TOLD = (AssertionError, CaseError, RequirementDeclarationError, *_OURS)
 _HARNESS = Path(__file__).parent
 
@@ -59,7 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="fail where a selected device is not here, instead of going on without",
     )
-    add("--checks", metavar="LIST", help="numerics, requirements, code (default: all three)")
+    add("--checks", metavar="LIST", help="numerics, requirements, code (default: these three), binary")
     add("--save-run", metavar="NAME", help="keep what this run generates under this name")
     add("--baseline", metavar="NAME", help="compare code with that run instead of the stored snapshots")
     add("--backend", metavar="NAME", default="inductor", help="another backend of torch.compile: numerics only")

@@ -38,8 +38,9 @@ class ItemRecord:
     `text`: the snapshot's text, "" where nothing was generated. `checks`: check → "passed", "failed: …", "skipped: …",
     "known: …" (a known failure) or "stale: …" (one that passes).
     `evidence`: what the numerics come from: "native" (run on the device), "emulated" (what was generated for it, run on
-    the cpu), or "generated": nothing was run.
+    the cpu), "compiled" (nothing was run, but every kernel became a binary), or "generated".
     `confirmed`: whether a real gpu gave the stored text that this one was compared with; None where none was.
+    `binaries`: what the kernels' binaries say, a line for each configuration.
     `gaps`: what Inductor does not do although the case says that it should; see gaps.find.
     `drift`: on a torch with nothing stored, how the text differs from the nearest one's.
     """
@@ -56,6 +57,7 @@ class ItemRecord:
     drift: str = ""
     gaps: list[dict[str, str]] = field(default_factory=list)
     confirmed: bool | None = None
+    binaries: list[str] = field(default_factory=list)
     evidence: str = "generated"
     notices: list[str] = field(default_factory=list)
     seconds: float = 0.0

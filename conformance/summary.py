@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from conformance import facts, known_failures, overview, requirements
+from conformance import binaries, facts, known_failures, overview, requirements
 from conformance.acceptance import accept
 from conformance.case import Case, CaseError
 from conformance.review import Review, compared, of_run, stored
@@ -69,6 +69,8 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     passed = Counter(item.evidence for item in items if item.checks.get("numerics") == "passed")
     if passed:
         summary.lines.append("numerics: " + ", ".join(f"{passed[kind]} {kind}" for kind in EVIDENCE if passed[kind]))
+    if compiled := sum(bool(item.binaries) for item in items):
+        summary.lines.append(f"binaries: every kernel of {compiled} items compiled")
     if skipped == len(items) and not interrupted:
         summary.lines.append("nothing was checked, so this run fails")
         summary.lines += sorted({said.removeprefix("skipped: ") for item in items for said in item.checks.values()})
@@ -83,10 +85,7 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     if session.settings.accept and interrupted:
         summary.lines.append("the run was interrupted: nothing was accepted")
     elif session.settings.accept:
-        stored = [target.name for target in session.machine.targets().values() if not target.local]
-        accepted = accept(items, session.settings.accept, stored)
-        summary.lines += accepted.lines()
-        summary.failed |= bool(accepted.problems)
+        _accept(session, items, summary)
     summary.lines += _remarks(items)
     if open_gaps := sum(len(item.gaps) for item in items):
         summary.lines.append(f"gaps, where Inductor could do better: {open_gaps}; `python -m conformance gaps`")
@@ -99,6 +98,20 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     if failed:
         summary.lines.append(f"evidence of {len(failed)} failing items: {session.run.folder / 'failures'}")
     return summary
+
+
+def _accept(session: Session, items: Sequence[ItemRecord], summary: Summary) -> None:
+    """Code, unless binaries alone were looked at, and binaries where they were."""
+    targets = [target.name for target in session.machine.targets().values() if not target.local]
+    if session.settings.checks != ("binary",):
+        accepted = accept(items, session.settings.accept, targets)
+        summary.lines += accepted.lines()
+        summary.failed |= bool(accepted.problems)
+    try:
+        summary.lines += binaries.accept(items, session.settings.accept, targets)
+    except binaries.BinaryFileError as error:
+        summary.lines.append(f"not accepted: {error}")
+        summary.failed = True
 
 
 def _impossible(items: Sequence[ItemRecord]) -> list[str]:

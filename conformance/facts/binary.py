@@ -67,6 +67,12 @@ def lines(capture: Capture) -> list[str]:
     return found
 
 
+def ended(capture: Capture) -> str:
+    """The stage that kernels end at where the installed Triton makes no binary of them, else ""."""
+    launches = [launch for kernel in offline.kernels(capture) for launch in offline.compiled(kernel)]
+    return next((launch.last for launch in launches if launch.last not in ("cubin", "spv")), "")
+
+
 def said(launch: offline.Launch) -> str:
     """`registers 28, spills 0, shared_memory 0, widest_access 64, tensor_cores 0`, or the last stage there is."""
     numbers: Mapping[str, int | None] = {name: getattr(launch, name) for name in _MEASURES}
