@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import shlex
 import sys
 import types
 
@@ -280,6 +281,17 @@ def test_a_page_keeps_what_is_around_the_device_s_part(report, tmp_path):
     assert "| 224 | contiguous | 9.20 (0.20) | 48.0 (0.20) | **0.19×** | copy 4.00 | 43 % | 8 % | no |" in text
     assert "- 224 contiguous (5.2× slower), 224 sliced (5.1× slower): vectorised no: load index 224\\*x0" in text
     assert max(map(len, text.splitlines())) <= 150
+
+
+def test_a_long_command_is_broken_before_a_word(report, tmp_path):
+    report.about["command"] = (
+        f"python -m conformance bench 'lambda x: x + 1' {'--axis dtype=u8,f32 ' * 7}--markdown a.md"
+    )
+    markdown.write(report, tmp_path / "a.md")
+    block = (tmp_path / "a.md").read_text().split("```")[1].strip("\n")
+    assert max(map(len, block.splitlines())) <= 150
+    assert shlex.split(block.replace("\\\n", "")) == shlex.split(report.about["command"])
+    assert len(block.splitlines()) == 2
 
 
 def test_a_new_page_can_be_written_again_and_a_page_without_a_place_is_refused(report, tmp_path):

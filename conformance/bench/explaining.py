@@ -9,8 +9,8 @@ from typing import Any
 from conformance.bench.report import Row
 from conformance.targets import Target
 
-#: Calling explains a loss that is at most so many times what calling costs for a single element.
-_ENOUGH = 1.5
+#: Calling explains a loss that is at most so many times what calling costs for a single element: half of it then.
+_ENOUGH = 2
 #: So many times the bytes that have to be moved are worth a word.
 _MORE = 1.5
 #: Of a fact that has a line for each kernel, so many are repeated.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,7 +48,7 @@ def marks(device: str) -> tuple[str, str]:
 
 def page(report: Report) -> str:
     """The command, the machine, and a table for each function."""
-    parts = [f"```\n{report.about['command']}\n```", _wrapped(f"{table.about(report.about)}.")]
+    parts = [f"```\n{_lines(report.about['command'])}\n```", _wrapped(f"{table.about(report.about)}.")]
     parts.append(_wrapped(table.legend(report.rows).replace("\n", " ")))
     parts += [_function(name, rows) for name, rows in table.by_function(report.rows).items()]
     return "\n\n".join([*parts, *(f"**{said}**" for said in table.remarks(report))])
@@ -75,6 +76,16 @@ def _function(name: str, rows: Sequence[Row]) -> str:
     for labels, why in found:
         said.append(_wrapped(f"- {labels}: {why}", indent="  "))
     return "\n".join(said)
+
+
+def _lines(command: str) -> str:
+    """A command that is too long for a line, broken before a word."""
+    lines = [""]
+    for word in map(shlex.quote, shlex.split(command)):
+        if lines[-1] and len(lines[-1]) + len(word) > _WIDTH - 3:
+            lines.append("    ")
+        lines[-1] += word if not lines[-1].strip() else f" {word}"
+    return " \\\n".join(lines)
 
 
 def _bold(cells: Sequence[str]) -> list[str]:
