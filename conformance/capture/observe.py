@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from conformance.capture import fallbacks, fusion, memory, rewrites, vectorise, work
+from conformance.capture import fallbacks, fusion, graph_breaks, memory, reductions, rewrites, vectorise, work
 from conformance.capture.patches import Patch
 
 _RECORDS = "_conformance_records"
@@ -27,6 +27,8 @@ def patches() -> list[Patch]:
         *vectorise.patches(),
         *fusion.patches(),
         *fallbacks.patches(),
+        *reductions.patches(),
+        *graph_breaks.patches(),
         *rewrites.patches(),
         *work.patches(),
         Patch(f"{cpp}:CppKernelProxy.codegen_nodes", _codegen_nodes, "which operators a loop nest was made from"),
@@ -56,7 +58,7 @@ def module(graph: Any) -> dict[str, Any]:
     (sizes of its loops; with dynamic shapes, expressions) and on cpu `nests`, where several are one launch `parts`; the
     others have `name`. `work`: see work.py; of Triton kernels also `tiling` and `descriptors`, how many tensor
     descriptors they make.
-    `unfused`: see fusion.py; `moved`, `buffers`: see memory.py.
+    `unfused`: see fusion.py; `reductions`: see reductions.py; `moved`, `buffers`: see memory.py.
     """
     position = {node: index for index, node in enumerate(graph.graph.nodes)}
     calls = []
@@ -72,6 +74,7 @@ def module(graph: Any) -> dict[str, Any]:
         "devices": sorted(str(device) for device in graph.device_types),
         "calls": calls,
         "unfused": fusion.seen(graph, getattr(graph, _RECORDS, [])),
+        "reductions": reductions.seen(graph),
         "moved": memory.moved(graph),
         "buffers": memory.buffers(graph),
     }

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from conformance.facts.kernels import label
 from conformance.facts.model import Fact, Seen
 
 _SHOWN = 8  # pairs; the rest is counted by reason
@@ -18,26 +19,26 @@ def unfused(seen: Seen) -> Fact:
 
     Nests that were to share one outer loop, and do not, are one of those pairs, however many they are.
     """
-    pairs = [pair for module in _modules(seen) for pair in module]  # (who, why)
-    texts = Counter(f"{who}: {why}" for who, why in pairs)
-    if not pairs:
+    found = pairs(seen)
+    texts = Counter(f"{who}: {why}" for who, why in found)
+    if not found:
         return Fact(0, ("none",))
     lines = [text if times == 1 else f"{text} ({times} times)" for text, times in list(texts.items())[:_SHOWN]]
     hidden = set(list(texts)[_SHOWN:])
-    rest = Counter(why for who, why in pairs if f"{who}: {why}" in hidden)
+    rest = Counter(why for who, why in found if f"{who}: {why}" in hidden)
     if rest:
         reasons = ", ".join(why if times == 1 else f"{why} ({times} times)" for why, times in rest.items())
         lines.append(f"and {rest.total()} more: {reasons}")
-    return Fact(len(pairs), tuple(lines) if len(lines) == 1 else (str(len(pairs)), *lines))
+    return Fact(len(found), tuple(lines) if len(lines) == 1 else (str(len(found)), *lines))
 
 
-def _modules(seen: Seen) -> list[list[tuple[str, str]]]:
-    """Of each module of the capture its pairs, as they are named and why they are apart."""
+def pairs(seen: Seen) -> list[tuple[str, str]]:
+    """How each pair is named, and why it is apart; in the order of the calls."""
     found, start = [], 0
     for module in seen.capture.modules:
         calls = seen.calls[start : start + len(module.observed["calls"])]
-        kernels = sum(call["call"] == "kernel" for call in seen.calls[:start])
-        found.append([_pair(pair, calls, kernels) for pair in module.observed.get("unfused", ())])
+        before = sum(call["call"] == "kernel" for call in seen.calls[:start])
+        found += [_pair(pair, calls, before) for pair in module.observed.get("unfused", ())]
         start += len(calls)
     return found
 
@@ -50,23 +51,21 @@ def _pair(pair: Mapping[str, Any], calls: Sequence[Mapping[str, Any]], before: i
     if reason == "extern":
         reason = _EXTERN[next(calls[number]["call"] for number, _ in places if calls[number]["call"] in _EXTERN)]
     reason = re.sub("node([12])", lambda found: names[int(found[1]) - 1], reason)
-    module = calls[first]["module"]
     if first == second:  # nests of one kernel
-        kernel = f"{_name((first, ()), calls, before)} {module}".strip()
         both = _nests(nests1).replace("+", ", ") if nests1 == nests2 else f"{_nests(nests1)} and {_nests(nests2)}"
-        return f"{kernel} nests {both}", reason
-    return f"{' and '.join(names)} {module}".strip(), reason
+        return f"{_name((first, ()), calls, before)} nests {both}", reason
+    return " and ".join(names), reason
 
 
 def _name(place: Sequence[Any], calls: Sequence[Mapping[str, Any]], before: int) -> str:
-    """`2`, the number of a kernel; `2 nest 1` where it has several; what is called, of a library call."""
+    """As in `kernels`: `2`, `2 backward`; with ` nest 1` where it has several; what is called, of a library call."""
     number, nests = place
     call = calls[number]
     if call["call"] != "kernel":
         return call["name"]
-    kernel = before + sum(each["call"] == "kernel" for each in calls[: number + 1])
+    kernel = label(call, before + sum(each["call"] == "kernel" for each in calls[: number + 1]))
     if not nests or len(nests) == len(call["nests"]):
-        return str(kernel)
+        return kernel
     return f"{kernel} nest {_nests(nests)}"
 
 
