@@ -117,10 +117,18 @@ def _bytecode(capture: Capture, _: Target) -> Iterator[Block]:
 def _log(capture: Capture, _: Target) -> Iterator[Block]:
     lines = []
     for artifact, message in capture.exploration.log:
-        short = re.sub(r", 'stack_traces = \{'.*?'\}'| at 0x[0-9a-f]+", "", message)
-        first, *rest = short.strip("\n").splitlines() or [""]
+        first, *rest = _short(message).strip("\n").splitlines() or [""]
         lines += [f"[{artifact}] {first}", *(f"    {line}".rstrip() for line in rest)]
     yield Block("log", "\n".join(lines) or "(nothing was logged)", "log")
+
+
+def _short(message: str) -> str:
+    """Without where each node comes from, addresses, and the way through this harness to the user's code."""
+    message = re.sub(r", \\*'stack_traces = \{\\*'.*?, \\*'\}\\*'| at 0x[0-9a-f]+", "", message)
+    head, said, trace = message.partition("User code traceback:\n")
+    entries = re.split(r'^(?=[ \t]*File ")', trace, flags=re.MULTILINE)
+    ours = [number for number, entry in enumerate(entries) if "/conformance/capture/" in entry.partition("\n")[0]]
+    return head + said + "".join(entries[ours[-1] + 1 :] if ours else entries)
 
 
 _MAKERS: dict[str, Callable[[Capture, Target], Iterator[Block]]] = {

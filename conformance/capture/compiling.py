@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from conformance.capture import calling, cpu, environment, exploring, library, observe
+from conformance.capture import calling, cpu, environment, exploring, library, observe, telling
 from conformance.capture.isolation import isolated
 from conformance.capture.model import Capture, Mode, Module
 from conformance.capture.patches import Patch, applied
@@ -213,6 +213,7 @@ def _generate_only(graph: Any, emulation: Emulation | None = None) -> Any:
     import types
 
     code, _ = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
+    telling.told(code.value)
     lowered = copy.copy(graph.orig_gm)
     emulated = emulation.load(code.value, graph) if emulation else None
 

@@ -25,7 +25,8 @@ _PREFIXES = ("TORCH", "PYTORCH_", "TRITON_", "INDUCTOR_", "AOT_", "ATEN_", "OMP_
 #: Those of them that say where things are or what to show, and change no code.
 _HARMLESS = ("TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_LOGS_FORMAT", "TORCH_TRACE", "TORCH_COMPILE_DEBUG", "TORCH_HOME",
              "TORCH_SHOW_CPP_STACKTRACES", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_HOME",
-             "TORCH_COMPILE_DEBUG_DIR", "TRITON_LIBDEVICE_PATH", "TRITON_PTXAS_PATH")  # fmt: skip
+             "TORCH_COMPILE_DEBUG_DIR", "TORCHDYNAMO_VERBOSE", "TRITON_LIBDEVICE_PATH",
+             "TRITON_PTXAS_PATH")  # fmt: skip
 
 
 @dataclass(frozen=True)
