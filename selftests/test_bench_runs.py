@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import types
 
 import pytest
@@ -92,6 +94,19 @@ def test_an_interrupted_run_keeps_what_it_has(mine, call, monkeypatch):
     assert "interrupted: 1 cases were measured, 1 were not" in out
     report = Report.read(mine / "a.json")
     assert ([row.case for row in report.rows], report.stopped) == (["mine/double-f32"], 1)
+
+
+def test_an_interruption_that_a_compilation_swallowed_stops_before_the_next_case(mine, call, monkeypatch):
+    def row(self, wanted):
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        return _row(wanted.id)
+
+    monkeypatch.setattr(measuring.Bench, "row", row)
+    status, out, _ = call("test_mine.py", "double", "--json", "a.json")
+    assert status == 130
+    assert "interrupted: 1 cases were measured, 1 were not" in out
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def _row(name):

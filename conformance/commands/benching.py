@@ -7,7 +7,9 @@ import contextlib
 import os
 import platform
 import shlex
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,9 +92,9 @@ def _measured(
 
     bench = Bench(generator, target, arguments.min_time, clock_of(target))
     failed = interrupted = 0
-    with threads(target.threads or 1):
+    with threads(target.threads or 1), _interruptions() as asked_to_stop:
         try:
-            for problem in _rows(bench, cases, report):
+            for problem in _rows(bench, cases, report, asked_to_stop):
                 failed += 1
                 print(f"left out: {problem}", file=sys.stderr)
         except KeyboardInterrupt:
@@ -103,12 +105,38 @@ def _measured(
             report.write(arguments.json)
         if arguments.markdown:
             markdown.write(report, arguments.markdown)
+    elif interrupted:
+        print("interrupted before anything was measured", file=sys.stderr)
     return 130 if interrupted else int(bool(failed))
 
 
-def _rows(bench: Bench, cases: Sequence[Case], report: Report) -> Iterator[str]:
-    """Adds a row to the report for each case; yields what is wrong with one that has none."""
+@contextlib.contextmanager
+def _interruptions() -> Iterator[list[int]]:
+    """Holds the Ctrl-C that came: a KeyboardInterrupt within a compilation may be swallowed there, as in a callback."""
+    came: list[int] = []
+
+    def interrupt(number: int, _frame: Any) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield came
+        return
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _rows(bench: Bench, cases: Sequence[Case], report: Report, asked_to_stop: list[int]) -> Iterator[str]:
+    """Adds a row to the report for each case; yields what is wrong with one that has none.
+
+    Raises KeyboardInterrupt before a case where one came, and where one comes.
+    """
     for number, case in enumerate(cases, 1):
+        if asked_to_stop:
+            raise KeyboardInterrupt
         if sys.stderr.isatty():
             print(f"\r\x1b[K{number} of {len(cases)}: {case.id}", end="", file=sys.stderr, flush=True)
         try:
