@@ -20,6 +20,7 @@ from typing import Any
 
 from conformance import modes
 from conformance.inputs import Input, seed_of
+from conformance.pairs import pairs
 
 #: Keywords of @case that say how to compile; each may be an axis.
 MODES = ("grad", "dynamic", "config", "mode")
@@ -40,6 +41,7 @@ class Case:
     `arguments`: name → Input or constant, in the order of the signature; `choices`: argument → property → value.
     `grad`: names of the arguments that require a gradient; `dynamic`: dynamic shapes; `config`: Inductor options, and
     Dynamo's as `dynamo.capture_scalar_outputs`; `mode`: what surrounds the call (see modes.py).
+    `combined`: not declared, but made of what is declared one at a time, for --thorough; nothing is stored for it.
     `prepare`: called before arguments are built.
     `require`: selector → fact → value (see requirements.py); `gaps`: likewise (see gaps.py); `numerics`: see
     policy.py.
@@ -60,6 +62,7 @@ class Case:
     gaps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     axes: tuple[str, ...] = ()
     mode: str = "plain"
+    combined: bool = False
     prepare: Callable[[], None] | None = None
 
     @property
@@ -173,6 +176,7 @@ def case(
         test.__name__, test.__qualname__, test.__doc__ = fn.__name__, fn.__qualname__, fn.__doc__
         test.__module__ = fn.__module__
         test.cases = cases
+        test.combined = lambda: list(_expand(fn, declared, "combined", cases, given)) if vary == "one_at_a_time" else []
         return test
 
     return decorate
@@ -182,7 +186,7 @@ def _expand(fn, declared, vary, also, given) -> Iterator[Case]:
     where = fn.__name__
     if not where.startswith("test_"):
         raise CaseError(f"{where}: the name of a case's function starts with test_")
-    if vary not in ("product", "one_at_a_time"):
+    if vary not in ("product", "one_at_a_time", "combined"):
         raise CaseError(f"{where}: vary is 'product' or 'one_at_a_time', not {vary!r}")
     parameters = list(inspect.signature(fn).parameters)
     missing = [p for p in parameters if p not in declared]
@@ -237,11 +241,15 @@ def _expand(fn, declared, vary, also, given) -> Iterator[Case]:
             mode=_mode(chosen.get("mode", "plain"), where),
             **given,
             axes=tuple(axis.name for axis in axes),
+            combined=vary == "combined",
         )
 
 
 def _combinations(axes: list[Axis], vary: str, also, where: str) -> Iterator[tuple[str, ...]]:
     labels = [list(axis.values) for axis in axes]
+    if vary == "combined":
+        yield from pairs(labels, [case.labels for case in also])
+        return
     if vary == "product":
         yield from itertools.product(*labels)
     else:

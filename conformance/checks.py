@@ -69,10 +69,10 @@ class Item:
             report.skip(why)
         record = self._record = self._begun()
         try:
-            if session.settings.backend == "inductor":
-                self._run(record, report)
+            if session.settings.plainly:
+                self._run_plainly(record, report)
             else:
-                self._run_backend(record, report)
+                self._run(record, report)
         finally:
             session.run.write(record)
 
@@ -95,10 +95,12 @@ class Item:
             capture = captured.capture
             found = facts.facts(capture)
             record.facts = found.lines()
-            record.text = canonical(snapshot_text(capture, record.facts, self.target.device))
+            if not self.case.combined:
+                record.text = canonical(snapshot_text(capture, record.facts, self.target.device))
             record.seconds = capture.seconds
 
             def required() -> None:
+                self._refuse_combined()
                 record.gaps, closed = gaps.find(self.case, self.target, found)
                 record.notices += closed
                 code = code_text(capture, self.target)
@@ -114,20 +116,25 @@ class Item:
             if self.session.settings.verify_deviceless:
                 self._check("deviceless", report, capture, functools.partial(self._deviceless, capture))
 
-    def _run_backend(self, record: ItemRecord, report: Reporter) -> None:
-        """Another backend has no generated code to look at: its numerics alone."""
+    def _run_plainly(self, record: ItemRecord, report: Reporter) -> None:
+        """Another backend, TorchScript or an exported program: no generated code to look at, its numerics alone."""
+        settings = self.session.settings
 
-        def backend_numerics() -> None:
+        def plain_numerics() -> None:
             from conformance import numerics
-            from conformance.capture import plainly_compiled
+            from conformance.capture.ways import prepared
 
-            backend = self.session.settings.backend
             if record.mode != "native":
-                raise SkipError(f"--backend {backend} needs the device: {self.session.not_run(self.target)}")
-            with plainly_compiled(self.case, backend) as compiled:
-                numerics.check(self.case, compiled, self.target.device, self.target.name)
+                raise SkipError(f"{settings.plainly} needs the device: {self.session.not_run(self.target)}")
+            with prepared(self.case, settings.via, settings.backend, self.target.device) as function:
+                numerics.check(self.case, function, self.target.device, self.target.name)
 
-        self._check("numerics", report, None, backend_numerics)
+        def none() -> None:
+            raise SkipError(f"{settings.plainly}: no code of Inductor's to look at")
+
+        self._check("numerics", report, None, plain_numerics)
+        for name in ("requirements", "code"):
+            self._check(name, report, None, none)
 
     @contextlib.contextmanager
     def _compiled(self, record: ItemRecord, report: Reporter) -> Iterator[Captured]:
@@ -204,6 +211,7 @@ class Item:
 
     def _code(self) -> None:
         """The snapshot's text against what is stored, or against the baseline run."""
+        self._refuse_combined()
         session, text = self.session, self._record.text
         if self.target.local:
             raise SkipError(f"{self.target.name} matches no target of the table: nothing is stored for it")
@@ -256,6 +264,10 @@ class Item:
             return
         accept = f"{accept_command(self.case, self.target)} --checks binary"
         binaries.compare(self.name, before, record.binaries, accept)
+
+    def _refuse_combined(self) -> None:
+        if self.case.combined:
+            raise SkipError("combined by --thorough: requirements and stored code are for what is declared")
 
     def _nothing_stored(self, snapshot: Snapshot | None, accept: str) -> None:
         """New on a version that is stored; on another version the nearest is looked at, and differing is drift."""

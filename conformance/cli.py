@@ -15,6 +15,7 @@ from conformance.case import CaseError
 from conformance.commands import (
     accepting,
     benching,
+    bugs,
     comparing,
     diffing,
     doctor,
@@ -28,6 +29,7 @@ from conformance.commands.asking import settled
 from conformance.finding import UnknownCaseError
 from conformance.generating import GeneratingError
 from conformance.given import InputError
+from conformance.known_failures import KnownFailureError
 from conformance.own import OwnError
 from conformance.run import RunError
 from conformance.snapshot import SnapshotError
@@ -45,6 +47,7 @@ _OURS = (
     InputError,
     OwnError,
     reviewing.ReviewError,
+    KnownFailureError,
     RunError,
     SnapshotError,
 )
@@ -55,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m conformance", description=conformance.__doc__.splitlines()[0])
     parser.add_argument("--version", action="version", version=conformance.__version__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (listing, showing, comparing, benching, reviewing, accepting, diffing, gaps, pruning, doctor):
+    for command in (listing, showing, comparing, benching, reviewing, accepting, diffing, gaps, bugs, pruning, doctor):
         command.add(commands)
     try:
         wanted = parser.parse_args(settled(sys.argv[1:] if arguments is None else arguments))

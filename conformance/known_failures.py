@@ -8,6 +8,7 @@ torch = ">=2.11,<2.14"                # a version range
 error = "NaN and inf must be where"   # contained in the error's type and message
 reason = "accumulates in f16"
 issue = "https://github.com/pytorch/pytorch/issues/1"   # or "not reported"
+reproduction = '''…'''              # optional: a script of torch alone (bugs.py); one for each reason
 """
 
 from __future__ import annotations
@@ -27,11 +28,12 @@ else:
     import tomli as tomllib
 
 #: "compile": that compiling raises, before any check has something to look at. "deviceless": of --verify-deviceless.
-CHECKS = ("compile", "numerics", "requirements", "code", "deviceless")
+CHECKS = ("compile", "numerics", "requirements", "code", "binary", "deviceless")
 #: The torch on which a known failure that passes is an error: there, nothing changes but through us.
 BASELINE = "2.13"
 
 _KEYS = ("case", "check", "target", "torch", "error", "reason", "issue")
+_OPTIONAL = ("reproduction",)
 
 #: (case, check, target): one check of one item.
 Item = tuple[str, str, str]
@@ -53,6 +55,7 @@ class Failure:
     error: str
     reason: str
     issue: str
+    reproduction: str = ""
 
     def items(self) -> Iterator[Item]:
         for case in self.cases:
@@ -171,8 +174,9 @@ def _entry(where: str, entry: Any) -> Failure:
     if not isinstance(entry, dict):
         raise KnownFailureError(f"{where}: is {entry!r}; write [[failure]], a table with {', '.join(_KEYS)}")
     for key in entry:
-        if key not in _KEYS:
-            raise KnownFailureError(f"{where}: unknown key {key!r}; the keys are {', '.join(_KEYS)}")
+        if key not in (*_KEYS, *_OPTIONAL):
+            known = ", ".join((*_KEYS, *_OPTIONAL))
+            raise KnownFailureError(f"{where}: unknown key {key!r}; the keys are {known}")
     for key in _KEYS:
         if key not in entry:
             raise KnownFailureError(f"{where}: {key!r} is missing; the keys are {', '.join(_KEYS)}")
@@ -189,7 +193,19 @@ def _entry(where: str, entry: Any) -> Failure:
             f"{where}: torch is {values['torch']!r}, which is no version range; write one as in '>=2.11,<2.14'"
         ) from error
     cases, targets = (_names(where, key, entry[key]) for key in ("case", "target"))
-    return Failure(where, cases, values["check"], targets, versions, values["error"], values["reason"], issue)
+    reproduction = _script(where, entry.get("reproduction", ""))
+    said = (values["error"], values["reason"], issue, reproduction)
+    return Failure(where, cases, values["check"], targets, versions, *said)
+
+
+def _script(where: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise KnownFailureError(f"{where}: reproduction is {value!r}; it is a script, as text")
+    try:
+        compile(value, where, "exec")
+    except SyntaxError as error:
+        raise KnownFailureError(f"{where}: reproduction is no Python: line {error.lineno}: {error.msg}") from error
+    return value
 
 
 def _text(where: str, key: str, value: Any) -> str:

@@ -63,7 +63,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--checks", metavar="LIST", help="numerics, requirements, code (default: these three), binary")
     add("--save-run", metavar="NAME", help="keep what this run generates under this name")
     add("--baseline", metavar="NAME", help="compare code with that run instead of the stored snapshots")
-    add("--backend", metavar="NAME", default="inductor", help="another backend of torch.compile: numerics only")
+    add(
+        "--backend",
+        metavar="NAME",
+        default="inductor",
+        help="another backend of torch.compile, or module:function: numerics only",
+    )
+    add("--via", metavar="WAY", default="compile", help=f"{', '.join(settings.VIA)}: numerics only, but for compile")
+    add("--thorough", action="store_true", help="also cases that combine what the declared ones vary one at a time")
     add("--fail-on-drift", action="store_true", help="drift on a torch version with nothing stored fails")
     add("--no-emulation", action="store_true", help="do not run on the cpu what is for gpus that are not here")
     add("--verify-deviceless", action="store_true", help="on a real device: generate without it too, and compare")
@@ -119,6 +126,8 @@ def _asked_settings(config: pytest.Config) -> Settings:
         save_run=option("save_run"),
         baseline=option("baseline"),
         backend=option("backend"),
+        via=settings.via_named(option("via"), option("backend")),
+        thorough=option("thorough"),
         fail_on_drift=option("fail_on_drift"),
         verify_deviceless=option("verify_deviceless"),
         emulation=not option("no_emulation"),
@@ -230,9 +239,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if cases is None or "conformance_item" not in metafunc.fixturenames:
         return
     session = _session(metafunc.config)
+    more = metafunc.function.combined() if session.settings.thorough else []
     items = [
         pytest.param(Item(session, case, target), id="-".join((*case.labels, target.name)))
-        for case in cases
+        for case in (*cases, *more)
         for target in session.selected
     ]
     metafunc.parametrize("conformance_item", items)

@@ -91,7 +91,7 @@ class Session:
         environment.silence_trace()
         torch.set_num_threads(max(1, self.machine.cores // self.workers))
         library.after_torch(environment.prepare().pretended)
-        if self.settings.backend != "inductor":
+        if self.settings.plainly:
             _load_ipex(torch.__version__)
             _refuse_unknown(self.settings.backend)
             return  # nothing is captured, and its torch may be too old for what capturing looks at
@@ -111,7 +111,7 @@ class Session:
 
     def cannot(self, target: Target) -> str:
         """Why nothing can be generated for the target here, or ""."""
-        if self.settings.backend != "inductor":
+        if self.settings.plainly:
             return ""  # nothing is generated: what runs here, runs
         return self.problems.get(target.device, "")
 
@@ -196,11 +196,12 @@ def _load_ipex(torch_version: str) -> None:
 
 
 def _refuse_unknown(backend: str) -> None:
-    import torch
+    from conformance.capture.ways import WayError, backend_named
 
-    known = sorted(torch.compiler.list_backends(exclude_tags=()))
-    if backend not in known:
-        raise SettingsError(f"unknown backend {backend!r}; torch {torch.__version__} knows {', '.join(known)}")
+    try:
+        backend_named(backend)
+    except WayError as error:
+        raise SettingsError(str(error)) from None
 
 
 def _beside(file: Path, name: str) -> Path:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 CHECKS = ("numerics", "requirements", "code")
+#: Ways to run a case: torch.compile, torch.jit.trace, torch.jit.script, torch.export.
+VIA = ("compile", "jit_trace", "jit_script", "export")
 #: Only where they are named: they take longer.
 FURTHER_CHECKS = ("binary",)
 ACCEPT = "EXPECTTEST_ACCEPT"
@@ -20,7 +22,8 @@ class SettingsError(ValueError):
 @dataclass(frozen=True)
 class Settings:
     """`accept`: "" (not), "all" or "new". `devices`, `targets`: as given, see targets.select.
-    `save_run`, `baseline`: names of runs. `backend`: of torch.compile.
+    `save_run`, `baseline`: names of runs. `backend`: of torch.compile, or `module:function`. `via`: one of VIA.
+    `thorough`: with the cases that combine axes.
     `emulation`: run what is generated for gpus that are not here on the cpu.
     """
 
@@ -32,9 +35,28 @@ class Settings:
     save_run: str | None = None
     baseline: str | None = None
     backend: str = "inductor"
+    via: str = "compile"
+    thorough: bool = False
     fail_on_drift: bool = False
     verify_deviceless: bool = False
+
+    @property
+    def plainly(self) -> str:
+        """How cases are run where Inductor's code is not captured, as it was asked for; "" where it is."""
+        if self.via != "compile":
+            return f"--via {self.via}"
+        return f"--backend {self.backend}" if self.backend != "inductor" else ""
+
     emulation: bool = True
+
+
+def via_named(text: str, backend: str) -> str:
+    """Raises SettingsError for an unknown way, and for a backend where torch.compile is not asked."""
+    if text not in VIA:
+        raise SettingsError(f"unknown --via {text!r}; known are {', '.join(VIA)}")
+    if text != "compile" and backend != "inductor":
+        raise SettingsError(f"--backend {backend} is one of torch.compile's: leave --via {text} out")
+    return text
 
 
 def checks_named(text: str | None) -> tuple[str, ...]:

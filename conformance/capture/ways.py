@@ -1,0 +1,128 @@
+"""Ways to run a case other than Inductor's capture: another backend of torch.compile, torch.jit, torch.export."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import inspect
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from conformance.case import Case
+from conformance.inputs import Input, placed
+
+VIA = ("compile", "jit_trace", "jit_script", "export")
+
+
+class WayError(ValueError):
+    """A backend or a way that there is not; the message names those that there are."""
+
+
+def backend_named(name: str) -> Any:
+    """What torch.compile takes as backend: the name itself, or the function of `module:function`.
+
+    Raises WayError naming the known ones.
+    """
+    import torch
+
+    known = sorted(torch.compiler.list_backends(exclude_tags=()))
+    if name in known:
+        return name
+    module, _, path = name.partition(":")
+    if not path:
+        raise WayError(
+            f"unknown backend {name!r}; torch {torch.__version__} knows {', '.join(known)}; "
+            "one of your own is module:function"
+        )
+    try:
+        found = functools.reduce(getattr, path.split("."), importlib.import_module(module))
+    except (ImportError, AttributeError) as error:
+        raise WayError(f"backend {name!r}: {error}; it is module:function, and the module can be imported") from error
+    if not callable(found):
+        raise WayError(f"backend {name!r} is {found!r}; a backend is a function of a graph and its example inputs")
+    return found
+
+
+@contextlib.contextmanager
+def prepared(case: Case, via: str, backend: str, device: str) -> Iterator[Callable[..., Any]]:
+    """The case's function as that way runs it, to be called with the case's arguments by name.
+
+    Nothing of torch is replaced and nothing captured. `backend` is for `compile` alone. Raises what the way raises.
+    """
+    import torch
+    import torch._dynamo  # for reset(): several cases share a code object
+
+    torch._dynamo.reset()
+    try:
+        if via == "compile":
+            yield torch.compile(case.fn, backend=backend_named(backend), dynamic=case.dynamic)
+        else:
+            yield {"jit_trace": _traced, "jit_script": _scripted, "export": _exported}[via](case, device)
+    finally:
+        torch._dynamo.reset()
+
+
+def _of_tensors(case: Case) -> tuple[list[str], Callable[..., Any]]:
+    """The names of the inputs, and the function of them alone: constants are fixed."""
+    names = [name for name, argument in case.arguments.items() if isinstance(argument, Input)]
+    constants = {name: value for name, value in case.arguments.items() if name not in names}
+
+    def fn(*tensors: Any) -> Any:
+        return case.fn(**dict(zip(names, tensors, strict=True)), **constants)
+
+    return names, fn
+
+
+def _examples(case: Case, names: list[str], device: str) -> tuple[Any, ...]:
+    import torch
+
+    built = placed(case.build(), torch.device(device))
+    return tuple(built[name] for name in names)
+
+
+def _by_name(names: list[str], fn: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda **arguments: fn(*(arguments[name] for name in names))
+
+
+def _traced(case: Case, device: str) -> Callable[..., Any]:
+    import torch
+
+    names, fn = _of_tensors(case)
+    return _by_name(names, torch.jit.trace(fn, _examples(case, names, device), check_trace=False, strict=False))
+
+
+def _scripted(case: Case, _device: str) -> Callable[..., Any]:
+    """TorchScript reads source; what a constant is, it is told by an annotation."""
+    import torch
+
+    fn = case.fn
+    copy = types.FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    inspected = inspect.signature(fn).parameters
+    constants = {name: case.arguments[name] for name in inspected if not isinstance(case.arguments[name], Input)}
+    copy.__annotations__ = {name: _type_of(value) for name, value in constants.items()}
+    return torch.jit.script(copy)
+
+
+def _type_of(value: Any) -> Any:
+    if isinstance(value, (list, tuple)) and value:
+        return list[type(value[0])] if isinstance(value, list) else tuple[tuple(type(item) for item in value)]
+    return type(value)
+
+
+def _exported(case: Case, device: str) -> Callable[..., Any]:
+    """torch.export takes a module; under dynamic shapes every size above 1 of its inputs is one."""
+    import torch
+
+    names, fn = _of_tensors(case)
+
+    class Exported(torch.nn.Module):
+        def forward(self, *tensors: Any) -> Any:
+            return fn(*tensors)
+
+    examples = _examples(case, names, device)
+    auto = torch.export.Dim.AUTO
+    sizes = tuple({d: auto for d, size in enumerate(t.shape) if size > 1} for t in examples) if case.dynamic else None
+    program = torch.export.export(Exported(), examples, dynamic_shapes=None if sizes is None else (sizes,))
+    return _by_name(names, program.module())
