@@ -70,10 +70,9 @@ def capture(
         result.joint_graph = recorder.joint_graph
         result.counters = {group: dict(counts) for group, counts in torch._dynamo.utils.counters.items()}
         result.exploration = explorer.finish() if explorer else None
-        runs = mode == "native"
         if emulation is not None:
-            runs = emulation.runs = True
-        yield Captured(result, compiled if runs else None)
+            stack.enter_context(emulation.running())
+        yield Captured(result, compiled if mode == "native" or emulation is not None else None)
 
 
 @contextlib.contextmanager
