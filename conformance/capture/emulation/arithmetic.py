@@ -4,7 +4,7 @@ right (Triton 3.6 to 3.9): rounding to bf16, comparisons with NaN, precision mod
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,11 +43,59 @@ UNARY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 class Arithmetic(InterpreterBuilder):
-    """What a kernel computes, without its memory. Handles keep numpy arrays; see values.py for types numpy lacks."""
+    """What a kernel computes, without its memory. Handles keep numpy arrays; see values.py for types numpy lacks.
+
+    All programs of a batch are computed at once: an array has an axis for them before those of its shape, of size 1
+    where the programs agree.
+    """
 
     def __init__(self, *, asserts: bool = True) -> None:
         super().__init__()
         self.options = InterpreterOptions(debug=asserts, sanitize_overflow=False)
+
+    # ---- shapes
+
+    def create_make_range(self, _ret_ty: Any, start: int, stop: int) -> TensorHandle:
+        return TensorHandle(np.arange(start, stop, dtype=np.int32)[None], tl.int32)
+
+    def create_splat(self, ret_ty: Any, arg: TensorHandle) -> TensorHandle:
+        data = arg.data.reshape(-1, *(1 for _ in ret_ty.shape))
+        return TensorHandle(np.broadcast_to(data, (len(data), *ret_ty.shape)), arg.dtype.scalar)
+
+    def create_unsplat(self, arg: TensorHandle) -> TensorHandle:
+        return TensorHandle(arg.data.reshape(len(arg.data), -1)[:, 0], arg.dtype.scalar)
+
+    def create_expand_dims(self, arg: TensorHandle, axis: int) -> TensorHandle:
+        return TensorHandle(np.expand_dims(arg.data, axis + 1), arg.dtype.scalar)
+
+    def create_broadcast(self, arg: TensorHandle, shape: Sequence[int]) -> TensorHandle:
+        return TensorHandle(np.broadcast_to(arg.data, (len(arg.data), *shape)), arg.dtype.scalar)
+
+    def create_reshape(self, arg: TensorHandle, shape: Sequence[int], _allow_reorder: bool) -> TensorHandle:
+        return TensorHandle(arg.data.reshape(len(arg.data), *shape), arg.dtype.scalar)
+
+    def create_trans(self, arg: TensorHandle, perm: Sequence[int]) -> TensorHandle:
+        return TensorHandle(np.transpose(arg.data, (0, *(axis + 1 for axis in perm))), arg.dtype.scalar)
+
+    def create_cat(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
+        return TensorHandle(np.concatenate(_together(lhs.data, rhs.data), axis=1), lhs.dtype.scalar)
+
+    def create_join(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
+        return TensorHandle(np.stack(_together(lhs.data, rhs.data), axis=-1), lhs.dtype.scalar)
+
+    def create_gather(self, src: TensorHandle, indices: TensorHandle, axis: int) -> TensorHandle:
+        count = max(len(src.data), len(indices.data))
+        values, places = (np.broadcast_to(a.data, (count, *a.data.shape[1:])) for a in (src, indices))
+        return TensorHandle(np.take_along_axis(values, places, axis=axis + 1), src.dtype.scalar)
+
+    def create_histogram(self, data: TensorHandle, bins: int, mask: TensorHandle | None) -> TensorHandle:
+        valid = (data.data >= 0) & (data.data < bins) & (True if mask is None else mask.data)
+        values = np.broadcast_to(data.data, valid.shape)
+        counts = [np.bincount(row[kept], minlength=bins) for row, kept in zip(values, valid, strict=True)]
+        return TensorHandle(np.stack(counts).astype(np.int32), tl.int32)
+
+    def get_bf16(self, value: float) -> TensorHandle:
+        return TensorHandle(rounded(np.array([value], dtype=np.float32), tl.bfloat16), tl.bfloat16)
 
     # ---- casts
 
@@ -119,10 +167,6 @@ class Arithmetic(InterpreterBuilder):
             product = np.matmul(left.astype(wide), right.astype(wide))
         return TensorHandle((product + d.data).astype(kind), d.dtype.scalar)
 
-    def create_histogram(self, data: TensorHandle, bins: int, mask: TensorHandle | None) -> TensorHandle:
-        valid = (data.data >= 0) & (data.data < bins) & (True if mask is None else mask.data)
-        return TensorHandle(np.bincount(data.data[valid], minlength=bins).astype(np.int32), tl.int32)
-
     # ---- assertions
 
     def create_assert(self, condition: TensorHandle, message: str) -> None:
@@ -132,6 +176,11 @@ class Arithmetic(InterpreterBuilder):
     def create_assume(self, condition: TensorHandle) -> None:
         if not np.all(condition.data):
             raise KernelFault("what tl.assume says does not hold")
+
+
+def _together(*arrays: np.ndarray) -> list[np.ndarray]:
+    count = max(map(len, arrays))
+    return [np.broadcast_to(array, (count, *array.shape[1:])) for array in arrays]
 
 
 def _comparison(op: Callable[..., np.ndarray]) -> Callable[..., TensorHandle]:

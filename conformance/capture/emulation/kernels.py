@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import linecache
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,13 @@ import triton.language as tl
 from torch._inductor.runtime import triton_heuristics
 from triton.runtime.interpreter import TensorHandle
 
-from conformance.capture.emulation.errors import EmulationError, NotEmulatedError, located
+from conformance.capture.emulation.errors import EmulationError, NotEmulatedError, NotUniformError, located
 from conformance.capture.emulation.language import language
 from conformance.capture.emulation.memory import Argument
 from conformance.capture.emulation.values import stored
 
+#: Elements of a block, times programs, that are computed at once.
+MOST_ELEMENTS = 1 << 18
 #: Seconds that the kernels of one call may take together.
 TIME_LIMIT = 60.0
 
@@ -43,19 +46,30 @@ class InterpretedKernel:
 
     def _launch(self, given: Mapping[str, Any], grid: tuple[int, int, int]) -> None:
         speaking = language()
-        memory = speaking.memory
-        memory.begin(grid, self.deadline())
+        speaking.memory.begin(grid, self.deadline())
+        programs = np.stack(np.unravel_index(np.arange(math.prod(grid)), grid), axis=1).astype(np.int32)
+        size = math.prod(value for name, value in self.config.kwargs.items() if name.endswith("BLOCK"))
+        at_once = max(1, MOST_ELEMENTS // size)
         with speaking.spoken(), np.errstate(all="ignore"):
             values = {name: self._value(name, given[name]) for name in self.fn.arg_names if name in given}
-            function = speaking.function(self.fn.fn)
-            for program in np.ndindex(*grid):
-                memory.set_grid_idx(*program)
-                try:
-                    function(**values)
-                except (EmulationError, NotEmulatedError):
-                    raise
-                except Exception as error:
-                    raise located(error, self.name, self.fn.fn.__code__.co_filename, program) from error
+            before = _contents(given.values()) if len(programs) > 1 else {}
+            try:
+                self._run(values, programs, at_once)
+            except NotUniformError:
+                _restore(before)
+                self._run(values, programs, 1)
+
+    def _run(self, values: Mapping[str, Any], programs: np.ndarray, at_once: int) -> None:
+        speaking = language()
+        function = speaking.function(self.fn.fn)
+        for start in range(0, len(programs), at_once):
+            speaking.memory.enter(programs[start : start + at_once])
+            try:
+                function(**values)
+            except (EmulationError, NotEmulatedError, NotUniformError):
+                raise
+            except Exception as error:
+                raise located(error, self.name, self.fn.fn.__code__.co_filename) from error
 
     def _value(self, name: str, value: Any) -> Any:
         kind = self.triton_meta.get("signature", {}).get(name, "constexpr")
@@ -65,6 +79,17 @@ class InterpretedKernel:
         if hasattr(value, "data_ptr"):
             return tl.core.tensor(language().memory.pointer(Argument.of(name, value), dtype), dtype)
         return tl.core.tensor(TensorHandle(np.array([value]).astype(stored(dtype)), dtype), dtype)
+
+
+def _contents(values: Iterable[Any]) -> dict[int, tuple[Any, bytes]]:
+    """Of the storages of tensors: address → storage and bytes."""
+    storages = {v.untyped_storage().data_ptr(): v.untyped_storage() for v in values if hasattr(v, "data_ptr")}
+    return {at: (storage, ctypes.string_at(at, storage.nbytes())) for at, storage in storages.items() if at}
+
+
+def _restore(contents: Mapping[int, tuple[Any, bytes]]) -> None:
+    for at, (_, before) in contents.items():
+        ctypes.memmove(at, before, len(before))
 
 
 def largest(configs: Sequence[Any]) -> Any:

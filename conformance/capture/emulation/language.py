@@ -10,17 +10,21 @@ import ast
 import contextlib
 import functools
 import inspect
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import triton.language as tl
 from torch._inductor.runtime import triton_helpers
 from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
+from triton.runtime.interpreter import TensorHandle
 from triton.runtime.jit import JITFunction
 
 from conformance.capture.emulation import libdevice, reductions
+from conformance.capture.emulation.errors import NotEmulatedError, NotUniformError
 from conformance.capture.emulation.memory import Memory
 
 _ABSENT = object()
@@ -54,9 +58,11 @@ class Language:
         for owner in (tl, tl.core, tl.math, tl.core.tensor, tl.core.tensor_descriptor_base):
             for name, member in inspect.getmembers(owner, tl.core.is_builtin):
                 scope.set_attr(owner, name, self._builtin(member))
-        interpreter._patch_lang_tensor(tl.core.tensor, scope)
+        for name, value in _TENSOR.items():
+            scope.set_attr(tl.core.tensor, name, value)
         for owner in (tl, tl.core):
             interpreter._patch_lang_core(owner, scope)
+        for owner in (tl, tl.core):  # the interpreter's own, just put in both, are slow
             scope.set_attr(owner, "reduce", reductions.reduce)
             scope.set_attr(owner, "associative_scan", reductions.associative_scan)
         for name, body in self._bodies.items():
@@ -64,6 +70,7 @@ class Language:
         scope.set_attr(JITFunction, "__call__", lambda fn, *args, **kwargs: self.function(fn.fn)(*args, **kwargs))
         scope.set_attr(triton_helpers, "if_mask", lambda mask, value: None if mask is None else value)
         scope.set_attr(triton_helpers, "constexpr_next_power_of_2", _next_power_of_2)
+        scope.set_attr(triton_helpers, "x_grid_barrier", self._barrier)
 
     def _builtin(self, member: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(member)
@@ -73,9 +80,45 @@ class Language:
 
         return call
 
+    def _barrier(self, _semaphore: Any) -> None:
+        """Programs that are computed at once are always at the same place."""
+        if len(set(self.memory.programs[:, 0].tolist())) < self.memory.grid_dim[0]:
+            raise NotEmulatedError("a barrier of more programs than are computed at once")
+
     def function(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """The Python function of a @triton.jit one, its assignments making tensors of numbers, as in a kernel."""
         return _rewritten(fn, self.semantic)
+
+
+def _uniform(tensor: Any) -> Any:
+    """The value of a scalar that all programs agree in."""
+    data = tensor.handle.data
+    if data.size > 1 and not (data == data.flat[0]).all():
+        raise NotUniformError("a condition or bound")
+    return data.flat[0]
+
+
+def _truth(tensor: Any) -> bool:
+    # Triton's semantics ask so whether there is a tensor at all; a kernel asks for a scalar's value.
+    if tensor.type.is_block() or sys._getframe(1).f_globals.get("__name__") == TritonSemantic.__module__:
+        return True
+    return bool(_uniform(tensor))
+
+
+def _transposed(tensor: Any) -> Any:
+    shape = list(tensor.shape)
+    shape[-1], shape[-2] = shape[-2], shape[-1]
+    handle = TensorHandle(np.swapaxes(tensor.handle.data, -1, -2), tensor.handle.dtype)
+    return tl.core.tensor(handle, tl.block_type(tensor.dtype, shape))
+
+
+_TENSOR = {
+    "__index__": lambda tensor: int(_uniform(tensor)),
+    "__bool__": _truth,
+    "T": property(_transposed),
+    "__repr__": lambda tensor: repr(tensor.handle.data),
+    "__str__": lambda tensor: str(tensor.handle.data),
+}
 
 
 def _next_power_of_2(n: Any) -> int:

@@ -143,12 +143,14 @@ def _numpy(function: Callable[..., np.ndarray], result: Any) -> Callable[..., An
 
     def call(*args: Any, _semantic: Any = None) -> Any:
         tensors = [arg if isinstance(arg, tl.core.tensor) else _scalar(arg) for arg in args]
-        shaped = max(tensors, key=lambda t: t.handle.data.size)
+        shaped = max(tensors, key=lambda t: len(t.shape) if t.type.is_block() else 0)
+        rank = shaped.handle.data.ndim
+        # A scalar's one axis is the programs', as the first of a block's.
+        arrays = [t.handle.data.reshape(t.handle.data.shape + (1,) * (rank - t.handle.data.ndim)) for t in tensors]
         dtype = result or tensors[0].dtype
-        arrays = [t.handle.data for t in tensors]
-        value = np.broadcast_to(np.asarray(function(*arrays)).astype(_kept(dtype)), shaped.handle.data.shape)
+        value = np.asarray(function(*arrays)).astype(_kept(dtype))
         kind = tl.block_type(dtype, list(shaped.shape)) if shaped.type.is_block() else dtype
-        return tl.core.tensor(TensorHandle(np.ascontiguousarray(value), dtype), kind)
+        return tl.core.tensor(TensorHandle(value, dtype), kind)
 
     return call
 

@@ -6,10 +6,12 @@ A pointer remembers the argument it was computed from, and may reach that argume
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import triton.language as tl
 from triton._C.libtriton import interpreter as native
 from triton._C.libtriton import ir
 from triton.runtime.interpreter import TensorHandle
@@ -39,17 +41,29 @@ class Argument:
 
 
 class Memory(Arithmetic):
-    """The builder that a kernel is interpreted with. `begin` before each launch; `deadline`: of time.monotonic()."""
+    """The builder that a kernel is interpreted with. `begin` before each launch, `enter` before each batch of programs.
+
+    `deadline`: of time.monotonic().
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.arguments: list[Argument] = []
         self.deadline = float("inf")
+        self.programs = np.zeros((1, 3), dtype=np.int32)
 
     def begin(self, grid: tuple[int, int, int], deadline: float) -> None:
         self.arguments = []
         self.deadline = deadline
         self.set_grid_dim(*grid)
+
+    def enter(self, programs: np.ndarray) -> None:
+        """The programs to compute at once: int32[n, 3], their places in the grid."""
+        self.programs = programs
+
+    def create_get_program_id(self, axis: int) -> TensorHandle:
+        ids = self.programs[:, axis]
+        return TensorHandle(ids[:1] if (ids == ids[0]).all() else ids, tl.int32)
 
     def pointer(self, argument: Argument, dtype: Any) -> TensorHandle:
         self.arguments.append(argument)
@@ -58,7 +72,7 @@ class Memory(Arithmetic):
     # ---- pointers remember their argument
 
     def create_addptr(self, ptr: TensorHandle, offset: TensorHandle) -> TensorHandle:
-        size = max(1, ptr.get_element_ty().primitive_bitwidth // 8)
+        size = np.uint64(_size(ptr))
         return TensorHandle(ptr.data + size * offset.data.astype(np.uint64), ptr.dtype, ptr.attr)
 
     def create_select(self, cond: TensorHandle, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
@@ -75,76 +89,111 @@ class Memory(Arithmetic):
 
     def create_masked_load(self, ptrs: TensorHandle, mask: Any, other: TensorHandle | None, *_hints: Any) -> Any:
         dtype = ptrs.get_element_ty()
-        lanes = self._lanes(ptrs, mask, "load")
         kept = stored(dtype)
-        rest = np.zeros(ptrs.data.shape, kept) if other is None else np.ascontiguousarray(other.data, dtype=kept)
-        values = native.load(np.ascontiguousarray(ptrs.data), lanes, rest, kept)
-        return TensorHandle(values.astype(bool) if kept == np.bool_ else values, dtype)
+        rest = np.zeros(1, kept) if other is None else other.data.astype(kept, copy=False)
+        addresses, lanes, rest = _spread([ptrs.data, _bits(mask), rest])
+        self._hold(ptrs, addresses, lanes, "load")
+        return TensorHandle(native.load(addresses, lanes, rest, kept), dtype)
 
     def create_masked_store(self, ptrs: TensorHandle, value: TensorHandle, mask: Any, *_hints: Any) -> None:
-        lanes = self._lanes(ptrs, mask, "store")
         kept = stored(ptrs.get_element_ty())
-        values = np.broadcast_to(value.data, ptrs.data.shape)
-        native.store(np.ascontiguousarray(ptrs.data), np.ascontiguousarray(values, dtype=kept), lanes)
+        addresses, lanes, values = _spread([ptrs.data, _bits(mask), value.data.astype(kept, copy=False)])
+        self._hold(ptrs, addresses, lanes, "store")
+        native.store(addresses, values, lanes)
 
     def create_atomic_rmw(self, op: Any, ptr: Any, val: TensorHandle, mask: Any, sem: Any, _scope: Any) -> TensorHandle:
         dtype = val.dtype.scalar
-        lanes = self._lanes(ptr, mask, "atomic operation")
+        every = np.ones((len(self.programs), *(1,) * (ptr.data.ndim - 1)), bool)  # each program does it
+        addresses, lanes, values, _ = _spread([ptr.data, _bits(mask), val.data, every])
+        self._hold(ptr, addresses, lanes, "atomic operation")
         if dtype.is_bf16() or dtype.is_fp16():
-            return self._add_halves(op, ptr, val, lanes)
+            return TensorHandle(_add_halves(op, addresses, values, lanes, dtype), dtype)
         operation, order = self.ir_rmw_op_to_interpreter_rmw_op[op], self.ir_sem_to_interpreter_sem[sem]
-        values = np.ascontiguousarray(np.broadcast_to(val.data, ptr.data.shape))
-        return TensorHandle(native.atomic_rmw(operation, np.ascontiguousarray(ptr.data), values, lanes, order), dtype)
+        return TensorHandle(native.atomic_rmw(operation, addresses, values, lanes, order), dtype)
 
-    def create_atomic_cas(self, ptr: Any, cmp: TensorHandle, val: TensorHandle, sem: Any, scope: Any) -> TensorHandle:
-        self._lanes(ptr, None, "atomic operation")
-        return super().create_atomic_cas(ptr, cmp, val, sem, scope)
+    def create_atomic_cas(self, ptr: Any, cmp: TensorHandle, val: TensorHandle, sem: Any, _scope: Any) -> TensorHandle:
+        every = np.ones((len(self.programs), *(1,) * (ptr.data.ndim - 1)), bool)
+        addresses, wanted, values, lanes = _spread([ptr.data, cmp.data, val.data, every])
+        self._hold(ptr, addresses, lanes, "atomic operation")
+        order = self.ir_sem_to_interpreter_sem[sem]
+        return TensorHandle(native.atomic_cas(addresses, wanted, values, order), cmp.dtype.scalar)
 
-    def _add_halves(self, op: Any, ptr: TensorHandle, val: TensorHandle, lanes: np.ndarray) -> TensorHandle:
-        """One lane after the other, each sum rounded, as the device does; the interpreter's own adds only floats."""
-        if op != ir.ATOMIC_OP.FADD:
-            raise KernelFault(f"atomic {op} of {val.dtype.scalar} is not interpreted")
-        dtype = val.dtype.scalar
-        old = np.zeros(ptr.data.shape, stored(dtype))
-        values = np.broadcast_to(val.data, ptr.data.shape)
-        for place in zip(*np.nonzero(lanes), strict=True):
-            address, one = ptr.data[place].reshape(1), np.ones(1, bool)
-            old[place] = native.load(address, one, np.zeros(1, stored(dtype)), stored(dtype))[0]
-            total = number(old[place].reshape(1), dtype) + number(values[place].reshape(1), dtype)
-            native.store(address, rounded(total, dtype), one)
-        return TensorHandle(old, dtype)
-
-    def _lanes(self, ptrs: TensorHandle, mask: Any, what: str) -> np.ndarray:
-        """Which lanes take part. Raises KernelFault where one of them is outside of its argument's storage."""
+    def _hold(self, ptrs: TensorHandle, addresses: np.ndarray, lanes: np.ndarray, what: str) -> None:
+        """Raises KernelFault where a lane that takes part is outside of its argument, or past the deadline."""
         if time.monotonic() > self.deadline:
             raise KernelFault("it has not come to an end within the time limit")
-        if mask is None:
-            lanes, addresses = np.ones(ptrs.data.shape, bool), ptrs.data
-        else:
-            bits = mask.data if isinstance(mask, TensorHandle) else mask
-            lanes = np.ascontiguousarray(np.broadcast_to(bits, ptrs.data.shape), dtype=bool)
-            addresses = ptrs.data[lanes]
-        if addresses.size:
-            self._hold(addresses, max(1, ptrs.get_element_ty().primitive_bitwidth // 8), ptrs.attr.get(_FROM), what)
-        return lanes
+        size, source = _size(ptrs), ptrs.attr.get(_FROM)
+        known = self.arguments if source is None else [source]
+        used = addresses if lanes.all() else addresses[lanes]
+        if not used.size:
+            return
+        low, high = int(used.min()), int(used.max()) + size
+        if any(each.start <= low and high <= each.stop for each in known):
+            return
+        inside = np.zeros(addresses.shape, bool)
+        for each in known:
+            inside |= (addresses >= each.start) & (addresses + np.uint64(size) <= each.stop)
+        bad = lanes & ~inside
+        if not bad.any():
+            return
+        place = tuple(np.argwhere(bad)[0])
+        program = self.programs[place[0] if addresses.shape[0] == len(self.programs) else 0]
+        where = "an address in none of the arguments"
+        if source is not None:
+            element = (int(addresses[place]) - source.pointer) // size
+            where = f"element {element} of {source.name}, which has {source.elements}"
+        counted = f"{int(bad.sum())} of {int(lanes.sum())} elements"
+        raise KernelFault(f"{what} out of bounds: {where} ({counted})", tuple(int(each) for each in program))
 
-    def _hold(self, addresses: np.ndarray, size: int, source: Argument | None, what: str) -> None:
-        if source is None:
-            inside = np.zeros(addresses.shape, bool)
-            for known in self.arguments:
-                inside |= (addresses >= known.start) & (addresses + np.uint64(size) <= known.stop)
-            if not inside.all():
-                raise KernelFault(f"{what} out of bounds: an address in none of the arguments")
-            return
-        low, high = int(addresses.min()), int(addresses.max())
-        if source.start <= low and high + size <= source.stop:
-            return
-        bad = (addresses < source.start) | (addresses + np.uint64(size) > source.stop)
-        first = (int(addresses[bad][0]) - source.pointer) // size
-        raise KernelFault(
-            f"{what} out of bounds: element {first} of {source.name}, which has {source.elements} "
-            f"({int(bad.sum())} of {addresses.size} lanes)"
-        )
+    # ---- block pointers and descriptors, which the interpreter computes for one program
+
+    def create_tensor_pointer_load(self, *args: Any) -> TensorHandle:
+        return self._alone(super().create_tensor_pointer_load, *args)
+
+    def create_tensor_pointer_store(self, *args: Any) -> Any:
+        return self._alone(super().create_tensor_pointer_store, *args)
+
+    def create_descriptor_load(self, *args: Any) -> TensorHandle:
+        return self._alone(super().create_descriptor_load, *args)
+
+    def create_descriptor_store(self, *args: Any) -> Any:
+        return self._alone(super().create_descriptor_store, *args)
+
+    def _alone(self, operation: Any, *args: Any) -> Any:
+        from conformance.capture.emulation.errors import NotUniformError
+
+        if len(self.programs) > 1:
+            raise NotUniformError("a block pointer or descriptor")
+        return operation(*args)
+
+
+def _size(ptrs: TensorHandle) -> int:
+    return max(1, ptrs.get_element_ty().primitive_bitwidth // 8)
+
+
+def _bits(mask: Any) -> np.ndarray:
+    if mask is None:
+        return np.ones(1, bool)
+    return mask.data if isinstance(mask, TensorHandle) else mask
+
+
+def _spread(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """All of one shape, contiguous, as Triton's own loads and stores want them."""
+    return [np.ascontiguousarray(array) for array in np.broadcast_arrays(*arrays)]
+
+
+def _add_halves(op: Any, addresses: np.ndarray, values: np.ndarray, lanes: np.ndarray, dtype: Any) -> np.ndarray:
+    """One lane after the other, each sum rounded, as the device does; the interpreter's own adds no 16-bit floats."""
+    if op != ir.ATOMIC_OP.FADD:
+        raise KernelFault(f"atomic {op} of {dtype} is not interpreted")
+    old = np.zeros(addresses.shape, stored(dtype))
+    one = np.ones(1, bool)
+    for place in zip(*np.nonzero(lanes), strict=True):
+        address = addresses[place].reshape(1)
+        before = native.load(address, one, np.zeros(1, stored(dtype)), stored(dtype))
+        old[place] = before[0]
+        native.store(address, rounded(number(before, dtype) + number(values[place].reshape(1), dtype), dtype), one)
+    return old
 
 
 def _remembering(result: TensorHandle, source: TensorHandle) -> TensorHandle:
@@ -163,6 +212,5 @@ def _carried(name: str) -> Any:
     return carry
 
 
-for _name in ("create_splat", "create_broadcast", "create_expand_dims", "create_reshape", "create_trans"):
-    setattr(Memory, _name, _carried(_name))
-Memory.create_bitcast = _carried("create_bitcast")
+for _name in ("splat", "broadcast", "expand_dims", "reshape", "trans", "bitcast"):
+    setattr(Memory, f"create_{_name}", _carried(f"create_{_name}"))

@@ -21,16 +21,20 @@ def reduce(operand: Any, axis: Any, combine_fn: Callable[..., Any], keep_dims: A
     """
     axis, keep_dims = tl.core._unwrap_if_constexpr(axis), bool(tl.core._unwrap_if_constexpr(keep_dims))
     tensors = operand if isinstance(operand, tuple) else (operand,)
-    rank = tensors[0].handle.data.ndim
-    arrays = [t.handle.data.reshape(-1) if axis is None else np.moveaxis(t.handle.data, axis, 0) for t in tensors]
+    data = _together([t.handle.data for t in tensors])
+    rank = data[0].ndim - 1  # the first axis is the programs'
+    if axis is None:
+        arrays = [each.reshape(len(each), -1).T for each in data]
+    else:
+        arrays = [np.moveaxis(each, axis % rank + 1, 0) for each in data]
     dtypes = [t.dtype for t in tensors]
     while arrays[0].shape[0] > 1:
         arrays = _combined(combine_fn, [a[0::2] for a in arrays], [a[1::2] for a in arrays], dtypes)
     results = [array[0] for array in arrays]
     if keep_dims:
-        places = tuple(range(rank)) if axis is None else axis
+        places = tuple(range(1, rank + 1)) if axis is None else axis % rank + 1
         results = [np.expand_dims(result, places) for result in results]
-    packed = tuple(_tensor(result, dtype) for result, dtype in zip(results, dtypes, strict=True))
+    packed = tuple(_tensor(np.ascontiguousarray(result), dtype) for result, dtype in zip(results, dtypes, strict=True))
     return packed if isinstance(operand, tuple) else packed[0]
 
 
@@ -41,7 +45,9 @@ def associative_scan(
     axis, reverse = tl.core._unwrap_if_constexpr(axis), bool(tl.core._unwrap_if_constexpr(reverse))
     tensors = operand if isinstance(operand, tuple) else (operand,)
     dtypes = [t.dtype for t in tensors]
-    arrays = [np.moveaxis(t.handle.data, axis, 0) for t in tensors]
+    data = _together([t.handle.data for t in tensors])
+    axis = axis % (data[0].ndim - 1) + 1
+    arrays = [np.moveaxis(each, axis, 0) for each in data]
     if reverse:
         arrays = [array[::-1] for array in arrays]
     step = 1
@@ -59,17 +65,26 @@ def associative_scan(
 def _combined(
     combine_fn: Callable[..., Any], left: Sequence[np.ndarray], right: Sequence[np.ndarray], dtypes: Sequence[Any]
 ) -> list[np.ndarray]:
-    sides = [_tensor(array, dtype) for array, dtype in zip((*left, *right), (*dtypes, *dtypes), strict=True)]
+    """The function's results for arrays whose first axis is the reduced one and whose second is the programs'."""
+    shape = left[0].shape
+    sides = [
+        _tensor(np.moveaxis(array, 1, 0), dtype)
+        for array, dtype in zip((*left, *right), (*dtypes, *dtypes), strict=True)
+    ]
     found = combine_fn(*sides)
     found = found if isinstance(found, tuple) else (found,)
     return [
-        np.broadcast_to(each.handle.data, left[0].shape).astype(stored(dtype), copy=False)
+        np.broadcast_to(np.moveaxis(each.handle.data, 0, 1), shape).astype(stored(dtype), copy=False)
         for each, dtype in zip(found, dtypes, strict=True)
     ]
 
 
+def _together(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """As many programs in each."""
+    count = max(map(len, arrays))
+    return [np.broadcast_to(array, (count, *array.shape[1:])) for array in arrays]
+
+
 def _tensor(array: np.ndarray, dtype: Any) -> Any:
-    array = np.ascontiguousarray(array)
-    if array.ndim == 0 or not array.shape:
-        return tl.core.tensor(TensorHandle(array.reshape(1), dtype), dtype)
-    return tl.core.tensor(TensorHandle(array, dtype), tl.block_type(dtype, list(array.shape)))
+    shape = list(array.shape[1:])
+    return tl.core.tensor(TensorHandle(array, dtype), tl.block_type(dtype, shape) if shape else dtype)

@@ -22,6 +22,18 @@ class Emulation:
         self.deadline = float("inf")
         self.runs = False  # as long as the case is compiled, nothing is
 
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Inside, calls of the compiled function and its backward run what was generated."""
+        from conformance.capture.emulation import operators
+
+        self.runs = True
+        try:
+            with operators.registered(self.target.device):
+                yield
+        finally:
+            self.runs = False
+
     def load(self, code: str, graph: Any) -> Callable[[list[Any]], Any]:
         """The wrapper's `call`, loaded when it is first called. `graph`: the GraphLowering that `code` was made from.
 
