@@ -11,8 +11,8 @@ from conformance.targets import Target
 
 #: Calling explains a loss that is at most so many times what calling costs for a single element: half of it then.
 _ENOUGH = 2
-#: So many times the bytes that have to be moved are worth a word.
-_MORE = 1.5
+#: So many times the bytes that have to be moved are worth a word, where they are so many.
+_MORE, _FEW = 1.5, 4096
 #: Of a fact that has a line for each kernel, so many are repeated.
 _LINES = 2
 #: Words of a fact by which a vectorised loop nest is known to hold scalar code.
@@ -20,8 +20,10 @@ _SCALAR = re.compile(r"element by element|scalar|tmpbuf")
 
 
 def reasons(values: Mapping[str, Any], row: Row, calling: float, target: Target) -> list[str]:
-    """At least one. `values`: the facts as a requirement sees them. `calling`: microseconds by which calling a compiled
-    function costs more than calling eager's, measured here; it comes first where that is most of the loss.
+    """At least one. `values`: the facts, and their parts, as a requirement sees them.
+
+    `calling`: microseconds by which calling a compiled function costs more than calling eager's, measured here; it
+    comes first where that is most of the loss.
     """
     lost = row.times["compiled"].median - row.times["eager"].median
     found = [_calling(calling)] if lost <= _ENOUGH * calling else []
@@ -34,7 +36,7 @@ def reasons(values: Mapping[str, Any], row: Row, calling: float, target: Target)
     if (kernels := values.get("kernels", 0)) > least:
         apart = f": unfused {_flat(row.facts['unfused'])}" if values.get("unfused") else ""
         found.append(f"{kernels} kernels, where {least} would be the least{apart}")
-    if values.get("bytes", 1.0) >= _MORE:
+    if values.get("bytes", 1.0) >= _MORE and values["bytes.read"] + values["bytes.written"] >= _FEW:
         found.append(f"bytes {_flat(row.facts['bytes'])}")
     if target.threads > 1 and "serial" in row.facts.get("kernels", ""):
         found.append(f"serial on {target.threads} threads: {_flat(row.facts['kernels'])}")

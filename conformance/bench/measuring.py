@@ -76,7 +76,8 @@ class Bench:
         )
         if row.loses:
             call = self._calling(gradients=bool(wanted.grad))
-            row.why = explaining.reasons(found.to_json(), row, call, self.target)
+            parts = {f"bytes.{part}": found.value(f"bytes.{part}") for part in ("read", "written")}
+            row.why = explaining.reasons(found.to_json() | parts, row, call, self.target)
         return row
 
     @contextlib.contextmanager
