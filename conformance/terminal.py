@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterator
 
 _CODES = {"bold": "1", "red": "31", "green": "32", "cyan": "36"}
@@ -42,8 +43,10 @@ def diff_line(line: str) -> str:
 def highlighted(text: str, language: str) -> str:
     """`language`: python, code (Python with kernels in C++), facts, log, bytecode, or "" for none.
 
-    Plain where stdout takes no colour. Code needs pygments, which comes with pytest.
+    Plain where stdout takes no colour; on a terminal, long lines of facts are folded. Code needs pygments, which comes with pytest.
     """
+    if language == "facts" and sys.stdout.isatty():
+        text = "\n".join(_folded(line) for line in text.splitlines())
     if not (coloured() and language):
         return text
     if language == "facts":
@@ -64,8 +67,20 @@ def highlighted(text: str, language: str) -> str:
             out.append(highlighted(piece, kind))
             continue
         lexer = (CppLexer if kind == "cpp" else PythonLexer)(stripnl=False, ensurenl=False)
-        out.append(pygments.highlight(piece, lexer, TerminalFormatter()))
+        out.append(pygments.highlight(piece, lexer, TerminalFormatter(bg=_background())))
     return "".join(out)
+
+
+def _background() -> str:
+    """Terminals that say so end COLORFGBG with the number of the background's colour; 7 and 15 are light."""
+    return "light" if os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15") else "dark"
+
+
+def _folded(line: str) -> str:
+    """A fact's line in the terminal's width, what follows below the value."""
+    value = re.match(r"\S*\s*", line)
+    indent = " " * min(len(value[0]) + 2, width() // 2)
+    return "\n".join(textwrap.wrap(line, width(), subsequent_indent=indent, break_long_words=False)) or line
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str]]:

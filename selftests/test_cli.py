@@ -80,7 +80,7 @@ def test_list(call):
     status, out, _ = call("list")
     assert status == 0
     assert re.search(rf"^{HFLIP} +\S*test_flip\.py$", out, re.MULTILINE)
-    assert {line.split("/")[0] for line in out.splitlines()} == {"flip", "mm", "sdpa", "smooth_l1_loss"}
+    assert {line.split("/")[0] for line in out.splitlines()} >= {"flip", "mm", "sdpa", "smooth_l1_loss"}
 
 
 def test_list_takes_patterns(call):
@@ -151,7 +151,7 @@ def test_bad_input_is_one_sentence(call, mine, words, said):
 
 def test_argparse_says_how_it_is_called(call):
     assert call()[0] == 2
-    assert call("show", HFLIP, "--facts", "--code", "--target", "cpu_avx2")[0] == 2
+    assert call("show", HFLIP, "--face", "--target", "cpu_avx2")[0] == 2
 
 
 def test_show(call):
@@ -166,10 +166,9 @@ def test_show(call):
 @pytest.mark.parametrize(
     ("part", "begins", "without"),
     [
-        ("--facts", "kernels  ", "# kernel"),
+        ("--facts", "# facts\nkernels  ", "# kernel"),
         ("--code", "# AOT ID: inference", "vectorised"),
-        ("--graph", "class ", "kernel"),
-        ("--raw", "# inference\n# AOT ID: ['", "vectorised"),
+        ("--raw", "# AOT ID: ['", "vectorised"),
     ],
 )
 def test_show_a_part(call, part, begins, without):
@@ -248,15 +247,19 @@ def test_show_of_a_case_that_does_not_compile(call, mine):
 def test_compare_two_cases(call):
     status, out, _ = call("compare", HFLIP, VFLIP, "--target", "cpu_avx2")
     assert status == 0
-    head, _, diff = out.partition("\n\n--- ")
-    assert re.search("\n\nfacts differ:\nkernels  1: flip .* → 1: flip .*\nvectorised  no: .* → yes", head)
+    head, _, diff = out.partition("\n--- ")
+    assert re.search(f"\n\n# facts differ\n +{HFLIP} +{VFLIP}\nkernels +1: flip .* \\| 1: flip .*", head)
+    assert re.search("\nvectorised +no: .* \\| yes", head)
+    assert re.search("\nfallbacks +none {3,}none\n", head)  # what is the same has no mark
+    assert head.endswith("\n\n# code differs")
     assert diff.startswith(f"{HFLIP} for cpu_avx2\n+++ {VFLIP} for cpu_avx2\n@@ ")
     assert call("compare", HFLIP, VFLIP, "--target", "cpu_avx2", "--exit-code")[0] == 1
 
 
 def test_compare_two_targets(call):
     status, out, _ = call("compare", HFLIP, "--target", "cpu_avx2", "cpu_avx512", "--exit-code")
-    assert (status, out.splitlines()[2:]) == (0, ["", "facts unchanged", "code unchanged"])
+    assert (status, out.splitlines()[2:4]) == (0, ["", "# facts: the same"])
+    assert out.endswith("\n\n# code: the same\n")
     assert call("compare", HFLIP, "cpu_avx2", "cpu_avx512")[1] == out
     assert call("compare", f"{HFLIP}-cpu_avx2", "cpu_avx512")[1] == out
     assert call("compare", HFLIP, "--target", "cpu_avx2,cpu_avx512")[1] == out

@@ -1,0 +1,222 @@
+"""`show` of a function of one's own: where it is, what it is called with, with which options."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+
+import pytest
+import torch
+
+from conformance.cli import main
+from conformance.given import InputError, given
+from conformance.own import Asked, case_of
+
+MINE = """
+import torch
+
+def scale(x, beta=1.0, *, reduction="none"):
+    return x * beta
+
+def needs(x, y):
+    return x + y
+
+def anything(*tensors):
+    return tensors[0]
+
+class Scaled:
+    def twice(self, x):
+        return x * 2
+
+scaled = Scaled()
+layer = torch.nn.Linear(4, 5)
+number = 3
+"""
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """A folder with a module and a file, as the current folder."""
+    (tmp_path / "ours").mkdir()
+    (tmp_path / "ours" / "__init__.py").write_text("")
+    (tmp_path / "ours" / "functions.py").write_text(MINE)
+    (tmp_path / "broken.py").write_text("import no_such_module\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def called(*words):
+    """(exit status, stdout, stderr)."""
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        status = main(["show", *words])
+    return status, out.getvalue(), err.getvalue()
+
+
+def built(text: str, seed: int = 0):
+    """The value of `x=…`."""
+    name, value = given(f"x={text}")
+    assert name == "x"
+    argument = value.argument
+    return argument.build(value.choice, seed) if hasattr(argument, "build") else argument
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "stride", "dtype"),
+    [
+        ("3x224x224:u8", (3, 224, 224), (50176, 224, 1), torch.uint8),
+        ("20:f32", (20,), (1,), torch.float32),
+        ("64x1000", (64, 1000), (1000, 1), torch.float32),
+        ("scalar:bf16", (), (), torch.bfloat16),
+        ("1x3x8x8:u8:channels_last", (1, 3, 8, 8), (192, 1, 24, 3), torch.uint8),
+        ("3x8x8:channels_last", (3, 8, 8), (1, 24, 3), torch.float32),
+        ("3x8:transposed:f16", (3, 8), (1, 3), torch.float16),
+        ("3x8:sliced", (3, 8), (30, 1), torch.float32),
+        ("0x10", (0, 10), (10, 1), torch.float32),
+        ("torch.randn(3, 4)[:, 1:]", (3, 3), (4, 1), torch.float32),
+    ],
+)
+def test_tensors(text, shape, stride, dtype):
+    value = built(text)
+    assert (value.shape, value.stride(), value.dtype) == (shape, stride, dtype)
+    assert torch.equal(value, built(text))
+    if value.numel():
+        assert not torch.equal(value, built(text, seed=1))
+
+
+def test_a_range():
+    value = built("1000:f32:low=2:high=3")
+    assert (2 <= value.min() < 2.1, 2.9 < value.max() <= 3) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("20", 20), ("0.5", 0.5), ("'mean'", "mean"), ("[0, -1]", [0, -1]), ("None", None), ("torch.uint8", torch.uint8)],
+)
+def test_constants(text, value):
+    assert built(text) == value
+
+
+def test_a_file(tmp_path):
+    torch.save(torch.arange(6).reshape(2, 3).T, tmp_path / "x.pt")
+    value = built(f"{tmp_path}/x.pt")
+    assert (value.tolist(), value.stride()) == ([[0, 3], [1, 4], [2, 5]], (1, 3))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x", r"an input is NAME=VALUE, such as x=1x3x224x224:u8:channels_last"),
+        ("2x=3", r"an input is NAME=VALUE"),
+        (
+            "x=3x4:f31",
+            r"'f31' is neither a dtype \(f64, .* nor a layout \(contiguous, .* nor a range \(low=0, high=1\)",
+        ),
+        ("x=3x4:diagonal", "'diagonal' is neither a dtype"),
+        ("x=3x4:f32:u8", "two of dtype, f32 and u8"),
+        ("x=3x4:low=a", "'low=a' is no number"),
+        ("x=3x4:channels_last", "channels_last is for 3x224x224 and 1x3x224x224, not for 3x4"),
+        ("x=4:f32:sliced", "sliced is about the last two dimensions, and 4 has not two"),
+        ("x=mean", r"NameError: name 'mean' is not defined; a value is a shape \(3x224x224\), a Python literal"),
+        ("x=none.pt", "none.pt: No such file or directory"),
+    ],
+)
+def test_a_wrong_input(text, said):
+    with pytest.raises(InputError, match=f"^--input '{text}': .*{said}"):
+        given(text)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere:f"], "there is no module 'nowhere' here or installed; of a file: path/to/file.py:function"),
+        (["nowhere.py:f"], "there is no file nowhere.py"),
+        (["broken:f"], "broken cannot be imported: No module named 'no_such_module'"),
+        (["broken.py:f"], "broken.py cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"),
+        (["ours.functions:scal"], "ours.functions has no function 'scal'; it has scale"),
+        (["ours.functions:number"], "ours.functions:number is of type int, and cannot be called"),
+        (["ours.functions:Scaled"], "ours.functions:Scaled is a class; name a function"),
+        (["ours.functions:scale"], r"nothing says what ours.functions:scale is called with: --input x=1x3x224x224:u8$"),
+        (["ours.functions:needs", "--input", "x=3:f32"], r"nothing says what .* is called with: --input y=1x3"),
+        (
+            ["ours.functions:scale", "--input", "z=3:f32"],
+            "ours.functions:scale has no parameter 'z'; its parameters are x, ",
+        ),
+        (["ours.functions:scale", "--input", "x=3:f32", "--input", "x=4:f32"], "--input x is given twice"),
+        (
+            ["ours.functions:anything", "--input", "x=3:f32"],
+            "ours.functions:anything takes 'tensors' by position only; ",
+        ),
+        (["ours.functions:scale", "--input", "x=3:u8", "--grad"], "--grad: no input of .* is of a floating dtype"),
+        (
+            ["ours.functions:scale", "--input", "x=3:f32", "--grad", "beta"],
+            "--grad beta: of the inputs of .* there for x",
+        ),
+        (
+            ["ours.functions:scale", "--config", "cpp.simdle=1"],
+            "torch has no option 'cpp.simdle'; nearest: cpp.simdlen",
+        ),
+        (["ours.functions:scale", "--config", "cpp.simdlen"], "an option is NAME=VALUE"),
+        (["lambda x: x +"], "'lambda x: x \\+' cannot be read: "),
+        (["flip/hflip-224-u8-contiguous", "--input", "x=3:f32"], "flip/hflip-224-u8-contiguous brings its inputs; "),
+        (
+            ["flip/hflip-224-u8-contiguous", "--graph", "post"],
+            "--graph post: there is no such stage; known are captured, ",
+        ),
+        (["a/b", "c/d"], "show one case or function; given are 'a/b' and 'c/d'"),
+        ([], "show one case or function; none is given"),
+    ],
+)
+def test_bad_input_is_one_sentence(mine, words, said):
+    status, out, err = called(*words, "--target", "cpu_avx2")
+    assert (status, out) == (2, "")
+    assert re.search(said, err.removesuffix("\n"))
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("word", "input_", "id_"),
+    [
+        ("ours.functions:scale", "x=3x20:u8", "functions/scale"),
+        ("ours/functions.py:scale", "x=3x20:u8", "functions/scale"),
+        ("ours.functions:scaled.twice", "x=3x20:u8", "functions/scaled.twice"),
+        ("lambda x: x * 2", "x=3x20:u8", "own/lambda"),
+        ("torch.nn.functional:relu", "input=3x20:u8", "functional/relu"),
+        ("ours.functions:layer", "input=3x4:f32", "functions/layer"),
+    ],
+)
+def test_a_function(mine, word, input_, id_):
+    status, out, err = called(word, "--input", input_, "--target", "cpu_avx2", "--facts")
+    assert (status, err) == (0, "")
+    assert out.startswith(f"# {id_} for cpu_avx2: generated, not run; ")
+    assert re.search(r"^kernels +\d", out, re.MULTILINE)
+
+
+def test_options(mine):
+    """Gradients, dynamic shapes and Inductor's options reach the compiler, for a declared case too."""
+    words = ("--input", "x=3x20:f32", "--target", "cpu_avx2", "--facts")
+    _, out, _ = called("ours.functions:scale", *words, "--grad", "--config", "cpp.simdlen=1", "--input", "beta=0.5")
+    assert re.search(r"^ +1 forward: mul .*\n +2 backward: mul ", out, re.MULTILINE)
+    assert "no vector instruction set" in out
+    _, out, _ = called("ours.functions:scale", *words, "--dynamic")
+    assert re.search(r"pointwise \(?s\d+\*s\d+", out)
+    case, _ = case_of("flip/hflip-224-f32-contiguous", (), Asked(grad=("",), config=("cpp.simdlen=1",)))
+    assert (case.id, case.grad, case.config) == ("flip/hflip-224-f32-contiguous", ("x",), {"cpp.simdlen": 1})
+
+
+def test_compare_two_functions(mine):
+    words = [
+        "compare",
+        "lambda x: x.flip(-1)",
+        "lambda x: x.flip(-2)",
+        "--input",
+        "x=3x32x32:f32",
+        "--target",
+        "cpu_avx2",
+    ]
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        assert main(words) == 0
+    assert "# facts differ\n" in out.getvalue()
+    assert "# code differs\n" in out.getvalue()
