@@ -50,7 +50,9 @@ def find(case: Case, target: Target, facts: Facts) -> tuple[list[dict[str, str]]
             )
             continue
         whole = fact.partition(".")[0]
-        line = facts.lines().get(_EXPLAINED_BY.get(whole, whole), "")
+        lines = facts.lines()
+        explained = lines.get(_EXPLAINED_BY.get(whole, whole), "")
+        line = lines.get(whole, "") if explained in ("", "none") else explained
         found.append(
             {
                 "fact": fact,
