@@ -9,6 +9,7 @@ from capturing import captured, seen
 
 from conformance.capture import Capture, Module, observe
 from conformance.facts import NAMES, FactError, changed, facts
+from conformance.facts.binary import MEASURES
 from conformance.inputs import image, tensor
 from conformance.text import facts_block, parse_facts
 
@@ -233,7 +234,7 @@ class TestFacts:
 
     def test_the_names_are_known_beforehand(self):
         on_cpu, on_gpu = seen(vflip, x=image()), seen(vflip, "cuda_sm90", x=image())
-        assert set(NAMES) == {*on_cpu, *on_cpu.further(), *on_gpu.further()}
+        assert set(NAMES) == {*on_cpu, *on_cpu.further(), *on_gpu.further(), *MEASURES}
         assert set(on_cpu) - set(on_gpu) == {"vectorised"}
         assert set(on_gpu.further()) - set(on_cpu.further()) == {"tiling", "tma"}
 

@@ -39,12 +39,18 @@ def done(graph: Any, nests: Iterable[Iterable[Any]]) -> dict[str, int]:
         own = within | {name for node in nodes for name in node.get_buffer_names()}
         reads = [dep for node in nodes for dep in _places(node.read_writes.reads) if dep.name not in own]
         writes = [dep for node in nodes for dep in _places(node.read_writes.writes) if dep.name not in within]
-        total["loads"] += len({(dep.name, str(dep.normalize().index)) for dep in reads})
+        total["loads"] += _different(reads)
         total["stores"] += len(writes)
         total["atomics"] += sum(bool(dep.mode and dep.mode.startswith("atomic")) for dep in writes)
         total["casts"] += sum(node._body.op_counts["to_dtype"] for node in nodes)
         total["copies"] += sum(_copies(graph, node) for node in nodes)
     return dict(total)
+
+
+def _different(deps: list[Any]) -> int:
+    """How many places there are, whatever the loops are called; most buffers are read at one, and need no look."""
+    names = Counter(dep.name for dep in deps)
+    return len({(dep.name, str(dep.normalize().index) if names[dep.name] > 1 else "") for dep in deps})
 
 
 def _places(deps: Iterable[Any]) -> list[Any]:
