@@ -43,7 +43,8 @@ def diff_line(line: str) -> str:
 def highlighted(text: str, language: str) -> str:
     """`language`: python, code (Python with kernels in C++), facts, log, bytecode, or "" for none.
 
-    Plain where stdout takes no colour; on a terminal, long lines of facts are folded. Code needs pygments, which comes with pytest.
+    Plain where stdout takes no colour; on a terminal, long lines of facts are folded. Code needs pygments, which comes
+    with pytest.
     """
     if language == "facts" and sys.stdout.isatty():
         text = "\n".join(_folded(line) for line in text.splitlines())
