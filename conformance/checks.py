@@ -127,7 +127,7 @@ class Item:
             if record.mode != "native":
                 raise SkipError(f"{settings.plainly} needs the device: {self.session.not_run(self.target)}")
             with prepared(self.case, settings.via, settings.backend, self.target.device) as function:
-                numerics.check(self.case, function, self.target.device, self.target.name)
+                numerics.check(self.case, function, self.target.device, self.target.name, settings.plainly)
 
         def none() -> None:
             raise SkipError(f"{settings.plainly}: no code of Inductor's to look at")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from conformance.clusters import cluster
 from conformance.tolerance import Measured, identical
 
 if TYPE_CHECKING:
@@ -39,10 +40,12 @@ def message(names: Names, problems: list[str], told: int = TOLD) -> str:
     return f"{text}\nto reproduce: {names.reproduction}" if names.reproduction else text
 
 
-def reproduction(case: Case, target: str) -> str:
+def reproduction(case: Case, target: str, how: str = "") -> str:
+    """What to type to see it again. `how`: the options that say how it was run."""
     file = os.path.relpath(case.file) if case.file.exists() else str(case.file)
     labels = "-".join((*case.labels, *([target] if target else [])))
-    return f'pytest "{file}::test_{case.name}[{labels}]" --checks numerics'
+    options = " ".join(["--checks numerics", *(["--thorough"] if case.combined else []), *([how] if how else [])])
+    return f'pytest "{file}::test_{case.name}[{labels}]" {options}'
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -145,9 +148,9 @@ def of_values(
 ) -> str:
     """The worst element of a tensor (cpu), and how many are off."""
     index = measured.index
-    share = f"{measured.off} of {measured.total} elements are off{_cluster(measured.wrong)}"
+    share = f"{measured.off} of {measured.total} elements are off{cluster(measured.wrong)}"
     lines = [f"{title} ({_short(got.dtype)}): {share}; the worst at {list(index)}"]
-    there = [f"{name} = {_number(t[index])}" for name, t in inputs.items() if t.shape == eager.shape]
+    there = [f"{name} = {said}" for name, t in inputs.items() if (said := _there(t, eager.shape, index))]
     if there:
         lines.append(f"  inputs there  {', '.join(there)}")
     lines.append(f"  got           {_number(got[index])}")
@@ -164,21 +167,12 @@ def of_values(
     return "\n".join(lines)
 
 
-def _cluster(wrong: torch.Tensor) -> str:
-    """Where the wrong elements lie, if they have one index of some dimension in common, or are a tail."""
-    places = wrong.nonzero()
-    if len(places) < 2 or bool(wrong.all()):
+def _there(tensor: torch.Tensor, shape: torch.Size, index: tuple[int, ...]) -> str:
+    """The element of an input that is combined with an element of the result; "" where its shape does not broadcast."""
+    try:
+        return _number(tensor.expand(shape)[index])
+    except RuntimeError:
         return ""
-    for dim in range(wrong.dim()):
-        if wrong.shape[dim] > 1 and bool((places[:, dim] == places[0, dim]).all()):
-            return f", all with index {int(places[0, dim])} of dimension {dim}"
-    flat = wrong.flatten().nonzero().flatten()
-    if int(flat[-1]) == wrong.numel() - 1 and int(flat[-1] - flat[0]) == len(flat) - 1:
-        return f", the last {len(flat)} in order"
-    steps = flat.diff().unique()
-    if len(flat) > 2 and len(steps) == 1 and int(steps) > 1:
-        return f", every {int(steps)}th from {int(flat[0])}"
-    return ""
 
 
 def _number(value: torch.Tensor) -> str:

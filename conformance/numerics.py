@@ -58,8 +58,12 @@ def calls(case: Case, policy: Policy) -> Iterator[Call]:
         yield Call("special", each.group, each.title, each.arguments)
 
 
-def check(case: Case, compiled: Callable[..., Any], device: torch.device | str, target: str = "") -> Comparison:
-    """Holds `compiled`, the compiled `case.fn`, to eager on `device` and to float64. `target`: for the message.
+def check(
+    case: Case, compiled: Callable[..., Any], device: torch.device | str, target: str = "", how: str = ""
+) -> Comparison:
+    """Holds `compiled`, the compiled `case.fn`, to eager on `device` and to float64.
+
+    `target`: its name, for what the case says of it. `how`: options that say how it was run, for the message.
 
     Arguments are passed by name. What compiling raises is passed on as it is, also from a backward.
     Raises NumericsError for a disagreement, PolicyError for a malformed `case.numerics`. Disagreements of further calls
@@ -67,6 +71,7 @@ def check(case: Case, compiled: Callable[..., Any], device: torch.device | str, 
     """
     policy = Policy.of_case(case, target, torch.device(device).type)
     comparison = Comparison()
+    reproduction = disagreement.reproduction(case, target, how)
     further: dict[tuple[str, str], list[str]] = {}
     for each in calls(case, policy):
         before = compiled_frames()
@@ -77,14 +82,14 @@ def check(case: Case, compiled: Callable[..., Any], device: torch.device | str, 
                 f"{recompiled} frames were compiled again, where what the first call compiled should have served"
             )
         if problems and each.kind == "ordinary":
-            names = disagreement.Names(f"{case.id}, {each.title}", "compiled", disagreement.reproduction(case, target))
+            names = disagreement.Names(f"{case.id}, {each.title}", "compiled", reproduction)
             raise NumericsError(disagreement.message(names, problems))
         if problems:
             further[each.kind, each.name] = problems
         if policy.raises:
             break
     if further:
-        raise NumericsError(_told(further, case, target))
+        raise NumericsError(_told(further, case, reproduction))
     return comparison
 
 
@@ -106,7 +111,7 @@ def _problems(case, compiled, device, policy: Policy, comparison: Comparison, ea
     return holder.run(compiled)
 
 
-def _told(further: Mapping[tuple[str, str], list[str]], case: Case, target: str) -> str:
+def _told(further: Mapping[tuple[str, str], list[str]], case: Case, reproduction: str) -> str:
     """One message for all further calls; its first line names each, so that a known failure excuses no other."""
     kinds = {"sizes": "other sizes", "special": "special values"}
     titles = [
@@ -118,9 +123,7 @@ def _told(further: Mapping[tuple[str, str], list[str]], case: Case, target: str)
     for (_, name), problems in further.items():
         lines += [f"[{name}] {problem}" for problem in problems[:TOLD]]
         lines += [f"[{name}] … and {len(problems) - TOLD} more"] if len(problems) > TOLD else []
-    names = disagreement.Names(
-        f"{case.id}, {' and '.join(titles)}", "compiled", disagreement.reproduction(case, target)
-    )
+    names = disagreement.Names(f"{case.id}, {' and '.join(titles)}", "compiled", reproduction)
     return disagreement.message(names, lines, told=len(lines))
 
 

@@ -251,7 +251,7 @@ def test_messages_say_where_the_wrong_ones_lie():
         y.view(-1)[-9:] = 0
         return y
 
-    fails(EXP, tail, "9 of 140 elements are off, the last 9 in order")
+    fails(EXP, tail, "9 of 140 elements are off, the last 9 of 140 in order")
 
 
 def test_what_compiling_raises_is_passed_on():
