@@ -119,8 +119,10 @@ def compare(name: str, before: Sequence[str] | None, now: Sequence[str], accept:
 
 
 def accept(items: Iterable[ItemRecord], mode: str, targets: Sequence[str]) -> list[str]:
-    """Stores the items' lines; `mode`: "all", or "new" for what is not stored yet. `targets`: those with stored
-    binaries, in their order. Nothing is taken from an item whose numerics failed. A file of other versions begins anew. Returns what to say of it. Raises BinaryFileError.
+    """Stores the items' lines; `mode`: "all", or "new" for what is not stored yet. `targets`: in the files' order.
+
+    Nothing is taken from an item whose numerics failed. A file of other versions begins anew. Returns what to say.
+    Raises BinaryFileError.
     """
     wanted: dict[Path, dict[Key, tuple[str, ...]]] = defaultdict(dict)
     torch = ""

@@ -11,6 +11,7 @@ import conformance
 from conformance.bench import BenchError
 from conformance.capture.companion import CompanionError
 from conformance.capture.environment import PreparationError
+from conformance.capture.offline import KernelError, StageError
 from conformance.case import CaseError
 from conformance.commands import (
     accepting,
@@ -41,6 +42,7 @@ _OURS = (
     CaseError,
     UnknownCaseError,
     PreparationError,
+    StageError,
     BenchError,
     comparing.CompareError,
     showing.ShowError,
@@ -66,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except _OURS as error:
         return _fail(str(error), 2)
-    except (GeneratingError, CompanionError) as error:
+    except (GeneratingError, CompanionError, KernelError) as error:
         return _fail(str(error), 1)
     except BrokenPipeError:
         _write_nothing_more()  # whoever reads has enough, as with `| head`

@@ -107,6 +107,28 @@ def _raw(capture: Capture, _: Target) -> Iterator[Block]:
         yield Block(f"raw: {kind}", module.code.strip("\n"), "code")
 
 
+def _binary(capture: Capture, target: Target) -> Iterator[Block]:
+    from conformance.facts import binary
+
+    yield Block("binary", "\n".join(binary.lines(capture)) or _no_kernel(target))
+
+
+def triton_stage(name: str, capture: Capture, target: Target) -> list[Block]:
+    """A stage of each Triton kernel: one of capture.offline's STAGES. Raises StageError and KernelError."""
+    from conformance.capture import offline
+
+    offline.refuse_unknown_stage(name, target.device)
+    return [
+        Block(f"{name}: {kernel.module}, {kernel.name}, {launch}", text.strip("\n"))
+        for kernel in offline.kernels(capture)
+        for launch, text in offline.stage(kernel, name)
+    ] or [Block(name, _no_kernel(target))]
+
+
+def _no_kernel(target: Target) -> str:
+    return f"(there is no Triton kernel{': those for cpu are C++' if target.device == 'cpu' else ''})"
+
+
 def _bytecode(capture: Capture, _: Target) -> Iterator[Block]:
     for frame in capture.exploration.frames:
         yield Block(f"bytecode: {frame.name}, original", frame.original, "bytecode")
@@ -138,6 +160,7 @@ _MAKERS: dict[str, Callable[[Capture, Target], Iterator[Block]]] = {
     "ir": _ir,
     "code": _code,
     "raw": _raw,
+    "binary": _binary,
     "bytecode": _bytecode,
     "log": _log,
 }

@@ -16,11 +16,10 @@ class ToolError(RuntimeError):
 
 @dataclass(frozen=True)
 class Usage:
-    """`registers`, `local` (bytes): a thread. `shared`: bytes a block, without what is asked for at the launch."""
+    """`registers`, `local` (bytes of local memory): a thread. Shared memory is asked for at the launch."""
 
     registers: int
     local: int
-    shared: int
 
 
 def usage(binary: bytes, name: str) -> Usage:
@@ -28,10 +27,10 @@ def usage(binary: bytes, name: str) -> Usage:
     said = _run("cuobjdump", ["-res-usage"], binary)
     found = re.search(rf"Function {re.escape(name)}:\s*(.*)", said)
     numbers = dict(re.findall(r"(\w+):(\d+)", found[1])) if found else {}
-    missing = [key for key in ("REG", "STACK", "SHARED", "LOCAL") if key not in numbers]
+    missing = [key for key in ("REG", "STACK", "LOCAL") if key not in numbers]
     if missing:
         raise ToolError(f"cuobjdump -res-usage does not say {missing[0]} of {name}:\n{said}")
-    return Usage(int(numbers["REG"]), int(numbers["STACK"]) + int(numbers["LOCAL"]), int(numbers["SHARED"]))
+    return Usage(int(numbers["REG"]), int(numbers["STACK"]) + int(numbers["LOCAL"]))
 
 
 def sass(binary: bytes) -> str:

@@ -32,7 +32,7 @@ LIMIT = 120.0
 #: What Triton makes of a kernel, in its order, by device. sass is disassembled from the cubin.
 STAGES = {"cuda": ("ttir", "ttgir", "llir", "ptx", "sass"), "xpu": ("ttir", "ttgir", "llir", "spv")}
 #: Of what is remembered: another meaning of its numbers needs another one.
-_FORMAT = 1
+_FORMAT = 2
 
 _TRITON = re.compile(r"async_compile\.triton\('(\w+)', '''(.*?)''', device_str='(\w+)'\)", re.DOTALL)
 
@@ -62,8 +62,8 @@ class Launch:
     `config`: blocks, warps and stages, in words. `last`: the last stage that the installed Triton makes: cubin or spv,
     or ttir without a backend for the device, and then the rest is None. `registers`: of 32 bits, a thread.
     `spills`: bytes of local memory a thread, which is what the driver says and Inductor looks at (4 times Triton's
-    n_spills). `shared_memory`: bytes a block. `widest_access`: bits of the widest load or store of global memory that a
-    thread does at once, 0 without any. `tensor_cores`: instructions for them.
+    n_spills). `shared_memory`: bytes a block that are asked for at the launch. `widest_access`: bits of the widest load
+    or store of global memory that a thread does at once, 0 without any. `tensor_cores`: instructions for them.
     """
 
     config: str
@@ -114,16 +114,23 @@ def compiled_now(kernel: Kernel) -> tuple[list[Launch], float]:
     return [Launch(**launch) for launch in answer["launches"]], answer["seconds"]
 
 
+def refuse_unknown_stage(name: str, device: str) -> None:
+    """Raises StageError for a stage that kernels for the device never have."""
+    known = STAGES.get(device)
+    if known is None:
+        raise StageError(f"there is no stage {name} on {device}: its kernels are C++; Triton's are for cuda and xpu")
+    if name not in known:
+        raise StageError(f"there is no stage {name} on {device}: known are {', '.join(known)}")
+
+
 def stage(kernel: Kernel, name: str) -> list[tuple[str, str]]:
     """(configuration, text) of one stage. Raises StageError where there is none, and KernelError."""
-    known = STAGES.get(kernel.device, ())
-    if name not in known:
-        raise StageError(f"there is no {name} on {kernel.device}: it has {', '.join(known)}")
+    refuse_unknown_stage(name, kernel.device)
     texts = [(each["config"], each["text"]) for each in _asked(kernel, name)["stages"]]
     if any(text is None for _, text in texts):
         raise StageError(
             f"no {name} of {kernel.name}: Triton {environment.triton_version()} has no backend for {kernel.device}, so "
-            f"its kernels end at ttir; {'install pytorch-triton-xpu' if kernel.device == 'xpu' else 'install triton'}"
+            "its kernels end at ttir; the Triton that comes with PyTorch for that device has one"
         )
     return texts
 

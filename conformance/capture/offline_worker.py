@@ -94,7 +94,7 @@ def _launch(result: Any) -> dict[str, Any]:
         launch |= {
             "registers": usage.registers,
             "spills": usage.local,
-            "shared_memory": usage.shared + result.kernel.metadata.shared,
+            "shared_memory": result.kernel.metadata.shared,
             "widest_access": cubin.widest_access(ptx),
             "tensor_cores": cubin.tensor_cores(ptx),
         }

@@ -17,6 +17,7 @@ PARTS = {
     "ir": "Inductor's nodes, before and after fusion",
     "code": "the normalised code",
     "raw": "what Inductor wrote, not normalised",
+    "binary": "what the kernels' binaries say (cuda): registers, spills, shared memory, widest access, tensor cores",
     "bytecode": "Python's bytecode before and after Dynamo, and the guards",
     "log": "what torch's own logs say: graph breaks, recompiles, fusion, schedule, loop order and tiling",
 }

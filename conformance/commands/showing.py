@@ -7,11 +7,12 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+from conformance.capture.offline import refuse_unknown_stage
 from conformance.case import Case, CaseError
 from conformance.commands.asking import EXPLORED, PARTS, add_own, add_parts, asked, parts_of
 from conformance.generating import GeneratingError, Generator, origin
 from conformance.own import Asked, case_of
-from conformance.sections import blocks
+from conformance.sections import blocks, triton_stage
 from conformance.targets import Target, TargetError
 from conformance.terminal import heading, highlighted, paint
 
@@ -26,6 +27,8 @@ def add(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--target", metavar="TARGET", help="may be left out where the node id ends in it")
     add_parts(parser, list(PARTS))
     add_own(parser)
+    what = "a stage of each Triton kernel, compiled without the device: ttir, ttgir, llir, ptx, sass or spv"
+    parser.add_argument("--stage", action="append", dest="triton_stages", default=[], metavar="STAGE", help=what)
     parser.add_argument("--numerics", action="store_true", help="check the results too, where the device is here")
     parser.add_argument("--deviceless", action="store_true", help="generate without the device, even where it is here")
     parser.set_defaults(run=run)
@@ -56,14 +59,20 @@ def _show(generator: Generator, word: str, own: Asked, arguments: argparse.Names
         raise TargetError(f"which target? --target {{{','.join(known)}}}")
     target = generator.target(arguments.target or named)
     parts, stages = parts_of(arguments)
+    for stage in arguments.triton_stages:
+        refuse_unknown_stage(stage, target.device)
+    if not (parts or arguments.triton_stages):
+        parts = [""]
     options = {"deviceless": arguments.deviceless, "run": arguments.numerics}
     native = generator.is_native(target, **options)
     explore = any(part in EXPLORED for part in parts)
     with generator.captured(case, target, explore=explore, **options) as captured:
-        found = [block for part in parts or [""] for block in blocks(part, captured.capture, target, stages)]
+        found = [block for part in parts for block in blocks(part, captured.capture, target, stages)]
+        for stage in arguments.triton_stages:
+            found += triton_stage(stage, captured.capture, target)
         print(heading(f"# {case.id} for {target.name}: {origin(captured.capture, target)}"))
         for number, block in enumerate(found):
-            if len(found) > 1:
+            if len(found) > 1 or arguments.triton_stages:
                 print(("\n" if number else "") + heading(f"# {block.title}"))
             print(highlighted(block.text, block.language), flush=True)
         if not arguments.numerics:
