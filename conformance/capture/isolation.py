@@ -18,33 +18,30 @@ from conformance.capture.patches import Patch, applied
 from conformance.targets import Target
 
 #: Functions of torch that remember what the device answered. Cleared before and after each capture.
-#: A name that a torch version does not have is passed over: the function came or went with the version.
+#: A name that a torch version does not have is passed over: the function came or went with the version. Those that
+#: say nothing without the device (get_device_tflops, get_gpu_dram_gbps) remember nothing either.
 DEVICE_CACHES = (
     "torch._inductor.runtime.hints:DeviceProperties.create",  # by device alone: sm90 would answer for sm80
     "torch._inductor.utils:get_gpu_type",
     "torch._inductor.utils:is_big_gpu",
     "torch._inductor.utils:get_max_num_sms",
     "torch._inductor.utils:using_b200",
-    "torch._inductor.utils:get_device_tflops",
-    "torch._inductor.utils:get_gpu_dram_gbps",
-    "torch._inductor.utils:get_backend_num_stages",
-    "torch._inductor.utils:_triton_supported_fp8_dtypes",
-    "torch._inductor.utils:tlx_only_cuda_options",
     "torch._inductor.comm_analysis:get_gpu_type",
     "torch._inductor.kernel.mm:_is_sm7x_or_older_gpu",
     "torch._inductor.codegen.cuda.cuda_env:get_cuda_arch",
-    "torch._inductor.codegen.cuda.cuda_env:get_cuda_version",
-    "torch._inductor.codegen.triton:TritonOverrides._setup_libdevice_routing",
+    "torch._inductor.codegen.cuda.cuda_env:is_datacenter_blackwell_arch",
+    "torch._inductor.codegen.cutlass.utils:cutlass_arch",  # from 2.13
     "torch.utils._triton:has_triton",
-    "torch.utils._triton:_device_supports_tma",
-    "torch.utils._triton:has_triton_experimental_host_tma",
+    "torch.utils._triton:_device_supports_tma",  # to 2.13
+    "torch.utils._triton:_device_supports_tensor_descriptor",  # from 2.15
     "torch.utils._triton:has_triton_tensor_descriptor_host_tma",
     "torch.utils._triton:has_triton_tma",
     "torch.utils._triton:has_triton_tma_device",
+    "torch.utils._triton:has_triton_cuda_tma_device",  # from 2.15
     "torch.utils._triton:has_datacenter_blackwell_tma_device",
     "torch.utils._triton:has_triton_stable_tma_api",
     "torch.utils._triton:triton_backend",
-    "torch.utils._triton:triton_hash_with_backend",
+    "torch.xpu:get_device_capability",
 )
 
 #: In both modes, so that a native capture and a deviceless one mean the same.

@@ -1,0 +1,36 @@
+"""Every cache of torch that is cleared has to be: without that, one device's answer is another's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from suites import environment
+
+from conformance.capture.environment import build
+
+DRIVER = Path(__file__).with_name("caches_driver.py")
+
+#: Where an older version does not ask what would differ.
+NEEDED_FROM = {"torch._inductor.comm_analysis:get_gpu_type": (2, 13)}
+
+
+def test_every_cleared_cache_has_to_be():
+    ran = subprocess.run(
+        [sys.executable, str(DRIVER)], env=environment({}), capture_output=True, text=True, check=False, timeout=500
+    )
+    lines = [line for line in ran.stdout.splitlines() if line.startswith("RESULT")]
+    assert lines, ran.stdout + ran.stderr
+    found, unknown = json.loads(lines[0].removeprefix("RESULT"))
+    problems = [f"{where}: stands in DEVICE_CACHES or in caches_driver.QUESTIONS alone" for where in unknown]
+    for where, (alone, after, without) in found.items():
+        if alone.startswith("raises"):
+            problems.append(f"{where}: asked for a pretended device, it {alone}")
+        elif after != alone:
+            problems.append(f"{where}: is not cleared: it answers {after} for one device after another, not {alone}")
+        elif without == alone and build().release >= NEEDED_FROM.get(where, (0, 0)):
+            problems.append(f"{where}: need not be cleared, it answers {alone} anyhow: take it out of DEVICE_CACHES")
+    assert not problems, "\n".join(problems)
+    assert len(found) > 10
