@@ -25,7 +25,7 @@ import torch._inductor.fx_passes.joint_graph  # noqa: E402
 import torch._inductor.fx_passes.post_grad  # noqa: E402
 import torch._inductor.fx_passes.reduced_atomic_contention  # noqa: E402
 
-from conformance.capture import capture, isolation, library  # noqa: E402
+from conformance.capture import capture, cpu, isolation, library  # noqa: E402
 from conformance.case import Case  # noqa: E402
 from conformance.targets import targets  # noqa: E402
 
@@ -47,6 +47,18 @@ def code(fn: Callable, config: dict | None = None, **arguments: Callable) -> Cal
     def generated(target: str) -> str:
         with capture(case, targets()[target], "deviceless") as got:
             return "\n".join(module.code for module in got.capture.modules)
+
+    return generated
+
+
+def where_it_says(name: str, said: bool, generate: Callable[[str], str]) -> Callable[[str], str]:
+    """Code where this is what Inductor says of the compiler."""
+
+    def generated(target: str) -> str:
+        from torch._inductor import cpp_builder
+
+        setattr(cpp_builder, name, lambda: said)
+        return generate(target)
 
     return generated
 
@@ -142,6 +154,8 @@ scatter = code(
 
 square = torch.cuda.jiterator._create_jit_fn("template <typename T> T square(T x) { return x * x; }")
 
+rows = code(lambda x: x.flip(-1)[:, ::3] % 7, x=lambda: torch.arange(4000).reshape(40, 100))
+
 #: Where a patch is, with "gpu" for the device → what goes wrong, or comes out otherwise, without it.
 OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._inductor.fx_passes.joint_graph:lazy_init": registered,
@@ -169,6 +183,8 @@ OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._inductor.cpu_vec_isa:pick_vec_isa": total,
     "torch._inductor.codecache:pick_vec_isa": flags,
     "torch._inductor.cpu_vec_isa:VecISA.__bool__": unproven,
+    "torch._inductor.cpp_builder:is_gcc": where_it_says("is_gcc", False, rows),
+    "torch._inductor.cpp_builder:is_msvc_cl": where_it_says("is_msvc_cl", True, total),
 }
 
 
@@ -182,6 +198,7 @@ def outcome(where: str, target: str, *, left_out: bool) -> str:
     everything = isolation.patches
     if left_out:
         isolation.patches = lambda *of: [patch for patch in everything(*of) if patch.where != where]
+        cpu.GENERATING = [patch for patch in cpu.GENERATING if patch.where != where]
     try:
         return OUTCOMES[generic(where)](target)
     except BaseException as error:  # noqa: BLE001 - also what ends a process is an outcome
@@ -193,7 +210,8 @@ def forked(where: str, target: str, *, left_out: bool) -> str:
     child = os.fork()
     if child == 0:
         os.close(reading)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        for stream in (1, 2):  # a process that it starts may outlive it, and would keep the driver's own open
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
         with os.fdopen(writing, "w") as out:
             out.write(outcome(where, target, left_out=left_out))
         os._exit(0)

@@ -38,7 +38,6 @@ def patches(target: Target) -> list[Patch]:
 #: Only around code generation, never around a build: the build's flags are the real compiler's.
 GENERATING = [
     Patch("torch._inductor.cpp_builder:is_gcc", lambda _: lambda: True, "pragmas depend on the compiler's name"),
-    Patch("torch._inductor.cpp_builder:is_clang", lambda _: lambda: False, "pragmas depend on the compiler's name"),
     Patch("torch._inductor.cpp_builder:is_msvc_cl", lambda _: lambda: False, "pragmas depend on the compiler's name"),
 ]
 
