@@ -298,11 +298,18 @@ class Item:
 
     def _known(self, check: str, error: Exception) -> Failure | None:
         return self.session.known(self.case).match(
-            self.case.id, check, self.target.name, self.session.torch, f"{type(error).__name__}: {error}"
+            self.case.id,
+            check,
+            self.target.name,
+            self.session.torch,
+            f"{type(error).__name__}: {error}",
+            self._record.mode,
         )
 
     def _refuse_stale(self, check: str) -> None:
-        idle = self.session.known(self.case).passed(self.case.id, check, self.target.name, self.session.torch)
+        idle = self.session.known(self.case).passed(
+            self.case.id, check, self.target.name, self.session.torch, self._record.mode
+        )
         if idle is None:
             return
         if idle.severity == "error":

@@ -4,6 +4,7 @@
 case = "sum/sum-64x1000-f16"          # an id, or a list of ids
 check = "numerics"                    # one of CHECKS
 target = ["cpu_avx2", "cpu_avx512"]   # a target, or a list
+mode = "native"                       # may be left out: both; "deviceless" on a real gpu excuses and asks nothing
 torch = ">=2.11,<2.14"                # a version range
 error = "NaN and inf must be where"   # contained in the error's type and message
 reason = "accumulates in f16"
@@ -14,7 +15,7 @@ reproduction = '''…'''              # optional: a script of torch alone (bugs.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -32,11 +33,16 @@ CHECKS = ("compile", "numerics", "requirements", "code", "binary", "deviceless")
 #: The torch on which a known failure that passes is an error: there, nothing changes but through us.
 BASELINE = "2.13"
 
+#: What "mode" may be.
+_MODES = ("native", "deviceless")
+
 _KEYS = ("case", "check", "target", "torch", "error", "reason", "issue")
-_OPTIONAL = ("reproduction",)
+_OPTIONAL = ("reproduction", "mode")
 
 #: (case, check, target): one check of one item.
 Item = tuple[str, str, str]
+#: No item says how it ran.
+EITHER: Mapping[tuple[str, str], str] = {}
 
 
 class KnownFailureError(ValueError):
@@ -56,13 +62,17 @@ class Failure:
     reason: str
     issue: str
     reproduction: str = ""
+    mode: str = ""
 
     def items(self) -> Iterator[Item]:
         for case in self.cases:
             for target in self.targets:
                 yield case, self.check, target
 
-    def applies_to(self, torch_version: str) -> bool:
+    def applies_to(self, torch_version: str, mode: str = "") -> bool:
+        """`mode`: the item's; left out, the entry's own does not matter."""
+        if mode and self.mode not in ("", mode):
+            return False
         return self.torch.contains(_release(torch_version), prereleases=True)
 
 
@@ -81,14 +91,16 @@ class KnownFailures:
     failures: list[Failure] = field(default_factory=list)
     used: set[Item] = field(default_factory=set)
 
-    def expected(self, case_id: str, check: str, target: str, torch_version: str) -> Failure | None:
+    def expected(self, case_id: str, check: str, target: str, torch_version: str, mode: str = "") -> Failure | None:
         """The entry for this check of this item on this torch, whatever the error."""
         for failure in self.failures:
-            if (case_id, check, target) in failure.items() and failure.applies_to(torch_version):
+            if (case_id, check, target) in failure.items() and failure.applies_to(torch_version, mode):
                 return failure
         return None
 
-    def match(self, case_id: str, check: str, target: str, torch_version: str, message: str) -> Failure | None:
+    def match(
+        self, case_id: str, check: str, target: str, torch_version: str, message: str, mode: str = ""
+    ) -> Failure | None:
         """The entry that excuses this error (give type and message), and records its use; None if none does.
 
         An error other than the entry's is not excused: `expected` then says which one was.
@@ -96,7 +108,7 @@ class KnownFailures:
         for failure in self.failures:
             if (case_id, check, target) not in failure.items() or failure.error not in message:
                 continue
-            if failure.applies_to(torch_version):
+            if failure.applies_to(torch_version, mode):
                 self.used.add((case_id, check, target))
                 return failure
         return None
@@ -105,9 +117,9 @@ class KnownFailures:
         """Adds what a worker used; lists, as they come out of JSON, will do."""
         self.used |= {tuple(item) for item in used}
 
-    def passed(self, case_id: str, check: str, target: str, torch_version: str) -> Idle | None:
+    def passed(self, case_id: str, check: str, target: str, torch_version: str, mode: str = "") -> Idle | None:
         """What to say of a check that passed: nothing, unless an entry says that it fails."""
-        failure = self.expected(case_id, check, target, torch_version)
+        failure = self.expected(case_id, check, target, torch_version, mode)
         if failure is None:
             return None
         return Idle(
@@ -116,13 +128,22 @@ class KnownFailures:
             f"and is said to fail ({failure.reason}); end its torch range below that version, or take it out",
         )
 
-    def unused(self, ran: Iterable[Iterable[str]], torch_version: str) -> list[Idle]:
-        """Entries that excused nothing although at least one of their items ran. `ran`: all items of all workers."""
+    def unused(
+        self, ran: Iterable[Iterable[str]], torch_version: str, modes: Mapping[tuple[str, str], str] = EITHER
+    ) -> list[Idle]:
+        """Entries that excused nothing although at least one of their items ran. `ran`: all items of all workers.
+
+        `modes`: (case, target) → how it ran, for entries of one mode; one that is not in it may have run either way.
+        """
         ran = {tuple(item) for item in ran}
         idle = []
         for failure in self.failures:
-            items = [item for item in failure.items() if item in ran]
-            if items and failure.applies_to(torch_version) and not self.used.intersection(items):
+            items = [
+                item
+                for item in failure.items()
+                if item in ran and failure.applies_to(torch_version, modes.get((item[0], item[2]), ""))
+            ]
+            if items and not self.used.intersection(items):
                 idle.append(
                     Idle(
                         _severity(torch_version),
@@ -163,7 +184,7 @@ def load(folder: Path) -> KnownFailures:
             failure = _entry(f"{file.name}, failure {number}", entry)
             for item in failure.items():
                 for other in seen.setdefault(item, []):
-                    if other.torch == failure.torch and other.error == failure.error:
+                    if (other.torch, other.error, other.mode) == (failure.torch, failure.error, failure.mode):
                         raise KnownFailureError(f"{failure.where}: says of {' '.join(item)} what {other.where} says")
                 seen[item].append(failure)
             failures.append(failure)
@@ -183,6 +204,9 @@ def _entry(where: str, entry: Any) -> Failure:
     values = {key: _text(where, key, entry[key]) for key in ("check", "torch", "error", "reason", "issue")}
     if values["check"] not in CHECKS:
         raise KnownFailureError(f"{where}: unknown check {values['check']!r}; known are {', '.join(CHECKS)}")
+    mode = entry.get("mode", "")
+    if "mode" in entry and mode not in _MODES:
+        raise KnownFailureError(f"{where}: mode is {mode!r}; it is {' or '.join(_MODES)}, or left out for both")
     issue = values["issue"]
     if issue != "not reported" and not issue.startswith(("https://", "http://")):
         raise KnownFailureError(f"{where}: issue is {issue!r}; give its URL, or 'not reported'")
@@ -194,7 +218,7 @@ def _entry(where: str, entry: Any) -> Failure:
         ) from error
     cases, targets = (_names(where, key, entry[key]) for key in ("case", "target"))
     reproduction = _script(where, entry.get("reproduction", ""))
-    said = (values["error"], values["reason"], issue, reproduction)
+    said = (values["error"], values["reason"], issue, reproduction, mode)
     return Failure(where, cases, values["check"], targets, versions, *said)
 
 

@@ -167,7 +167,8 @@ def _idle(items: Sequence[ItemRecord]) -> list[known_failures.Idle]:
         mine = [item for item in items if item.known == folder]
         failures.merge(_of(mine, "known"))
         ran = [*_of(mine, "failed"), *((item.case, "compile", item.target) for item in mine if item.text)]
-        found += failures.unused(ran, mine[0].torch)
+        modes = {(item.case, item.target): item.mode for item in mine}
+        found += failures.unused(ran, mine[0].torch, modes)
     return found
 
 

@@ -78,6 +78,19 @@ def test_unused_is_only_what_ran(known):
     assert known.unused([ITEM, OTHER_ITEM], "2.13.0") == []
 
 
+def test_entries_of_one_mode(tmp_path):
+    known = load(written(tmp_path, ENTRY | {"mode": "deviceless"}))
+    error = "NumericsError: NaN and inf"
+    assert known.match(*ITEM, "2.13.0", error, "native") is None
+    assert known.passed(*ITEM, "2.13.0", "native") is None
+    assert known.unused([ITEM], "2.13.0", {("sum/sum-f16", "cpu_avx2"): "native"}) == []
+    (idle,) = known.unused([ITEM], "2.13.0", {("sum/sum-f16", "cpu_avx2"): "deviceless"})
+    assert idle.severity == "error"
+    assert known.passed(*ITEM, "2.13.0", "deviceless").severity == "error"
+    assert known.match(*ITEM, "2.13.0", error, "deviceless").mode == "deviceless"
+    assert load(written(tmp_path, ENTRY | {"mode": "native"}, ENTRY | {"mode": "deviceless"})).failures
+
+
 def test_entries_for_what_does_not_exist(known):
     known.validate(ENTRY["case"], ["cpu_avx2"])
     with pytest.raises(KnownFailureError, match="no case 'sum/sum-bf16'; did you mean 'sum/sum-f16'"):
@@ -98,6 +111,7 @@ def test_entries_for_what_does_not_exist(known):
         ({"case": "sum/*"}, "names are exact"),
         ({"case": []}, "it is a name or a list of names"),
         ({"target": ["cpu_avx2", "cpu_avx2"]}, "target names 'cpu_avx2' twice"),
+        ({"mode": "remote"}, "mode is 'remote'; it is native or deviceless, or left out for both"),
         ({"until": "2.14"}, "unknown key 'until'; the keys are case, check"),
     ],
 )
