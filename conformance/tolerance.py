@@ -119,7 +119,7 @@ def _measure_real(
         allowed = floor * ulp  # the usual way: no need to sort
     else:
         least = torch.as_tensor(sensitivity, dtype=torch.float64)
-        allowed = factor * torch.maximum(_eager_error_there(eager_error, magnitude), least) + floor * ulp
+        allowed = factor * torch.maximum(eager_error_there(eager_error, magnitude), least) + floor * ulp
     wrong = ~(error <= allowed)  # a NaN is wrong
     index = _largest(torch.where(wrong, (error - allowed) / ulp, -torch.inf) if wrong.any() else error / allowed)
     if index is None:
@@ -162,7 +162,8 @@ def ulp_of(magnitude: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return info.eps * torch.pow(2.0, (exponent - 1).double())
 
 
-def _eager_error_there(error: torch.Tensor, magnitude: torch.Tensor) -> torch.Tensor:
+def eager_error_there(error: torch.Tensor, magnitude: torch.Tensor) -> torch.Tensor:
+    """For each element, the largest error of those of no greater magnitude, and of no fewer than NEIGHBOURS."""
     order = magnitude.flatten().argsort()
     largest = error.flatten()[order].cummax(0).values
     largest[:NEIGHBOURS] = largest[:NEIGHBOURS].amax()

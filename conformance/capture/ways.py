@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
 import importlib
 import inspect
-import types
+import linecache
+import textwrap
+import typing
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -94,21 +97,31 @@ def _traced(case: Case, device: str) -> Callable[..., Any]:
 
 
 def _scripted(case: Case, _device: str) -> Callable[..., Any]:
-    """TorchScript reads source; what a constant is, it is told by an annotation."""
+    """TorchScript reads the source, and takes for a tensor what has no annotation there: constants are given theirs."""
     import torch
 
-    fn = case.fn
-    copy = types.FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
-    inspected = inspect.signature(fn).parameters
-    constants = {name: case.arguments[name] for name in inspected if not isinstance(case.arguments[name], Input)}
-    copy.__annotations__ = {name: _type_of(value) for name, value in constants.items()}
-    return torch.jit.script(copy)
+    tree = ast.parse(textwrap.dedent(inspect.getsource(case.fn)))
+    function = tree.body[0]
+    if not isinstance(function, ast.FunctionDef):
+        raise TypeError(f"{case.id}: TorchScript is made from the source of a function, and this one has none")
+    function.decorator_list = []
+    for argument in function.args.args:
+        value = case.arguments[argument.arg]
+        if not isinstance(value, Input):
+            argument.annotation = ast.parse(_type_of(value), mode="eval").body
+    text = ast.unparse(tree)
+    name = f"<{case.id} for TorchScript>"
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)  # where torch.jit looks for it
+    names = dict(case.fn.__globals__) | {"List": typing.List, "Optional": typing.Optional}  # noqa: UP006
+    exec(compile(text, name, "exec"), names)  # noqa: S102 - the case's own source
+    return torch.jit.script(names[function.name])
 
 
-def _type_of(value: Any) -> Any:
+def _type_of(value: Any) -> str:
+    """As TorchScript writes it."""
     if isinstance(value, (list, tuple)) and value:
-        return list[type(value[0])] if isinstance(value, list) else tuple[tuple(type(item) for item in value)]
-    return type(value)
+        return f"List[{_type_of(value[0])}]"
+    return "Optional[int]" if value is None else type(value).__name__
 
 
 def _exported(case: Case, device: str) -> Callable[..., Any]:

@@ -1,0 +1,144 @@
+"""How the numbers of the numerics policy were found: compiled's error beside eager's, over many tensors on this cpu.
+
+    python benchmarks/tolerance.py --cases conformance/ops/test_mm.py conformance/ops/test_sdpa.py
+    python benchmarks/tolerance.py --opinfo --every 10 --dtype bf16
+
+For each result (outputs, gradients, changed inputs) of ordinary calls it takes the factor on eager's error that would
+have let every element pass, for several floors. Prints the table of docs/numerics.md: by dtype and floor, how many
+tensors need no factor, and the largest factors that any needs. --json FILE keeps what was measured; with several FILEs
+and --merge, one table is made of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from conformance import holding
+from conformance.capture import capture, environment
+from conformance.case import Case
+from conformance.finding import cases_below
+from conformance.holding import NumericsError
+from conformance.inputs import dtype_of
+from conformance.machine import Machine
+from conformance.numerics import check
+from conformance.policy import OMISSIBLE
+from conformance.targets import targets
+from conformance.tolerance import eager_error_there, identical, ulp_of
+
+FLOORS = (0.5, 1.0, 2.0, 4.0, 8.0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", nargs="*", type=Path, default=[], metavar="FILE")
+    parser.add_argument("--opinfo", action="store_true", help="PyTorch's own samples")
+    parser.add_argument("--every", type=int, default=1, help="every so many of the cases")
+    parser.add_argument("--dtype", default="f32", help="of PyTorch's samples")
+    parser.add_argument("--target", default="", help="a cpu target that is here")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--merge", nargs="*", type=Path, default=[], metavar="FILE")
+    options = parser.parse_args()
+    found: list[dict[str, Any]] = []
+    for file in options.merge:
+        found += json.loads(file.read_text(encoding="utf-8"))
+    environment.prepare(())
+    cases = list(cases_below(options.cases)) if options.cases else []
+    if options.opinfo:
+        cases += list(opinfo(options.dtype))
+    name = options.target or f"cpu_{Machine.ask().isas[0]}"
+    for case in itertools.islice(cases, 0, None, options.every):
+        found += measured(case, name)
+        if options.json:
+            options.json.write_text(json.dumps(found), encoding="utf-8")
+    print("\n".join(table(found)))
+    return 0
+
+
+def opinfo(dtype: str) -> Iterator[Case]:
+    """PyTorch's samples with floating tensors cast, each as one case."""
+    from conformance.capture.opinfo import opinfo_cases
+
+    for case in opinfo_cases():
+        arguments = {name: _cast(value, dtype_of(dtype)) for name, value in case.arguments.items()}
+        yield replace(case, arguments=arguments)
+
+
+def _cast(value: Any, dtype: torch.dtype) -> Any:
+    if isinstance(value, torch.Tensor) and value.dtype == torch.float32 and value.layout == torch.strided:
+        return value.detach().to(dtype).requires_grad_(value.requires_grad)
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)(_cast(item, dtype) for item in value)
+    return {key: _cast(item, dtype) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def measured(case: Case, target: str) -> list[dict[str, Any]]:
+    """A row for each floating result: dtype, and floor → the factor that it needs; none where it cannot be compiled."""
+    rows: list[dict[str, Any]] = []
+    original = holding.measure
+
+    def watching(got, eager, reference, policy, *args, **kwargs):
+        if reference is not None and eager.dtype.is_floating_point and not policy.exact and eager.numel() and not args:
+            said = {"case": case.id, "dtype": str(eager.dtype).removeprefix("torch.")}
+            rows.append(said | needed(got, eager, reference))
+        return original(got, eager, reference, policy, *args, **kwargs)
+
+    holding.measure = watching
+    numerics = {key: value for key, value in case.numerics.items() if key in ("exact", "reference", "reason")}
+    numerics["without"] = dict.fromkeys(OMISSIBLE, "ordinary calls alone")
+    try:
+        with capture(replace(case, numerics=numerics), targets()[target], "native") as captured:
+            check(replace(case, numerics=numerics), captured.compiled, "cpu", target)
+    except NumericsError as error:
+        print(f"{case.id}: {str(error).splitlines()[0]}", file=sys.stderr)
+    except Exception as error:  # noqa: BLE001 - a survey: what does not run is named and left out
+        print(f"{case.id}: {type(error).__name__}", file=sys.stderr)
+    finally:
+        holding.measure = original
+    return rows
+
+
+def needed(got: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor) -> dict[str, Any]:
+    """`same`: eager's own bits. `factors`: floor → the least factor with which all finite elements pass."""
+    if identical(got, eager):
+        return {"same": True, "factors": dict.fromkeys(map(str, FLOORS), 0.0)}
+    values, eager_values, wide = (t.detach().double().flatten() for t in (got, eager, reference))
+    finite = values.isfinite() & eager_values.isfinite() & wide.isfinite()
+    values, eager_values, wide = values[finite], eager_values[finite], wide[finite]
+    error, eager_error, magnitude = (values - wide).abs(), (eager_values - wide).abs(), wide.abs()
+    if not len(values):
+        return {"same": False, "factors": dict.fromkeys(map(str, FLOORS), 0.0)}
+    ulp, there = ulp_of(magnitude, got.dtype), eager_error_there(eager_error, magnitude)
+    factors = {}
+    for floor in FLOORS:
+        over = error - floor * ulp
+        ratio = torch.where(over > 0, over / there.clamp(min=1e-300), 0.0)
+        factors[str(floor)] = min(float(ratio.max()), 1e6)
+    return {"same": False, "factors": factors}
+
+
+def table(found: list[dict[str, Any]]) -> Iterator[str]:
+    """Markdown: a row for each dtype and floor."""
+    yield "| dtype | tensors | eager's bits | floor, ulp | need no factor | 99 % need at most | the most |"
+    yield "|---|---:|---:|---:|---:|---:|---:|"
+    for dtype in sorted({row["dtype"] for row in found}):
+        rows = [row for row in found if row["dtype"] == dtype]
+        same = sum(row["same"] for row in rows)
+        for floor in FLOORS:
+            factors = sorted(row["factors"][str(floor)] for row in rows)
+            none = sum(factor == 0 for factor in factors)
+            at99 = factors[min(len(factors) - 1, int(0.99 * len(factors)))]
+            head = f"{dtype} | {len(rows)} | {100 * same / len(rows):.0f} %" if floor == FLOORS[0] else " | | "
+            yield f"| {head} | {floor:g} | {100 * none / len(rows):.1f} % | {at99:.2f} | {factors[-1]:.3g} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""Known bugs: their scripts show them, and the page says so."""
+
+import pytest
+
+from conformance import bugs, known_failures
+from conformance.cli import main
+from conformance.finding import OPS
+
+ENTRY = """
+[[failure]]
+case = "sum/sum-f16"
+check = "numerics"
+target = "cpu_avx2"
+torch = ">=2.11"
+error = "off"
+reason = "{reason}"
+issue = "{issue}"
+{more}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    shows = "reproduction = '''\nassert 1 + 1 == 3, \"sums are off\"\n'''"
+    gone = "reproduction = '''\nassert 1 + 1 == 2\n'''"
+    for name, values in {
+        "a": {"reason": "no script", "issue": "not reported", "more": ""},
+        "b": {"reason": "sums are off", "issue": "https://github.com/pytorch/pytorch/issues/1", "more": shows},
+        "c": {"reason": "it was fixed", "issue": "not reported", "more": gone},
+    }.items():
+        (tmp_path / f"{name}.toml").write_text(ENTRY.format(**values).replace("sum/sum-f16", f"sum/sum-{name}"))
+    return tmp_path
+
+
+def test_the_page(folder, capsys):
+    assert main(["bugs", str(folder)]) == 0
+    page = capsys.readouterr().out
+    assert (
+        "## Sums are off\n\n- upstream: <https://github.com/pytorch/pytorch/issues/1>\n- torch >=2.11; cpu_avx2" in page
+    )
+    assert '```python\nassert 1 + 1 == 3, "sums are off"\n```' in page
+    assert page.index("## Without a reproduction") > page.index("## It was fixed")
+    assert "**No script**" in page
+
+
+def test_a_bug_that_no_longer_shows_is_named(folder, capsys):
+    assert main(["bugs", str(folder), "--check"]) == 1
+    said = capsys.readouterr().out
+    assert "shows  sums are off: AssertionError: sums are off" in said
+    assert "does NOT show  it was fixed: it ends without an error" in said
+    assert "no script" not in said
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ("reproduction = 1", "it is a script, as text"),
+        ("reproduction = 'assert ('", "reproduction is no Python: line 1"),
+    ],
+)
+def test_a_malformed_reproduction(tmp_path, capsys, more, text):
+    (tmp_path / "a.toml").write_text(ENTRY.format(reason="why", issue="not reported", more=more))
+    assert main(["bugs", str(tmp_path)]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_our_own_page_is_what_is_generated():
+    found = bugs.bugs(known_failures.load(OPS.parent / "known_failures").failures)
+    page = (OPS.parents[1] / "docs" / "known-bugs.md").read_text(encoding="utf-8")
+    assert page == "\n".join(bugs.markdown(found)) + "\n", "python -m conformance bugs > docs/known-bugs.md"

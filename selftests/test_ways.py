@@ -1,0 +1,107 @@
+"""Other ways to run a case: backends of torch.compile, TorchScript, export; --thorough."""
+
+import itertools
+
+import pytest
+import torch
+from suites import NATIVE, Suite
+
+from conformance import case, tensor
+from conformance.capture.ways import WayError, backend_named, prepared
+from conformance.numerics import check
+from conformance.pairs import pairs
+
+pytestmark = pytest.mark.skipif(not NATIVE, reason="no cpu target of the table is here")
+
+BACKEND = """
+def wrong(graph, inputs):
+    return lambda *args: [each + 1 for each in graph(*args)]
+
+def plain(graph, inputs):
+    return graph
+"""
+
+
+def scaled(x, factor):
+    return torch.sin(x) * factor
+
+
+def cases_of(**declared):
+    scaled.__name__ = "test_scaled"
+    return case(x=tensor(4, 9), factor=2.5, **declared)(scaled).cases
+
+
+@pytest.mark.parametrize("via", ["compile", "jit_trace", "jit_script", "export"])
+@pytest.mark.parametrize("declared", [{}, {"grad": True}, {"dynamic": True}], ids=["forward", "backward", "dynamic"])
+def test_each_way_holds_the_same_numerics(via, declared):
+    (a_case,) = cases_of(**declared)
+    with prepared(a_case, via, "aot_eager", "cpu") as function:
+        assert check(a_case, function, "cpu").lines
+
+
+def test_backends_by_name_and_by_function():
+    assert backend_named("eager") == "eager"
+    assert backend_named("torch._dynamo.backends.debugging:eager") is torch._dynamo.backends.debugging.eager
+    for name, text in {
+        "frobnicate": "unknown backend 'frobnicate'; torch ",
+        "no_such_module:f": "No module named 'no_such_module'",
+        "math:pi": "a backend is a function",
+        "math:frobnicate": "no attribute 'frobnicate'",
+    }.items():
+        with pytest.raises(WayError) as caught:
+            backend_named(name)
+        assert text in str(caught.value)
+
+
+def test_a_suite_by_another_backend(suite: Suite):
+    suite.write("mine.py", BACKEND)
+    suite.write("conftest.py", 'import sys\nsys.path.insert(0, ".")\npytest_plugins = ["conformance.plugin"]\n')
+    wrong = suite.run("--target", NATIVE, "--backend", "mine:wrong", "-k", "f32").ends(1)
+    wrong.has("compiled disagrees with eager", "--checks numerics --backend mine:wrong")
+    ran, checks = suite.checks("--target", NATIVE, "--backend", "mine:plain", "-k", "f32")
+    ran.ends(0)
+    assert [said for *_, outcome, said in checks if outcome == "skipped"] == [
+        "--backend mine:plain: no code of Inductor's to look at"
+    ] * 2
+
+
+def test_wrong_options_end_at_once(suite: Suite):
+    suite.run("--via", "frobnicate", *("--target", NATIVE)).ends(4).has(
+        "unknown --via 'frobnicate'; known are compile, jit_trace, jit_script, export"
+    )
+    suite.run("--via", "export", "--backend", "eager", "--target", NATIVE).ends(4).has("leave --via export out")
+
+
+AXES = [["a", "b", "c"], ["0", "1"], ["x", "y", "z"]]
+
+
+def test_pairs_cover_every_two_values():
+    rows = [("a", "0", "x"), ("b", "0", "x")]
+    found = list(pairs(AXES, rows))
+    assert not set(found) & set(rows)
+    for (one, left), (other, right) in itertools.combinations(enumerate(AXES), 2):
+        for pair in itertools.product(left, right):
+            assert any((row[one], row[other]) == pair for row in (*rows, *found))
+    assert len(found) < 3 * 2 * 3 - 2
+    assert found == list(pairs(AXES, rows))
+
+
+def test_thorough_combines_what_varies_one_at_a_time(suite: Suite):
+    scaled.__name__ = "test_scaled"
+    declared = {"dtype": ["f32", "f16"], "layout": ["contiguous", "transposed"], "dynamic": [False, True]}
+    test = case(x=tensor(4, 9), factor=2.5, vary="one_at_a_time", **declared)(scaled)
+    ids = {each.id for each in test.cases}
+    more = test.combined()
+    assert all(each.combined and each.id not in ids for each in more)
+    assert any(each.labels[:2] == ("f16", "transposed") for each in more)
+    assert not case(x=tensor(4, 9), factor=2.5, **declared)(scaled).combined()
+    suite.write(
+        "ops/test_scale.py",
+        "from conformance import case, tensor\n"
+        '@case(x=tensor(20), dtype=["f32", "f16"], grad=[False, True], vary="one_at_a_time")\n'
+        "def test_double(x):\n    return x * 2\n",
+    )
+    ran, checks = suite.checks("--target", NATIVE, "--thorough", "--checks", "numerics,code", "-k", "f16-backward")
+    ran.ends(0)
+    (said,) = (said for *_, outcome, said in checks if outcome == "skipped")
+    assert said == "combined by --thorough: requirements and stored code are for what is declared"
