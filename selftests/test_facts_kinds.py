@@ -143,6 +143,12 @@ class TestBytes:
 
         assert seen(update, x=SQUARE).lines()["bytes"] == "16384 read, 16384 written: the least"
 
+    def test_updates_of_a_part_of_an_input(self):
+        def update(x):
+            x[:16] = 1
+
+        assert seen(update, x=SQUARE).lines()["bytes"] == "0 read, 4096 written: the least"
+
     def test_symbolic_sizes_are_those_of_the_call(self):
         def double(x):
             return x * 2

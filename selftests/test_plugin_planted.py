@@ -79,7 +79,8 @@ def test_planted(tmp_path):
 
     assert first_facts(ran, "planted/fallback-cuda_sm90", "test_fallback[cuda_sm90] [code]") == [
         "kernels  1: sin (pointwise 64) → none",
-        "fallbacks  none → aten.sin",
+        "fallbacks  none → aten.sin (make_fallback: no lowering)",
+        "buffers  1 allocated → 0 allocated",
     ]
     kernels, *_ = first_facts(ran, "planted/fused-cuda_sm90", "test_fused[cuda_sm90] [code]")
     assert kernels.startswith("kernels  ")

@@ -6,7 +6,7 @@ the call that was compiled.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 #: Parts of another node's result: they give names and move nothing.
@@ -22,6 +22,7 @@ def moved(graph: Any) -> dict[str, int]:
     """
     read = written = 0
     inputs: dict[str, dict[Any, int]] = {}
+    stored: dict[str, int] = {}
     within = {*graph.removed_buffers, *graph.inplaced_to_remove}  # they stay within one kernel
     for node in graph.scheduler.nodes:
         own = within | set(node.get_buffer_names())
@@ -31,14 +32,17 @@ def moved(graph: Any) -> dict[str, int]:
             read += min(sum(regions.values()), _size(graph, name))
             if name in graph.graph_inputs or name in graph.constants:
                 inputs.setdefault(name, {}).update(regions)
-        written += sum(_writes(graph, node, within).values())
+        for name, count in _writes(graph, node, within).items():
+            written += count
+            stored[name] = max(count, stored.get(name, 0))
     needed = sum(min(sum(regions.values()), _size(graph, name)) for name, regions in inputs.items())
-    return {"read": read, "written": written, "least": needed + _results(graph)}
+    return {"read": read, "written": written, "least": needed + _results(graph, stored)}
 
 
 def buffers(graph: Any) -> dict[str, int]:
     """What the wrapper's plan allocates: `allocated`, `in_place` (a kernel writes over an input), `reused` (a buffer
-    that was freed is taken again). What library calls and fallbacks allocate by themselves is not among them.
+    that was freed is taken again). What library calls and fallbacks allocate by themselves is not among them; with
+    Inductor's memory_planning, each place in a pool is an allocation.
     """
     wrapper = graph.wrapper_code
     found = {"allocated": 0, "in_place": 0, "reused": 0}
@@ -143,8 +147,8 @@ def _region(dep: Any) -> Any:
     return (str(plain.index), str(plain.size))
 
 
-def _results(graph: Any) -> int:
-    """The bytes of the graph's outputs, and of the inputs that it changes."""
+def _results(graph: Any, stored: Mapping[str, int]) -> int:
+    """The bytes of the graph's outputs; of an input that it changes those that were `stored` there at once."""
     sizes: dict[str, int] = {}
     for output in graph.graph_outputs:
         if not _is_tensor(output):
@@ -155,7 +159,7 @@ def _results(graph: Any) -> int:
             count = sizes.get(real, 0) + _bytes(graph, output.get_size(), output.get_dtype())
             sizes[real] = min(count, _size(graph, real))
     for name in graph.mutated_inputs:
-        sizes[name] = _size(graph, name)
+        sizes[name] = stored.get(name, 0)
     return sum(sizes.values())
 
 

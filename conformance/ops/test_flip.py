@@ -84,6 +84,7 @@ vectorised    no: load index 224*x0 - x1 + 223 is not contiguous in x1 (stride -
 extern        none
 fallbacks     none
 patterns      none
+unfused       none
 bytes         150528 read, 150528 written: the least
 buffers       1 allocated
 graph_breaks  none""",

@@ -120,9 +120,9 @@ def test_story_which_kernel_does_attention_by_hand_become():
     assert_expected_inline(
         answer,
         """\
-cpu_avx512     aten._scaled_dot_product_flash_attention_for_cpu
-cuda_sm80     aten._scaled_dot_product_flash_attention
-cuda_sm90     aten._scaled_dot_product_cudnn_attention
-xpu_pvc     aten._scaled_dot_product_fused_attention_overrideable
+cpu_avx512     aten._scaled_dot_product_flash_attention_for_cpu (make_fallback: no lowering)
+cuda_sm80     aten._scaled_dot_product_flash_attention (make_fallback: no lowering)
+cuda_sm90     aten._scaled_dot_product_cudnn_attention (make_fallback: no lowering)
+xpu_pvc     aten._scaled_dot_product_fused_attention_overrideable (make_fallback: no lowering)
 """,
     )
