@@ -89,6 +89,9 @@ def _own(word: str, asked: Asked, config: Mapping[str, Any]) -> Case:
             Path(inspect.getsourcefile(inspect.unwrap(fn)) or match["where"]) if inspect.isfunction(fn) else Path(word)
         )
     arguments = _arguments(word, fn, asked.inputs)
+    if "torch" in sys.modules and isinstance(fn, sys.modules["torch"].nn.Module):
+        arguments = {"parameters": Given(_parameters(fn), {})} | arguments
+        fn = _called_with_parameters(fn)
     case = Case(
         operator=operator,
         name=name,
@@ -103,6 +106,20 @@ def _own(word: str, asked: Asked, config: Mapping[str, Any]) -> Case:
     values = {field.name: getattr(case, field.name) for field in dataclasses.fields(case)}
     values["grad"] = _grad(word, asked.grad, list(case.choices), case.build() if asked.grad else {})
     return OwnCase(**values, word=word, asked=dataclasses.asdict(asked))
+
+
+def _parameters(module: Any) -> dict[str, Any]:
+    """Of a torch.nn.Module, and its buffers: they are inputs, so that they are on the device that it is compiled for."""
+    return dict(module.named_parameters()) | dict(module.named_buffers())
+
+
+def _called_with_parameters(module: Any) -> Callable[..., Any]:
+    import torch
+
+    def call(parameters: dict[str, Any], **inputs: Any) -> Any:
+        return torch.func.functional_call(module, parameters, (), inputs)
+
+    return call
 
 
 def _lambda(text: str) -> Callable[..., Any]:

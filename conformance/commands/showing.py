@@ -86,7 +86,7 @@ def _show(generator: Generator, word: str, own: Asked, arguments: argparse.Names
 def _numerics(case: Case, compiled: Callable[..., Any], target: Target) -> int:
     """Says what the check came to; 1 where it failed. Raises CaseError for a malformed policy, else GeneratingError."""
     from conformance import numerics
-    from conformance.tolerance import PolicyError
+    from conformance.policy import PolicyError
 
     try:
         comparison = numerics.check(case, compiled, target.device, target.name)
