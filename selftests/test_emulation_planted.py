@@ -1,0 +1,138 @@
+"""Errors planted into generated kernels and wrappers, for cuda and for xpu: each is found, and says where it is."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from conformance import case, tensor
+from conformance.capture import environment
+
+pytestmark = pytest.mark.skipif(not environment.triton_version(), reason="Triton is not installed: pip install triton")
+
+
+ORDER = {"without": {"huge": "a sum in another order overflows elsewhere"}}
+
+
+def cases():
+    """Name → case: small kernels of each kind."""
+
+    @case(x=tensor(20), y=tensor(20))
+    def test_difference(x, y):
+        return x - y
+
+    @case(x=tensor(37, dtype="i32"), y=tensor(37, dtype="i32"))
+    def test_at_most(x, y):
+        return x // 16 <= y // 16
+
+    @case(x=tensor(6, 50), numerics=ORDER)
+    def test_sum(x):
+        return x.sum(1)
+
+    @case(x=tensor(6, 50, low=-3, high=-1))
+    def test_largest(x):
+        return x.amax(1)
+
+    @case(x=tensor(3, 5000), config={"looped": {"triton.persistent_reductions": False}}, numerics=ORDER)
+    def test_looped(x):
+        return x.sum(1)
+
+    @case(x=tensor(40, 24), y=tensor(40, 24))
+    def test_two(x, y):
+        return x + y, x * y
+
+    @case(a=tensor(20, 20), b=tensor(20, 20))
+    def test_product(a, b):
+        return a @ b
+
+    found = {}
+    for function in (test_difference, test_at_most, test_sum, test_largest, test_looped, test_two, test_product):
+        found[function.__name__.removeprefix("test_")] = function.cases[0]
+    return found
+
+
+NAMES = ("difference", "at_most", "sum", "largest", "looped", "two", "product")
+
+MASK = r"xmask = xindex < xnumel"
+
+#: What is planted: the case, the text, what is put in its place, and what the message has to say.
+PLANTS = {
+    "a load without its mask": (
+        "difference", r"(tl\.load\(in_ptr1 \+ \(x0\)), xmask", r"\1",
+        "load out of bounds: element 20 of in_ptr1, which has 20",
+    ),
+    "a store without its mask": (
+        "difference", r"(tl\.store\(out_ptr0 .*), xmask\)", r"\1, None)",
+        "store out of bounds: element 20 of out_ptr0",
+    ),
+    "< becomes <= in a mask": (
+        "difference", MASK, "xmask = xindex <= xnumel", "out of bounds: element 20 of in_ptr0"
+    ),
+    "<= becomes <": ("at_most", r"(tmp\d+ = tmp\d+) <= ", r"\1 < ", "off"),
+    "an argument is swapped": ("difference", r"tmp0 - tmp1", "tmp1 - tmp0", "off"),
+    "arguments of a launch are swapped": ("difference", r"\.run\(arg0_1, arg1_1", ".run(arg1_1, arg0_1", "off"),
+    "factors are swapped": ("product", r"\.mm\(arg0_1, arg1_1", ".mm(arg1_1, arg0_1", "off"),
+    "the last element is left out": ("difference", MASK, "xmask = xindex < xnumel - 1", "off"),
+    "the last block of a loop is left out": (
+        "looped", r"range\(0, r0_numel, R0_BLOCK\)", "range(0, r0_numel - R0_BLOCK, R0_BLOCK)", "off"
+    ),
+    "a stride in a kernel": ("sum", r"50\*x0", "49*x0", "off"),
+    "a stride past the end": ("sum", r"50\*x0", "51*x0", "load out of bounds: element 300 of in_ptr0"),
+    "a stride in the wrapper": ("two", r"(buf0 = empty_strided_\w+\(\(40, 24\), )\(24, 1\)", r"\1(1, 40)", "strides"),
+    "a store to the other buffer": ("two", r"out_ptr1 \+", "out_ptr0 +", "off"),
+    "a sum that does not start at 0": ("sum", r"(tl\.where\(.*mask.*, tmp\d+), 0\)", r"\1, 1)", "off"),
+    "a maximum that starts at 0": ("largest", r'(tl\.where\(.*mask.*, tmp\d+), float\("-inf"\)\)', r"\1, 0)", "off"),
+    "a loop's sum that starts at 1": ("looped", r"(_tmp\d+ = tl\.full\(\[XBLOCK, R0_BLOCK\]), 0,", r"\1, 1,", "off"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=["cuda_sm90", "xpu_pvc"])
+def emulated(request):
+    """A function from a case's name to its capture and emulation, each made once, its generated code right."""
+    environment.prepare()
+    import contextlib
+
+    from conformance import numerics
+    from conformance.capture import capture
+    from conformance.capture.emulation import Emulation
+    from conformance.targets import targets
+
+    target, declared = targets()[request.param], cases()
+
+    @contextlib.contextmanager
+    def make(name):
+        emulation = Emulation(target)
+        with capture(declared[name], target, "deviceless", emulation=emulation) as captured:
+
+            def check():
+                numerics.check(declared[name], captured.compiled, target.device, target.name)
+
+            yield emulation, check
+
+    return make
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_planted_errors_are_found(emulated, name):
+    plants = {what: plant[1:] for what, plant in PLANTS.items() if plant[0] == name}
+    assert plants
+    with emulated(name) as (emulation, check):
+        check()  # what Inductor generated is right
+        for what, (pattern, replacement, said) in plants.items():
+            put = []
+
+            def plant(text, pattern=pattern, replacement=replacement, put=put):
+                changed, count = re.subn(pattern, replacement, text)
+                put.append(count)
+                return changed
+
+            emulation.rewrite = plant
+            with pytest.raises(AssertionError) as raised:
+                check()
+            assert sum(put), f"{what}: nothing to replace"
+            assert said in str(raised.value), what
+
+
+def test_every_plant_has_its_case():
+    assert {plant[0] for plant in PLANTS.values()} == set(NAMES) == set(cases())
+    assert all(each.file == Path(__file__) for each in cases().values())
