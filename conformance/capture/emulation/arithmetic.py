@@ -22,6 +22,8 @@ def _erf(values: np.ndarray) -> np.ndarray:
     return torch.erf(torch.from_numpy(np.ascontiguousarray(values))).numpy()
 
 
+_PRODUCT = "product"  # of a handle's attr: the two factors that it is the product of
+
 #: Unordered ones hold where either side is NaN, ordered ones do not.
 COMPARISONS: dict[str, Callable[..., np.ndarray]] = {
     **{f"icmp{sign}{name}": op for sign in "SU" for name, op in
@@ -52,6 +54,7 @@ class Arithmetic(InterpreterBuilder):
     def __init__(self, *, asserts: bool = True) -> None:
         super().__init__()
         self.options = InterpreterOptions(debug=asserts, sanitize_overflow=False)
+        self.fuses = True  # a product that is added to something is rounded once, as ptxas and others do
 
     # ---- shapes
 
@@ -120,6 +123,27 @@ class Arithmetic(InterpreterBuilder):
         kept = stored(dtype)
         return TensorHandle(result if result.dtype == kept else result.astype(kept), dtype)
 
+    def create_fmul(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
+        result = self.binary_op(lhs, rhs, np.multiply)
+        if self.fuses and result.dtype.is_fp32():
+            result.attr[_PRODUCT] = (lhs.data, rhs.data)
+        return result
+
+    def create_fadd(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
+        return self._fused(lhs, rhs, np.add)
+
+    def create_fsub(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
+        return self._fused(lhs, rhs, np.subtract)
+
+    def _fused(self, lhs: TensorHandle, rhs: TensorHandle, op: Callable[..., Any]) -> TensorHandle:
+        for product, sides in ((lhs.attr.get(_PRODUCT), (True, False)), (rhs.attr.get(_PRODUCT), (False, True))):
+            if product is None:
+                continue
+            wide = np.multiply(*product, dtype=np.float64)  # exact
+            values = [wide if fused else side.data for fused, side in zip(sides, (lhs, rhs), strict=True)]
+            return TensorHandle(op(*values, dtype=np.float64).astype(np.float32), lhs.dtype.scalar)
+        return self.binary_op(lhs, rhs, op)
+
     def unary_op(self, arg: TensorHandle, op: Callable[..., Any]) -> TensorHandle:
         dtype = arg.dtype.scalar
         return TensorHandle(rounded(op(number(arg.data, dtype)), dtype), dtype)
@@ -166,6 +190,21 @@ class Arithmetic(InterpreterBuilder):
             wide = np.int64 if kind.kind in "iu" else np.float64
             product = np.matmul(left.astype(wide), right.astype(wide))
         return TensorHandle((product + d.data).astype(kind), d.dtype.scalar)
+
+    def create_idiv(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
+        """Towards zero; the smallest integer by -1 is itself, and by zero all bits are set, as NVIDIA's gpus answer."""
+        a, b = np.broadcast_arrays(lhs.data, rhs.data)
+        if a.dtype.kind == "b":
+            return TensorHandle(a & b, lhs.dtype.scalar)
+        floor = np.floor_divide(a, np.where(b == 0, 1, b).astype(b.dtype))
+        if a.dtype.kind == "i":
+            inexact = (floor * b != a) & ((a < 0) != (b < 0))
+            floor = floor + inexact.astype(a.dtype)
+        return TensorHandle(np.where(b == 0, ~np.zeros((), a.dtype), floor).astype(a.dtype), lhs.dtype.scalar)
+
+    def get_all_ones_value(self, dtype: Any) -> TensorHandle:
+        kept = stored(dtype.scalar)
+        return TensorHandle(np.full(1, True) if kept == np.bool_ else ~np.zeros(1, kept), dtype.scalar)
 
     # ---- assertions
 

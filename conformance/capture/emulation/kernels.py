@@ -46,7 +46,7 @@ class InterpretedKernel:
 
     def _launch(self, given: Mapping[str, Any], grid: tuple[int, int, int]) -> None:
         speaking = language()
-        speaking.memory.begin(grid, self.deadline())
+        speaking.memory.begin(grid, self.deadline(), fuses=bool(self.triton_meta.get("enable_fp_fusion", True)))
         programs = np.stack(np.unravel_index(np.arange(math.prod(grid)), grid), axis=1).astype(np.int32)
         size = math.prod(value for name, value in self.config.kwargs.items() if name.endswith("BLOCK"))
         at_once = max(1, MOST_ELEMENTS // size)

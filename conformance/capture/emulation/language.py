@@ -125,14 +125,45 @@ def _next_power_of_2(n: Any) -> int:
     return 1 << (int(tl.core._unwrap_if_constexpr(n)) - 1).bit_length()
 
 
-class _Assignments(ast.NodeTransformer):
-    """x = 3 makes a tensor, as in Triton; x: tl.constexpr = 3 does not."""
+class _AsTriton(ast.NodeTransformer):
+    """What Triton's compiler reads otherwise than Python: x = 3 makes a tensor (x: tl.constexpr = 3 does not), and
+    `not`, `and` and `or` of tensors are element by element.
+    """
 
     def visit_Assign(self, node: ast.Assign) -> ast.Assign:
         self.generic_visit(node)
-        call = ast.Name(id="_conformance_tensor", ctx=ast.Load())
-        node.value = ast.copy_location(ast.Call(func=call, args=[node.value], keywords=[]), node.value)
+        node.value = _called("tensor", node.value, node.value)
         return node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        return _called("not", node, node.operand) if isinstance(node.op, ast.Not) else node
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
+        self.generic_visit(node)
+        name = "and" if isinstance(node.op, ast.And) else "or"
+        found = node.values[-1]
+        for value in reversed(node.values[:-1]):
+            nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+            found = _called(name, node, value, ast.Lambda(args=nothing, body=found))
+        return found
+
+
+def _called(name: str, where: ast.AST, *arguments: ast.expr) -> ast.Call:
+    function = ast.Name(id=f"_conformance_{name}", ctx=ast.Load())
+    return ast.copy_location(ast.Call(func=function, args=list(arguments), keywords=[]), where)
+
+
+def _not(value: Any) -> Any:
+    return value.__not__() if isinstance(value, tl.core.tensor) else not value
+
+
+def _and(left: Any, right: Callable[[], Any]) -> Any:
+    return left.logical_and(right()) if isinstance(left, tl.core.tensor) else left and right()
+
+
+def _or(left: Any, right: Callable[[], Any]) -> Any:
+    return left.logical_or(right()) if isinstance(left, tl.core.tensor) else left or right()
 
 
 #: Helpers are shared by all kernels; a kernel's own function goes with its wrapper.
@@ -141,12 +172,13 @@ def _rewritten(fn: Callable[..., Any], semantic: Any) -> Callable[..., Any]:
     lines, first = inspect.getsourcelines(fn)
     start = next(number for number, line in enumerate(lines) if line.lstrip().startswith("def "))
     tree = ast.parse(textwrap.dedent("".join(lines[start:])))
-    _Assignments().visit(tree)
+    _AsTriton().visit(tree)
     for node in tree.body:
         node.decorator_list = []
     ast.fix_missing_locations(tree)
     ast.increment_lineno(tree, first + start - 1)
-    place = {**fn.__globals__, "_conformance_tensor": lambda value: semantic.to_tensor(value, False)}
+    place = {**fn.__globals__, "_conformance_not": _not, "_conformance_and": _and, "_conformance_or": _or}
+    place["_conformance_tensor"] = lambda value: semantic.to_tensor(value, False)
     exec(compile(tree, inspect.getsourcefile(fn), "exec"), place)  # noqa: S102 - the kernel itself
     return place[fn.__name__]
 

@@ -52,8 +52,9 @@ class Memory(Arithmetic):
         self.deadline = float("inf")
         self.programs = np.zeros((1, 3), dtype=np.int32)
 
-    def begin(self, grid: tuple[int, int, int], deadline: float) -> None:
+    def begin(self, grid: tuple[int, int, int], deadline: float, *, fuses: bool = True) -> None:
         self.arguments = []
+        self.fuses = fuses
         self.deadline = deadline
         self.set_grid_dim(*grid)
 

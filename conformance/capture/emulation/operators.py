@@ -1,4 +1,4 @@
-"""Operators that only a gpu has kernels for: attention, computed on the cpu by its definition.
+"""Operators that only a gpu has kernels for, computed on the cpu by their definition.
 
 Registered while an emulation runs, so that eager finds them too. Sizes, dtypes and strides of the results are those of
 PyTorch's fake tensors (torch 2.11 to 2.15).
@@ -23,13 +23,15 @@ ATTENTION = ("_scaled_dot_product_flash_attention", "_scaled_dot_product_efficie
 
 @contextlib.contextmanager
 def registered(device: str) -> Iterator[None]:
-    """Attention for "cuda" or "xpu"; what the build has comes back afterwards."""
+    """For "cuda" or "xpu"; what the build has comes back afterwards."""
     library = torch.library.Library("aten", "IMPL", device.upper())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that kernels are replaced is the intention
         for name in ATTENTION:
             for suffix, body in (("", _forward), ("_backward", _backward)):
                 library.impl(f"{name}{suffix}", _kernel(getattr(torch.ops.aten, name + suffix).default, body))
+        library.impl("native_batch_norm", _native_batch_norm)
+        library.impl("_fused_rms_norm_backward", _kernel(torch.ops.aten._fused_rms_norm_backward.default, _rms_norm))
     try:
         yield
     finally:
@@ -44,7 +46,9 @@ def _kernel(op: Any, body: Any) -> Any:
         given = defaults | dict(zip(names, args, strict=False)) | kwargs
         values = body(given)
         templates = expected(op, args, kwargs)
-        return tuple(_result(like, value, given["query"].device) for like, value in zip(templates, values, strict=True))
+        return tuple(
+            _result(like, value, given[names[0]].device) for like, value in zip(templates, values, strict=True)
+        )
 
     return kernel
 
@@ -121,3 +125,25 @@ def _backward(given: Mapping[str, Any]) -> list[Any]:
 def _shared(gradient: torch.Tensor, heads: int) -> torch.Tensor:
     """Summed over the heads of the query that share one of the key's."""
     return gradient.unflatten(-3, (heads, -1)).sum(-3) if gradient.size(-3) != heads else gradient
+
+
+def _native_batch_norm(  # its schema hides that it changes the running statistics, and copies of them would be changed
+    value: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, epsilon: float
+) -> tuple[torch.Tensor, ...]:
+    host = [None if each is None else each.cpu() for each in (value, weight, bias, mean, var)]
+    found = torch.native_batch_norm(*host, training, momentum, epsilon)
+    for running, new in ((mean, host[3]), (var, host[4])):
+        if running is not None and training:
+            running.copy_(new)
+    return tuple(each.to(value.device) for each in found)
+
+
+def _rms_norm(given: Mapping[str, Any]) -> list[Any]:
+    """Gradients of input and weight of x * rstd * weight, rstd over the last dimensions."""
+    gradient, value, rstd = (given[name].cpu().float() for name in ("grad_out", "input", "rstd"))
+    inner = tuple(range(-len(given["normalized_shape"]), 0))
+    weight = 1.0 if given["weight"] is None else given["weight"].cpu().float()
+    normed, weighted = value * rstd, gradient * weight
+    of_value = rstd * (weighted - normed * (weighted * normed).mean(inner, keepdim=True))
+    of_weight = (gradient * normed).flatten(0, -len(inner) - 1).sum(0)
+    return [each if wanted else None for each, wanted in zip((of_value, of_weight), given["output_mask"], strict=True)]

@@ -14,7 +14,9 @@ from conformance.targets import Target
 
 
 class Emulation:
-    """Runs the wrappers of one capture. `rewrite`: applied to a wrapper's text before it is loaded, for tests."""
+    """Runs the wrappers of one capture. `rewrite`: applied to a wrapper's text before it is loaded, for tests; another
+    one may be set at any time.
+    """
 
     def __init__(self, target: Target, rewrite: Callable[[str], str] | None = None) -> None:
         self.target = target
@@ -41,7 +43,7 @@ class Emulation:
         """
         constants = _constants(graph)
         cpp = graph.cpp_wrapper
-        loaded: list[Callable[[list[Any]], Any]] = []
+        loaded: dict[Any, Callable[[list[Any]], Any]] = {}
 
         def call(args: list[Any]) -> Any:
             from conformance.capture.emulation.kernels import TIME_LIMIT
@@ -49,11 +51,11 @@ class Emulation:
             if cpp:
                 raise NotEmulatedError("a C++ wrapper launches compiled binaries")
             with self._answering():
-                if not loaded:
-                    loaded.append(self._loaded(code, constants))
+                if self.rewrite not in loaded:
+                    loaded[self.rewrite] = self._loaded(code, constants)
                 self.deadline = time.monotonic() + TIME_LIMIT
                 with DeviceLayout():
-                    return loaded[0](args)
+                    return loaded[self.rewrite](args)
 
         return call
 
