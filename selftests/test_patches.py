@@ -27,7 +27,7 @@ print("RESULT" + json.dumps({name: [[patch.where, patch.why]
 
 def result(*command: str) -> dict:
     ran = subprocess.run(
-        [sys.executable, *command], env=environment({}), capture_output=True, text=True, check=False, timeout=500
+        [sys.executable, *command], env=environment({}), capture_output=True, text=True, check=False, timeout=900
     )
     lines = [line for line in ran.stdout.splitlines() if line.startswith("RESULT")]
     assert lines, ran.stdout + ran.stderr
