@@ -6,6 +6,7 @@ wrong or does slowly is replaced: arithmetic.py, memory.py, reductions.py, libde
 """
 
 from conformance.capture.emulation.errors import EmulationError, NotEmulatedError
+from conformance.capture.emulation.layout import as_on_device
 from conformance.capture.emulation.wrapper import Emulation
 
-__all__ = ["Emulation", "EmulationError", "NotEmulatedError"]
+__all__ = ["Emulation", "EmulationError", "NotEmulatedError", "as_on_device"]

@@ -5,12 +5,17 @@ Which strides those are, PyTorch's own fake tensors of the device say: the asser
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+import functools
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+if TYPE_CHECKING:
+    from conformance.case import Case
 
 
 class DeviceLayout(TorchDispatchMode):
@@ -65,3 +70,14 @@ def _is_computed(func: Any, args: Any, kwargs: Any) -> bool:
 
 def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
+
+
+def as_on_device(case: Case) -> Case:
+    """The case, its function run eagerly with the device's strides for each operator's results."""
+
+    @functools.wraps(case.fn)
+    def eager(*args: Any, **kwargs: Any) -> Any:
+        with DeviceLayout():
+            return case.fn(*args, **kwargs)
+
+    return dataclasses.replace(case, fn=eager)
