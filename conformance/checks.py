@@ -184,12 +184,13 @@ class Item:
 
     def _numerics(self, captured: Captured) -> None:
         from conformance import numerics
-        from conformance.capture.emulation import NotEmulatedError
+        from conformance.capture.emulation import NotEmulatedError, as_on_device
 
         if captured.compiled is None:
             raise SkipError(self._not_run())
+        case = self.case if self._record.mode == "native" else as_on_device(self.case)
         try:
-            numerics.check(self.case, captured.compiled, self.target.device, self.target.name)
+            numerics.check(case, captured.compiled, self.target.device, self.target.name)
         except NotEmulatedError as error:
             raise SkipError(f"not emulated: {error}") from None
 
