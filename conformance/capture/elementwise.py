@@ -132,8 +132,7 @@ def _without_vectors() -> tuple[str, ...]:
 
 
 def _watched(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def operation(*args: Any, **kwargs: Any) -> Any:
+    def operation(*args: Any, **kwargs: Any) -> Any:  # dozens of them for each kernel: without functools.wraps
         from torch._inductor.virtualized import V
 
         if any(getattr(arg, "is_vec", False) for arg in args):  # of scalars alone it is done once for all lanes
