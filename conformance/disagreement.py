@@ -42,6 +42,8 @@ def message(names: Names, problems: list[str], told: int = TOLD) -> str:
 
 def reproduction(case: Case, target: str, how: str = "") -> str:
     """What to type to see it again. `how`: the options that say how it was run."""
+    if command := getattr(case, "command", ""):  # made on the command line: no item of pytest
+        return f"{command} --target {target} --numerics"
     file = os.path.relpath(case.file) if case.file.exists() else str(case.file)
     labels = "-".join((*case.labels, *([target] if target else [])))
     options = " ".join(["--checks numerics", *(["--thorough"] if case.combined else []), *([how] if how else [])])

@@ -14,6 +14,7 @@ import importlib
 import importlib.util
 import inspect
 import re
+import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,6 +49,15 @@ class OwnCase(Case):
 
     word: str = ""
     asked: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def command(self) -> str:
+        """What to type to see it again, but for the target and the parts."""
+        words = [shlex.quote(self.word)]
+        words += [f"--input {shlex.quote(text)}" for text in self.asked["inputs"]]
+        words += [f"--config {shlex.quote(text)}" for text in self.asked["config"]]
+        words += ["--grad=" + ",".join(filter(None, self.asked["grad"]))] if self.asked["grad"] else []
+        return " ".join(["python -m conformance show", *words, *(["--dynamic"] if self.asked["dynamic"] else [])])
 
 
 def case_of(word: str, targets: Collection[str], asked: Asked) -> tuple[Case, str]:
@@ -109,7 +119,7 @@ def _own(word: str, asked: Asked, config: Mapping[str, Any]) -> Case:
 
 
 def _parameters(module: Any) -> dict[str, Any]:
-    """Of a torch.nn.Module, and its buffers: they are inputs, so that they are on the device that it is compiled for."""
+    """Of a torch.nn.Module, and its buffers: as inputs, they are on the device that it is compiled for."""
     return dict(module.named_parameters()) | dict(module.named_buffers())
 
 

@@ -218,7 +218,7 @@ def test_show_checks_numerics(call, mine):
     status, out, _ = call("show", f"{file}::mine/sine-f32", "--target", host(), "--facts", "--numerics")
     assert status == 0
     assert f" for {host()}: compiled and run here; " in out
-    assert re.search(r"^numerics    right: 4 tensors compared; nearest to the limit: .* ulp of ", out, re.MULTILINE)
+    assert re.search(r"^numerics    right: \d+ tensors compared; nearest to the limit: .* ulp of ", out, re.MULTILINE)
 
     status, _, err = call("show", f"{file}::mine/policy", "--target", host(), "--facts", "--numerics")
     assert (status, err) == (2, "error: mine/policy: numerics['exact'] is a bool, not 7\n")
@@ -355,7 +355,7 @@ def test_from_another_folder_into_head(tmp_path):
         ["bash", "-c", f"{listing} | head -1; echo ${{PIPESTATUS[0]}}; {listing} > /dev/full"],
         cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert result.stdout.splitlines()[0].startswith("flip/")
+    assert re.match(r"\w+/\w+", result.stdout.splitlines()[0])
     assert result.stdout.splitlines()[1] in ("0", "141")  # whether it had ended before head did
     assert (result.returncode, result.stderr) == (2, "error: the output: No space left on device\n")
 

@@ -9,6 +9,7 @@ import re
 import pytest
 import torch
 
+from conformance import disagreement
 from conformance.cli import main
 from conformance.given import InputError, given
 from conformance.own import Asked, case_of
@@ -204,6 +205,14 @@ def test_options(mine):
     assert re.search(r"pointwise \(?s\d+\*s\d+", out)
     case, _ = case_of("flip/hflip-224-f32-contiguous", (), Asked(grad=("",), config=("cpp.simdlen=1",)))
     assert (case.id, case.grad, case.config) == ("flip/hflip-224-f32-contiguous", ("x",), {"cpp.simdlen": 1})
+
+
+def test_how_to_see_it_again():
+    asked = Asked(inputs=("x=3x20:f32", "beta=0.5"), grad=("",), config=("cpp.simdlen=1",))
+    case, _ = case_of("lambda x, beta: x * beta", (), asked)
+    words = "'lambda x, beta: x * beta' --input x=3x20:f32 --input beta=0.5 --config cpp.simdlen=1 --grad="
+    said = disagreement.reproduction(case, "cpu_avx2")
+    assert said == f"python -m conformance show {words} --target cpu_avx2 --numerics"
 
 
 def test_compare_two_functions(mine):

@@ -30,7 +30,7 @@ def settled(words: Sequence[str]) -> list[str]:
     argparse gives an option with an optional value whatever comes next.
     """
     found = []
-    for word, after in zip(words, [*words[1:], ""], strict=True):
+    for word, after in zip(words, [*words[1:], ""], strict=False):
         alone = not after or after.startswith("-")
         if word == "--graph" and not (alone or re.fullmatch("[a-z]+", after)):
             found.append("--graph=all")
