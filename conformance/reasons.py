@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from conformance.capture.fallbacks import listed
 from conformance.capture.model import Capture
 from conformance.facts import facts
 from conformance.facts.graph_breaks import breaks
@@ -72,7 +73,9 @@ def _fallbacks(seen: Seen) -> Iterator[str]:
     for call in seen.calls:
         if call["call"] == "fallback":
             module = f"{call['module']}: " if call["module"] else ""
-            yield f"{module}{call['name']}: {call.get('reason') or 'why was not seen'}"
+            reason = call.get("reason") or "why was not seen"
+            heading = listed(call["name"]) if reason.startswith("make_fallback") else ""
+            yield f"{module}{call['name']}: {reason}" + (f", listed by Inductor under: {heading}" if heading else "")
 
 
 def _rewrites(capture: Capture) -> list[str]:

@@ -169,6 +169,11 @@ class TestWhy:
         assert f"1 of 4000000 elements, INNER: split into 489 for {multiprocessors} multiprocessors" in text
         assert "1 of 489 elements, INNER: persistent, which takes up to 1024 elements" in text
 
+    def test_the_list_that_an_operator_without_lowering_is_in(self):
+        name = "aten._scaled_dot_product_flash_attention_for_cpu"
+        text = why(captured(attention, **HEADS))
+        assert f"{name}: make_fallback: no lowering, listed by Inductor under: Pattern-matched\n" in text
+
     def test_a_rewrite(self):
         def by_hand(q, k, v):
             return (q @ k.transpose(-2, -1)).div(5.0).softmax(-1) @ v

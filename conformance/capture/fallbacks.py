@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import re
 import sys
 import textwrap
 from collections.abc import Callable
@@ -62,6 +63,30 @@ def _registered() -> frozenset[Any]:
     from torch._inductor import lowering
 
     return frozenset(lowering.fallbacks)
+
+
+def listed(name: str) -> str:
+    """The heading that Inductor's list of operators without lowering has `name` under: `Difficult` for `aten.histc`.
+
+    "" for one that is not in the list. Read in the comments of lowering.py (2.11 to 2.15).
+    """
+    return _headings().get(name, "")
+
+
+@functools.cache
+def _headings() -> dict[str, str]:
+    from torch._inductor import lowering
+
+    found: dict[str, str] = {}
+    heading = ""
+    for line in inspect.getsource(lowering).split("\n"):
+        if title := re.match(r"# \d\) (.*)", line):
+            heading = title[1]
+        elif line.startswith(("def ", "@")):
+            heading = ""  # the list is over
+        elif heading and (operator := re.match(r"(?:make_fallback\(|    )(aten\.\w+)", line)):
+            found.setdefault(operator[1], heading)
+    return found
 
 
 # What is watched ------------------------------------------------------------------------------------------------------
