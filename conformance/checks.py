@@ -254,6 +254,9 @@ class Item:
             raise SkipError(f"every kernel is compiled as far as {ended}: Triton makes no binary for this device here")
         if record.evidence == "generated":
             record.evidence = "compiled"
+        if self.case.combined:
+            record.binaries = []  # nothing is stored for it
+            return
         if self.target.local or session.settings.accept == "all":
             return
         file = binaries.path(session.store(self.case).root, self.case.id)
