@@ -213,7 +213,7 @@ def _generate_only(graph: Any, emulation: Emulation | None = None) -> Any:
 
     code, _ = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
     telling.told(code.value)
-    lowered = copy.copy(graph.orig_gm)
+    lowered = _callable(graph.orig_gm)
     emulated = emulation.load(code.value, graph) if emulation else None
 
     def call(args: list[Any]) -> Any:
@@ -227,6 +227,18 @@ def _generate_only(graph: Any, emulation: Emulation | None = None) -> Any:
             return _unset(lowered, values)
 
     return types.SimpleNamespace(__file__="generated.py", __name__="generated", call=call, runner=None)
+
+
+def _callable(gm: Any) -> Any:
+    """The graph to be called eagerly, without what unpacks in-place foreach operators, which return nothing there."""
+    import torch
+
+    if not any(node.op == "call_function" and str(node.target).startswith("aten._foreach") for node in gm.graph.nodes):
+        return copy.copy(gm)
+    found = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
+    found.graph.eliminate_dead_code()
+    found.recompile()
+    return found
 
 
 def _unset(lowered: Any, values: list[Any]) -> Any:
