@@ -116,6 +116,9 @@ def validate(cases: Iterable[Case], targets: Iterable[Target], facts: Iterable[s
         functions.setdefault((case.file, case.name), []).append(case)
     for (file, name), members in functions.items():
         labels = {label for case in members for label in case.labels}
+        numerics = members[0].numerics.get("for", {})
+        for selector, wanted in numerics.items() if isinstance(numerics, Mapping) else ():
+            _validate_selector(f"{file.name}: test_{name}: numerics['for']", selector, wanted, known, labels)
         for keyword, selector, wanted in _declared(members[0]):
             where = f"{file.name}: test_{name}: {keyword}[{selector!r}]"
             _validate_selector(where, selector, wanted, known, labels)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from conformance import binaries, facts, known_failures, overview, requirements
+from conformance import binaries, facts, known_failures, overview, policy, requirements
 from conformance.acceptance import accept
 from conformance.case import Case, CaseError
 from conformance.review import Review, compared, of_run, stored
@@ -30,7 +30,7 @@ class Summary:
 
 
 def refuse_wrong_declarations(session: Session, cases: Sequence[Case], folders: Iterable[Path] = ()) -> None:
-    """Two cases with one id, requirements that can never apply, malformed or impossible known failures.
+    """Two cases with one id, requirements that can never apply, malformed numerics, impossible known failures.
 
     `cases`: all of the files that were collected, selected or not. `folders`: those of which every file was collected.
     Raises CaseError, RequirementDeclarationError, KnownFailureError, or SettingsError for an unknown backend.
@@ -47,6 +47,7 @@ def refuse_wrong_declarations(session: Session, cases: Sequence[Case], folders: 
             )
     targets = session.machine.targets()
     requirements.validate(cases, targets.values(), facts.NAMES)
+    policy.validate(cases)
     collected = [folder.resolve() for folder in folders]
     for folder in {session.known_folder(case) for case in cases}:
         failures = known_failures.load(folder)
@@ -69,7 +70,7 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     passed = Counter(item.evidence for item in items if item.checks.get("numerics") == "passed")
     if passed:
         summary.lines.append("numerics: " + ", ".join(f"{passed[kind]} {kind}" for kind in EVIDENCE if passed[kind]))
-    if compiled := sum(bool(item.binaries) for item in items):
+    if compiled := sum(item.checks.get("binary") == "passed" for item in items):
         summary.lines.append(f"binaries: every kernel of {compiled} items compiled")
     if skipped == len(items) and not interrupted:
         summary.lines.append("nothing was checked, so this run fails")

@@ -5,8 +5,9 @@ import torch
 import torch.nn.functional as F
 
 from conformance import case, edges, tensor
+from conformance.case import CaseError
 from conformance.numerics import NumericsError, check
-from conformance.policy import PolicyError, validate
+from conformance.policy import validate
 
 
 def case_of(fn, **declared):
@@ -242,8 +243,8 @@ def test_modes_surround_the_call():
     ],
 )
 def test_malformed_declarations(numerics, text):
-    with pytest.raises(PolicyError) as caught:
-        validate(case_of(exp, x=tensor(3), numerics=numerics))
+    with pytest.raises(CaseError) as caught:
+        validate([case_of(exp, x=tensor(3), numerics=numerics)])
     assert text in str(caught.value)
 
 
