@@ -1,0 +1,292 @@
+"""What the interpreter of kernels computes: against torch, published vectors, and the device's documented rules."""
+# ruff: noqa: N803 - kernels are written as Inductor writes them
+
+import math
+import time
+
+import pytest
+
+from conformance.capture import environment
+
+if not environment.triton_version():
+    pytest.skip("Triton is not installed: pip install triton", allow_module_level=True)
+environment.prepare()
+
+import torch  # noqa: E402 - after prepare()
+import triton  # noqa: E402
+import triton.language as tl  # noqa: E402
+from torch._inductor.runtime import triton_helpers  # noqa: E402
+from torch._inductor.runtime.triton_helpers import libdevice  # noqa: E402
+
+from conformance.capture.emulation import EmulationError  # noqa: E402
+from conformance.capture.emulation.kernels import InterpretedKernel  # noqa: E402
+
+TYPES = {
+    torch.float32: "fp32", torch.float64: "fp64", torch.float16: "fp16", torch.bfloat16: "bf16", torch.int32: "i32",
+    torch.int64: "i64", torch.int8: "i8", torch.uint8: "u8", torch.bool: "i1", torch.uint32: "u32",
+}  # fmt: skip
+
+
+def run(fn, *args, block=64, seconds=20.0, **constants):
+    """Launches a kernel: `args` up to xnumel, XBLOCK = `block`, and `constants`."""
+    names = [name for name in fn.arg_names if name != "XBLOCK" and name not in constants]
+    signature = {
+        name: f"*{TYPES[value.dtype]}" if isinstance(value, torch.Tensor) else "i32"
+        for name, value in zip(names, args, strict=True)
+    }
+    config = triton.Config({"XBLOCK": block, **constants})
+    kernel = InterpretedKernel(fn, config, {"grid_type": "Grid1D"}, {"signature": signature})
+    kernel.deadline = lambda: time.monotonic() + seconds
+    kernel.run(*args, stream=0)
+
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 2.5, 1e-40, 3e38, -3e38, math.inf, -math.inf, math.nan, 7.25]
+
+#: libdevice function → torch's of the same definition.
+SAME = {name: getattr(torch, name) for name in (
+    "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sqrt", "rsqrt", "tanh", "erf", "erfc", "sin", "cos",
+    "tan", "atan", "floor", "ceil", "trunc", "lgamma", "asinh", "sinh", "cosh")}  # fmt: skip
+SAME["nearbyint"] = torch.round
+
+
+def elementwise(name):
+    """A kernel that applies one libdevice function."""
+    space = {"tl": tl, "triton": triton, "libdevice": libdevice, "__name__": "made"}
+    source = f"""
+@triton.jit
+def kernel(x, y, xnumel, XBLOCK: tl.constexpr):
+    place = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)
+    mask = place < xnumel
+    value = libdevice.{name}(tl.load(x + place, mask, other=0.0))
+    tl.store(y + place, value, mask)
+"""
+    import linecache
+
+    linecache.cache[f"<{name}>"] = (len(source), None, source.splitlines(keepends=True), f"<{name}>")
+    exec(compile(source, f"<{name}>", "exec"), space)  # noqa: S102
+    return space["kernel"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", SAME)
+def test_libdevice(name, dtype):
+    x = torch.tensor(SPECIAL, dtype=dtype)
+    y = torch.full_like(x, 17)
+    run(elementwise(name), x, y, len(x))
+    few_ulp = 4 * torch.finfo(dtype).eps  # torch's functions round otherwise at the end of a tensor
+    torch.testing.assert_close(y, SAME[name](x), rtol=few_ulp, atol=0, equal_nan=True)
+
+
+@triton.jit
+def predicates(x, y, z, xnumel, XBLOCK: tl.constexpr):
+    place = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)
+    mask = place < xnumel
+    value = tl.load(x + place, mask, other=0.0)
+    tl.store(y + place, libdevice.isnan(value).to(tl.int1), mask)
+    tl.store(z + place, libdevice.signbit(value) != 0, mask)
+
+
+def test_predicates():
+    x = torch.tensor(SPECIAL)
+    y, z = (torch.zeros(len(x), dtype=torch.bool) for _ in "yz")
+    run(predicates, x, y, z, len(x))
+    assert torch.equal(y, x.isnan())
+    assert torch.equal(z, x.signbit())
+
+
+@triton.jit
+def cast(x, y, xnumel, XBLOCK: tl.constexpr):
+    place = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)
+    mask = place < xnumel
+    tl.store(y + place, tl.load(x + place, mask).to(y.dtype.element_ty), mask)
+
+
+@pytest.mark.parametrize("target", [torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("source", [torch.float32, torch.bfloat16, torch.float16, torch.int32])
+def test_casts_round_to_nearest_even(source, target):
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randn(500, generator=generator) * 100
+    halfway = torch.tensor([1 + 2**-8, 1 + 3 * 2**-8, -1 - 2**-8, 1 + 2**-11, 65519.0, 65520.0, 3.4e38])
+    x = torch.cat([values, halfway, torch.tensor(SPECIAL)])
+    x = (x.nan_to_num(0, 0, 0).clamp(-1e9, 1e9) if source == torch.int32 else x).to(source)
+    y = torch.zeros(len(x), dtype=target)
+    run(cast, x, y, len(x))
+    assert torch.equal(y.nan_to_num(nan=9.0), x.to(target).nan_to_num(nan=9.0))
+
+
+def test_floats_to_integers_saturate():
+    x = torch.tensor([1.9, -1.9, 3e9, -3e9, math.inf, -math.inf, math.nan])
+    y = torch.zeros(len(x), dtype=torch.int32)
+    run(cast, x, y, len(x))
+    assert y.tolist() == [1, -1, 2**31 - 1, -(2**31), 2**31 - 1, -(2**31), 0]
+
+
+@triton.jit
+def rows(x, y, z, best, at, xnumel, XBLOCK: tl.constexpr, R: tl.constexpr):
+    row = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)[:, None]
+    column = tl.arange(0, R)[None, :]
+    mask = row < xnumel
+    value = tl.load(x + R * row + column, mask, other=0.0)
+    tl.store(y + row, tl.sum(value, 1)[:, None], mask)
+    tl.store(z + R * row + column, tl.associative_scan(value, 1, triton_helpers.maximum), mask)
+    index = tl.broadcast_to(column, [XBLOCK, R])
+    largest, where = triton_helpers.max_with_index(value, index, 1)
+    tl.store(best + row, largest[:, None], mask)
+    tl.store(at + row, where[:, None], mask)
+
+
+@pytest.mark.parametrize("block", [1, 4, 16])
+def test_reductions_and_scans(block):
+    x = torch.randn(10, 64, generator=torch.Generator().manual_seed(1))
+    x[3, 5], x[3, 9] = math.nan, math.nan
+    y, best, at, z = torch.zeros(10), torch.zeros(10), torch.zeros(10, dtype=torch.int32), torch.zeros(10, 64)
+    began = time.perf_counter()
+    run(rows, x, y, z, best, at, 10, block=block, R=64)
+    assert time.perf_counter() - began < 2  # element by element it takes a minute
+    torch.testing.assert_close(y, x.sum(1), equal_nan=True, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(z, x.cummax(1).values, equal_nan=True, rtol=0, atol=0)
+    assert best[3].isnan()
+    assert at.tolist() == x.argmax(1).tolist()
+
+
+@triton.jit
+def philox(seed, out, xnumel, XBLOCK: tl.constexpr):
+    place = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)
+    a, b, c, d = tl.randint4x(tl.load(seed), place)
+    tl.store(out + 4 * place, a)
+    tl.store(out + 4 * place + 1, b)
+    tl.store(out + 4 * place + 2, c)
+    tl.store(out + 4 * place + 3, d)
+
+
+def test_philox_known_answer():
+    """Random123's kat_vectors: philox4x32-10, counter and key 0."""
+    out = torch.zeros(16, dtype=torch.int32)
+    run(philox, torch.zeros(1, dtype=torch.int64), out, 4, block=4)
+    wanted = [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
+    assert [value & 0xFFFFFFFF for value in out.tolist()][:4] == wanted
+
+
+@triton.jit
+def product(a, b, out, xnumel, XBLOCK: tl.constexpr, PRECISION: tl.constexpr):
+    row, column = tl.arange(0, 16)[:, None], tl.arange(0, 16)[None, :]
+    left, right = tl.load(a + 16 * row + column), tl.load(b + 16 * row + column)
+    tl.store(out + 16 * row + column, tl.dot(left, right, input_precision=PRECISION))
+
+
+def test_precision_of_dot():
+    generator = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(16, 16, generator=generator) for _ in "ab")
+    errors = {}
+    for precision in ("tf32", "tf32x3", "ieee"):
+        out = torch.zeros(16, 16)
+        run(product, a, b, out, 1, block=1, PRECISION=precision)
+        errors[precision] = float((out - a.double() @ b.double()).abs().max())
+    assert 1e-4 < errors["tf32"] < 1e-2
+    assert errors["ieee"] < 1e-6
+    assert errors["tf32x3"] < 1e-5
+
+
+@triton.jit
+def add_to_one(x, out, xnumel, XBLOCK: tl.constexpr):
+    place = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)
+    mask = place < xnumel
+    tl.atomic_add(out + tl.zeros([XBLOCK], tl.int32), tl.load(x + place, mask), mask, sem="relaxed")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.bfloat16])
+def test_atomics(dtype):
+    out = torch.zeros(1, dtype=dtype)
+    run(add_to_one, torch.ones(100, dtype=dtype), out, 100, block=16)
+    assert out.item() == 100
+
+
+@triton.jit
+def asserting(x, y, xnumel, XBLOCK: tl.constexpr):
+    place = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)
+    mask = place < xnumel
+    index = tl.load(x + place, mask, other=0)
+    tl.device_assert(((index >= 0) & (index < 5)) | ~mask, "index out of bounds: 0 <= index < 5")
+    tl.store(y + place, index, mask)
+
+
+def test_device_asserts_are_found_with_their_line():
+    y = torch.zeros(3, dtype=torch.int32)
+    run(asserting, torch.tensor([0, 1, 4], dtype=torch.int32), y, 3)
+    with pytest.raises(EmulationError, match=r"asserting, line \d+: tl.device_assert.*\n.*failed: index out of bounds"):
+        run(asserting, torch.tensor([0, 1, 5], dtype=torch.int32), y, 3)
+
+
+@triton.jit
+def unmasked(x, y, xnumel, XBLOCK: tl.constexpr):
+    place = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)
+    tl.store(y + place, tl.load(x + place) + 1, place < xnumel)
+
+
+def test_accesses_out_of_bounds():
+    y = torch.zeros(100)
+    with pytest.raises(EmulationError) as raised:
+        run(unmasked, torch.zeros(100), y, 100)
+    message = str(raised.value)
+    assert "unmasked, program (1, 0, 0), line" in message
+    assert "load out of bounds: element 100 of x, which has 100 (28 of 128 elements)" in message
+    assert not y.any()
+    run(unmasked, torch.zeros(128)[:100], y, 100)  # inside of the storage nothing is wrong
+    assert y.all()
+
+
+@triton.jit
+def endless(x, xnumel, XBLOCK: tl.constexpr):
+    found = tl.load(x)
+    while found == 0:
+        found = tl.load(x)
+    tl.store(x, found)
+
+
+def test_a_kernel_that_hangs_fails():
+    with pytest.raises(EmulationError, match="not come to an end within the time limit"):
+        run(endless, torch.zeros(1), 1, block=1, seconds=0.3)
+
+
+@triton.jit
+def branching(x, y, xnumel, XBLOCK: tl.constexpr):
+    program = tl.program_id(0)
+    place = program * XBLOCK + tl.arange(0, XBLOCK)
+    tl.store(y + place, tl.load(y + place) + 1)
+    if program == 1:
+        tl.store(y + place, tl.load(x + place))
+
+
+def test_programs_that_go_different_ways():
+    """They are run one by one then, from what was there before."""
+    x, y = torch.full((64,), 5.0), torch.zeros(64)
+    run(branching, x, y, 64, block=16)
+    assert y.view(4, 16)[:, 0].tolist() == [1, 5, 1, 1]
+
+
+@triton.jit
+def integers(x, y, out, xnumel, XBLOCK: tl.constexpr):
+    place = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)
+    mask = place < xnumel
+    a, b = tl.load(x + place, mask, other=1), tl.load(y + place, mask, other=1)
+    tl.store(out + 3 * place, a // b, mask)
+    tl.store(out + 3 * place + 1, a % b, mask)
+    tl.store(out + 3 * place + 2, ~a, mask)
+
+
+def test_integers_divide_towards_zero():
+    x = torch.tensor([7, -7, 7, -7, -(2**31), 0], dtype=torch.int32)
+    y = torch.tensor([2, 2, -2, -2, 3, 5], dtype=torch.int32)
+    out = torch.zeros(18, dtype=torch.int32)
+    run(integers, x, y, out, 6)
+    wanted = [[math.trunc(a / b), int(math.fmod(a, b)), ~a] for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    assert out.view(6, 3).tolist() == wanted
+
+
+def test_language_is_put_back():
+    """Outside of a launch, Triton is as it was: its functions cannot be called."""
+    run(integers, *(torch.ones(4, dtype=torch.int32) for _ in "xy"), torch.zeros(12, dtype=torch.int32), 4)
+    with pytest.raises(RuntimeError, match="outside of the scope of a kernel"):
+        tl.sum(1)
+    with pytest.raises(ValueError, match="_semantic"):
+        tl.arange(0, 4)
