@@ -40,8 +40,11 @@ def plainly(function: Callable[..., Any]) -> Any:
     return function()
 
 
+GPU = torch.device("cuda", 0)
+
+
 def of_gpu(function: Callable[..., Any]) -> Any:
-    return function(torch.device("cuda", 0))
+    return function(GPU)
 
 
 #: Function → two devices that it tells apart, and how it is asked.
@@ -51,6 +54,10 @@ QUESTIONS: dict[str, tuple[Target, Target, Ask]] = {
     "torch._inductor.utils:is_big_gpu": (SM90, SMALL, of_gpu),
     "torch._inductor.utils:get_max_num_sms": (SM80, SM90, plainly),
     "torch._inductor.utils:using_b200": (SM90, SM100, plainly),
+    "torch._inductor.utils:get_gpu_dram_gbps": (SM80, SM90, plainly),
+    "torch._inductor.utils:get_device_tflops": (SM80, SM90, lambda function: function(torch.half)),
+    "torch._inductor.utils:_get_device_tflops": (SM80, SM90, lambda function: function(torch.half, GPU)),
+    "torch._inductor.utils:_get_device_dram_gbps": (SM80, SM90, lambda function: function(GPU)),
     "torch._inductor.comm_analysis:get_gpu_type": (SM80, SM90, plainly),
     "torch._inductor.kernel.mm:_is_sm7x_or_older_gpu": (OLD, SM90, lambda function: function(0)),
     "torch._inductor.codegen.cuda.cuda_env:get_cuda_arch": (SM80, SM90, plainly),

@@ -134,6 +134,15 @@ def flags(target: str) -> str:
     return str(isas)
 
 
+def estimated(target: str) -> str:
+    """What estimates of a kernel's time are made from; torch 2.15 asks for the clock by the device's index."""
+    from torch import _utils_internal
+    from torch._inductor import utils
+
+    with isolation.isolated(targets()[target], "deviceless", {}):
+        return f"{utils.get_device_tflops(torch.half)} TFLOPS, {_utils_internal.max_clock_rate()} MHz"
+
+
 add = code(lambda x: x + 1, x=random(40))
 total = code(lambda x: x.sum(), x=random(300, 500))
 unproven = code(lambda x: x + 1, {"cpp.vec_isa_ok": False}, x=random(4000))  # as where the probe cannot be built
@@ -179,6 +188,7 @@ OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch.storage:_StorageBase.clone": listed,
     "torch._C:_get_cudnn_batch_norm_reserve_space_size": normed,
     "torch.cuda.jiterator:_JittedFunction.__call__": code(lambda x: square(x + 1) * 2, x=random(4)),
+    "torch._utils_internal:max_clock_rate": estimated,
     "torch.utils._triton:triton_hash_with_backend": add,
     "torch._inductor.cpu_vec_isa:pick_vec_isa": total,
     "torch._inductor.codecache:pick_vec_isa": flags,

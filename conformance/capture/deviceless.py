@@ -8,6 +8,7 @@ is left to decide.
 from __future__ import annotations
 
 import contextlib
+import functools
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -24,10 +25,19 @@ def properties(target: Target) -> Any:
     return types.SimpleNamespace(**target.properties, major=major, minor=minor, gcnArchName="")
 
 
+#: Of a target's properties, what only estimates ask for. On xpu torch has them from 2.13 on.
+_BANDWIDTH = ("memory_clock_rate", "memory_bus_width")
+
+
 def compute_capability(target: Target) -> Any:
-    """What Inductor's device interface calls it: 90 for (9, 0) on cuda; on xpu the dict of properties."""
+    """What Inductor's device interface calls it: 90 for (9, 0) on cuda; on xpu the dict of properties.
+
+    Without the bandwidth, which stands in no code but in this dict's own text: equal on every torch version.
+    """
     major, minor = target.capability
-    return dict(target.properties) if target.device == "xpu" else major * 10 + minor
+    if target.device == "xpu":
+        return {name: value for name, value in target.properties.items() if name not in _BANDWIDTH}
+    return major * 10 + minor
 
 
 def patches(target: Target) -> list[Patch]:
@@ -90,7 +100,17 @@ def _cuda(target: Target, answer: Callable[[str, Any], Patch]) -> list[Patch]:
             lambda _: _jitted(),
             "it compiles CUDA's C++ for the device when it is called, between two graphs",
         ),
+        Patch(
+            "torch._utils_internal:max_clock_rate",
+            lambda _: functools.partial(_max_clock_rate, target.properties.get("clock_rate", 0)),
+            "nvidia-smi is asked, which is not there or tells of another device: no estimate of a kernel's time",
+        ),
     ]
+
+
+def _max_clock_rate(kilohertz: int, device: int | None = None) -> float:
+    """In MHz: of the device with this index (torch 2.15), or, as an integer, what nvidia-smi says."""
+    return kilohertz // 1000 if device is None else kilohertz / 1000
 
 
 def _xpu(_target: Target, answer: Callable[[str, Any], Patch]) -> list[Patch]:
@@ -234,20 +254,23 @@ def _interface(target: Target) -> type:
 @contextlib.contextmanager
 def _triton_driver(target: Target) -> Iterator[None]:
     """`triton.runtime.driver.active` answers for the target (Triton 3.6 to 3.9)."""
+    import torch
     from triton.backends.compiler import GPUTarget
     from triton.runtime.driver import driver
 
-    arch = target.capability[0] * 10 + target.capability[1] if target.device == "cuda" else dict(target.properties)
     answers = {
         "max_shared_mem": target.properties.get(
             "shared_memory_per_block_optin", target.properties.get("local_mem_size")
         ),
         "multiprocessor_count": multiprocessors(target.properties),
         "warpSize": target.properties.get("warp_size", 32),
+        "mem_clock_rate": target.properties.get("memory_clock_rate", 0),
+        "mem_bus_width": target.properties.get("memory_bus_width", 0),
     }
     pretended = types.SimpleNamespace(
-        get_current_target=lambda: GPUTarget(target.device, arch, answers["warpSize"]),
+        get_current_target=lambda: GPUTarget(target.device, compute_capability(target), answers["warpSize"]),
         get_current_device=lambda: 0,
+        get_device_interface=lambda: getattr(torch, target.device),
         get_device_capability=lambda device=0: target.capability,
         utils=types.SimpleNamespace(get_device_properties=lambda device: answers),
     )

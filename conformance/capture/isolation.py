@@ -18,14 +18,17 @@ from conformance.capture.patches import Patch, applied
 from conformance.targets import Target
 
 #: Functions of torch that remember what the device answered. Cleared before and after each capture.
-#: A name that a torch version does not have is passed over: the function came or went with the version. Those that
-#: say nothing without the device (get_device_tflops, get_gpu_dram_gbps) remember nothing either.
+#: A name that a torch version does not have is passed over: the function came or went with the version.
 DEVICE_CACHES = (
     "torch._inductor.runtime.hints:DeviceProperties.create",  # by device alone: sm90 would answer for sm80
     "torch._inductor.utils:get_gpu_type",
     "torch._inductor.utils:is_big_gpu",
     "torch._inductor.utils:get_max_num_sms",
     "torch._inductor.utils:using_b200",
+    "torch._inductor.utils:get_gpu_dram_gbps",
+    "torch._inductor.utils:get_device_tflops",  # to 2.13
+    "torch._inductor.utils:_get_device_tflops",  # from 2.15
+    "torch._inductor.utils:_get_device_dram_gbps",  # from 2.15
     "torch._inductor.comm_analysis:get_gpu_type",
     "torch._inductor.kernel.mm:_is_sm7x_or_older_gpu",
     "torch._inductor.codegen.cuda.cuda_env:get_cuda_arch",

@@ -1,0 +1,49 @@
+"""What estimates of a kernel's time ask of a gpu: the same without it, and a row of the table says it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from capturing import captured
+
+from conformance.capture import isolation
+from conformance.capture.environment import build
+from conformance.commands.doctor import row
+from conformance.inputs import tensor
+from conformance.machine import Machine
+from conformance.targets import targets
+
+#: Inductor hands Triton MHz for kHz before torch 2.15.
+UNIT = 1 if build().release >= (2, 15) else 1000
+
+
+def test_as_on_the_h200():
+    """Read there, with torch 2.11 and Triton 3.6."""
+    from torch._inductor import utils
+
+    with isolation.isolated(targets()["cuda_sm90"], "deviceless", {}):
+        assert utils.get_gpu_dram_gbps() == 4814.304
+        assert utils.get_device_tflops(torch.half) * UNIT == pytest.approx(535.26528)
+        assert utils.get_device_tflops(torch.float32) * UNIT == pytest.approx(33.45408)
+
+
+def test_the_scheduler_estimates(monkeypatch):
+    from torch._inductor.scheduler import Scheduler
+
+    found: list[float] = []
+
+    def estimating(scheduler):
+        found.extend(node.get_estimated_runtime() for node in scheduler.nodes)
+        return original(scheduler)
+
+    original = Scheduler.codegen
+    monkeypatch.setattr(Scheduler, "codegen", estimating)
+    captured(lambda x: x + 1, "cuda_sm90", x=tensor(1 << 20))
+    milliseconds = 2 * 4 * (1 << 20) / 4814.304 / 1e6
+    assert found == [pytest.approx(milliseconds)]
+
+
+def test_a_described_device_says_its_clocks():
+    properties = dict(targets()["cuda_sm90"].properties)
+    printed = row(Machine(gpus={"cuda": {"capability": [9, 0], "properties": properties}}), "cuda").splitlines()
+    assert {"clock_rate = 1980000", "memory_clock_rate = 3201000", "memory_bus_width = 6016"} <= set(printed)
