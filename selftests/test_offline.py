@@ -143,6 +143,46 @@ def test_a_text_that_is_no_python_is_named_with_its_line():
         offline.compiled(made)
 
 
+#: A reduction that keeps twelve values of each element: with 2048 elements a block, registers limit the occupancy.
+CROWDED = """
+import triton
+import triton.language as tl
+from torch._inductor.runtime import triton_helpers, triton_heuristics
+from torch._inductor.runtime.hints import DeviceProperties, ReductionHint
+triton_helpers.set_driver_to_gpu()
+
+@triton_heuristics.reduction(
+    size_hints={'x': 65536, 'r0_': 8192},
+    reduction_hint=ReductionHint.INNER,
+    filename=__file__,
+    triton_meta={'constants': {}, 'configs': [{}],
+        'signature': {'a': '*fp32', 'out': '*fp32', 'size': 'i32', 'XBLOCK': 'constexpr', 'R0_BLOCK': 'constexpr'},
+        'device': DeviceProperties(type='cuda', index=0, multi_processor_count=132, cc=90, major=9, warp_size=32,
+            regs_per_multiprocessor=65536, max_threads_per_multi_processor=2048, max_threads_per_block=1024)},
+    inductor_meta={'kernel_name': 'crowded', 'grid_type': 'Grid1D'},
+)
+@triton.jit
+def crowded(a, out, size, XBLOCK: tl.constexpr, R0_BLOCK: tl.constexpr):
+    x = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)[:, None]
+    r = tl.arange(0, R0_BLOCK)[None, :]
+    KEEP
+    for start in range(0, size, R0_BLOCK):
+        value = tl.load(a + x * size + start + r, start + r < size, other=0.0)
+        ADD
+    tl.store(out + x, SUM)
+"""
+
+
+def test_a_crowded_reduction_is_compiled_with_half_the_block_too():
+    kept = range(12)
+    text = CROWDED.replace("KEEP", "; ".join(f"k{n} = tl.full([XBLOCK, R0_BLOCK], 0, tl.float32)" for n in kept))
+    text = text.replace("ADD", "; ".join(f"k{n} = k{n} * value + {n}" for n in kept))
+    text = text.replace("SUM", " + ".join(f"tl.sum(k{n}, 1)[:, None]" for n in kept))
+    found = offline.compiled(offline.Kernel("crowded", text, "cuda", "inference"))
+    assert [re.search(r"R0_BLOCK=\d+", each.config)[0] for each in found] == ["R0_BLOCK=2048", "R0_BLOCK=1024"]
+    assert found[0].registers > 32
+
+
 def test_what_was_compiled_is_remembered(monkeypatch):
     made = kernel("remembered", COPY, blocks={"X": 64})
     first = offline.compiled(made)
