@@ -48,7 +48,8 @@ class Generator:
     def captured(
         self, case: Case, target: Target, *, deviceless: bool = False, run: bool = False, explore: bool = False
     ) -> Iterator[Captured]:
-        """The capture, with its compiled function where it is native. `explore`: as in `conformance.capture.capture`.
+        """The capture, with its compiled function where it is native, or emulated: with `run`, what is generated for a
+        gpu that is not here runs on the cpu. `explore`: as in `conformance.capture.capture`.
 
         Raises PreparationError where this machine cannot, and GeneratingError with what compiling raises.
         """
@@ -59,7 +60,8 @@ class Generator:
         with contextlib.ExitStack() as stack:
             try:
                 mode = "native" if native else "deviceless"
-                made = stack.enter_context(self.session.captured(case, target, mode, explore=explore))
+                emulate = run and not native and not self.session.not_emulated(target)
+                made = stack.enter_context(self.session.captured(case, target, mode, explore=explore, emulate=emulate))
             except PreparationError:
                 raise
             except Exception as error:

@@ -41,26 +41,36 @@ def entries(*outcomes: tuple[str, str, dict[str, str]]) -> list[tuple[str, str, 
 def test_checks_compiles_and_junit(tmp_path):
     suite = Suite(tmp_path, COUNTING)
     suite.write("ops/test_scale.py", COUNTED)
-    stored = {"numerics": "skipped", "requirements": "passed", "code": "failure"}
+    stored = {"requirements": "passed", "code": "failure"}
+    emulated = stored | {"numerics (emulated)": "passed"}
     wanted = entries(
         *((f"test_double[{dtype}-{NATIVE}]", "", stored | {"numerics": "passed"}) for dtype in ("f32", "f16")),
-        *((f"test_double[{dtype}-cuda_sm90]", "", stored) for dtype in ("f32", "f16")),
+        *((f"test_double[{dtype}-cuda_sm90]", "", emulated) for dtype in ("f32", "f16")),
         (f"test_triple[{NATIVE}]", "", stored | {"numerics": "passed"}),
-        ("test_triple[cuda_sm90]", "", stored | {"requirements": "failure"}),
+        ("test_triple[cuda_sm90]", "", emulated | {"requirements": "failure"}),
     )
     ran, found = suite.checks(*TARGETS)
     ran.ends(1)
     assert sorted(each[:3] for each in found) == wanted
-    skipped = {said for *_, outcome, said in found if outcome == "skipped"}
-    assert skipped == {"no cuda_sm90 here: its code was generated, not run"}
+    assert not any(outcome == "skipped" for *_, outcome, _ in found)
     captures = (suite.root / "captures").read_text().split()
     assert sorted(captures) == sorted([NATIVE, "cuda_sm90"] * 3)
     ran.has("kernels: wanted 2, got 1", "accepting snapshots never changes a requirement")
-    ran.has("6 items: 3 deviceless, 3 native", "nothing is stored for torch")
+    ran.has("6 items: 3 deviceless, 3 native", "numerics: 3 native, 3 emulated", "nothing is stored for torch")
 
     again, with_workers = suite.checks(*TARGETS, "-n", "2")
     again.ends(1).has("6 items: 3 deviceless, 3 native")
     assert sorted(with_workers) == sorted(found)
+
+
+def test_without_emulation(tmp_path):
+    suite = Suite(tmp_path)
+    suite.write("ops/test_scale.py", COUNTED)
+    _, found = suite.checks("--target", "cuda_sm90", "--checks", "numerics", "--no-emulation", "-k", "f32")
+    assert [each[0] for each in found] == ["ops.test_scale.numerics"]
+    assert [each[2:] for each in found] == [
+        ("skipped", "no cuda_sm90 here: its code was generated, not run (--no-emulation)")
+    ]
 
 
 def test_selected_checks_alone_are_run(suite):

@@ -29,7 +29,7 @@ def add(commands: argparse._SubParsersAction) -> None:
     add_own(parser)
     what = "a stage of each Triton kernel, compiled without the device: ttir, ttgir, llir, ptx, sass or spv"
     parser.add_argument("--stage", action="append", dest="triton_stages", default=[], metavar="STAGE", help=what)
-    parser.add_argument("--numerics", action="store_true", help="check the results too, where the device is here")
+    parser.add_argument("--numerics", action="store_true", help="check the results too, on the device or emulated")
     parser.add_argument("--deviceless", action="store_true", help="generate without the device, even where it is here")
     parser.set_defaults(run=run)
 
@@ -77,22 +77,27 @@ def _show(generator: Generator, word: str, own: Asked, arguments: argparse.Names
             print(highlighted(block.text, block.language), flush=True)
         if not arguments.numerics:
             return 0
-        if not native:
+        if captured.compiled is None:
             print(f"\nnumerics    not checked: {target.name} is not here")
             return 0
-        return _numerics(case, captured.compiled, target)
+        return _numerics(case, captured.compiled, target, native=native)
 
 
-def _numerics(case: Case, compiled: Callable[..., Any], target: Target) -> int:
+def _numerics(case: Case, compiled: Callable[..., Any], target: Target, *, native: bool) -> int:
     """Says what the check came to; 1 where it failed. Raises CaseError for a malformed policy, else GeneratingError."""
     from conformance import numerics
+    from conformance.capture.emulation import EmulationError, NotEmulatedError, as_on_device
     from conformance.policy import PolicyError
 
+    how = "" if native else " (emulated)"
     try:
-        comparison = numerics.check(case, compiled, target.device, target.name)
-    except numerics.NumericsError as error:
-        print(f"\nnumerics    {paint('wrong', 'red')}\n{error}")
+        comparison = numerics.check(case if native else as_on_device(case), compiled, target.device, target.name)
+    except (numerics.NumericsError, EmulationError) as error:
+        print(f"\nnumerics    {paint('wrong', 'red')}{how}\n{error}")
         return 1
+    except NotEmulatedError as error:
+        print(f"\nnumerics    not checked: not emulated: {error}")
+        return 0
     except PolicyError as error:
         raise CaseError(str(error)) from error
     except Exception as error:
@@ -104,7 +109,7 @@ def _numerics(case: Case, compiled: Callable[..., Any], target: Target) -> int:
         if measured.exact:
             worst = ", bit for bit"
     compared = len(comparison.lines)
-    print(f"\nnumerics    {paint('right', 'green')}: {compared} tensor{'s' * (compared != 1)} compared{worst}")
+    print(f"\nnumerics    {paint('right', 'green')}{how}: {compared} tensor{'s' * (compared != 1)} compared{worst}")
     for note in comparison.notes:
         print(f"            {note}")
     return 0
