@@ -6,6 +6,9 @@ import pytest
 from suites import SM90, Suite
 
 from conformance import binaries
+from conformance.capture.environment import triton_version
+
+pytestmark = pytest.mark.skipif(not triton_version(), reason="kernels are compiled by Triton")
 
 CASES = """
 from conformance import case, tensor
