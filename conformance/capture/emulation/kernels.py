@@ -21,8 +21,8 @@ from conformance.capture.emulation.values import stored
 
 #: Elements of a block, times programs, that are computed at once.
 MOST_ELEMENTS = 1 << 18
-#: Seconds that the kernels of one call may take together.
-TIME_LIMIT = 60.0
+#: Of one launch: more are not interpreted, a second or so an operation.
+MOST_OF_A_LAUNCH = 1 << 24
 
 
 class InterpretedKernel:
@@ -46,9 +46,11 @@ class InterpretedKernel:
 
     def _launch(self, given: Mapping[str, Any], grid: tuple[int, int, int]) -> None:
         speaking = language()
+        size = math.prod(value for name, value in self.config.kwargs.items() if name.endswith("BLOCK"))
+        if (elements := size * math.prod(grid)) > MOST_OF_A_LAUNCH:
+            raise NotEmulatedError(f"{self.name} computes {elements} elements, too many to be interpreted")
         speaking.memory.begin(grid, self.deadline(), fuses=bool(self.triton_meta.get("enable_fp_fusion", True)))
         programs = np.stack(np.unravel_index(np.arange(math.prod(grid)), grid), axis=1).astype(np.int32)
-        size = math.prod(value for name, value in self.config.kwargs.items() if name.endswith("BLOCK"))
         at_once = max(1, MOST_ELEMENTS // size)
         with speaking.spoken(), np.errstate(all="ignore"):
             values = {name: self._value(name, given[name]) for name in self.fn.arg_names if name in given}

@@ -13,6 +13,9 @@ from conformance.capture.emulation.layout import DeviceLayout
 from conformance.capture.patches import Patch, applied
 from conformance.targets import Target
 
+#: Seconds that the wrappers of one item may take together.
+TIME_LIMIT = 60.0
+
 
 class Emulation:
     """Runs the wrappers of one capture. `rewrite`: applied to a wrapper's text before it is loaded, for tests; another
@@ -23,6 +26,7 @@ class Emulation:
         self.target = target
         self.rewrite = rewrite
         self.deadline = float("inf")
+        self.left = TIME_LIMIT
         self.runs = False  # as long as the case is compiled, nothing is
 
     @contextlib.contextmanager
@@ -49,18 +53,24 @@ class Emulation:
         loaded: dict[Any, Callable[[list[Any]], Any]] = {}
 
         def call(args: list[Any]) -> Any:
-            from conformance.capture.emulation.kernels import TIME_LIMIT
-
             if cpp:
                 raise NotEmulatedError("a C++ wrapper launches compiled binaries")
             with self._answering():
                 if self.rewrite not in loaded:
                     loaded[self.rewrite] = self._loaded(code, constants)
-                self.deadline = time.monotonic() + TIME_LIMIT
-                with DeviceLayout():
+                with DeviceLayout(), self._timed():
                     return loaded[self.rewrite](args)
 
         return call
+
+    @contextlib.contextmanager
+    def _timed(self) -> Iterator[None]:
+        began = time.monotonic()
+        self.deadline = began + self.left
+        try:
+            yield
+        finally:
+            self.left = max(0.0, self.deadline - time.monotonic())
 
     def _loaded(self, code: str, constants: Mapping[str, Any]) -> Callable[[list[Any]], Any]:
         text = self.rewrite(code) if self.rewrite else code
@@ -84,8 +94,11 @@ class Emulation:
         from conformance.capture.emulation import kernels
 
         device = self.target.device
+        patches = _patches(device, kernels.loading(lambda: self.deadline), kernels.autotuning)
+        if gone := [patch.where for patch in patches if patch.missing()]:
+            raise NotEmulatedError(f"this torch has no {gone[0].replace(':', '.')}")
         with contextlib.ExitStack() as stack:
-            stack.enter_context(applied(_patches(device, kernels.loading(lambda: self.deadline), kernels.autotuning)))
+            stack.enter_context(applied(patches))
             stack.enter_context(_added(f"_{device}_getCurrentRawStream", lambda index: 0))
             yield
 
