@@ -136,3 +136,47 @@ def test_planted_errors_are_found(emulated, name):
 def test_every_plant_has_its_case():
     assert {plant[0] for plant in PLANTS.values()} == set(NAMES) == set(cases())
     assert all(each.file == Path(__file__) for each in cases().values())
+
+
+def test_emulation_leaves_nothing_behind(emulated):
+    """What is generated is the same before, with and after it, and Triton and PyTorch are as they were."""
+    import torch
+    from torch._dynamo import device_interface
+    from triton.runtime.jit import JITFunction
+
+    from conformance.capture import capture
+    from conformance.targets import targets
+
+    def state():
+        with capture(cases()["two"], targets()["cuda_sm80"], "deviceless") as captured:
+            code = [module.code for module in captured.capture.modules]
+        names = sorted(name for name in vars(torch._C) if "RawStream" in name)
+        return (
+            code,
+            names,
+            JITFunction.__call__,
+            dict(device_interface.device_interfaces),
+            torch._inductor.async_compile,
+        )
+
+    before = state()
+    with emulated("two") as (_, check):
+        check()
+    assert state() == before
+
+
+def test_time_limit_is_the_items(emulated):
+    with emulated("two") as (emulation, check):
+        check()
+        assert 0 < emulation.left < 60
+        emulation.left = 0.0
+        with pytest.raises(AssertionError, match="not come to an end within the time limit"):
+            check()
+
+
+def test_too_much_to_interpret(emulated, monkeypatch):
+    from conformance.capture.emulation import NotEmulatedError, kernels
+
+    monkeypatch.setattr(kernels, "MOST_OF_A_LAUNCH", 64)
+    with emulated("two") as (_, check), pytest.raises(NotEmulatedError, match="elements, too many to be interpreted"):
+        check()
