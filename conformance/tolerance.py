@@ -6,8 +6,8 @@ An element of the compiled result passes when
 
 Eager's error *there* is the largest that eager makes on any element of no greater magnitude, and on no fewer than
 NEIGHBOURS elements: an element's own error may be nil by luck, and the largest of the whole tensor would excuse a small
-element by the error of a big one. In a tensor of fewer elements than that, where eager may be lucky as a whole,
-float64's own answer to inputs changed by an ulp counts as eager's error, where it is larger.
+element by the error of a big one. Where that is not enough, what float64's own answer moves by when inputs move by an
+ulp counts as eager's error, where it is larger (holding.py): of the element, or in a tensor of fewer elements, of any.
 
 Exact instead, bit for bit: integers, booleans, `exact`. Exact in value: where all of eager's elements (NEIGHBOURS_EXACT
 or more) equal float64's, as for whatever only moves or selects data, compiled's must too.

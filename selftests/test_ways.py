@@ -105,3 +105,14 @@ def test_thorough_combines_what_varies_one_at_a_time(suite: Suite):
     ran.ends(0)
     (said,) = (said for *_, outcome, said in checks if outcome == "skipped")
     assert said == "combined by --thorough: requirements and stored code are for what is declared"
+
+
+def test_a_case_that_raises_has_nothing_to_generate(suite: Suite):
+    suite.write(
+        "ops/test_scale.py",
+        "from conformance import case, tensor\n"
+        '@case(x=tensor(4), numerics={"raises": "RuntimeError"})\n'
+        "def test_double(x):\n    return x.view(3, 3)\n",
+    )
+    ran = suite.run("--target", NATIVE, "--checks", "numerics,requirements").ends(0)
+    assert ran.outcomes()["passed"] == 1
