@@ -61,6 +61,7 @@ def test_pointwise_conv(x, weight):
 POOLS = {
     "max": lambda x: functional.max_pool2d(x, 3, 2, 1),
     "avg": lambda x: functional.avg_pool2d(x, 3, 2, 1),
+    "avg_ceil": lambda x: functional.avg_pool2d(x, 2, 2, ceil_mode=True),
     "adaptive": lambda x: functional.adaptive_avg_pool2d(x, (4, 5)),
     "adaptive_max": lambda x: functional.adaptive_max_pool2d(x, (4, 5)),
     "whole": lambda x: functional.adaptive_avg_pool2d(x, 1),
@@ -81,7 +82,7 @@ def test_pool(x, pool):
 
 @case(
     x=tensor(2, 8, 11, 13, layout=LAYOUTS),
-    pool={name: POOLS[name] for name in ("max", "avg", "whole")},
+    pool={name: POOLS[name] for name in ("max", "avg", "avg_ceil", "whole")},
     grad=True,
     vary="one_at_a_time",
     require={"all": {"graph_breaks": 0, "extern": []}},

@@ -96,6 +96,26 @@ def test_index_add(x, index, y):
     return x.index_add(0, index, y)
 
 
+# Eager refuses an index below 0. On a gpu that would end the process, so there none is.
+@case(
+    x=tensor(20, 33),
+    index=tensor(4, dtype="i64", low=-20, high=0),
+    y=tensor(4, 33),
+    require={"all": {"graph_breaks": 0, "extern": []}},
+    numerics={"for": {"cpu": {"raises": "RuntimeError"}}},
+)
+def test_index_add_below_zero(x, index, y):
+    return x.index_add(0, index if x.device.type == "cpu" else torch.arange(4, device=x.device), y)
+
+
+@case(x=tensor(8, 8), require={"all": {"graph_breaks": 0, "extern": []}})
+def test_mask_by_index(x):
+    place = torch.arange(8, device=x.device)
+    mask = torch.full((8, 8), -10000.0, device=x.device)
+    mask[place[:, None], place[:5]] = 0
+    return torch.softmax(x + mask, -1)
+
+
 @case(
     x=tensor(20, 33),
     index=tensor(5, dtype="i64", low=0, high=20),

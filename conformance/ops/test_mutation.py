@@ -1,5 +1,7 @@
 """mutation: inputs that are written to, views that share what is written, results that are their inputs."""
 
+import torch
+
 from conformance import case, tensor
 
 ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
@@ -61,6 +63,32 @@ def test_in_place_on_a_result(x):
     y = x * 2
     y.sigmoid_()
     return y
+
+
+@case(x=tensor(20, 33), require={"all": ALONE})
+def test_shift(x):
+    x[1:] = x[:-1].clone()
+    return x
+
+
+@case(x=tensor(20, 33), y=tensor(20, 33), require={"all": ALONE})
+def test_copy_then_write(x, y):
+    x[0:] = y[0:]
+    y.add_(1)
+
+
+@case(x=tensor(40, layout=["contiguous", "strided"]), require={"all": {"graph_breaks": 0, "extern": []}})
+def test_write_then_as_strided(x):
+    x.add_(1)
+    return torch.as_strided_copy(x, (5, 3), (4, 2))
+
+
+@case(x=tensor(20, 33, dtype="i64", low=-100, high=100), require={"all": {"graph_breaks": 0, "extern": []}})
+def test_read_as_another_dtype_then_write(x):
+    y = x.view(torch.int32) * 2
+    y.sub_(3)
+    x[:, 2:5] = 2
+    return y.view(torch.int64)
 
 
 # Eager refuses to read what it is writing.

@@ -60,7 +60,6 @@ FUNCTIONS = {
     "log1p": torch.log1p,
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
-    "erf": torch.erf,
     "rsqrt": torch.rsqrt,
     "gelu": torch.nn.functional.gelu,
     "silu": torch.nn.functional.silu,
@@ -82,6 +81,28 @@ FUNCTIONS = {
 )
 def test_function(x, function):
     return function(x)
+
+
+@case(x=tensor(257), dtype=["f32", "bf16"], require={"all": ONE_KERNEL})
+def test_error_functions(x):
+    return torch.erf(x), torch.erfc(x), torch.erfinv(x)
+
+
+# Around 89, sinh and cosh are the last numbers of float32, and exp is none any more.
+@case(
+    x=tensor(257),
+    dtype=["f32", "f64"],
+    require={"all": ONE_KERNEL},
+    numerics={"branch": [88.0, 89.0, -88.0, -89.0]},
+)
+def test_hyperbolic(x):
+    return torch.sinh(x), torch.cosh(x), torch.asinh(x), torch.acosh(x), torch.atanh(x)
+
+
+@case(x=tensor(257), dtype=["f32", "bf16"], require={"all": ONE_KERNEL, "cpu f32": {"vectorised": "yes"}})
+def test_activations(x):
+    functional = torch.nn.functional
+    return functional.elu(x), functional.hardswish(x), functional.mish(x), functional.leaky_relu(x, 0.1)
 
 
 @case(
@@ -174,6 +195,17 @@ def test_integer_division(x, y):
 )
 def test_division_by_negative(x, y):
     return torch.div(x, y, rounding_mode="floor"), torch.remainder(x, y), torch.fmod(x, y)
+
+
+@case(x=tensor(257, dtype=["bf16", "i32"]), require={"all": ONE_KERNEL}, numerics={"exact": True})
+def test_remainder_of_scalar(x):
+    return torch.remainder(x, 3), torch.fmod(x, 1.7)
+
+
+# What is added or multiplied changes nothing but the sign of a zero.
+@case(x=tensor(257, dtype=["f32", "i32"]), require={"all": ONE_KERNEL}, numerics={"exact": True})
+def test_neutral_elements(x):
+    return (x + torch.zeros_like(x)).neg(), (x * 1 - 0).neg(), (x / 1).neg()
 
 
 @case(x=tensor(257, dtype=["i8", "u8", "i16", "i32"]), require={"all": ONE_KERNEL}, numerics={"exact": True})

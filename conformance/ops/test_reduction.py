@@ -130,9 +130,54 @@ def test_argmax(x):
     return x.argmax(-1), x.max(-1)
 
 
+@case(
+    x=tensor(16, 16, layout=["contiguous", "transposed"]),
+    y=tensor(16, 16),
+    function={
+        "max": lambda x: x.max(-1),
+        "min_of_columns": lambda x: x.min(0),
+        "argmax_of_all": lambda x: x.argmax(),
+    },
+    require={"all": {"graph_breaks": 0, "extern": []}},
+    numerics={"exact": True},
+)
+def test_argmax_of_a_sum(x, y, function):
+    return function(x + y)
+
+
+# No element is 0, with which vectors are filled up.
+@case(x=tensor(16, 100, low=1, high=100, dtype=["i32", "i16", "u8"]), require={"all": ONE_KERNEL})
+def test_extremes_of_integers(x):
+    return x.amax(-1), x.amin(-1), x.argmax(-1), x.argmin(-1)
+
+
 @case(x=tensor(16, 100, dtype=["f32", "f64", "bf16"]), require={"all": ONE_KERNEL}, numerics=WELFORD)
 def test_var_mean(x):
     return torch.var_mean(x, -1)
+
+
+# The mean is far from zero: the variance is what little the elements differ by.
+@case(x=tensor(16, 100, low=100000, high=100004), dtype=["f32", "f64"], require={"all": ONE_KERNEL})
+def test_var_of_near_numbers(x):
+    return x.var(-1)
+
+
+# The squares are beyond float32, the result is not.
+@case(x=tensor(16, 100, low=-1e30, high=1e30), require={"all": ONE_KERNEL})
+def test_std_of_large_numbers(x):
+    return x.std(-1)
+
+
+# A row's largest element is found again by its value, when the gradient is computed.
+@case(
+    x=tensor(40, 3),
+    y=tensor(40, 3),
+    function={"exp": lambda x, _: torch.exp(x), "mul": torch.mul},
+    grad=True,
+    require={"all": {"graph_breaks": 0, "extern": []}},
+)
+def test_amax_of_a_result(x, y, function):
+    return function(x, y).amax(-1)
 
 
 @case(

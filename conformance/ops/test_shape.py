@@ -81,6 +81,17 @@ def test_upsample(x, sampling):
     return functional.interpolate(x, scale_factor=2, mode=sampling)
 
 
+# Nine rows stay nine, and twenty columns become 22.
+@case(
+    x=tensor(2, 3, 9, 20),
+    sampling={"nearest": "nearest", "nearest_exact": "nearest-exact"},
+    require={"all": ONE_KERNEL},
+    numerics=EXACT,
+)
+def test_upsample_slightly(x, sampling):
+    return functional.interpolate(x, scale_factor=1.1, mode=sampling)
+
+
 @case(x=image(3, size=20, dtype="u8"), require={"all": ONE_KERNEL}, numerics=EXACT)
 def test_upsample_nearest_u8(x):
     return functional.interpolate(x, scale_factor=2, mode="nearest")

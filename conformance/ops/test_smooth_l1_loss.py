@@ -80,6 +80,11 @@ def test_mean_of_20(x, y):
     return functional.smooth_l1_loss(x, y)
 
 
+@case(x=tensor(20), y=tensor(20), require={"all": {"kernels": 1}}, numerics={"raises": "RuntimeError"})
+def test_negative_beta(x, y):
+    return functional.smooth_l1_loss(x, y, beta=-1.0)
+
+
 @case(
     x=tensor(64, 1000),
     y=tensor(64, 1000),
