@@ -17,7 +17,8 @@ EXACT = {"exact": True}
     dtype=["f32", "bf16", "i16", "u8", "bool"],
     dynamic=[False, True],
     vary="one_at_a_time",
-    require={"all": ONE_KERNEL},
+    require={"all": ONE_KERNEL, "cpu u8": {"kernels": 0, "fallbacks": ["aten.cat"]}},
+    gaps={"cpu u8": {"fallbacks": [], "judgement": "copying bytes is what every dtype's kernel does"}},
     numerics=EXACT,
 )
 def test_cat(x, y):
@@ -65,7 +66,7 @@ def test_as_strided(x):
     return torch.as_strided(x, (9, 10), (7, 2), 3) + 1
 
 
-@case(x=tensor(7, 1, 9), require={"all": ONE_KERNEL}, grad=[False, True])
+@case(x=tensor(7, 1, 9), require={"all": ALONE, "forward": {"kernels": 1}}, grad=[False, True])
 def test_expand(x):
     return x.expand(7, 5, 9) * 2
 
@@ -123,7 +124,7 @@ def test_triangle(x):
     return x.tril(-1), x.triu(1)
 
 
-@case(x=tensor(3, 5), require={"all": ONE_KERNEL}, numerics=EXACT)
+@case(x=tensor(3, 5), require={"all": ALONE, "cpu": {"kernels": 1}}, numerics=EXACT)
 def test_repeat_interleave(x):
     return x.repeat_interleave(3, 1), x.repeat(2, 3)
 
