@@ -145,19 +145,14 @@ def test_emulation_leaves_nothing_behind(emulated):
     from triton.runtime.jit import JITFunction
 
     from conformance.capture import capture
+    from conformance.checks import code_text
     from conformance.targets import targets
 
     def state():
         with capture(cases()["two"], targets()["cuda_sm80"], "deviceless") as captured:
-            code = [module.code for module in captured.capture.modules]
-        names = sorted(name for name in vars(torch._C) if "RawStream" in name)
-        return (
-            code,
-            names,
-            JITFunction.__call__,
-            dict(device_interface.device_interfaces),
-            torch._inductor.async_compile,
-        )
+            code = code_text(captured.capture, targets()["cuda_sm80"])
+        streams = sorted(name for name in vars(torch._C) if "RawStream" in name)
+        return code, streams, JITFunction.__call__, dict(device_interface.device_interfaces)
 
     before = state()
     with emulated("two") as (_, check):
