@@ -108,12 +108,16 @@ def test_index_add_below_zero(x, index, y):
     return x.index_add(0, index if x.device.type == "cpu" else torch.arange(4, device=x.device), y)
 
 
-@case(x=tensor(8, 8), y=tensor(8, 8), require={"all": {"graph_breaks": 0, "extern": []}})
-def test_softmax_with_reversed_bias(x, y):
+@case(
+    x=tensor(8, 8),
+    order={"as_it_is": lambda place: place, "reversed": lambda place: 7 - place},
+    require={"all": {"graph_breaks": 0, "extern": []}},
+)
+def test_mask_by_index(x, order):
     place = torch.arange(8, device=x.device)
-    bias = torch.zeros_like(y)
-    bias[place[:, None], 7 - place] = y
-    return torch.softmax(x + bias, -1)
+    mask = torch.full((8, 8), -10000.0, device=x.device)
+    mask[place[:, None], order(place)] = 0
+    return torch.softmax(x + mask, -1)
 
 
 @case(
