@@ -23,6 +23,8 @@ from conformance.run import ItemRecord
 from conformance.snapshot import release
 
 FOLDER = "expected_binary"
+#: How a line of a kernel reads that is no binary.
+PARTLY = "compiled as far as"
 
 _VERSIONS = re.compile(r"torch (\S+), Triton (\S+)")
 _HEADING = re.compile(r"== (\S+): (\S.*)")
@@ -118,6 +120,15 @@ def compare(name: str, before: Sequence[str] | None, now: Sequence[str], accept:
         raise BinaryError(f"{name}: other binaries than those stored:\n{said}\n\naccept them with: {accept}")
 
 
+def compiled_lines(items: Sequence[ItemRecord]) -> list[str]:
+    """How many items compiled, and how far."""
+    compiled = [item for item in items if item.binaries]
+    short = sum(PARTLY in item.binaries[0] for item in compiled)
+    said = [f"of {len(compiled) - short} items to a binary"] if short < len(compiled) else []
+    said += [f"of {short} items as far as Triton {triton_version()} can"] if short else []
+    return [f"compiled: every kernel {', '.join(said)}"] if said else []
+
+
 def accept(items: Iterable[ItemRecord], mode: str, targets: Sequence[str]) -> list[str]:
     """Stores the items' lines; `mode`: "all", or "new" for what is not stored yet. `targets`: in the files' order.
 
@@ -127,7 +138,12 @@ def accept(items: Iterable[ItemRecord], mode: str, targets: Sequence[str]) -> li
     wanted: dict[Path, dict[Key, tuple[str, ...]]] = defaultdict(dict)
     torch = ""
     for item in items:
-        if item.binaries and item.target in targets and not item.checks.get("numerics", "").startswith("failed"):
+        if (
+            item.binaries
+            and item.text
+            and item.target in targets
+            and not item.checks.get("numerics", "").startswith("failed")
+        ):
             wanted[path(Path(item.store), item.case)][_key(item.case, item.target)] = tuple(item.binaries)
             torch = item.torch
     said = []

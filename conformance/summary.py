@@ -70,8 +70,7 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     passed = Counter(item.evidence for item in items if item.checks.get("numerics") == "passed")
     if passed:
         summary.lines.append("numerics: " + ", ".join(f"{passed[kind]} {kind}" for kind in EVIDENCE if passed[kind]))
-    if compiled := sum(item.checks.get("binary") == "passed" for item in items):
-        summary.lines.append(f"binaries: every kernel of {compiled} items compiled")
+    summary.lines += binaries.compiled_lines(items)
     if skipped == len(items) and not interrupted:
         summary.lines.append("nothing was checked, so this run fails")
         summary.lines += sorted({said.removeprefix("skipped: ") for item in items for said in item.checks.values()})
@@ -109,7 +108,8 @@ def _accept(session: Session, items: Sequence[ItemRecord], summary: Summary) -> 
         summary.lines += accepted.lines()
         summary.failed |= bool(accepted.problems)
     try:
-        summary.lines += binaries.accept(items, session.settings.accept, targets)
+        with_binaries = [name for name in targets if session.machine.targets()[name].device == "cuda"]
+        summary.lines += binaries.accept(items, session.settings.accept, with_binaries)
     except binaries.BinaryFileError as error:
         summary.lines.append(f"not accepted: {error}")
         summary.failed = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from conformance.binaries import PARTLY
 from conformance.capture import offline
 from conformance.capture.environment import triton_version
 from conformance.capture.model import Capture
@@ -77,5 +78,5 @@ def said(launch: offline.Launch) -> str:
     """`registers 28, spills 0, shared_memory 0, widest_access 64, tensor_cores 0`, or the last stage there is."""
     numbers: Mapping[str, int | None] = {name: getattr(launch, name) for name in _MEASURES}
     if launch.registers is None:
-        return f"compiled as far as {launch.last}"
+        return f"{PARTLY} {launch.last}"
     return ", ".join(f"{name} {number}" for name, number in numbers.items())
