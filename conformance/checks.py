@@ -106,7 +106,11 @@ class Item:
                 code = code_text(capture, self.target)
                 requirements.check(self.case, self.target, found, code=code, code_of=self._partner_code)
 
-            shown = "numerics (emulated)" if captured.compiled and record.mode != "native" else "numerics"
+            shown = (
+                "numerics (emulated)"
+                if (captured.compiled or captured.elsewhere) and record.mode != "native"
+                else "numerics"
+            )
             self._check("numerics", report, capture, functools.partial(self._numerics, captured), shown)
             if record.checks.get("numerics", "skipped").split(":")[0] != "skipped":
                 record.evidence = "native" if record.mode == "native" else "emulated"
@@ -186,11 +190,14 @@ class Item:
         from conformance import numerics
         from conformance.capture.emulation import NotEmulatedError, as_on_device
 
-        if captured.compiled is None:
+        if captured.compiled is None and captured.elsewhere is None:
             raise SkipError(self._not_run())
         case = self.case if self._record.mode == "native" else as_on_device(self.case)
         try:
-            numerics.check(case, captured.compiled, self.target.device, self.target.name)
+            if captured.elsewhere is not None:
+                captured.elsewhere()
+            else:
+                numerics.check(case, captured.compiled, self.target.device, self.target.name)
         except NotEmulatedError as error:
             raise SkipError(f"not emulated: {error}") from None
 
@@ -205,7 +212,7 @@ class Item:
 
         if native.mode != "native" or self.target.device == "cpu":
             raise SkipError("nothing to compare: this capture does not come from a real gpu")
-        other = self.session.companion.capture(self.case, self.target)
+        other = self.session.companion.capture(self.case, self.target)[0]
         text = snapshot_text(other, facts.facts(other).lines(), self.target.device)
         if found := difference(self._record.text, text):
             raise DevicelessError(f"{self.name}: generated without the device, it differs: {found.message}")

@@ -127,7 +127,8 @@ class Session:
         from conformance.capture import Captured, capture
 
         if mode == "deviceless" and target.device != "cpu" and self.machine.gpus:
-            yield Captured(self.companion.capture(case, target, explore=explore), None)
+            made, numerics = self.companion.capture(case, target, explore=explore, emulate=emulate)
+            yield Captured(made, None, numerics if emulate else None)
         else:
             emulation = self._emulation(target) if emulate else None
             with capture(case, target, mode, explore=explore, emulation=emulation) as made:
@@ -137,9 +138,7 @@ class Session:
         """Why what is generated for a gpu that is not here is not run on the cpu either, or ""."""
         if target.device == "cpu" or self.machine.is_native(target):
             return f"{target.name} is not emulated"
-        if not self.settings.emulation:
-            return "--no-emulation"
-        return "not emulated beside a real gpu" if self.machine.gpus else ""
+        return "" if self.settings.emulation else "--no-emulation"
 
     @staticmethod
     def _emulation(target: Target) -> Emulation:

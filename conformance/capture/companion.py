@@ -7,10 +7,12 @@ A real device cannot be pretended away in the process that uses it: its guards, 
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +35,16 @@ class Companion:
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
 
-    def capture(self, case: Case, target: Target, *, explore: bool = False) -> Capture:
-        """The deviceless capture of a case. Raises CompanionError with what compiling raised there."""
+    def capture(
+        self, case: Case, target: Target, *, explore: bool = False, emulate: bool = False
+    ) -> tuple[Capture, Callable[[], None]]:
+        """The deviceless capture of a case, and a function that raises what its emulated numerics came to.
+
+        Raises CompanionError with what compiling raised there.
+        """
         process = self._started()
         request = {"file": str(case.file), "case": case.id, "target": target.name, "explore": explore}
+        request["emulate"] = emulate
         if isinstance(case, OwnCase):
             request |= {"word": case.word, "asked": case.asked}
         try:
@@ -51,7 +59,8 @@ class Companion:
         answer = json.loads(line)
         if "raised" in answer:
             raise CompanionError(answer["raised"])
-        return Capture.from_json(answer)
+        numerics = answer.pop("numerics", None)
+        return Capture.from_json(answer), functools.partial(_raise, numerics)
 
     def close(self) -> None:
         if self._process is not None:
@@ -83,8 +92,40 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     else:
         case = cases_in(Path(request["file"]))[request["case"]]
     target = targets()[request["target"]]
-    with capture(case, target, "deviceless", explore=request["explore"]) as captured:
-        return captured.capture.to_json()
+    emulation = None
+    if request["emulate"]:
+        from conformance.capture.emulation import Emulation
+
+        emulation = Emulation(target)
+    with capture(case, target, "deviceless", explore=request["explore"], emulation=emulation) as captured:
+        answer = captured.capture.to_json()
+        if emulation is not None:
+            answer["numerics"] = _numerics(case, captured.compiled, target)
+    return answer
+
+
+def _numerics(case: Case, compiled: Callable[..., Any], target: Target) -> dict[str, Any] | None:
+    """What the check raised: the name of its type, its message, and whether it says that something is wrong."""
+    from conformance import numerics
+    from conformance.capture.emulation import as_on_device
+
+    try:
+        numerics.check(as_on_device(case), compiled, target.device, target.name)
+    except Exception as error:  # noqa: BLE001 - it is raised again where it was asked for
+        return {"type": type(error).__name__, "said": str(error), "wrong": isinstance(error, AssertionError)}
+    return None
+
+
+def _raise(numerics: dict[str, Any] | None) -> None:
+    """Raises an error of the name that it had in the companion: known failures are told by it."""
+    from conformance.capture.emulation import NotEmulatedError
+
+    if numerics is None:
+        return
+    if numerics["type"] == NotEmulatedError.__name__:
+        raise NotEmulatedError(numerics["said"])
+    kind = AssertionError if numerics["wrong"] else RuntimeError
+    raise type(numerics["type"], (kind,), {})(numerics["said"])
 
 
 def main() -> None:

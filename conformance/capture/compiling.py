@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 @dataclass
 class Captured:
     """A capture, and the compiled function (to be called with the case's arguments) where it runs: natively, or
-    emulated.
+    emulated. `elsewhere`: where another process emulated it, raises what its numerics came to there.
     """
 
     capture: Capture
     compiled: Callable[..., Any] | None
+    elsewhere: Callable[[], None] | None = None
 
 
 @contextlib.contextmanager
