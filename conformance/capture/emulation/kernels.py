@@ -44,6 +44,11 @@ class InterpretedKernel:
         grid = triton_heuristics.GridExpr.from_meta(dict(self.meta), self.config).eval_slow(dict(given))
         self._launch(given, tuple(int(size) for size in grid))
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise NotEmulatedError(f"the wrapper asks a kernel for its {name}")
+
     def _launch(self, given: Mapping[str, Any], grid: tuple[int, int, int]) -> None:
         speaking = language()
         size = math.prod(value for name, value in self.config.kwargs.items() if name.endswith("BLOCK"))

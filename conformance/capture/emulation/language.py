@@ -83,7 +83,7 @@ class Language:
     def _barrier(self, _semaphore: Any) -> None:
         """Programs that are computed at once are always at the same place."""
         if len(set(self.memory.programs[:, 0].tolist())) < self.memory.grid_dim[0]:
-            raise NotEmulatedError("a barrier of more programs than are computed at once")
+            raise NotEmulatedError("programs that go different ways and wait for each other")
 
     def function(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """The Python function of a @triton.jit one, its assignments making tensors of numbers, as in a kernel."""
