@@ -226,9 +226,10 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     session = config.stash.get(_SESSION, None)
     if session is None:
         return []
-    devices = {target.device for target in session.selected}
+    devices, machine = {target.device for target in session.selected}, session.machine
     said = [
-        f"{device} {session.problems.get(device) or session.machine.describe(device)}" for device in sorted(devices)
+        f"{device} {'off' if device in session.unfit else session.problems.get(device) or machine.describe(device)}"
+        for device in sorted(devices)
     ]
     triton = f", Triton {triton_version()}" if triton_version() else ", no Triton"
     return [f"conformance: torch {build().version}{triton}; {'; '.join(said)}", *session.notices]

@@ -36,7 +36,10 @@ OLDEST, NEWEST = (2, 11), (2, 15)
 
 @dataclass
 class Session:
-    """`workers`: how many processes share the machine. `problems`: device → why its code cannot be generated here."""
+    """`workers`: how many processes share the machine. `problems`: device → why its code cannot be generated here.
+
+    `unfit`: those of them that torch's sources show before it is imported.
+    """
 
     settings: Settings
     machine: Machine
@@ -44,6 +47,7 @@ class Session:
     workers: int = 1
     baseline: Run | None = None
     problems: dict[str, str] = field(default_factory=dict)
+    unfit: dict[str, str] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
     codes: dict[tuple[str, str], str] = field(default_factory=dict)  # (case, target) → code of partners
     _settled: bool = False
@@ -71,10 +75,20 @@ class Session:
         if environment.build().release < OLDEST:
             why = f"torch {self.torch} is too old to capture generated code; {OLDEST[0]}.{OLDEST[1]} is the oldest"
             self.problems |= dict.fromkeys(targets.DEVICES, why)
+        elif not self.settings.plainly:
+            self._look_at_torch()
         if prepared.dropped:
             self.notices.append(f"ignored, because they change generated code: {', '.join(prepared.dropped)}")
         if why := compiler_problem():
             self.notices.append(f"cpu code is generated and not run: {why}")
+
+    def _look_at_torch(self) -> None:
+        """Says at the start what a torch no longer has, though nothing imports it yet."""
+        from conformance.capture import isolation
+
+        self.unfit = isolation.seen_unfit(self.machine.targets().values(), tuple(self.machine.gpus))
+        self.notices += dict.fromkeys(self.unfit.values())
+        self.problems = self.unfit | self.problems
 
     def settle_torch(self) -> None:
         """Once torch is imported: threads divided among workers, the pretended devices in place, patches that fit.
@@ -95,6 +109,9 @@ class Session:
             _load_ipex(torch.__version__)
             _refuse_unknown(self.settings.backend)
             return  # nothing is captured, and its torch may be too old for what capturing looks at
+        for device, why in self.unfit.items():
+            if self.problems.get(device) == why:
+                del self.problems[device]  # torch itself says more than its sources
         for device, why in isolation.unfit(self.machine.targets().values(), tuple(self.machine.gpus)).items():
             self.problems.setdefault(device, why)
 

@@ -127,3 +127,31 @@ def test_a_torch_that_no_longer_fits(suite):
         assert said[f"test_double[f32-{FOREIGN}] requirements"] == "passed"
         ran.ends(0)
         assert ran.lines(why) == [why], "once, at the end of the run"
+
+
+RENAMED = """
+from conformance.capture import deviceless
+from conformance.capture.patches import Patch
+
+every = deviceless.patches
+made_up = Patch("torch.cuda:no_such_function", lambda original: original, "made up")
+deviceless.patches = lambda target: [*every(target), *([made_up] if target.device == "cuda" else [])]
+pytest_plugins = ["conformance.plugin"]
+"""
+SENTENCE = "torch.cuda.no_such_function is gone: code for cuda cannot be generated reproducibly"
+
+
+def test_what_no_longer_fits_is_said_at_the_start(suite):
+    """Before torch is imported: in the header, and by --collect-only."""
+    suite.write("conftest.py", RENAMED)
+    both = ("--target", "cuda_sm90,xpu_pvc")
+    ran = suite.run(*F32, *both).ends(0)
+    [said] = [line for line in ran.text.partition("collected ")[0].splitlines() if line.endswith(SENTENCE)]
+    assert re.match(r"torch 2\.\S+: ", said)
+    ran.has("cuda off; xpu deviceless")
+    assert (ran.outcomes()["passed"], ran.outcomes()["skipped"]) == (1, 1)
+    suite.run("--collect-only", *both).ends(0).has(SENTENCE)
+    suite.write("conftest.py", RENAMED.replace("no_such_function", "synchronize"))
+    ran = suite.run("--collect-only", *both).ends(0)
+    ran.has("cuda deviceless; xpu deviceless")
+    ran.has_not("is gone", " off")

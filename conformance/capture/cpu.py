@@ -21,14 +21,13 @@ def instruction_set(name: str) -> Any:
 
 def patches(target: Target) -> list[Patch]:
     """While a capture for a cpu target lasts, the instruction set is the target's."""
-    isa = instruction_set(target.isa)
-    chosen = _picking(isa)
+    chosen = _picking(target.isa)
     picked_by_name = "imported by name: both places decide, and different answers build code with the wrong flags"
     return [
         Patch("torch._inductor.cpu_vec_isa:pick_vec_isa", chosen, "the host's own instruction set would be used"),
         Patch("torch._inductor.codecache:pick_vec_isa", chosen, picked_by_name),
         Patch(
-            f"torch._inductor.cpu_vec_isa:{type(isa).__name__}.__bool__",
+            f"torch._inductor.cpu_vec_isa:{_CLASSES[target.isa]}.__bool__",
             lambda _: lambda self: True,
             "it compiles and runs a probe: without compiler or hardware the code turns scalar, silently",
         ),
@@ -42,11 +41,13 @@ GENERATING = [
 ]
 
 
-def _picking(isa: Any) -> Callable[[Any], Callable[..., Any]]:
+def _picking(name: str) -> Callable[[Any], Callable[..., Any]]:
     """The target's instruction set, unless Inductor's configuration asks for another width: then none, as there."""
-    from torch._inductor import config, cpu_vec_isa
 
-    def pick() -> Any:
-        return isa if config.cpp.simdlen in (None, isa.bit_width()) else cpu_vec_isa.invalid_vec_isa
+    def make(_original: Any) -> Callable[..., Any]:
+        from torch._inductor import config, cpu_vec_isa
 
-    return lambda _original: pick
+        isa = instruction_set(name)
+        return lambda: isa if config.cpp.simdlen in (None, isa.bit_width()) else cpu_vec_isa.invalid_vec_isa
+
+    return make

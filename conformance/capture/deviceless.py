@@ -13,6 +13,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from conformance.capture import fallbacks
 from conformance.capture.patches import Patch
 from conformance.targets import Target, multiprocessors
 
@@ -202,6 +203,7 @@ def _fallbacks(target: Target) -> Iterator[None]:
     if target.device != "xpu" or operator.default in lowering.lowerings:
         yield
         return
+    fallbacks.registered()
     lowering.make_fallback(operator, warn=False)
     try:
         yield

@@ -36,7 +36,6 @@ _lowering: list[_Lowering] = []  # a stack: a lowering may lower a subgraph
 
 def patches() -> list[Patch]:
     graph, lowering = "torch._inductor.graph", "torch._inductor.lowering"
-    _registered()  # before anything is lowered
     return [
         Patch(f"{graph}:GraphLowering.run_node", _run_node, "which node is lowered"),
         Patch(f"{graph}:GraphLowering.register_operation", _register_operation, "where a fallback is made"),
@@ -58,8 +57,11 @@ def reason(operation: Any) -> str:
 
 
 @functools.cache
-def _registered() -> frozenset[Any]:
-    """What torch itself has made a fallback, before a graph adds those that have nothing at all."""
+def registered() -> frozenset[Any]:
+    """What torch itself has made a fallback, before a graph adds those that have nothing at all.
+
+    Asked first before anything else is made one; later calls return the first one's answer.
+    """
     from torch._inductor import lowering
 
     return frozenset(lowering.fallbacks)
@@ -93,6 +95,8 @@ def _headings() -> dict[str, str]:
 
 
 def _run_node(original: Callable[..., Any]) -> Callable[..., Any]:
+    registered()  # before anything is lowered
+
     @functools.wraps(original)
     def run_node(self: Any, node: Any) -> Any:
         _lowering.append(_Lowering())
@@ -194,7 +198,7 @@ def _without_lowering(target: Any) -> str:
 
     if not torch._library.utils.is_builtin(target):
         return "custom operator"
-    if target in _registered():
+    if target in registered():
         return "make_fallback: no lowering"
     return "no lowering and no decomposition"
 

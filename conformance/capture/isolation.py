@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from conformance.capture import cpu, deviceless, library
+from conformance.capture import cpu, deviceless, environment, fitting, library
 from conformance.capture.model import Mode
 from conformance.capture.patches import Patch, applied
 from conformance.targets import Target
@@ -181,23 +181,32 @@ def _known(module: Any, options: dict[str, Any]) -> Any:
     return module.patch({name: value for name, value in options.items() if hasattr(module, name)})
 
 
-def unfit(targets: Iterable[Target], native: Collection[str] = ()) -> dict[str, str]:
+def unfit(
+    targets: Iterable[Target], native: Collection[str] = (), missing: Callable[[Patch], bool] = Patch.missing
+) -> dict[str, str]:
     """Device type → the sentence that says which private part of torch is gone, for what no longer fits.
 
-    `native`: gpus that are here, which need less.
+    `native`: gpus that are here, which need less. `missing`: how to find out; as it stands, by importing torch.
     """
-    import torch
-
     from conformance.capture import observe
 
-    problems: dict[str, str] = {}
+    first: dict[str, str] = {}  # of each device type, what is gone
     for target in targets:
         mode: Mode = "native" if target.device in ("cpu", *native) else "deviceless"
         for patch in [*patches(target, mode), *cpu.GENERATING, *observe.patches()]:
-            if target.device not in problems and not patch.optional and patch.missing():
-                name = patch.where.replace(":", ".")
-                problems[target.device] = (
-                    f"torch {torch.__version__}: {name} is gone: "
-                    f"code for {target.device} cannot be generated reproducibly"
-                )
-    return problems
+            if target.device not in first and not patch.optional and missing(patch):
+                first[target.device] = patch.where.replace(":", ".")
+    return {device: _gone(name, [each for each in first if first[each] == name]) for device, name in first.items()}
+
+
+def _gone(name: str, devices: Sequence[str]) -> str:
+    *others, last = devices
+    listed = f"{', '.join(others)} and {last}" if others else last
+    return f"torch {environment.build().version}: {name} is gone: code for {listed} cannot be generated reproducibly"
+
+
+def seen_unfit(targets: Iterable[Target], native: Collection[str] = ()) -> dict[str, str]:
+    """The same without importing torch, of what its sources show."""
+    folder = environment.build().folder
+    looked = functools.cache(lambda where: fitting.gone(where, folder))
+    return unfit(targets, native, lambda patch: looked(patch.where))
