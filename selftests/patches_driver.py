@@ -6,10 +6,15 @@ Reads {target: [where, …]} from its first argument and prints, as JSON on the 
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
 import re
+import signal
 import sys
+import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,6 +44,10 @@ class Made(Case):
     def build(self, seed: int = 0):
         torch.manual_seed(seed)
         return {name: make() for name, make in self.arguments.items()}
+
+
+#: Seconds for one capture, on a machine that has much else to do.
+LIMIT = 120
 
 
 def code(fn: Callable, config: dict | None = None, **arguments: Callable) -> Callable[[str], str]:
@@ -215,28 +224,55 @@ def outcome(where: str, target: str, *, left_out: bool) -> str:
         return f"raises {type(error).__name__}: {error}"
 
 
+@functools.cache
+def whole(ask: Callable[[str], str], target: str) -> str:
+    """With all patches; several are tried on the same function."""
+    where = next(where for where, each in OUTCOMES.items() if each is ask)
+    return forked(where, target, left_out=False)
+
+
 def forked(where: str, target: str, *, left_out: bool) -> str:
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        for stream in (1, 2):  # a process that it starts may outlive it, and would keep the driver's own open
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-        with os.fdopen(writing, "w") as out:
-            out.write(outcome(where, target, left_out=left_out))
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as said:
+    """The outcome, from a process that is ended with all that it started.
+
+    It says it in a file: a pipe would stay open as long as anything that it started has it.
+    """
+    begun = time.monotonic()
+    with tempfile.NamedTemporaryFile("w+", encoding="utf-8") as said:
+        child = os.fork()
+        if child == 0:
+            os.setsid()
+            for stream in (1, 2):  # what it starts may outlive it, and would keep the driver's own open
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+            said.write(outcome(where, target, left_out=left_out))
+            said.flush()
+            os._exit(0)
+        status = waited(child)
+        said.seek(0)
         text = said.read()
-    return text if os.waitpid(child, 0)[1] == 0 else "the process dies"
+    took = f"{time.monotonic() - begun:5.1f} s"
+    print(took, target, "without" if left_out else "with", where, status, file=sys.stderr, flush=True)
+    return status or text
+
+
+def waited(child: int) -> str:
+    """Waits for the process, then ends its group. Returns "", or what became of it."""
+    end = time.monotonic() + LIMIT
+    while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < end:
+        time.sleep(0.02)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    if ended == (0, 0):
+        os.waitpid(child, 0)
+        return f"does not end within {LIMIT} s"
+    return "the process dies" if ended[1] else ""
 
 
 if __name__ == "__main__":
     found: dict[str, dict[str, tuple[str, str]]] = {}
     for target, places in json.loads(sys.argv[1]).items():
         for where in places:
-            pair = ["unknown", "unknown"]
-            if generic(where) in OUTCOMES:
-                pair = [forked(where, target, left_out=left_out) for left_out in (False, True)]
-            found.setdefault(target, {})[where] = tuple(pair)
+            pair = ("unknown", "unknown")
+            if ask := OUTCOMES.get(generic(where)):
+                pair = whole(ask, target), forked(where, target, left_out=True)
+            found.setdefault(target, {})[where] = pair
     print("RESULT" + json.dumps(found))
