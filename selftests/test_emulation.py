@@ -18,7 +18,7 @@ import triton.language as tl  # noqa: E402
 from torch._inductor.runtime import triton_helpers  # noqa: E402
 from torch._inductor.runtime.triton_helpers import libdevice  # noqa: E402
 
-from conformance.capture.emulation import EmulationError  # noqa: E402
+from conformance.capture.emulation import EmulationError, NotEmulatedError  # noqa: E402
 from conformance.capture.emulation.kernels import InterpretedKernel  # noqa: E402
 
 TYPES = {
@@ -290,3 +290,15 @@ def test_language_is_put_back():
         tl.sum(1)
     with pytest.raises(ValueError, match="_semantic"):
         tl.arange(0, 4)
+
+
+@triton.jit
+def assembly(x, y, xnumel, XBLOCK: tl.constexpr):
+    value = tl.load(x + tl.arange(0, XBLOCK))
+    asm: tl.constexpr = "mov.b32 $0, $1;"
+    tl.store(y + tl.arange(0, XBLOCK), tl.inline_asm_elementwise(asm, "=r,r", [value], value.dtype, True, 1))
+
+
+def test_what_cannot_be_interpreted_says_so():
+    with pytest.raises(NotEmulatedError, match="assembly: inline_asm"):
+        run(assembly, torch.zeros(4), torch.zeros(4), 4, block=4)

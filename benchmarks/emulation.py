@@ -1,0 +1,47 @@
+"""Emulated and native numerics of the same items, side by side: where one passed and the other did not.
+
+pytest conformance/ops --target cuda_sm90 --checks numerics --save-run native                              # on an H200
+CUDA_VISIBLE_DEVICES= pytest conformance/ops --target cuda_sm90 --checks numerics --save-run emulated
+python benchmarks/emulation.py native emulated
+"""
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+from conformance.run import ItemRecord, RunError, existing
+
+
+def outcome(item: ItemRecord) -> str:
+    return item.checks.get("numerics", item.checks.get("compile", "not run")).split(":")[0]
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 2:
+        print(__doc__)
+        return 2
+    try:
+        native, emulated = ({item.name: item for item in existing(Path.cwd(), name).items()} for name in arguments)
+    except RunError as error:
+        print(error)
+        return 2
+    both = sorted(set(native) & set(emulated))
+    if not both:
+        print("the two runs have no item in common")
+        return 2
+    wrong = [name for name in both if (native[name].evidence, emulated[name].evidence) == ("generated", "generated")]
+    pairs = Counter((outcome(native[name]), outcome(emulated[name])) for name in both)
+    print(f"{len(both)} items in both; {len(wrong)} of them were run in neither")
+    print("| native | emulated | items |\n|---|---|---:|")
+    for (first, second), count in pairs.most_common():
+        print(f"| {first} | {second} | {count} |")
+    differing = [name for name in both if outcome(native[name]) != outcome(emulated[name])]
+    for name in differing:
+        print(f"\n{name}")
+        for kind, item in (("native", native[name]), ("emulated", emulated[name])):
+            print(f"  {kind:10}{item.checks.get('numerics', 'not run')}")
+    return bool(differing)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
