@@ -12,7 +12,7 @@ import triton.language as tl
 from triton._C.libtriton import ir
 from triton.runtime.interpreter import InterpreterBuilder, InterpreterOptions, TensorHandle
 
-from conformance.capture.emulation.errors import KernelFault
+from conformance.capture.emulation.errors import KernelFault, NotEmulatedError
 from conformance.capture.emulation.values import is_bits, number, rounded, stored, tf32
 
 
@@ -205,6 +205,11 @@ class Arithmetic(InterpreterBuilder):
     def get_all_ones_value(self, dtype: Any) -> TensorHandle:
         kept = stored(dtype.scalar)
         return TensorHandle(np.full(1, True) if kept == np.bool_ else ~np.zeros(1, kept), dtype.scalar)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("create_"):
+            raise NotEmulatedError(f"Triton's interpreter has no {name.removeprefix('create_')}")
+        raise AttributeError(name)
 
     # ---- assertions
 

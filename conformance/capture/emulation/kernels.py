@@ -75,6 +75,8 @@ class InterpretedKernel:
                 function(**values)
             except (EmulationError, NotEmulatedError, NotUniformError):
                 raise
+            except NotImplementedError as error:
+                raise NotEmulatedError(f"{self.name}: {error}") from error
             except Exception as error:
                 raise located(error, self.name, self.fn.fn.__code__.co_filename) from error
 
