@@ -61,7 +61,8 @@ def capture(
         )
     with contextlib.ExitStack() as stack:
         stack.enter_context(isolated(target, mode, dict(case.config)))
-        stack.enter_context(applied([*recorder.patches(run=mode == "native", emulation=emulation), *observe.patches()]))
+        stack.enter_context(applied(recorder.patches(run=mode == "native", emulation=emulation)))
+        stack.enter_context(observe.watching())
         explorer = stack.enter_context(exploring.watching(case.id, target.device)) if explore else None
         torch._dynamo.utils.counters.clear()
         start = time.perf_counter()
@@ -71,6 +72,7 @@ def capture(
         result.joint_graph = recorder.joint_graph
         result.counters = {group: dict(counts) for group, counts in torch._dynamo.utils.counters.items()}
         result.exploration = explorer.finish() if explorer else None
+        recorder.closed = True
         if emulation is not None:
             stack.enter_context(emulation.running())
         yield Captured(result, compiled if mode == "native" or emulation is not None else None)
@@ -99,11 +101,15 @@ def merely_generate(case: Case, target: Target) -> None:
 
 
 class Recorder:
-    """Takes down each wrapper module as it is generated, and the joint graph before it is partitioned."""
+    """Takes down each wrapper module as it is generated, and the joint graph before it is partitioned.
+
+    `closed`: takes down nothing more, such as what is compiled again for other inputs, or by a capture inside this one.
+    """
 
     def __init__(self) -> None:
         self.modules: list[Module] = []
         self.joint_graph = ""
+        self.closed = False
 
     def patches(self, *, run: bool, emulation: Emulation | None = None) -> list[Patch]:
         graph = "torch._inductor.graph:GraphLowering"
@@ -145,6 +151,9 @@ class Recorder:
         def codegen(graph: Any) -> Any:
             if type(graph).__name__ == "SubgraphLowering":
                 return original(graph)  # of torch.cond and the like: its text stands in its parent's
+            if self.closed:
+                with applied(cpu.GENERATING):
+                    return original(graph)
             observe.start()
             with applied(cpu.GENERATING):
                 result = original(graph)
@@ -160,6 +169,8 @@ class Recorder:
 
     def _outermost(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def codegen_with_cpp_wrapper(graph: Any) -> Any:
+            if self.closed:
+                return original(graph)
             start = len(self.modules)
             result = original(graph)
             del self.modules[start + 1 :]
@@ -170,7 +181,8 @@ class Recorder:
 
     def _joint(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def joint_graph_passes(gm: Any, *args: Any, **kwargs: Any) -> Any:
-            if any(node.name.startswith("tangents") for node in gm.graph.nodes if node.op == "placeholder"):
+            inputs = (node for node in gm.graph.nodes if node.op == "placeholder")
+            if not self.closed and any(node.name.startswith("tangents") for node in inputs):
                 self.joint_graph = _readable(gm)
             return original(gm, *args, **kwargs)
 

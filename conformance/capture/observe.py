@@ -6,12 +6,13 @@ data. What is seen is kept on the graph itself, so two captures, or a forward an
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from conformance.capture import fallbacks, fusion, graph_breaks, memory, reductions, rewrites, vectorise, work
-from conformance.capture.patches import Patch
+from conformance.capture.patches import Patch, applied
 
 _RECORDS = "_conformance_records"
 _SPLIT = "_conformance_split"
@@ -40,6 +41,20 @@ def patches() -> list[Patch]:
         Patch(f"{ir}:WelfordReduction.create_multilayer", _multilayer, "likewise, of mean and variance"),
         Patch(f"{ir}:OnlineSoftmaxReduction.create_multilayer", _multilayer, "likewise, of softmax; from 2.13 its own"),
     ]
+
+
+_watching: list[None] = []
+
+
+@contextlib.contextmanager
+def watching() -> Iterator[None]:
+    """Applies `patches`, once: inside another one there is nothing to do, since what is seen is kept on each graph."""
+    with contextlib.ExitStack() as stack:
+        if not _watching:
+            stack.enter_context(applied(patches()))
+        _watching.append(None)
+        stack.callback(_watching.pop)
+        yield
 
 
 def start() -> None:

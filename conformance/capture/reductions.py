@@ -10,7 +10,9 @@ from conformance.capture.patches import Patch
 
 _SEEN = "_conformance_reductions"
 
-_limits: list[Any] = []  # what the numbers were held against, while should_use_persistent_reduction asks
+#: What numbers were held against, for each should_use_persistent_reduction that is asking: a capture inside a capture
+#: has wrapped it twice.
+_limits: list[list[Any]] = []
 
 
 def patches() -> list[Patch]:
@@ -63,15 +65,16 @@ def _num_splits(original: Callable[..., Any]) -> Any:
 def _persistent(original: Callable[..., Any]) -> Any:
     @functools.wraps(original)
     def should_use_persistent_reduction(features: Any, *args: Any, **kwargs: Any) -> bool:
-        _limits[:] = [None]
+        limits: list[Any] = [None]
+        _limits.append(limits)
         try:
             answer = original(features, *args, **kwargs)
-            limit = _limits[-1]
         finally:
-            _limits.clear()
+            _limits.pop()
         record = {"outer": str(features.numel), "reduced": str(features.reduction_numel)}
         hint = features.get_reduction_hint().name
-        _note(record | {"hint": hint, "persistent": bool(answer), "limit": None if limit is None else str(limit)})
+        limit = None if limits[-1] is None else str(limits[-1])
+        _note(record | {"hint": hint, "persistent": bool(answer), "limit": limit})
         return answer
 
     return staticmethod(should_use_persistent_reduction)
@@ -81,7 +84,7 @@ def _leq(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def statically_known_leq(self: Any, left: Any, right: Any) -> bool:
         if _limits:
-            _limits.append(right)
+            _limits[-1].append(right)
         return original(self, left, right)
 
     return statically_known_leq
