@@ -75,6 +75,10 @@ def test_grouped_heads(q, k, v):
 
 
 HUGE = {"without": {"huge": "of scores beyond 1 / eps, rounding decides which key wins, and the kernel rounds later"}}
+#: Of scores that are infinite one case is a known failure, which says what there is to say.
+INFINITE = {
+    "without": HUGE["without"] | {"inf": "a known failure of by_hand-batch2-f16-forward-static, whose kernel this is"}
+}
 FUSED = {"patterns.fuse_attention": 1, "kernels": 0, "extern": []}
 #: fuse_attention leaves float32 on cuda alone unless tf32 is allowed, since the fused kernels compute with it.
 LEFT_ALONE = {"patterns.fuse_attention": 0, "kernels": 1, "extern": ["bmm", "bmm"]}
@@ -95,7 +99,7 @@ LEFT_ALONE = {"patterns.fuse_attention": 0, "kernels": 1, "extern": ["bmm", "bmm
         "gpu f16 backward": {"kernels": 0, "extern": []},
         "cuda f32 forward": LEFT_ALONE,
     },
-    numerics=HUGE,
+    numerics=HUGE | {"for": {f"cpu {other}": INFINITE for other in ("batch1", "bf16", "backward", "dynamic")}},
 )
 def test_by_hand(q, k, v):
     return torch.softmax(q @ k.mT / math.sqrt(SHAPE[-1]), dim=-1) @ v
@@ -106,7 +110,7 @@ def test_by_hand(q, k, v):
     mask=tensor(64, 64),
     dtype=["f16", "f32"],
     require={"all": FUSED, "cuda f32": LEFT_ALONE},
-    numerics=HUGE,
+    numerics=HUGE | {"for": {"cpu f16": INFINITE}},
 )
 def test_by_hand_masked(q, k, v, mask):
     return torch.softmax(q @ k.mT / math.sqrt(SHAPE[-1]) + mask, dim=-1) @ v

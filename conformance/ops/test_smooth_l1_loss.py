@@ -43,12 +43,23 @@ FUSED = {
     "cuda_sm100 64x1000 mean torch==2.13.*": {"kernels.forward": 1},  # there, Blackwell split from 2**19 elements on
 }
 
+#: Of the gradient of NaN one case is a known failure, which says what there is to say; infinities that meet give a NaN.
+ELSEWHERE = {
+    "without": {
+        "nan": "a known failure of functional-mean-20-f32-beta1-backward-static, of one decomposition with this",
+        "inf": "likewise, where infinities of one sign meet",
+    }
+}
+
 
 @case(
     x=tensor(),
     y=tensor(),
     reduction=["mean", "none", "sum"],
     **AXES,
+    numerics={
+        "for": {f"cpu backward {other}": ELSEWHERE for other in ("64x1000", "none", "f16", "dynamic")},
+    },
     require=FUSED
     | {
         "beta0": {"different_code_from": "aten"},
@@ -61,7 +72,14 @@ def test_functional(x, y, reduction, beta):
     return functional.smooth_l1_loss(x, y, reduction=reduction, beta=beta)
 
 
-@case(x=tensor(), y=tensor(), reduction={"mean": 1, "none": 0, "sum": 2}, **AXES, require=FUSED)
+@case(
+    x=tensor(),
+    y=tensor(),
+    reduction={"mean": 1, "none": 0, "sum": 2},
+    **AXES,
+    numerics={"for": {"cpu backward": ELSEWHERE}},
+    require=FUSED,
+)
 def test_aten(x, y, reduction, beta):
     return aten.smooth_l1_loss(x, y, reduction, beta)
 
