@@ -37,6 +37,11 @@ class Language:
         self.memory = Memory()
         self.semantic = TritonSemantic(self.memory)
         self._bodies = libdevice.bodies()
+        self._builtins = [
+            (owner, name, self._builtin(member))
+            for owner in (tl, tl.core, tl.math, tl.core.tensor, tl.core.tensor_descriptor_base)
+            for name, member in inspect.getmembers(owner, tl.core.is_builtin)
+        ]
         self._depth = 0
 
     @contextlib.contextmanager
@@ -55,9 +60,8 @@ class Language:
             scope.restore()
 
     def _put(self, scope: Any) -> None:
-        for owner in (tl, tl.core, tl.math, tl.core.tensor, tl.core.tensor_descriptor_base):
-            for name, member in inspect.getmembers(owner, tl.core.is_builtin):
-                scope.set_attr(owner, name, self._builtin(member))
+        for owner, name, builtin in self._builtins:
+            scope.set_attr(owner, name, builtin)
         for name, value in _TENSOR.items():
             scope.set_attr(tl.core.tensor, name, value)
         for owner in (tl, tl.core):

@@ -55,10 +55,12 @@ class Emulation:
         def call(args: list[Any]) -> Any:
             if cpp:
                 raise NotEmulatedError("a C++ wrapper launches compiled binaries")
+            from conformance.capture.emulation import language
+
             with self._answering():
                 if self.rewrite not in loaded:
                     loaded[self.rewrite] = self._loaded(code, constants)
-                with DeviceLayout(), self._timed():
+                with DeviceLayout(), self._timed(), language.language().spoken():
                     return loaded[self.rewrite](args)
 
         return call
