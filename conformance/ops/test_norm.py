@@ -56,7 +56,16 @@ def test_rms_norm(x, weight):
     grad=[False, True],
     vary="one_at_a_time",
     require={"all": {"graph_breaks": 0, "extern": []}, "forward": {"fallbacks": []}},
-    numerics=OVERFLOW,
+    # Eager makes scale and shift of mean, weight and bias before x comes in, and so does what is generated for cpu.
+    numerics=OVERFLOW
+    | {
+        "for": {
+            "gpu": {
+                "without": OVERFLOW["without"]
+                | {"weight": "the order of operations decides where an infinite weight and the mean cancel"}
+            }
+        }
+    },
 )
 def test_group_norm(x, weight, bias, activation):
     return activation(functional.group_norm(x, 4, weight, bias))
@@ -92,7 +101,15 @@ def test_batch_norm_eval(x, mean, var, weight, bias, activation):
     grad={"forward": "", "backward": "x weight bias"},
     vary="one_at_a_time",
     require={"all": ALONE},
-    numerics=OVERFLOW,
+    numerics=OVERFLOW
+    | {
+        "for": {
+            "gpu channels_last": {
+                "without": OVERFLOW["without"]
+                | {"inf": "a running mean of infinities is NaN or infinite, by how it is split up"}
+            }
+        }
+    },
 )
 def test_batch_norm_train(x, mean, var, weight, bias):
     return functional.batch_norm(x, mean, var, weight, bias, training=True)

@@ -18,7 +18,10 @@ EXACT = {"exact": True}
     dynamic=[False, True],
     vary="one_at_a_time",
     require={"all": ONE_KERNEL, "cpu u8": {"kernels": 0, "fallbacks": ["aten.cat"]}},
-    gaps={"cpu u8": {"fallbacks": [], "judgement": "copying bytes is what every dtype's kernel does"}},
+    gaps={
+        "cpu u8": {"fallbacks": [], "judgement": "copying bytes is what every dtype's kernel does"},
+        "cpu i16": {"vectorised": "yes", "judgement": "rows are copied whole, and vectors of 16-bit integers exist"},
+    },
     numerics=EXACT,
 )
 def test_cat(x, y):
@@ -114,7 +117,13 @@ def test_split_and_swap(x):
     return torch.cat([second, first], 1)
 
 
-@case(x=tensor(12, 35), shift={"one": 1, "far": -17}, require={"all": ONE_KERNEL}, numerics=EXACT)
+@case(
+    x=tensor(12, 35),
+    shift={"one": 1, "far": -17},
+    require={"all": ONE_KERNEL},
+    gaps={"cpu": {"vectorised": "yes", "judgement": "a rolled row is two contiguous pieces"}},
+    numerics=EXACT,
+)
 def test_roll(x, shift):
     return x.roll(shift, 1)
 
