@@ -145,5 +145,5 @@ def _rms_norm(given: Mapping[str, Any]) -> list[Any]:
     weight = 1.0 if given["weight"] is None else given["weight"].cpu().float()
     normed, weighted = value * rstd, gradient * weight
     of_value = rstd * (weighted - normed * (weighted * normed).mean(inner, keepdim=True))
-    of_weight = (gradient * normed).flatten(0, -len(inner) - 1).sum(0)
+    of_weight = (gradient * normed).sum_to_size(tuple(given["normalized_shape"]))
     return [each if wanted else None for each, wanted in zip((of_value, of_weight), given["output_mask"], strict=True)]
