@@ -11,7 +11,7 @@ import torch
 
 from conformance import disagreement, modes
 from conformance.capture.calling import names_of
-from conformance.inputs import seed_of
+from conformance.inputs import placed, seed_of
 from conformance.outcome import Arguments, Outcome, call, cotangent
 from conformance.policy import Policy
 from conformance.tolerance import NEIGHBOURS, Measured, measure
@@ -146,28 +146,32 @@ class Holder:
     def _sensitivity(self, what: str, name: str, reference: torch.Tensor) -> torch.Tensor | None:
         """How far each element of float64's result moves where the inputs move by an ulp: a sum that cancels, a lot.
 
-        Nil where it jumps instead, as functions do where they change branch: a jump excuses nothing.
+        Cotangents are inputs of the backward, and move too. Nil where it jumps instead, as functions do where they
+        change branch: a jump excuses nothing.
         """
-        if "call" in what:
-            return None
         if self.sensitive is None:
             self.sensitive = [
-                [self._wide(_moved(self.arguments, seed, scale)) for scale in (1.0, 1 / 1024)] for seed in range(MOVES)
+                [
+                    self._wide(_moved(self.arguments, seed, scale), _moved_each(self.used_cotangents, seed, scale))
+                    for scale in (1.0, 1 / 1024)
+                ]
+                for seed in range(MOVES)
             ]
+        kind = {"": "outputs", " after the call": "inputs"}.get(what, "gradients")
         largest = torch.zeros(reference.shape, dtype=torch.float64)
         for pair in self.sensitive:
-            sides = [outcome.gradients if what else outcome.outputs for outcome in pair]
+            sides = [getattr(outcome, kind) for outcome in pair]
             far, near = ((side[name].detach() - reference).abs().nan_to_num(0, 0, 0) for side in sides)
             largest = largest.maximum(torch.where(near <= far * _SMOOTH, far, 0.0))
         return largest
 
-    def _wide(self, arguments: Arguments) -> Outcome:
+    def _wide(self, arguments: Arguments, cotangents: Mapping[str, torch.Tensor]) -> Outcome:
         """Float64's outcome: in the case's mode, but for autocast, which is about being narrow."""
         mode = "plain" if self.mode == "autocast" else self.mode
         with widened():
             with modes.entered(mode, "cpu"):
                 outcome = call(self.eager, arguments.placed("cpu", widen=True))
-            outcome.backward(dict(self.used_cotangents), widen=True)
+            outcome.backward(dict(cotangents), widen=True)
         return outcome
 
     def _reference(self, cotangents: Mapping[str, torch.Tensor]) -> Outcome | None:
@@ -175,7 +179,7 @@ class Holder:
             return None
         self.used_cotangents = cotangents
         try:
-            return self._wide(self.arguments)
+            return self._wide(self.arguments, cotangents)
         except Exception as error:
             said = f"{self.salt}: eager runs, but its float64 reference raises {type(error).__name__}: {error}"
             if self.special:
@@ -213,7 +217,17 @@ def _moved(arguments: Arguments, seed: int, scale: float) -> Arguments:
     generator = torch.Generator().manual_seed(seed)
     for (_, tensor), old in zip(wide.named().items(), arguments.named().values(), strict=True):
         if old.dtype.is_floating_point or old.dtype.is_complex:
-            noise = torch.randint(2, tensor.shape, generator=generator, dtype=torch.float64) * 2 - 1
             with torch.no_grad(), contextlib.suppress(RuntimeError):  # an expanded tensor cannot be written to
-                tensor.copy_(tensor.detach() * (1 + noise * torch.finfo(old.dtype).eps * scale))
+                tensor.copy_(_nudged(tensor.detach(), old.dtype, scale, generator))
     return wide
+
+
+def _moved_each(tensors: Mapping[str, torch.Tensor], seed: int, scale: float) -> dict[str, torch.Tensor]:
+    """The same of tensors by name."""
+    generator = torch.Generator().manual_seed(MOVES + seed)
+    return {name: _nudged(placed(t, "cpu", widen=True), t.dtype, scale, generator) for name, t in tensors.items()}
+
+
+def _nudged(wide: torch.Tensor, dtype: torch.dtype, scale: float, generator: torch.Generator) -> torch.Tensor:
+    noise = torch.randint(2, wide.shape, generator=generator, dtype=torch.float64) * 2 - 1
+    return wide * (1 + noise * torch.finfo(dtype).eps * scale)

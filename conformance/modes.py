@@ -21,3 +21,24 @@ def entered(mode: str, device: str) -> Iterator[None]:
     }
     with surroundings.get(mode, contextlib.nullcontext)():
         yield
+
+
+@contextlib.contextmanager
+def full_precision(device: str) -> Iterator[None]:
+    """On cuda, convolutions of float32 without TF32, as products are; nothing elsewhere.
+
+    By default cuDNN may round float32 to the 10 bits of TF32. It does so or not by an input's layout, which Inductor
+    changes, so that eager and compiled would differ by 3e-3 for no fault of either. No guard of Dynamo looks at it.
+    """
+    import torch
+
+    if torch.device(device).type != "cuda":
+        yield
+        return
+    cudnn = torch.backends.cudnn
+    before = cudnn.allow_tf32
+    cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        cudnn.allow_tf32 = before

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from conformance import disagreement, special
+from conformance import disagreement, modes, special
 from conformance.capture.recompiles import compiled_frames
 from conformance.holding import Comparison, Holder, NumericsError
 from conformance.inputs import resized
@@ -75,7 +75,8 @@ def check(
     further: dict[tuple[str, str], list[str]] = {}
     for each in calls(case, policy):
         before = compiled_frames()
-        problems = _problems(case, compiled, device, policy, comparison, each)
+        with modes.full_precision(device):
+            problems = _problems(case, compiled, device, policy, comparison, each)
         recompiled = compiled_frames() - before
         if each.title != "first call" and recompiled > policy.recompiles and not policy.raises:
             problems.append(

@@ -20,8 +20,8 @@ MASKS = {"boolean": "bool", "additive": None}
 CPU_KERNEL = "aten._scaled_dot_product_flash_attention_for_cpu"
 
 
-#: The first heads need no padding, of the others each needs its own.
-PADDED = {"recompiles": 1, "reason": "heads are padded to multiples of 8 before the kernel, and guards fix by how much"}
+#: A head of 64 needs no padding, of 65 it does; then the scale, which is that of the head without it, is a constant.
+PADDED = {"recompiles": 1, "reason": "heads are padded to multiples of 8: guards ask whether, and fix the scale then"}
 
 
 @case(
