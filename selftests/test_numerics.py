@@ -283,6 +283,53 @@ def test_a_sum_that_cancels_is_measured_by_its_sensitivity():
     fails(a_case, lambda x: x.sum() * 1.001, "1 of 1 elements are off")
 
 
+def test_a_gradient_that_cancels_is_measured_by_its_sensitivity():
+    class Total(torch.autograd.Function):
+        """x for each of 40 rows; the backward adds up cotangents one after another, eager's in pairs, `spoilt`."""
+
+        @staticmethod
+        def forward(ctx, x, spoilt):
+            ctx.spoilt = spoilt
+            return x.expand(40, 500).clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad.flip(0).cumsum(0)[-1] * ctx.spoilt, None
+
+    def rows(x):
+        return x.expand(40, 500).clone()
+
+    a_case = case_of(rows, x=tensor(500, dtype="f32"), grad=True)
+    check(a_case, lambda x: Total.apply(x, 1.0), "cpu")
+    fails(a_case, lambda x: Total.apply(x, 1.0001), "gradient of x (float32): ")
+
+
+def test_a_written_input_that_cancels_is_measured_by_its_sensitivity():
+    def step(x, y):
+        x.sub_(1.1 * y)
+
+    def other(scale):
+        def compiled(x, y):
+            x.copy_((x / 1.1 - y * scale) * 1.1)
+
+        return compiled
+
+    a_case = case_of(step, x=tensor(400, low=1, high=1.001), y=tensor(400, low=0.909, high=0.9091))
+    check(a_case, other(1.0), "cpu")
+    fails(a_case, other(1.00001), "x after the call (float32): ")
+
+
+def test_convolutions_are_held_without_tf32():
+    from conformance import modes
+
+    before = torch.backends.cudnn.allow_tf32
+    with modes.full_precision("cpu"):
+        assert torch.backends.cudnn.allow_tf32 == before
+    with modes.full_precision("cuda:0"):
+        assert not torch.backends.cudnn.allow_tf32
+    assert torch.backends.cudnn.allow_tf32 == before
+
+
 def test_a_function_without_a_float64_reference_says_so():
     def only_f32(x):
         if x.dtype != torch.float32:
