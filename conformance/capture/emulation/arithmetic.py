@@ -19,7 +19,7 @@ from conformance.capture.emulation.values import is_bits, number, rounded, store
 def _erf(values: np.ndarray) -> np.ndarray:
     import torch
 
-    return torch.erf(torch.from_numpy(np.ascontiguousarray(values))).numpy()
+    return torch.erf(torch.from_numpy(np.array(values, dtype=np.float64))).numpy().astype(values.dtype)
 
 
 _PRODUCT = "product"  # of a handle's attr: the two factors that it is the product of
