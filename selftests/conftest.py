@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 from suites import SCALE, SM90, Suite
+
+
+def pytest_configure() -> None:
+    """Ctrl-C is tested, and who runs this in the background may have it ignored, which processes inherit."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ def test_item(x):
 
 def test_what_the_data_decide(suite):
     suite.write("ops/test_scale.py", CASES)
-    suite.accept("--target", "cuda_sm90,xpu_pvc").ends(0).has("snapshots: 8 new")
+    suite.accept("--target", "cuda_sm90,xpu_pvc", "--no-emulation").ends(0).has("snapshots: 8 new")
     stored = suite.stored()
     assert "u0" in stored["scale/nonzero-whole.txt"]
     assert "u0" not in stored["scale/nonzero-broken.txt"]

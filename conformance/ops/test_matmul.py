@@ -90,7 +90,13 @@ def test_matmul_of_four_dimensions(x, y):
     return x @ y
 
 
-@case(x=tensor(8, 12), y=tensor(5, 12), z=tensor(5, 7), require={"all": NO_FALLBACK})
+@case(
+    x=tensor(8, 12),
+    y=tensor(5, 12),
+    z=tensor(5, 7),
+    require={"all": NO_FALLBACK},
+    numerics={"without": {"huge": "sums of the largest numbers overflow earlier or later, by their order"}},
+)
 def test_einsum(x, y, z):
     return torch.einsum("ik,jk,jl->il", x, y, z)
 
