@@ -47,7 +47,12 @@ def row(eager, compiled, size="224", dtype="u8", layout="contiguous", iqr=0.2, c
     return Row(case, function, axes, False, times, Limit("copy", copy, 301056), FACTS, list(why))
 
 
-class FakeClock:
+class AsTheyAre:
+    def ready(self, works):
+        return works
+
+
+class FakeClock(AsTheyAre):
     """Each block takes as long as `costs` says; `order` is who was timed."""
 
     def __init__(self, costs):

@@ -10,7 +10,10 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import torch
 
 #: At least so many blocks of each function share its time; on the cpu each block is one sample.
 BLOCKS = 50
@@ -81,8 +84,11 @@ class Work:
 
 
 class Clock(Protocol):
-    """`start` warms a function up, and gives a function that times one block: the seconds a call, one or more."""
+    """`ready` gives the works as they are timed, which are compared with each other. `start` warms one up, and gives a
+    function that times one block: the seconds a call, one or more.
+    """
 
+    def ready(self, works: Mapping[str, Work]) -> Mapping[str, Work]: ...
     def start(self, work: Work, block: float) -> Callable[[], Sequence[float]]: ...
 
 
@@ -91,6 +97,9 @@ class CpuClock:
     """torch.utils.benchmark: wall time of a block of calls, garbage collection off, on `threads` threads."""
 
     threads: int = 1
+
+    def ready(self, works: Mapping[str, Work]) -> Mapping[str, Work]:
+        return works
 
     def start(self, work: Work, block: float) -> Callable[[], Sequence[float]]:
         """`block`: seconds."""
@@ -106,9 +115,22 @@ class CpuClock:
 class GpuClock:
     """triton.testing.do_bench: time between two events on the device for each call, its cache cleared before.
 
-    The host runs ahead while the cache is being cleared, so that the cost of launching shows only where it is larger
-    than that: some 50 µs.
+    Calls are replayed from a CUDA graph: what the device does, without the host's time to launch it, which shows in
+    kernels of a few µs whenever the host falls behind. Where one of the works cannot be captured, because it
+    synchronises, or the device has no graphs, all of them are called.
     """
+
+    def ready(self, works: Mapping[str, Work]) -> Mapping[str, Work]:
+        import torch
+
+        if not torch.cuda.is_available():
+            return works
+        try:
+            graphs = {name: _captured(work.function()) for name, work in works.items()}
+        except RuntimeError:  # what cannot be captured says so, and ends the capture
+            torch.cuda.synchronize()
+            return works
+        return {name: Work("graph.replay()", {"graph": graph}) for name, graph in graphs.items()}
 
     def start(self, work: Work, block: float) -> Callable[[], Sequence[float]]:
         """`block`: seconds."""
@@ -124,11 +146,26 @@ class GpuClock:
         return lambda: timed(milliseconds / 10)
 
 
+def _captured(function: Callable[[], Any]) -> torch.cuda.CUDAGraph:
+    import torch
+
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):  # what is set up at the first call on a stream is not to be captured
+        function()
+        function()
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        function()
+    return graph
+
+
 def in_turns(
     works: Mapping[str, Work], clock: Clock, seconds: float, now: Callable[[], float] = time.perf_counter
 ) -> dict[str, Spread]:
     """Times each for about `seconds`, a block each in turn; who goes first changes from round to round."""
-    blocks = {name: clock.start(work, seconds / BLOCKS) for name, work in works.items()}
+    blocks = {name: clock.start(work, seconds / BLOCKS) for name, work in clock.ready(works).items()}
     found: dict[str, list[float]] = {name: [] for name in works}
     names, budget, start = list(works), seconds * len(works), now()
     for turn in itertools.count(1):
