@@ -80,10 +80,10 @@ def _slid(
 def balanced(
     codes: list[tuple[str, int, int, int, int]], old: tuple[Token, ...], new: tuple[Token, ...]
 ) -> Iterator[list[tuple[str, int, int, int, int]]]:
-    """The codes one by one; those that open brackets together with those that close them."""
+    """The codes one by one; together those that open brackets and those that close them, or of one templated name."""
     waiting: list[tuple[str, int, int, int, int]] = []
     held: list[tuple[str, int, int, int, int]] = []  # what is equal between them
-    for code in codes:
+    for number, code in enumerate(codes):
         if code[0] == "equal":
             if waiting:
                 held.append(code)
@@ -93,11 +93,18 @@ def balanced(
         waiting.append(code)
         texts = [t.text for _, i1, i2, _, _ in waiting for t in old[i1:i2]]
         others = [t.text for *_, j1, j2 in waiting for t in new[j1:j2]]
-        if not (_depth(texts) or _depth(others)):
+        templated = number + 2 < len(codes) and _is_template(old[slice(*codes[number + 1][1:3])])
+        if not (_depth(texts) or _depth(others) or templated):
             yield waiting
             yield from ([each] for each in held)
             waiting, held = [], []
     yield from ([each] for each in (*waiting, *held))
+
+
+def _is_template(run: Sequence[Token]) -> bool:
+    """`<float>`, `<int64_t,2>`: what stands within one name, such as Vectorized<float>::loadu."""
+    texts = "".join(token.text for token in run)
+    return len(run) > 2 and re.fullmatch(r"<[\w:,]+>", texts) is not None and not run[0].space
 
 
 def _depth(texts: Sequence[str]) -> int:

@@ -12,6 +12,7 @@ _TOKEN = re.compile(
 )
 #: tmp12, in_ptr0, r0_1, buf3, mul_7, tmp_acc0_vec: a name that is numbered.
 _COUNTER = re.compile(r"(?P<core>[A-Za-z_]\w*?)(?P<number>_?\d+(?:_\d+)*)(?P<rest>_[a-z]\w*)?")
+_WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 _NO_NAME = re.compile(
     r"(?:triton|cpp)_\w+|(?:b?float|bf|fp|u?int|i|u|f|e\dm\d|complex|b)\d+\w*|\w+_t|C10_\w+|c10|\w*[a-z]\d[A-Z]\w*"
 )
@@ -37,15 +38,15 @@ class Token:
 @functools.lru_cache(maxsize=65536)
 def tokens(line: str, graph: bool = False) -> tuple[Token, ...]:
     """The tokens of a line. `graph`: of an FX graph, in which all values are names: mul, mul_1."""
-    found = list(_TOKEN.finditer(line))
+    found = _found(line)
     made = []
-    for position, match in enumerate(found):
-        before = found[position - 1][0] if position else ""
-        after = (
-            found[position + 1][0] if position + 1 < len(found) and found[position + 1].start() == match.end() else ""
-        )
-        kind, text = str(match.lastgroup), match[0]
-        key = text
+    for position, (group, text, start, _) in enumerate(found):
+        before = found[position - 1][1] if position else ""
+        after, following = (_close(found, position + ahead) for ahead in (1, 2))
+        called = after == "(" and (
+            graph or following != ")"
+        )  # tmp4() is a lambda with a numbered name, log2(…) is none
+        kind, key = group, text
         if kind == "number":
             key = "N"
         elif kind == "string":
@@ -55,12 +56,31 @@ def tokens(line: str, graph: bool = False) -> tuple[Token, ...]:
         elif (
             kind == "word"
             and before not in (".", "::")
-            and after not in ("(", "::")
+            and after != "::"
+            and not called
             and (name := _name_key(text, graph))
         ):
             kind, key = "name", name
-        made.append(Token(text, kind, key, match.start() > (found[position - 1].end() if position else 0)))
+        made.append(Token(text, kind, key, start > (found[position - 1][3] if position else 0)))
     return tuple(made)
+
+
+def _found(line: str) -> list[tuple[str, str, int, int]]:
+    """(kind, text, start, end) of each token; a message that tells of a numbered name is its quotes and what is between."""
+    found = []
+    for match in _TOKEN.finditer(line):
+        kind, text, start, end = str(match.lastgroup), match[0], match.start(), match.end()
+        if kind == "string" and " " in text and any(_name_key(word, graph=False) for word in _WORD.findall(text)):
+            inner = [(k, t, start + 1 + at, start + 1 + to) for k, t, at, to in _found(text[1:-1])]
+            found += [("op", text[0], start, start + 1), *inner, ("op", text[-1], end - 1, end)]
+        else:
+            found.append((kind, text, start, end))
+    return found
+
+
+def _close(found: list[tuple[str, str, int, int]], position: int) -> str:
+    """The token at a position, if no blank stands before it."""
+    return found[position][1] if position < len(found) and found[position][2] == found[position - 1][3] else ""
 
 
 def _name_key(text: str, graph: bool) -> str:
