@@ -55,36 +55,45 @@ def names(text: str) -> str:
 
 
 def helper(text: str) -> str:
-    """Another helper for vector loads in C++."""
-    return re.sub(r"Vectorized(N?)<([^()<>]*)>::loadu\(", r"load_vector\1<\2>(", text)
+    """Another helper for loads of a vector in C++."""
+    return re.sub(r"Vectorized<([^()<>]*)>::loadu\(", r"load_vector<\1>(", text)
 
 
-SIMULATED: dict[str, Callable[[str], str]] = {"keyword": keyword, "names": names, "helper": helper}
-TITLES = {
-    "keyword": "added to `tl.load(…)`: `cache_modifier='.cg'`",
-    "names": "`tmp` → `val`",
-    "helper": "`Vectorized<T>::loadu` → `load_vector<T>`",
+def helper_of_many(text: str) -> str:
+    """Another helper for loads of several vectors at once: of another class, so an edit of its own."""
+    return re.sub(r"VectorizedN<([^()<>]*)>::loadu\(", r"load_vectors<\1>(", text)
+
+
+#: What is changed together, and the group that each change is expected to be.
+SIMULATED: dict[str, dict[str, Callable[[str], str]]] = {
+    "keyword": {"added to `tl.load(…)`: `cache_modifier='.cg'`": keyword},
+    "names": {"`tmp` → `val`": names},
+    "helper": {
+        "`Vectorized<T>::loadu` → `load_vector<T>`": helper,
+        "`VectorizedN<T,N>::loadu` → `load_vectors<T,N>`": helper_of_many,
+    },
 }
 CHOSEN = [chosen for count in (1, 2, 3) for chosen in itertools.combinations(SIMULATED, count)]
 
 
 @pytest.mark.parametrize("chosen", CHOSEN, ids="+".join)
 def test_compiler_wide_changes_are_exactly_their_groups(chosen):
+    expected = {title: change for name in chosen for title, change in SIMULATED[name].items()}
     changed = []
     for case, target, text in STORED:
         new = text
-        for name in chosen:
-            new = SIMULATED[name](new)
+        for change in expected.values():
+            new = change(new)
         changed.append(Changed(case, target, text, new))
     groups = group(changed)
-    assert {each.title for each in groups} == {TITLES[name] for name in chosen}
-    assert len(groups) == len(chosen)
-    for name in chosen:
-        (mine,) = [each for each in groups if each.title == TITLES[name]]
-        items = {(case, target) for case, target, text in STORED if SIMULATED[name](text) != text}
+    assert {each.title for each in groups} == set(expected)
+    assert len(groups) == len(expected)
+    for title, change in expected.items():
+        (mine,) = [each for each in groups if each.title == title]
+        items = {(case, target) for case, target, text in STORED if change(text) != text}
         assert {(member.case, member.target) for member in mine.members} == items
         assert len(items) > 100
-        assert mine.kernels == sum(_kernels(text, SIMULATED[name]) for *_, text in STORED)
+        assert mine.kernels == sum(_kernels(text, change) for *_, text in STORED)
         assert mine.facts == []
     assert [each.kernels for each in groups] == sorted((each.kernels for each in groups), reverse=True)
 
@@ -183,6 +192,32 @@ def test_one_edit_is_one_group_in_words(pairs, said):
     assert titles(edited(*pairs)) == said
 
 
+@pytest.mark.parametrize(
+    ("line", "pair", "said"),
+    [
+        (
+            'tl.device_assert(tmp0 < 33, "index out of bounds: 0 <= tmp0 < 33")',
+            ("<= tmp0", "<= tmp1"),
+            'another operand in `tl.device_assert(tmp < N, "index out of bounds: N <= tmp < N")`',
+        ),
+        (
+            'TORCH_CHECK(tmp0 < 33L, "index out of bounds: 0 <= tmp0 < 33L")',
+            ('< 33L"', '< 34L"'),
+            "`33L` → `34L` in `TORCH_CHECK(…)`",
+        ),
+        (
+            "auto tmp4 = tmp3 ? tmp0() : tmp1();",
+            ("tmp0()", "tmp1()"),
+            "another operand in `auto tmp = tmp ? tmp() : tmp();`",
+        ),
+    ],
+)
+def test_a_name_in_a_message_and_that_of_a_lambda_are_names(line, pair, said):
+    text = edited(("    tl.store", f"    {line}\n    tl.store"))
+    assert titles(names(text), text) == ["`tmp` → `val`"]
+    assert titles(edited(pair, text=text), text) == [said]
+
+
 def test_what_follows_from_an_edit_is_not_another():
     """A line less: the names after it have other numbers."""
     new = edited(
@@ -278,7 +313,7 @@ def test_no_edit_hides_behind_another(seed):
     """A small edit in one text, while the whole compiler changes: the text is in a group besides."""
     rng = random.Random(seed)
     texts = sorted({text for *_, text in STORED})
-    change = lambda text: keyword(helper(text))  # noqa: E731
+    change = lambda text: keyword(helper(helper_of_many(text)))  # noqa: E731
     others = [Changed(f"other{n}", "t", text, change(text)) for n, text in enumerate(texts[:: len(texts) // 6])]
     wide = {each.id for each in group(others)}
     for _ in range(60):

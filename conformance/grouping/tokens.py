@@ -43,9 +43,8 @@ def tokens(line: str, graph: bool = False) -> tuple[Token, ...]:
     for position, (group, text, start, _) in enumerate(found):
         before = found[position - 1][1] if position else ""
         after, following = (_close(found, position + ahead) for ahead in (1, 2))
-        called = after == "(" and (
-            graph or following != ")"
-        )  # tmp4() is a lambda with a numbered name, log2(…) is none
+        # In C++, a name may be that of a lambda: tmp4(). What is called with arguments is a function: log2(x).
+        called = after == "(" and (graph or following != ")")
         kind, key = group, text
         if kind == "number":
             key = "N"
@@ -66,7 +65,10 @@ def tokens(line: str, graph: bool = False) -> tuple[Token, ...]:
 
 
 def _found(line: str) -> list[tuple[str, str, int, int]]:
-    """(kind, text, start, end) of each token; a message that tells of a numbered name is its quotes and what is between."""
+    """(kind, text, start, end) of each token.
+
+    A string that is a text about numbered names is taken apart: "index out of bounds: 0 <= tmp4 < 33".
+    """
     found = []
     for match in _TOKEN.finditer(line):
         kind, text, start, end = str(match.lastgroup), match[0], match.start(), match.end()
