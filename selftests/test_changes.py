@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from conformance.changes import Changed, Group, group
+from conformance.grouping.edits import edits
 from conformance.normalize import normalise
 from conformance.snapshot import Store, canonical
 
@@ -216,6 +217,14 @@ def test_a_name_in_a_message_and_that_of_a_lambda_are_names(line, pair, said):
     text = edited(("    tl.store", f"    {line}\n    tl.store"))
     assert titles(names(text), text) == ["`tmp` → `val`"]
     assert titles(edited(pair, text=text), text) == [said]
+
+
+def test_a_templated_name_is_one_edit_and_a_type_and_a_name_are_two():
+    text = edited(("    tl.store", "    Welford<float> tmp_acc0 = Vectorized<float>::loadu(x0);\n    tl.store"))
+    assert titles(helper(text), text) == ["`Vectorized<float>::loadu` → `load_vector<float>`"]
+    assert titles(text, helper(text)) == ["`load_vector<float>` → `Vectorized<float>::loadu`"]
+    both = edited(("Welford", "Mean"), ("tmp_acc0", "val_acc0"), text=text)
+    assert [edit.title for edit in edits(text, both)] == ["`Welford` → `Mean`", "`tmp_acc` → `val_acc`"]
 
 
 def test_what_follows_from_an_edit_is_not_another():

@@ -80,7 +80,7 @@ def _slid(
 def balanced(
     codes: list[tuple[str, int, int, int, int]], old: tuple[Token, ...], new: tuple[Token, ...]
 ) -> Iterator[list[tuple[str, int, int, int, int]]]:
-    """The codes one by one; together those that open brackets and those that close them, or of one templated name."""
+    """The codes one by one; together those that open brackets and those that close them, or are of one name."""
     waiting: list[tuple[str, int, int, int, int]] = []
     held: list[tuple[str, int, int, int, int]] = []  # what is equal between them
     for number, code in enumerate(codes):
@@ -93,18 +93,22 @@ def balanced(
         waiting.append(code)
         texts = [t.text for _, i1, i2, _, _ in waiting for t in old[i1:i2]]
         others = [t.text for *_, j1, j2 in waiting for t in new[j1:j2]]
-        templated = number + 2 < len(codes) and _is_template(old[slice(*codes[number + 1][1:3])])
-        if not (_depth(texts) or _depth(others) or templated):
+        if not (_depth(texts) or _depth(others) or _is_within_name(codes[number + 1 : number + 3], old, new)):
             yield waiting
             yield from ([each] for each in held)
             waiting, held = [], []
     yield from ([each] for each in (*waiting, *held))
 
 
-def _is_template(run: Sequence[Token]) -> bool:
-    """`<float>`, `<int64_t,2>`: what stands within one name, such as Vectorized<float>::loadu."""
-    texts = "".join(token.text for token in run)
-    return len(run) > 2 and re.fullmatch(r"<[\w:,]+>", texts) is not None and not run[0].space
+def _is_within_name(
+    following: Sequence[tuple[str, int, int, int, int]], old: tuple[Token, ...], new: tuple[Token, ...]
+) -> bool:
+    """Whether types follow, and then a change of what is named within: Vectorized`<float>``::loadu`."""
+    if len(following) < 2 or following[0][0] != "equal":
+        return False
+    (_, i1, i2, _, _), (_, i3, i4, j3, j4) = following
+    types = "".join(token.text for token in old[i1:i2])
+    return bool(re.fullmatch(r"<[\w:,]+>", types)) and "::" in [run[0].text for run in (old[i3:i4], new[j3:j4]) if run]
 
 
 def _depth(texts: Sequence[str]) -> int:
