@@ -3,7 +3,7 @@
 Everything that touches torch's private parts lives in this package (and in facts/), each with its reason.
 """
 
-from conformance.capture.compiling import Captured, capture, plainly_compiled
+from conformance.capture.compiling import Captured, capture
 from conformance.capture.model import Capture, Exploration, Frame, Graph, Mode, Module
 
-__all__ = ["Capture", "Captured", "Exploration", "Frame", "Graph", "Mode", "Module", "capture", "plainly_compiled"]
+__all__ = ["Capture", "Captured", "Exploration", "Frame", "Graph", "Mode", "Module", "capture"]

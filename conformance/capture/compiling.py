@@ -78,19 +78,6 @@ def capture(
         yield Captured(result, compiled if mode == "native" or emulation is not None else None)
 
 
-@contextlib.contextmanager
-def plainly_compiled(case: Case, backend: str) -> Iterator[Callable[..., Any]]:
-    """The case compiled by another backend of torch.compile, with nothing replaced and nothing captured."""
-    import torch
-    import torch._dynamo  # for reset(): several cases share a code object
-
-    torch._dynamo.reset()
-    try:
-        yield torch.compile(case.fn, backend=backend, dynamic=case.dynamic)
-    finally:
-        torch._dynamo.reset()
-
-
 def merely_generate(case: Case, target: Target) -> None:
     """Generates code without the device and keeps nothing: what benchmarks/overhead.py holds `capture` to."""
     import torch
