@@ -56,10 +56,36 @@ class Stored:
     def of(self, case_id: str, target: str) -> tuple[str, ...] | None:
         return self.lines.get(_key(case_id, target))
 
+    def cases(self, path: Path) -> list[str]:
+        """Ids of its cases, sorted; the operator is the file's name."""
+        return sorted({f"{path.stem}/{case}" for case, _ in self.lines})
+
 
 def path(expected_code: Path, case_id: str) -> Path:
     """The file that holds a case's binaries, beside the folder of its code."""
     return expected_code.with_name(FOLDER) / f"{case_id.partition('/')[0]}.txt"
+
+
+def files_beside(expected_code: Path) -> list[Path]:
+    """All files of binaries beside the folder of a store's code, sorted."""
+    return sorted(expected_code.with_name(FOLDER).glob("[!.]*.txt"))
+
+
+def remove(path: Path, case_ids: Iterable[str], order: Sequence[str]) -> None:
+    """Takes cases out of a file, and the file where nothing is left. Raises BinaryFileError."""
+    gone = {case_id.partition("/")[2] for case_id in case_ids}
+    with files.locked(path.parent, BinaryFileError):
+        stored = read(path)
+        stored.lines = {key: lines for key, lines in stored.lines.items() if key[0] not in gone}
+        write(path, stored, order)
+
+
+def drop(expected_code: Path, torch: str) -> int:
+    """Removes the files beside a store's code that were made with a torch version. Returns how many there were."""
+    found = [path for path in files_beside(expected_code) if read(path).torch == release(torch)]
+    for path in found:
+        remove(path, read(path).cases(path), ())
+    return len(found)
 
 
 def _key(case_id: str, target: str) -> Key:
@@ -97,14 +123,17 @@ def read(path: Path) -> Stored:
 
 
 def write(path: Path, stored: Stored, order: Sequence[str]) -> None:
-    """`order`: of the targets. Raises BinaryFileError."""
+    """`order`: of the targets. Nothing stored is no file. Raises BinaryFileError."""
     ranks = {target: rank for rank, target in enumerate(order)}
     alike: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for (case, target), lines in sorted(stored.lines.items(), key=lambda item: (item[0][0], ranks.get(item[0][1], 99))):
         alike[case, lines].append(target)
     blocks = ["\n".join([f"== {case}: {' '.join(targets)}", *lines]) for (case, lines), targets in alike.items()]
     try:
-        files.replace(path, "\n\n".join([f"torch {stored.torch}, Triton {stored.triton}", *blocks]) + "\n")
+        if blocks:
+            files.replace(path, "\n\n".join([f"torch {stored.torch}, Triton {stored.triton}", *blocks]) + "\n")
+        else:
+            path.unlink(missing_ok=True)
     except OSError as error:
         raise BinaryFileError(f"{path}: not stored: {error}") from error
 

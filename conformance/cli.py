@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import conformance
 from conformance.bench import BenchError
+from conformance.binaries import BinaryFileError
 from conformance.capture.companion import CompanionError
 from conformance.capture.environment import PreparationError
 from conformance.capture.offline import KernelError, StageError
@@ -44,6 +45,7 @@ _OURS = (
     PreparationError,
     StageError,
     BenchError,
+    BinaryFileError,
     comparing.CompareError,
     showing.ShowError,
     InputError,

@@ -18,6 +18,14 @@ def test_double(x):
     return x * 2
 """
 TEXT = "== torch 2.11 2.13: cpu_avx2\n--- inference\na\n"
+BINARIES = """torch 2.13, Triton 3.7.1
+
+== double-f32: cuda_sm80 cuda_sm90
+kernel XBLOCK=64: registers 8
+
+== gone: cuda_sm90
+kernel XBLOCK=64: registers 9
+"""
 
 
 @pytest.fixture
@@ -30,6 +38,9 @@ def project(tmp_path, monkeypatch):
         path = tmp_path / "ops/expected_code" / f"{name}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(TEXT)
+    (tmp_path / "ops/expected_binary").mkdir()
+    for name in ("scale", "other"):
+        (tmp_path / f"ops/expected_binary/{name}.txt").write_text(BINARIES)
     return tmp_path
 
 
@@ -50,6 +61,28 @@ def test_prune(project, capsys):
     assert "no snapshots of cases that no longer exist" in capsys.readouterr().out
 
 
+def test_prune_takes_binaries_too(project, capsys):
+    folder = project / "ops/expected_binary"
+    assert main(["prune", "ops"]) == 0
+    out = capsys.readouterr().out
+    assert "scale.txt: scale/gone\n" in out
+    assert "scale/double-f32" not in out
+    assert "binaries of 3 cases that no longer exist: nothing was removed" in out
+    assert (folder / "scale.txt").read_text() == BINARIES
+    assert main(["prune", "ops", "--yes"]) == 0
+    assert not (folder / "other.txt").exists()
+    assert (folder / "scale.txt").read_text() == BINARIES.partition("\n\n== gone")[0] + "\n"
+    capsys.readouterr()
+    assert main(["prune", "ops"]) == 0
+    assert "binaries" not in capsys.readouterr().out
+
+
+def test_a_file_of_binaries_that_cannot_be_read_is_an_error_of_its_own(project, capsys):
+    (project / "ops/expected_binary/scale.txt").write_text("nothing\n")
+    assert main(["prune", "ops", "--yes"]) == 2
+    assert "scale.txt:1: 'nothing'; right would be" in capsys.readouterr().err
+
+
 def test_a_file_that_was_not_looked_at_keeps_its_snapshots(project, capsys):
     assert main(["prune", "ops/test_scale.py", "--yes"]) == 0
     assert len(stored(project)) == 5
@@ -67,8 +100,12 @@ def test_a_version_is_dropped(project, capsys):
     assert "torch 2.11: 5 texts removed; stored are 2.13" in capsys.readouterr().out
     (store,) = stores_beside([project / "ops"])
     assert store.versions() == ["2.13"]
+    assert (project / "ops/expected_binary/scale.txt").exists()  # of 2.13
     assert main(["drop", "2.11", "ops"]) == 2
     assert "nothing is stored for torch 2.11; stored are 2.13" in capsys.readouterr().err
+    assert main(["drop", "2.13", "ops"]) == 0
+    assert "torch 2.13: 2 files of binaries removed" in capsys.readouterr().out
+    assert not list((project / "ops/expected_binary").glob("*.txt"))
 
 
 def test_a_full_run_says_so(suite):

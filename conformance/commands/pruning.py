@@ -1,14 +1,15 @@
-"""`prune`: removes snapshots whose case no longer exists. `drop`: removes those of a torch version."""
+"""`prune`: removes what is stored of cases that no longer exist. `drop`: removes what is of a torch version."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
+from conformance import binaries, targets
 from conformance.commands.diffing import refuse_unknown
 from conformance.finding import OPS, cases_below
 from conformance.session import stores_beside
-from conformance.unused import unused
+from conformance.unused import unused, unused_binaries
 
 
 def add(commands: argparse._SubParsersAction) -> None:
@@ -23,25 +24,38 @@ def add(commands: argparse._SubParsersAction) -> None:
 
 
 def run_prune(arguments: argparse.Namespace) -> int:
-    """Raises CaseError where a file cannot be imported, since its cases are not known then; and SnapshotError."""
+    """Raises CaseError where a file cannot be imported, since its cases are not known then.
+
+    And SnapshotError and BinaryFileError, for a file that cannot be read or removed.
+    """
     folders = [Path(path) for path in arguments.paths] or [OPS]
-    found = unused(cases_below(folders), [folder for folder in folders if folder.is_dir()])
+    cases, whole = cases_below(folders), [folder for folder in folders if folder.is_dir()]
+    found = unused(cases, whole)
     for store, case in found:
         print(store.path(case))
         if arguments.yes:
             store.remove([case])
-    word = "snapshots of cases that no longer exist"
+    compiled = unused_binaries(cases, whole)
+    for file, gone in compiled:
+        print("\n".join(f"{file}: {case}" for case in gone))
+        if arguments.yes:
+            binaries.remove(file, gone, list(targets.targets()))
     said = "removed" if arguments.yes else "nothing was removed; --yes removes them"
-    print(f"{len(found)} {word}: {said}" if found else f"no {word}")
+    word = "of cases that no longer exist"
+    print(f"{len(found)} snapshots {word}: {said}" if found else f"no snapshots {word}")
+    if count := sum(len(gone) for _, gone in compiled):
+        print(f"binaries of {count} cases that no longer exist: {said}")
     return 0
 
 
 def run_drop(arguments: argparse.Namespace) -> int:
-    """Raises SnapshotError, also where nothing is stored for the version."""
+    """Raises SnapshotError, also where no code is stored for the version, and BinaryFileError."""
     stores = stores_beside([Path(path) for path in arguments.paths] or [OPS])
     refuse_unknown(stores, arguments.version)
     dropped = sum(store.drop(arguments.version) for store in stores)
     print(f"torch {arguments.version}: {dropped} texts removed; stored are {', '.join(_versions(stores)) or 'none'}")
+    if files := sum(binaries.drop(store.root, arguments.version) for store in stores):
+        print(f"torch {arguments.version}: {files} files of binaries removed")
     return 0
 
 
