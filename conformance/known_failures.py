@@ -168,7 +168,10 @@ class KnownFailures:
 
 
 def load(folder: Path) -> KnownFailures:
-    """All entries of the folder's *.toml files, by name of the file. Raises KnownFailureError for a malformed one."""
+    """All entries of the folder's *.toml files, by name of the file.
+
+    Raises KnownFailureError for a file that is malformed or cannot be read.
+    """
     failures: list[Failure] = []
     seen: dict[Item, list[Failure]] = {}
     for file in sorted(folder.glob("*.toml")):
@@ -176,6 +179,8 @@ def load(folder: Path) -> KnownFailures:
             data = tomllib.loads(file.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise KnownFailureError(f"{file.name} is no TOML: {error}") from error
+        except OSError as error:
+            raise KnownFailureError(f"{file} cannot be read: {error.strerror}") from error
         entries = data.pop("failure", [])
         if data or not isinstance(entries, list):
             key = min(data) if data else "failure"

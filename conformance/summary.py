@@ -91,9 +91,7 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
         summary.lines.append(f"gaps, where Inductor could do better: {open_gaps}; `python -m conformance gaps`")
     summary.lines += _unconfirmed(items)
     summary.lines += _unused(session.run)
-    for idle in _idle(items):
-        summary.lines.append(f"known failure: {idle.message}")
-        summary.failed |= idle.severity == "error"
+    _say_idle(items, summary)
     failed = [item for item in items if any(said.startswith("failed") for said in item.checks.values())]
     if failed:
         summary.lines.append(f"evidence of {len(failed)} failing items: {session.run.folder / 'failures'}")
@@ -160,17 +158,22 @@ def _remarks(items: Sequence[ItemRecord]) -> list[str]:
     return shown + [notice for item in items for notice in item.notices]
 
 
-def _idle(items: Sequence[ItemRecord]) -> list[known_failures.Idle]:
+def _say_idle(items: Sequence[ItemRecord], summary: Summary) -> None:
     """Known failures that excused nothing although their items ran; those that passed have said so themselves."""
-    found = []
     for folder in sorted({item.known for item in items if item.known}):
-        failures = known_failures.load(Path(folder))
         mine = [item for item in items if item.known == folder]
+        try:
+            failures = known_failures.load(Path(folder))
+        except known_failures.KnownFailureError as error:  # it has changed since the run began
+            summary.lines.append(f"known failure: {error}")
+            summary.failed = True
+            continue
         failures.merge(_of(mine, "known"))
         ran = [*_of(mine, "failed"), *((item.case, "compile", item.target) for item in mine if item.text)]
         modes = {(item.case, item.target): item.mode for item in mine}
-        found += failures.unused(ran, mine[0].torch, modes)
-    return found
+        for idle in failures.unused(ran, mine[0].torch, modes):
+            summary.lines.append(f"known failure: {idle.message}")
+            summary.failed |= idle.severity == "error"
 
 
 def _of(items: Sequence[ItemRecord], outcome: str) -> list[known_failures.Item]:

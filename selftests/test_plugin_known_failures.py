@@ -32,6 +32,13 @@ def test_compiles(x):
     return x * 2
 """
 
+SPOILING = """
+from pathlib import Path
+
+def test_spoiling():
+    Path(__file__).parent.joinpath("known_failures/all.toml").write_text("[[fai")
+"""
+
 
 def entry(name: str, check: str, error: str, *, torch: str = ">=2.11") -> str:
     return (
@@ -79,6 +86,17 @@ def test_malformed(suite, workers):
     assert ran.status in (1, 4)
     ran.has("all.toml, failure 1: 'check' is missing; the keys are case, check, target")
     ran.has_not("Traceback", "INTERNALERROR", "known_failures.py:")
+
+
+def test_malformed_since_the_run_began(suite):
+    """What the items came to is said all the same, and accepted."""
+    suite.write("ops/known_failures/all.toml", "")
+    suite.write("ops/test_spoiling.py", SPOILING)
+    ran = suite.accept(*SM90, "-k", "compiles or spoiling").ends(1)
+    assert "known/compiles.txt" in suite.stored()
+    ran.has("1 items: 1 deviceless", "1 new, ", "known failure: all.toml is no TOML: ")
+    ran.has_not("Traceback", "INTERNALERROR", "known_failures.py:")
+    suite.run(*SM90, "-k", "compiles").ends(4).has("ERROR: all.toml is no TOML: ")
 
 
 def test_impossible(suite):
