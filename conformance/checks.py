@@ -101,6 +101,7 @@ class Item:
 
             def required() -> None:
                 self._refuse_combined()
+                self._refuse_without_code(capture)
                 record.gaps, closed = gaps.find(self.case, self.target, found)
                 record.notices += closed
                 code = code_text(capture, self.target)
@@ -251,6 +252,8 @@ class Item:
         from conformance.facts import binary
 
         record, session = self._record, self.session
+        if capture.error:
+            raise SkipError(f"no code: compiling raises {capture.error}")
         if self.target.device == "cpu":
             raise SkipError("cpu kernels are not Triton's")
         record.binaries = binary.lines(capture)
@@ -275,6 +278,14 @@ class Item:
     def _refuse_combined(self) -> None:
         if self.case.combined:
             raise SkipError("combined by --thorough: requirements and stored code are for what is declared")
+
+    def _refuse_without_code(self, capture: Capture) -> None:
+        """Where compiling raises what eager raises, nothing can be required of code, nor be missed in it."""
+        from conformance.requirements import selected, wanted_of
+
+        wanted = [*wanted_of(self.case, self.target), *selected(self.case.gaps, self.case, self.target)]
+        if capture.error and wanted:
+            raise SkipError(f"no code to ask for {', '.join(wanted)}: compiling raises {capture.error}")
 
     def _nothing_stored(self, snapshot: Snapshot | None, accept: str) -> None:
         """New on a version that is stored; on another version the nearest is looked at, and differing is drift."""

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from conformance import disagreement, modes
-from conformance.capture.calling import names_of
+from conformance.capture import calling
 from conformance.inputs import placed, seed_of
 from conformance.outcome import Arguments, Outcome, call, cotangent
 from conformance.policy import Policy
@@ -197,17 +197,17 @@ class Holder:
                 with modes.entered(self.mode, self.device):
                     fn(*arguments.args, **arguments.kwargs)
             except Exception as error:  # noqa: BLE001 - which one is the question
-                raised.append((list(names_of(error)), f"{type(error).__name__}: {error}"))
+                raised.append((calling.is_of(error, wanted), calling.said(error)))
             else:
-                raised.append(([], "nothing"))
+                raised.append((False, "nothing"))
             for name, tensor in self.arguments.named().items():
                 if not disagreement.same_values(arguments.named()[name].detach().cpu(), tensor.detach()):
-                    raised[-1] = ([], f"{raised[-1][1]}, after it changed {name}")
+                    raised[-1] = (False, f"{raised[-1][1]}, after it changed {name}")
         said = f"numerics['raises'] is {wanted!r}" if self.policy.raises else f"eager raises {raised[0][1]}"
         return [
             f"{said}, and {who} raised {message}"
-            for who, (names, message) in zip(("eager", "compiled"), raised, strict=True)
-            if wanted not in names
+            for who, (right, message) in zip(("eager", "compiled"), raised, strict=True)
+            if not right
         ]
 
 

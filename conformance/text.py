@@ -24,8 +24,6 @@ def snapshot_text(capture: Capture, facts_lines: Mapping[str, str], device: str)
         seen[module.kind] += 1
         again = f" {seen[module.kind]}" if seen[module.kind] > 1 else ""  # after a graph break
         parts.append(f"--- {module.kind}{again}\n{_without_kind(normalise(module.code, device))}")
-    if capture.error:
-        parts.append(f"--- error\n{printable(capture.error)}")
     return "\n".join(part for part in parts if part)
 
 

@@ -40,7 +40,8 @@ def capture(
     and with `emulation` one for a gpu that is not there.
 
     Gradients: the backward is lowered together with the forward. `explore`: also each stage of each graph, bytecode,
-    guards and torch's logs. Raises what compiling raises.
+    guards and torch's logs. Raises what compiling raises, unless the case says that eager raises: then the capture's
+    `error` says it, where there is no code.
     """
     import torch
 
@@ -67,8 +68,10 @@ def capture(
         torch._dynamo.utils.counters.clear()
         start = time.perf_counter()
         compiled = torch.compile(case.fn, dynamic=case.dynamic)
-        calling.call(case, compiled, target.device)
+        raised = calling.call(case, compiled, target.device, target.name)
         result.seconds = time.perf_counter() - start
+        if not recorder.modules:
+            result.error = raised.partition("\n")[0]
         result.joint_graph = recorder.joint_graph
         result.counters = {group: dict(counts) for group, counts in torch._dynamo.utils.counters.items()}
         result.exploration = explorer.finish() if explorer else None
@@ -84,7 +87,7 @@ def merely_generate(case: Case, target: Target) -> None:
 
     generate = Patch("torch._inductor.graph:GraphLowering.compile_to_module", lambda _: _generate_only, "as above")
     with isolated(target, "deviceless", dict(case.config)), applied([generate]):
-        calling.call(case, torch.compile(case.fn, dynamic=case.dynamic), target.device)
+        calling.call(case, torch.compile(case.fn, dynamic=case.dynamic), target.device, target.name)
 
 
 class Recorder:

@@ -74,6 +74,8 @@ def facts(capture: Capture) -> Facts:
     was freed is taken again).
     `graph_breaks`: how many.
 
+    Where compiling raised there is one fact alone, `code`: none, and what it raised.
+
     On request, in no snapshot:
     `guards`: how many conditions the compiled code is used again under; `guards.TENSOR_MATCH` counts one kind.
     `loads`, `stores`, `atomics`: places in memory that kernels read, write and update atomically; `casts`: conversions
@@ -84,6 +86,8 @@ def facts(capture: Capture) -> Facts:
     (bytes a block): the most of any kernel; `widest_access`: bits that a thread loads or stores at once at most, the
     least of the kernels; `tensor_cores`: their instructions in all kernels. Each also `.forward` and `.backward`.
     """
+    if capture.error:
+        return Facts({"code": Fact("none", (f"none: compiling raises {capture.error}",))})
     seen = Seen.of(capture)
     found = {name: extract(seen) for name, extract in _STORED.items()}
     return Facts(
