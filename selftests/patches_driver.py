@@ -7,6 +7,7 @@ Reads {target: [where, …]} from its first argument and prints, as JSON on the 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import json
 import os
@@ -144,6 +145,24 @@ def flags(target: str) -> str:
     return str(isas)
 
 
+def built(target: str) -> str:
+    """What becomes of a library of which a part is there already."""
+    from torch._inductor import codecache, cpp_builder
+
+    with tempfile.TemporaryDirectory() as folder, isolation.isolated(targets()[target], "deviceless", {}):
+        source, whole = Path(folder, "code.cpp"), Path(folder, "code.so")
+        source.write_text('extern "C" int answer() { return 42; }')
+        whole.write_text("\177ELF half of it")
+        options = cpp_builder.BuildOptionsBase(compiler=library.compiler(), cflags=["fPIC"], ldflags=["shared"])
+        options._finalize_options()
+        builder = cpp_builder.CppBuilder("code", str(source), options, folder)
+        codecache._worker_compile_cpp(f"{folder}/lock", (builder,))
+        try:
+            return f"answers {ctypes.CDLL(str(whole)).answer()}"
+        except OSError as error:
+            return str(error).rpartition(": ")[2]
+
+
 def estimated(target: str) -> str:
     """What estimates of a kernel's time are made from; torch 2.15 asks for the clock by the device's index."""
     from torch import _utils_internal
@@ -181,6 +200,7 @@ rows = code(lambda x: x.flip(-1)[:, ::3] % 7, x=lambda: torch.arange(4000).resha
 OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._inductor.fx_passes.joint_graph:lazy_init": registered,
     "torch._inductor.fx_passes.pad_mm:_should_pad": odd,
+    "torch._inductor.codecache:_worker_compile_cpp": built,
     "torch.gpu:is_available": asked("is_available"),
     "torch.gpu:device_count": asked("device_count"),
     "torch.gpu:current_device": asked("current_device"),

@@ -1,0 +1,114 @@
+"""A run that was ended while the compiler wrote leaves nothing that a later run stumbles over."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conformance.capture import building, library
+from conformance.capture.patches import applied
+
+pytestmark = pytest.mark.skipif(not library.compiler(), reason="no C++ compiler")
+
+#: Builds {folder}/code.cpp into {folder}/code.so; with another compiler where one is given.
+BUILD = """
+import sys
+from torch._inductor import codecache, cpp_builder
+from conformance.capture import building
+from conformance.capture.patches import applied
+folder, *compiler = sys.argv[1:]
+options = cpp_builder.BuildOptionsBase(compiler=(compiler or ["g++"])[0], cflags=["fPIC"], ldflags=["shared"])
+options._finalize_options()
+builder = cpp_builder.CppBuilder("code", f"{folder}/code.cpp", options, folder)
+with applied([building.PATCH]):
+    codecache._worker_compile_cpp(f"{folder}/lock", (builder,))
+"""
+
+
+def options(*cflags, header=None, precompiling=False):
+    from torch._inductor import cpp_builder
+
+    made = cpp_builder.BuildOptionsBase(
+        compiler=library.compiler(), cflags=["fPIC", *cflags], ldflags=["shared"], precompiling=precompiling
+    )
+    made.precompiled_header = header
+    made._finalize_options()
+    return made
+
+
+def build(folder, build_options, source="code.cpp", name="code"):
+    """The file that it is built into."""
+    from torch._inductor import codecache, cpp_builder
+
+    builder = cpp_builder.CppBuilder(name, str(folder / source), build_options, str(folder))
+    with applied([building.PATCH]):
+        codecache._worker_compile_cpp(str(folder / "lock"), (builder,))
+    return builder.get_target_file_path()
+
+
+def answer(path):
+    return ctypes.CDLL(path).answer()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "code.cpp").write_text('extern "C" int answer() { return 42; }\n')
+    return tmp_path
+
+
+def test_a_part_of_a_file_is_built_again(folder):
+    built = build(folder, options())
+    whole = (folder / "code.so").read_bytes()
+    for part in (b"", whole[:30], whole[: len(whole) // 2], whole[:-1], bytes(len(whole))):
+        (folder / "code.so").write_bytes(part)
+        build(folder, options())
+        assert (folder / "code.so").read_bytes() == whole
+    assert answer(built) == 42
+
+
+def test_a_whole_file_is_not_built_again(folder):
+    built = build(folder, options())
+    made = Path(built).stat().st_ino
+    build(folder, options())
+    assert Path(built).stat().st_ino == made
+
+
+def test_a_part_of_a_precompiled_header_is_not_read(folder):
+    """What g++ says of one depends on where it ends."""
+    (folder / "code.h").write_text("#include <string>\n#define ANSWER 42\n")
+    (folder / "code.cpp").write_text('extern "C" int answer() { return ANSWER; }\n')
+    header = build(folder, options(precompiling=True), "code.h", "code.h")
+    whole = (folder / "code.h.gch").read_bytes()
+    assert header == str(folder / "code.h.gch")
+    for length in (10, 100, 5000, len(whole) - 10):
+        (folder / "code.h.gch").write_bytes(whole[:length])
+        (folder / "code.so").unlink(missing_ok=True)
+        assert answer(build(folder, options(header=str(folder / "code.h")))) == 42
+        assert length == 10 or not (folder / "code.h.gch").exists()
+
+
+def test_what_is_wrong_with_the_code_is_said(folder):
+    from torch._inductor.exc import CppCompileError
+
+    (folder / "code.cpp").write_text("int answer() { return none; }\n")
+    with pytest.raises(CppCompileError, match="none"):
+        build(folder, options())
+    assert not list(folder.glob("code.so*"))
+
+
+def test_a_process_killed_while_the_compiler_writes(folder):
+    compiler = folder / "compiler"
+    compiler.write_text(
+        '#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\nprintf "\\177ELF half of it" > "$2"\nkill -9 $PPID\n'
+    )
+    compiler.chmod(0o755)
+    killed = subprocess.run([sys.executable, "-c", BUILD, folder, compiler], capture_output=True, check=False)
+    assert killed.returncode == -9, killed.stderr
+    assert not (folder / "code.so").exists()
+    assert list(folder.glob("code.so.*.part"))
+    assert answer(build(folder, options())) == 42
+    assert not list(folder.glob("*.part"))
