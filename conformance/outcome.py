@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from conformance.inputs import placed
+from conformance.special import once
 
 
 @dataclass
@@ -101,7 +102,7 @@ def _unseen(tensor: torch.Tensor) -> torch.Tensor:
     if elements == tensor.numel():
         return torch.empty(0)
     whole = tensor.detach().as_strided((elements,), (1,), 0).clone()
-    whole.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset()).zero_()
+    once(whole.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())).zero_()
     return whole.view(torch.uint8)  # so that NaN equals itself
 
 

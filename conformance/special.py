@@ -100,7 +100,7 @@ def _lay(group, tensor, bounds, branch, place, *, ties: bool) -> bool:
     values = _values(group, tensor.dtype, bounds, branch, signed_zero=ties)
     if not values.numel():
         return False
-    shown = _once(tensor.detach())
+    shown = once(tensor.detach())
     if shown.is_complex():
         shown = torch.view_as_real(shown)
     position, seed = place
@@ -114,12 +114,13 @@ def _lay(group, tensor, bounds, branch, place, *, ties: bool) -> bool:
         chosen = torch.arange(len(where)) % len(values)
         chosen = (chosen + seed) % len(values) if len(where) < len(values) else chosen
     flat[where] = values[chosen]
-    shown.copy_(flat.view(shown.shape))
+    if flat.data_ptr() != shown.data_ptr():
+        shown.copy_(flat.view(shown.shape))
     return True
 
 
-def _once(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor with what an expanded dimension repeats shown once."""
+def once(tensor: torch.Tensor) -> torch.Tensor:
+    """A view of the tensor with what an expanded dimension repeats shown once."""
     sizes = [1 if stride == 0 else size for size, stride in zip(tensor.shape, tensor.stride(), strict=True)]
     return tensor.as_strided(sizes, tensor.stride())
 

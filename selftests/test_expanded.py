@@ -1,0 +1,25 @@
+"""Inputs that show each element several times: special values are laid in once, and results are held."""
+
+import pytest
+import torch
+
+from conformance import case, tensor
+from conformance.numerics import NumericsError, check
+
+
+@pytest.fixture(params=[(6, 10), (6, 7, 10)], ids=["rows", "planes"])
+def expanded(request):
+    @case(x=tensor(*request.param, layout="expanded"))
+    def test_double(x):
+        return x * 2
+
+    return test_double.cases[0]
+
+
+def test_what_is_right_passes(expanded):
+    check(expanded, lambda x: x * 2, "cpu")
+
+
+def test_what_is_special_is_laid_in(expanded):
+    with pytest.raises(NumericsError, match=r"special values \(nan, inf, huge\)"):
+        check(expanded, lambda x: torch.nan_to_num(x * 2), "cpu")
