@@ -45,13 +45,22 @@ def cases():
     def test_product(a, b):
         return a @ b
 
+    @case(x=tensor(16, 700), config={"cooperative": {"triton.force_cooperative_reductions": True}}, numerics=ORDER)
+    def test_cooperative(x):
+        return x.sum(1)
+
+    @case(x=tensor(6, 300), config={"several": {"triton.multi_kernel": 1}}, numerics=ORDER)
+    def test_several(x):
+        return x.sum(1)
+
+    made = (test_difference, test_at_most, test_sum, test_largest, test_looped, test_two, test_product)
     found = {}
-    for function in (test_difference, test_at_most, test_sum, test_largest, test_looped, test_two, test_product):
+    for function in (*made, test_cooperative, test_several):
         found[function.__name__.removeprefix("test_")] = function.cases[0]
     return found
 
 
-NAMES = ("difference", "at_most", "sum", "largest", "looped", "two", "product")
+NAMES = ("difference", "at_most", "sum", "largest", "looped", "two", "product", "cooperative", "several")
 
 MASK = r"xmask = xindex < xnumel"
 
@@ -83,6 +92,20 @@ PLANTS = {
     "a sum that does not start at 0": ("sum", r"(tl\.where\(.*mask.*, tmp\d+), 0\)", r"\1, 1)", "off"),
     "a maximum that starts at 0": ("largest", r'(tl\.where\(.*mask.*, tmp\d+), float\("-inf"\)\)', r"\1, 0)", "off"),
     "a loop's sum that starts at 1": ("looped", r"(_tmp\d+ = tl\.full\(\[XBLOCK, R0_BLOCK\]), 0,", r"\1, 1,", "off"),
+    "no barrier": ("cooperative", r"triton_helpers\.x_grid_barrier\(.*\)", "pass", "off"),
+    "a barrier that some do not reach": (
+        "cooperative", r"if HAS_RSPLIT:(?=\n +triton_helpers\.x_grid_barrier)", "if rsplit_id > 0:",
+        "others wait for them at a barrier: it hangs",
+    ),
+    "semaphores that nobody cleared": (
+        "cooperative", r"x_grid_barrier\(sem_ptr", "x_grid_barrier(in_ptr0",
+        "a semaphore of a barrier does not begin at 0"
+    ),
+    "a part of a split is left out": (
+        "cooperative", r"rsplit_chunk \* rsplit_id$", "rsplit_chunk * (rsplit_id + 1)", "off"
+    ),
+    "one of several kernels": ("several", r"(_tmp\d+ = tl\.full\(\[XBLOCK, R0_BLOCK\]), 0,", r"\1, 1,", "off"),
+    "another of several": ("several", r"(= tl\.where\(r0_mask & xmask, tmp\d+), 0\)", r"\1, 1)", "off"),
 }  # fmt: skip
 
 
@@ -122,7 +145,7 @@ def test_planted_errors_are_found(emulated, name):
             put = []
 
             def plant(text, pattern=pattern, replacement=replacement, put=put):
-                changed, count = re.subn(pattern, replacement, text)
+                changed, count = re.subn(pattern, replacement, text, flags=re.MULTILINE)
                 put.append(count)
                 return changed
 

@@ -12,6 +12,7 @@ import triton.language as tl
 from triton._C.libtriton import ir
 from triton.runtime.interpreter import InterpreterBuilder, InterpreterOptions, TensorHandle
 
+from conformance.capture.emulation import assembly
 from conformance.capture.emulation.errors import KernelFault, NotEmulatedError
 from conformance.capture.emulation.values import is_bits, number, rounded, stored, tf32
 
@@ -180,6 +181,13 @@ class Arithmetic(InterpreterBuilder):
         wide = np.longdouble if stored(dtype) == np.float64 else np.float64
         a, b, c = (value.astype(wide) for value in values)
         return TensorHandle(rounded((a * b + c).astype(values[2].dtype), dtype), dtype)
+
+    def create_inline_asm(
+        self, text: str, _constraints: str, args: Sequence[TensorHandle], types: Sequence[Any], _pure: bool, pack: int
+    ) -> assembly.Results:
+        if pack != 1 or len(types) != 1 or not all(each.dtype.scalar.is_fp32() for each in args):
+            raise NotEmulatedError(f"inline assembly of other than single float32: {text.strip()}")
+        return assembly.computed(text, args, tl.float32)
 
     def create_dot(self, a: TensorHandle, b: TensorHandle, d: TensorHandle, precision: Any, _max: Any) -> TensorHandle:
         left, right = (number(side.data, side.dtype.scalar) for side in (a, b))

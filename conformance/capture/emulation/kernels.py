@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
+import itertools
 import linecache
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import triton.language as tl
 from torch._inductor.runtime import triton_heuristics
 from triton.runtime.interpreter import TensorHandle
 
+from conformance.capture.emulation.cooperation import run_together
 from conformance.capture.emulation.errors import EmulationError, NotEmulatedError, NotUniformError, located
 from conformance.capture.emulation.language import language
 from conformance.capture.emulation.memory import Argument
@@ -60,25 +63,42 @@ class InterpretedKernel:
         with speaking.spoken(), np.errstate(all="ignore"):
             values = {name: self._value(name, given[name]) for name in self.fn.arg_names if name in given}
             before = _contents(given.values()) if len(programs) > 1 else {}
-            try:
-                self._run(values, programs, at_once)
-            except NotUniformError:
-                _restore(before)
-                self._run(values, programs, 1)
+            for batches in self._ways(programs, at_once):
+                try:
+                    self._run(values, batches)
+                    break
+                except NotUniformError:
+                    _restore(before)
 
-    def _run(self, values: Mapping[str, Any], programs: np.ndarray, at_once: int) -> None:
+    def _ways(self, programs: np.ndarray, at_once: int) -> Iterator[list[np.ndarray]]:
+        """How the programs may be computed, in batches that go the same way, until there is one that works."""
+        if self._cooperates:
+            yield [programs[programs[:, 0] == first] for first in np.unique(programs[:, 0])]
+        else:
+            yield [programs[start : start + at_once] for start in range(0, len(programs), at_once)]
+        yield list(programs[:, None])
+
+    @property
+    def _cooperates(self) -> bool:
+        """Whether its programs wait for each other, those of the first axis of the grid."""
+        return bool(self.triton_meta.get("launch_cooperative_grid")) or "RSPLIT" in self.config.kwargs
+
+    def _run(self, values: Mapping[str, Any], batches: Sequence[np.ndarray]) -> None:
         speaking = language()
-        function = speaking.function(self.fn.fn)
-        for start in range(0, len(programs), at_once):
-            speaking.memory.enter(programs[start : start + at_once])
-            try:
-                function(**values)
-            except (EmulationError, NotEmulatedError, NotUniformError):
-                raise
-            except NotImplementedError as error:
-                raise NotEmulatedError(f"{self.name}: {error}") from error
-            except Exception as error:
-                raise located(error, self.name, self.fn.fn.__code__.co_filename) from error
+        function = functools.partial(speaking.function(self.fn.fn), **values)
+        try:
+            if self._cooperates:
+                run_together(speaking.memory, batches, function)
+            else:
+                for programs in batches:
+                    speaking.memory.enter(programs)
+                    function()
+        except (EmulationError, NotEmulatedError, NotUniformError):
+            raise
+        except NotImplementedError as error:
+            raise NotEmulatedError(f"{self.name}: {error}") from error
+        except Exception as error:
+            raise located(error, self.name, self.fn.fn.__code__.co_filename) from error
 
     def _value(self, name: str, value: Any) -> Any:
         kind = self.triton_meta.get("signature", {}).get(name, "constexpr")
@@ -137,3 +157,17 @@ def autotuning(_original: Any) -> Callable[..., Any]:
         return decorate
 
     return cached_autotune
+
+
+class MultiKernel:
+    """In place of Inductor's MultiKernelCall, which times its kernels and keeps the fastest (torch 2.11 to 2.15): each
+    call runs the next of them, so that the calls of one case run all.
+    """
+
+    def __init__(self, _name: str, kernels: Sequence[InterpretedKernel], arg_index: Mapping[int, Sequence[slice]]):
+        self._kernels, self._arguments = kernels, arg_index
+        self._calls = itertools.count()
+
+    def run(self, *args: Any, **kwargs: Any) -> None:
+        chosen = next(self._calls) % len(self._kernels)
+        self._kernels[chosen].run(*(each for part in self._arguments[chosen] for each in args[part]), **kwargs)

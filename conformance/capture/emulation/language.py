@@ -24,7 +24,7 @@ from triton.runtime.interpreter import TensorHandle
 from triton.runtime.jit import JITFunction
 
 from conformance.capture.emulation import libdevice, reductions
-from conformance.capture.emulation.errors import NotEmulatedError, NotUniformError
+from conformance.capture.emulation.errors import KernelFault, NotUniformError
 from conformance.capture.emulation.memory import Memory
 
 _ABSENT = object()
@@ -84,10 +84,11 @@ class Language:
 
         return call
 
-    def _barrier(self, _semaphore: Any) -> None:
-        """Programs that are computed at once are always at the same place."""
-        if len(set(self.memory.programs[:, 0].tolist())) < self.memory.grid_dim[0]:
-            raise NotEmulatedError("programs that go different ways and wait for each other")
+    def _barrier(self, semaphore: Any) -> None:
+        begun = tl.load(semaphore).handle.data.astype(np.uint32)
+        if not np.isin(begun, (0, 0x80000000)).all():
+            raise KernelFault(f"a semaphore of a barrier does not begin at 0 or 0x80000000, but at {begun.max():#x}")
+        self.memory.barrier()
 
     def function(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """The Python function of a @triton.jit one, its assignments making tensors of numbers, as in a kernel."""

@@ -6,7 +6,7 @@ A pointer remembers the argument it was computed from, and may reach that argume
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from triton._C.libtriton import ir
 from triton.runtime.interpreter import TensorHandle
 
 from conformance.capture.emulation.arithmetic import Arithmetic
-from conformance.capture.emulation.errors import KernelFault
+from conformance.capture.emulation.errors import KernelFault, NotEmulatedError, NotUniformError
 from conformance.capture.emulation.values import number, rounded, stored
 
 _FROM = "argument"  # of a handle's attr: the Argument that a pointer was computed from
@@ -51,6 +51,7 @@ class Memory(Arithmetic):
         self.arguments: list[Argument] = []
         self.deadline = float("inf")
         self.programs = np.zeros((1, 3), dtype=np.int32)
+        self.wait: Callable[[], None] | None = None
 
     def begin(self, grid: tuple[int, int, int], deadline: float, *, fuses: bool = True) -> None:
         self.arguments = []
@@ -58,9 +59,16 @@ class Memory(Arithmetic):
         self.deadline = deadline
         self.set_grid_dim(*grid)
 
-    def enter(self, programs: np.ndarray) -> None:
-        """The programs to compute at once: int32[n, 3], their places in the grid."""
-        self.programs = programs
+    def enter(self, programs: np.ndarray, wait: Callable[[], None] | None = None) -> None:
+        """The programs to compute at once: int32[n, 3], their places in the grid. `wait`: at a barrier of the grid."""
+        self.programs, self.wait = programs, wait
+
+    def barrier(self) -> None:
+        """Returns once all programs with the same place but for the first axis are here."""
+        if self.wait is not None:
+            self.wait()
+        elif len(set(self.programs[:, 0].tolist())) < self.grid_dim[0]:
+            raise NotEmulatedError("programs that wait for each other, and are not launched as cooperative")
 
     def create_get_program_id(self, axis: int) -> TensorHandle:
         ids = self.programs[:, axis]
@@ -161,8 +169,6 @@ class Memory(Arithmetic):
         return self._alone(super().create_descriptor_store, *args)
 
     def _alone(self, operation: Any, *args: Any) -> Any:
-        from conformance.capture.emulation.errors import NotUniformError
-
         if len(self.programs) > 1:
             raise NotUniformError("a block pointer or descriptor")
         return operation(*args)

@@ -128,8 +128,15 @@ def _host_storage(tensor: Any) -> Any:
 
 
 def _patches(device: str, load: Callable[..., Any], autotune: Callable[[Any], Any]) -> list[Patch]:
+    from conformance.capture.emulation.kernels import MultiKernel
+
     return [
         Patch("torch._inductor.async_compile:AsyncCompile.triton", lambda _: load, "kernels would be compiled"),
+        Patch(
+            "torch._inductor.async_compile:AsyncCompile.multi_kernel",
+            lambda _: lambda _compiler, *args, **kwargs: MultiKernel(*args, **kwargs),
+            "its kernels would be timed",
+        ),
         Patch("torch._inductor.runtime.triton_heuristics:cached_autotune", autotune, "kernels would be compiled"),
         Patch(
             "torch._inductor.runtime.triton_helpers:set_driver_to_gpu",
