@@ -15,30 +15,11 @@ environment.prepare()
 import torch  # noqa: E402 - after prepare()
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
+from interpreting import run  # noqa: E402
 from torch._inductor.runtime import triton_helpers  # noqa: E402
 from torch._inductor.runtime.triton_helpers import libdevice  # noqa: E402
 
 from conformance.capture.emulation import EmulationError, NotEmulatedError  # noqa: E402
-from conformance.capture.emulation.kernels import InterpretedKernel  # noqa: E402
-
-TYPES = {
-    torch.float32: "fp32", torch.float64: "fp64", torch.float16: "fp16", torch.bfloat16: "bf16", torch.int32: "i32",
-    torch.int64: "i64", torch.int8: "i8", torch.uint8: "u8", torch.bool: "i1", torch.uint32: "u32",
-}  # fmt: skip
-
-
-def run(fn, *args, block=64, seconds=20.0, **constants):
-    """Launches a kernel: `args` up to xnumel, XBLOCK = `block`, and `constants`."""
-    names = [name for name in fn.arg_names if name != "XBLOCK" and name not in constants]
-    signature = {
-        name: f"*{TYPES[value.dtype]}" if isinstance(value, torch.Tensor) else "i32"
-        for name, value in zip(names, args, strict=True)
-    }
-    config = triton.Config({"XBLOCK": block, **constants})
-    kernel = InterpretedKernel(fn, config, {"grid_type": "Grid1D"}, {"signature": signature})
-    kernel.deadline = lambda: time.monotonic() + seconds
-    kernel.run(*args, stream=0)
-
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 2.5, 1e-40, 3e38, -3e38, math.inf, -math.inf, math.nan, 7.25]
 
@@ -148,24 +129,6 @@ def test_reductions_and_scans(block):
     torch.testing.assert_close(z, x.cummax(1).values, equal_nan=True, rtol=0, atol=0)
     assert best[3].isnan()
     assert at.tolist() == x.argmax(1).tolist()
-
-
-@triton.jit
-def philox(seed, out, xnumel, XBLOCK: tl.constexpr):
-    place = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)
-    a, b, c, d = tl.randint4x(tl.load(seed), place)
-    tl.store(out + 4 * place, a)
-    tl.store(out + 4 * place + 1, b)
-    tl.store(out + 4 * place + 2, c)
-    tl.store(out + 4 * place + 3, d)
-
-
-def test_philox_known_answer():
-    """Random123's kat_vectors: philox4x32-10, counter and key 0."""
-    out = torch.zeros(16, dtype=torch.int32)
-    run(philox, torch.zeros(1, dtype=torch.int64), out, 4, block=4)
-    wanted = [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
-    assert [value & 0xFFFFFFFF for value in out.tolist()][:4] == wanted
 
 
 @triton.jit

@@ -1,0 +1,26 @@
+"""Kernels of selftests, interpreted. To be imported after environment.prepare()."""
+
+import time
+
+import torch
+import triton
+
+from conformance.capture.emulation.kernels import InterpretedKernel
+
+TYPES = {
+    torch.float32: "fp32", torch.float64: "fp64", torch.float16: "fp16", torch.bfloat16: "bf16", torch.int32: "i32",
+    torch.int64: "i64", torch.int8: "i8", torch.uint8: "u8", torch.bool: "i1", torch.uint32: "u32",
+}  # fmt: skip
+
+
+def run(fn, *args, block=64, seconds=20.0, **constants):
+    """Launches a kernel: `args` up to xnumel, XBLOCK = `block`, and `constants`."""
+    names = [name for name in fn.arg_names if name != "XBLOCK" and name not in constants]
+    signature = {
+        name: f"*{TYPES[value.dtype]}" if isinstance(value, torch.Tensor) else "i32"
+        for name, value in zip(names, args, strict=True)
+    }
+    config = triton.Config({"XBLOCK": block, **constants})
+    kernel = InterpretedKernel(fn, config, {"grid_type": "Grid1D"}, {"signature": signature})
+    kernel.deadline = lambda: time.monotonic() + seconds
+    kernel.run(*args, stream=0)
