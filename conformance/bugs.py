@@ -85,6 +85,7 @@ def _about(bug: Bug) -> Iterator[str]:
     versions = dict.fromkeys(str(failure.torch) for failure in bug.failures)
     cases = list(dict.fromkeys(case for failure in bug.failures for case in failure.cases))
     targets = dict.fromkeys(target for failure in bug.failures for target in failure.targets)
+    ways = dict.fromkeys(f"`{way}`" for failure in bug.failures for way in failure.ways if way)
     yield f"- upstream: {', '.join(issues)}"
-    yield f"- torch {' or '.join(versions)}; {', '.join(targets)}"
+    yield f"- torch {' or '.join(versions)}; {', '.join(targets)}" + (f"; with {', '.join(ways)}" if ways else "")
     yield f"- found by {len(cases)} cases, `{cases[0]}` for one" if len(cases) > 1 else f"- found by `{cases[0]}`"

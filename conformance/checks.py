@@ -127,12 +127,16 @@ class Item:
 
         def plain_numerics() -> None:
             from conformance import numerics
-            from conformance.capture.ways import prepared
+            from conformance.capture.ways import LimitError, prepared
 
             if record.mode != "native":
                 raise SkipError(f"{settings.plainly} needs the device: {self.session.not_run(self.target)}")
-            with prepared(self.case, settings.via, settings.backend, self.target.device) as function:
-                numerics.check(self.case, function, self.target.device, self.target.name, settings.plainly)
+            where = self.target.device, self.target.name
+            try:
+                with prepared(self.case, settings.via, settings.backend, *where) as function:
+                    numerics.check(self.case, function, *where, settings.plainly)
+            except LimitError as error:
+                raise SkipError(f"{settings.plainly}: {error}") from None
 
         def none() -> None:
             raise SkipError(f"{settings.plainly}: no code of Inductor's to look at")

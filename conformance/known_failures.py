@@ -5,6 +5,8 @@ case = "sum/sum-64x1000-f16"          # an id, or a list of ids
 check = "numerics"                    # one of CHECKS
 target = ["cpu_avx2", "cpu_avx512"]   # a target, or a list
 mode = "native"                       # may be left out: both; "deviceless" on a real gpu excuses and asks nothing
+via = "export"                        # of runs with that option; a way, or a list
+backend = ["inductor", "aot_eager"]   # likewise; with neither key, of runs of Inductor alone
 torch = ">=2.11,<2.14"                # a version range
 error = "NaN and inf must be where"   # contained in the error's type and message
 reason = "accumulates in f16"
@@ -23,6 +25,8 @@ from typing import Any, Literal
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
+from conformance.settings import VIA
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -36,8 +40,11 @@ BASELINE = "2.13"
 #: What "mode" may be.
 _MODES = ("native", "deviceless")
 
+#: Keys that say for runs with which options an entry is; with none of them, it is for Inductor.
+_WAYS = ("via", "backend")
+
 _KEYS = ("case", "check", "target", "torch", "error", "reason", "issue")
-_OPTIONAL = ("reproduction", "mode")
+_OPTIONAL = ("reproduction", "mode", *_WAYS)
 
 #: (case, check, target): one check of one item.
 Item = tuple[str, str, str]
@@ -51,7 +58,7 @@ class KnownFailureError(ValueError):
 
 @dataclass(frozen=True)
 class Failure:
-    """One entry. `where`: file and number, for messages."""
+    """One entry. `where`: file and number, for messages. `ways`: as Settings.plainly says it, "" for Inductor."""
 
     where: str
     cases: tuple[str, ...]
@@ -63,15 +70,16 @@ class Failure:
     issue: str
     reproduction: str = ""
     mode: str = ""
+    ways: tuple[str, ...] = ("",)
 
     def items(self) -> Iterator[Item]:
         for case in self.cases:
             for target in self.targets:
                 yield case, self.check, target
 
-    def applies_to(self, torch_version: str, mode: str = "") -> bool:
-        """`mode`: the item's; left out, the entry's own does not matter."""
-        if mode and self.mode not in ("", mode):
+    def applies_to(self, torch_version: str, mode: str = "", way: str | None = None) -> bool:
+        """`mode`, `way`: the item's; left out, the entry's own do not matter."""
+        if (mode and self.mode not in ("", mode)) or (way is not None and way not in self.ways):
             return False
         return self.torch.contains(_release(torch_version), prereleases=True)
 
@@ -86,15 +94,19 @@ class Idle:
 
 @dataclass
 class KnownFailures:
-    """All entries, and what they excused in this process. `used` is plain: workers send theirs, one process merges."""
+    """All entries, and what they excused in this process. `used` is plain: workers send theirs, one process merges.
+
+    `way`: how this run runs cases, as Settings.plainly says it: entries for others are none of its.
+    """
 
     failures: list[Failure] = field(default_factory=list)
     used: set[Item] = field(default_factory=set)
+    way: str = ""
 
     def expected(self, case_id: str, check: str, target: str, torch_version: str, mode: str = "") -> Failure | None:
         """The entry for this check of this item on this torch, whatever the error."""
         for failure in self.failures:
-            if (case_id, check, target) in failure.items() and failure.applies_to(torch_version, mode):
+            if (case_id, check, target) in failure.items() and failure.applies_to(torch_version, mode, self.way):
                 return failure
         return None
 
@@ -108,7 +120,7 @@ class KnownFailures:
         for failure in self.failures:
             if (case_id, check, target) not in failure.items() or failure.error not in message:
                 continue
-            if failure.applies_to(torch_version, mode):
+            if failure.applies_to(torch_version, mode, self.way):
                 self.used.add((case_id, check, target))
                 return failure
         return None
@@ -141,7 +153,7 @@ class KnownFailures:
             items = [
                 item
                 for item in failure.items()
-                if item in ran and failure.applies_to(torch_version, modes.get((item[0], item[2]), ""))
+                if item in ran and failure.applies_to(torch_version, modes.get((item[0], item[2]), ""), self.way)
             ]
             if items and not self.used.intersection(items):
                 idle.append(
@@ -167,8 +179,8 @@ class KnownFailures:
                         raise KnownFailureError(f"{failure.where}: there is no {key} {name!r}{near}")
 
 
-def load(folder: Path) -> KnownFailures:
-    """All entries of the folder's *.toml files, by name of the file.
+def load(folder: Path, way: str = "") -> KnownFailures:
+    """All entries of the folder's *.toml files, by name of the file. `way`: see KnownFailures.
 
     Raises KnownFailureError for a file that is malformed or cannot be read.
     """
@@ -189,11 +201,11 @@ def load(folder: Path) -> KnownFailures:
             failure = _entry(f"{file.name}, failure {number}", entry)
             for item in failure.items():
                 for other in seen.setdefault(item, []):
-                    if (other.torch, other.error, other.mode) == (failure.torch, failure.error, failure.mode):
+                    if _when(other) == _when(failure) and set(other.ways) & set(failure.ways):
                         raise KnownFailureError(f"{failure.where}: says of {' '.join(item)} what {other.where} says")
                 seen[item].append(failure)
             failures.append(failure)
-    return KnownFailures(failures)
+    return KnownFailures(failures, way=way)
 
 
 def _entry(where: str, entry: Any) -> Failure:
@@ -223,8 +235,24 @@ def _entry(where: str, entry: Any) -> Failure:
         ) from error
     cases, targets = (_names(where, key, entry[key]) for key in ("case", "target"))
     reproduction = _script(where, entry.get("reproduction", ""))
-    said = (values["error"], values["reason"], issue, reproduction, mode)
+    said = (values["error"], values["reason"], issue, reproduction, mode, _ways(where, entry))
     return Failure(where, cases, values["check"], targets, versions, *said)
+
+
+def _when(failure: Failure) -> tuple[Any, ...]:
+    return failure.torch, failure.error, failure.mode
+
+
+def _ways(where: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """As Settings.plainly says them: "--via export", "--backend aot_eager", or "" for Inductor."""
+    ways = []
+    for key in _WAYS:
+        names = _names(where, key, entry[key]) if key in entry else ()
+        for name in names:
+            if key == "via" and name not in VIA[1:]:
+                raise KnownFailureError(f"{where}: via is {name!r}; it is one of {', '.join(VIA[1:])}, or left out")
+            ways.append("" if name == "inductor" else f"--{key} {name}")
+    return tuple(ways) or ("",)
 
 
 def _script(where: str, value: Any) -> str:

@@ -187,7 +187,7 @@ class Session:
         return store_of(case.file, tuple(self.machine.targets()))
 
     def known(self, case: Case) -> known_failures.KnownFailures:
-        return _known(self.known_folder(case))
+        return _known(self.known_folder(case), self.settings.plainly)
 
     def known_folder(self, case: Case) -> Path:
         return _beside(case.file, KNOWN)
@@ -245,8 +245,8 @@ def _store(root: Path, order: tuple[str, ...]) -> Store:
 
 
 @functools.cache
-def _known(folder: Path) -> known_failures.KnownFailures:
-    return known_failures.load(folder)
+def _known(folder: Path, way: str) -> known_failures.KnownFailures:
+    return known_failures.load(folder, way)
 
 
 @functools.cache

@@ -91,7 +91,7 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
         summary.lines.append(f"gaps, where Inductor could do better: {open_gaps}; `python -m conformance gaps`")
     summary.lines += _unconfirmed(items)
     summary.lines += _unused(session.run)
-    _say_idle(items, summary)
+    _say_idle(items, summary, session.settings.plainly)
     failed = [item for item in items if any(said.startswith("failed") for said in item.checks.values())]
     if failed:
         summary.lines.append(f"evidence of {len(failed)} failing items: {session.run.folder / 'failures'}")
@@ -158,12 +158,12 @@ def _remarks(items: Sequence[ItemRecord]) -> list[str]:
     return shown + [notice for item in items for notice in item.notices]
 
 
-def _say_idle(items: Sequence[ItemRecord], summary: Summary) -> None:
+def _say_idle(items: Sequence[ItemRecord], summary: Summary, way: str) -> None:
     """Known failures that excused nothing although their items ran; those that passed have said so themselves."""
     for folder in sorted({item.known for item in items if item.known}):
         mine = [item for item in items if item.known == folder]
         try:
-            failures = known_failures.load(Path(folder))
+            failures = known_failures.load(Path(folder), way)
         except known_failures.KnownFailureError as error:  # it has changed since the run began
             summary.lines.append(f"known failure: {error}")
             summary.failed = True

@@ -91,6 +91,23 @@ def test_entries_of_one_mode(tmp_path):
     assert load(written(tmp_path, ENTRY | {"mode": "native"}, ENTRY | {"mode": "deviceless"})).failures
 
 
+def test_entries_of_a_way(tmp_path):
+    folder = written(tmp_path, ENTRY, ENTRY | {"via": ["export", "jit_trace"]}, ENTRY | {"backend": "aot_eager"})
+    error = "NumericsError: NaN and inf"
+    for number, way in enumerate(("", "--via export", "--backend aot_eager"), 1):
+        known = load(folder, way)
+        (idle,) = known.unused([ITEM], "2.13.0")
+        assert idle.message.startswith(f"sum.toml, failure {number}: matched nothing")
+        assert known.passed(*ITEM, "2.13.0").message.startswith(f"sum.toml, failure {number}: ")
+        assert known.match(*ITEM, "2.13.0", error).where == f"sum.toml, failure {number}"
+        assert known.unused([ITEM], "2.13.0") == []
+    both = written(tmp_path, ENTRY | {"via": "export", "backend": ["inductor", "eager"]})
+    assert load(both).failures[0].ways == ("--via export", "", "--backend eager")
+    other = load(folder, "--via jit_script")
+    assert other.match(*ITEM, "2.13.0", error) is other.passed(*ITEM, "2.13.0") is None
+    assert other.unused([ITEM], "2.13.0") == []
+
+
 def test_entries_for_what_does_not_exist(known):
     known.validate(ENTRY["case"], ["cpu_avx2"])
     with pytest.raises(KnownFailureError, match="no case 'sum/sum-bf16'; did you mean 'sum/sum-f16'"):
@@ -112,6 +129,7 @@ def test_entries_for_what_does_not_exist(known):
         ({"case": []}, "it is a name or a list of names"),
         ({"target": ["cpu_avx2", "cpu_avx2"]}, "target names 'cpu_avx2' twice"),
         ({"mode": "remote"}, "mode is 'remote'; it is native or deviceless, or left out for both"),
+        ({"via": "compile"}, "via is 'compile'; it is one of jit_trace, jit_script, export, or left out"),
         ({"until": "2.14"}, "unknown key 'until'; the keys are case, check"),
     ],
 )

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from conformance import case, image, tensor
+from conformance.capture import calling
 from conformance.capture.references import ReferenceMissingError, decomposition, python_reference
 from conformance.inputs import placed
 from conformance.numerics import NumericsError, check, hold
@@ -356,6 +357,36 @@ def test_raising_where_eager_raises():
         return x.view(3, 3)
 
     fails(a_case, late, "after it changed x")
+
+
+def test_the_type_is_that_behind_the_compilers_wrappers():
+    def backend(_graph, _inputs):
+        raise KeyError("buf7")
+
+    def broken(x):
+        return x.view(3, 3)
+
+    def one(x):
+        return torch.nn.functional.batch_norm(x, None, None, training=True)
+
+    def raised(fn, *args, **how):
+        torch._dynamo.reset()
+        with pytest.raises(Exception) as caught:
+            torch.compile(fn, **how)(*args)
+        return caught.value
+
+    tracing = raised(broken, torch.ones(4))
+    assert calling.is_of(tracing, "RuntimeError")
+    assert calling.said(tracing) == "TorchRuntimeError (of RuntimeError): shape '[3, 3]' is invalid for input of size 4"
+    failing = raised(lambda x: x + 1, torch.ones(4), backend=backend)
+    assert isinstance(failing, RuntimeError)
+    assert not calling.is_of(failing, "RuntimeError"), "a compiler that fails is no RuntimeError of the function's"
+    assert not calling.is_of(failing, "KeyError"), "`except KeyError` would not catch it"
+    assert calling.said(failing) == "BackendCompilerFailed (of KeyError): 'buf7'"
+    value = raised(one, torch.ones(1, 4))
+    assert not calling.is_of(value, "ValueError")
+    assert not calling.is_of(value, "RuntimeError")
+    assert calling.is_of(raised(lambda x: x.sum(5), torch.ones(4)), "LookupError")
 
 
 # Policy --------------------------------------------------------------------------------------------------------------

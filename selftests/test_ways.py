@@ -107,12 +107,92 @@ def test_thorough_combines_what_varies_one_at_a_time(suite: Suite):
     assert said == "combined by --thorough: requirements and stored code are for what is declared"
 
 
-def test_a_case_that_raises_has_nothing_to_generate(suite: Suite):
-    suite.write(
-        "ops/test_scale.py",
-        "from conformance import case, tensor\n"
-        '@case(x=tensor(4), numerics={"raises": "RuntimeError"})\n'
-        "def test_double(x):\n    return x.view(3, 3)\n",
-    )
-    ran = suite.run("--target", NATIVE, "--checks", "numerics,requirements").ends(0)
-    assert ran.outcomes()["passed"] == 1
+RAISING = """
+import torch
+from conformance import case, tensor
+
+RAISES = {"raises": "RuntimeError"}
+
+@case(x=tensor(4), require={"all": {"kernels": 1}}, numerics=RAISES)
+def test_while_tracing(x):
+    return x.view(3, 3)
+
+@case(x=tensor(4), numerics={"for": {"cpu": RAISES}})
+def test_here(x):
+    return x.view(3, 3)
+
+@case(x=tensor(4, dtype="i32"), index=tensor(4, dtype="i64", low=9, high=10), numerics=RAISES)
+def test_when_called(x, index):
+    return x.gather(0, index)
+
+@case(x=tensor(1, 4), numerics={"raises": "ValueError"})
+def test_another_type(x):
+    return torch.nn.functional.batch_norm(x, None, None, training=True)
+"""
+
+
+def test_compiled_raises_where_eager_does(suite: Suite):
+    suite.write("ops/test_scale.py", RAISING)
+    suite.accept("--target", NATIVE, "-k", "not another").ends(0)
+    text = suite.stored()["scale/while_tracing.txt"]
+    raised = "compiling raises TorchRuntimeError (of RuntimeError): shape '[3, 3]' is invalid for input of size 4"
+    assert text.endswith(f"code        none: {raised}\n")
+    assert "kernels     1: gather" in suite.stored()["scale/when_called.txt"]
+    ran, checks = suite.checks("--target", NATIVE)
+    ran.ends(1)
+    skipped = [said for *_, outcome, said in checks if outcome == "skipped"]
+    assert skipped == [f"no code to ask for kernels: {raised}"]
+    failed = {name for _, name, outcome, _ in checks if outcome == "failure"}
+    assert all("another_type" in name for name in failed), failed
+    ran.has("numerics['raises'] is 'ValueError', and compiled raised TorchRuntimeError (of ValueError): Expected more")
+    for way in ("jit_trace", "jit_script", "export"):
+        suite.run("--target", NATIVE, "--via", way, "--checks", "numerics", "-k", "not another").ends(0)
+
+
+LIMITED = """
+import torch
+from conformance import case, tensor
+
+@case(x=tensor(4))
+def test_by_value(x):
+    return x + 1 if x.sum() > 9 else x - 1
+
+@case(x=tensor(4))
+def test_plain(x):
+    return x + 1
+"""
+
+
+def test_what_a_way_cannot_run_is_said(suite: Suite):
+    suite.write("ops/test_scale.py", LIMITED)
+    ran, checks = suite.checks("--target", NATIVE, "--via", "export", "--checks", "numerics")
+    ran.ends(0)
+    (said,) = (said for *_, outcome, said in checks if outcome == "skipped")
+    assert said.startswith("--via export: ")
+    assert len(said) > len("--via export: ")
+
+
+def test_known_failures_of_a_way(suite: Suite):
+    suite.write("conftest.py", 'import sys\nsys.path.insert(0, ".")\npytest_plugins = ["conformance.plugin"]\n')
+    suite.write("mine.py", BACKEND)
+    suite.write("ops/test_scale.py", LIMITED)
+    entry = f"""
+[[failure]]
+case = "scale/plain"
+check = "numerics"
+target = "{NATIVE}"
+backend = ["mine:wrong", "mine:plain"]
+torch = ">=2.11"
+error = "compiled disagrees"
+reason = "one too many"
+issue = "not reported"
+"""
+    suite.write("known_failures/scale.toml", entry)
+    about = ("--target", NATIVE, "--checks", "numerics", "-k", "plain")
+    suite.run(*about, "--backend", "mine:wrong").ends(0).has("one too many")
+    suite.run(*about, "--backend", "mine:plain").ends(1).has("passes numerics on torch", "is said to fail")
+    suite.run(*about, "--backend", "eager").ends(0).has_not("said to fail", "matched nothing")
+    suite.run(*about).ends(0).has_not("said to fail", "matched nothing")
+    suite.write("known_failures/scale.toml", entry.replace('backend = ["mine:wrong", "mine:plain"]\n', ""))
+    suite.run(*about, "--backend", "mine:wrong").ends(1).has("compiled disagrees")
+    suite.run(*about, "--backend", "eager").ends(0)

@@ -12,6 +12,8 @@ from conformance.policy import Policy
 
 #: Whose exceptions wrap what was raised while compiling.
 _COMPILER = ("torch._dynamo", "torch._inductor")
+#: How the RuntimeError begins that torch 2.15 puts between a wrapper and what an operator raised.
+_BETWEEN = "Dynamo failed to run FX node"
 #: Exceptions are no longer than this apart from what they wrap (torch 2.15 has four).
 _DEPTH = 12
 
@@ -50,10 +52,10 @@ def names_of(error: BaseException) -> list[str]:
 
 
 def behind(error: BaseException) -> BaseException:
-    """What Dynamo or Inductor wrapped, as TorchRuntimeError or InductorError; the exception itself where neither did."""
+    """What Dynamo or Inductor wrapped, as a TorchRuntimeError or an InductorError; else the exception itself."""
     for each in _chain(error):
         error = each
-        if not type(each).__module__.startswith(_COMPILER):
+        if not (type(each).__module__.startswith(_COMPILER) or str(each).startswith(_BETWEEN)):
             break
     return error
 

@@ -83,8 +83,8 @@ class Capture:
     """All that was generated for one (case, target).
 
     `joint_graph`: the joint forward-backward graph, readable; empty without gradients.
-    `counters`: torch's own, by group ("inductor", "graph_break", …). `error`: type and message where there is no code, since compiling raised as
-    eager does.
+    `counters`: torch's own, by group ("inductor", "graph_break", …). `error`: type and message where there is no code,
+    since compiling raised as eager does.
     `exploration`: where it was asked for.
     """
 

@@ -15,8 +15,7 @@ from typing import Any
 
 from conformance.case import Case
 from conformance.inputs import Input, placed
-
-VIA = ("compile", "jit_trace", "jit_script", "export")
+from conformance.policy import Policy
 
 
 class WayError(ValueError):
@@ -48,11 +47,17 @@ def backend_named(name: str) -> Any:
     return found
 
 
+class LimitError(Exception):
+    """A way that cannot run the case; the message says what torch.jit or torch.export said of it."""
+
+
 @contextlib.contextmanager
-def prepared(case: Case, via: str, backend: str, device: str) -> Iterator[Callable[..., Any]]:
+def prepared(case: Case, via: str, backend: str, device: str, target: str = "") -> Iterator[Callable[..., Any]]:
     """The case's function as that way runs it, to be called with the case's arguments by name.
 
-    Nothing of torch is replaced and nothing captured. `backend` is for `compile` alone. Raises what the way raises.
+    Nothing of torch is replaced and nothing captured. `backend` is for `compile` alone. Raises LimitError where there
+    is no such function. One that raises while it is made, where the case says that eager raises on `target`, raises
+    the same when it is called.
     """
     import torch
     import torch._dynamo  # for reset(): several cases share a code object
@@ -62,9 +67,24 @@ def prepared(case: Case, via: str, backend: str, device: str) -> Iterator[Callab
         if via == "compile":
             yield torch.compile(case.fn, backend=backend_named(backend), dynamic=case.dynamic)
         else:
-            yield {"jit_trace": _traced, "jit_script": _scripted, "export": _exported}[via](case, device)
+            yield _made({"jit_trace": _traced, "jit_script": _scripted, "export": _exported}[via], case, device, target)
     finally:
         torch._dynamo.reset()
+
+
+def _made(make: Callable[..., Callable[..., Any]], case: Case, device: str, target: str) -> Callable[..., Any]:
+    try:
+        return make(case, device)
+    except Exception as error:
+        if not Policy.of_case(case, target, device).raises:
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            raise LimitError(f"{type(error).__name__}: {lines[0] if lines else ''}") from error
+        raised = error
+
+    def fn(**_: Any) -> Any:
+        raise raised
+
+    return fn
 
 
 def _of_tensors(case: Case) -> tuple[list[str], Callable[..., Any]]:
