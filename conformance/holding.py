@@ -39,6 +39,15 @@ class Comparison:
         """The line whose error is nearest to what it is allowed."""
         return max(self.lines, key=lambda line: line[2].error / (line[2].allowed or 1.0), default=None)
 
+    def told(self) -> list[str]:
+        """How many tensors, and the one nearest to its limit; then the notes, a line each."""
+        count = f"{len(self.lines)} tensor{'s' * (len(self.lines) != 1)} compared"
+        if self.worst is None:
+            return [count, *self.notes]
+        which, name, measured = self.worst
+        nearest = f"; nearest to the limit: {name}, {which}: {measured.error:.3g} ulp of {measured.allowed:.3g} allowed"
+        return [count + (", bit for bit" if measured.exact else nearest), *self.notes]
+
 
 @dataclass
 class Holder:

@@ -37,8 +37,8 @@ class Companion:
 
     def capture(
         self, case: Case, target: Target, *, explore: bool = False, emulate: bool = False
-    ) -> tuple[Capture, Callable[[], None]]:
-        """The deviceless capture of a case, and a function that raises what its emulated numerics came to.
+    ) -> tuple[Capture, Callable[[], list[str]]]:
+        """The deviceless capture of a case, and a function that raises what its emulated numerics came to, or says it.
 
         Raises CompanionError with what compiling raised there.
         """
@@ -60,7 +60,7 @@ class Companion:
         if "raised" in answer:
             raise CompanionError(answer["raised"])
         numerics = answer.pop("numerics", None)
-        return Capture.from_json(answer), functools.partial(_raise, numerics)
+        return Capture.from_json(answer), functools.partial(_outcome, numerics)
 
     def close(self) -> None:
         if self._process is not None:
@@ -104,24 +104,27 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def _numerics(case: Case, compiled: Callable[..., Any], target: Target) -> dict[str, Any] | None:
-    """What the check raised: the name of its type, its message, and whether it says that something is wrong."""
+def _numerics(case: Case, compiled: Callable[..., Any], target: Target) -> dict[str, Any]:
+    """What was compared, as told; or what the check raised: the name of its type, its message, and whether it says that
+    something is wrong.
+    """
     from conformance import numerics
     from conformance.capture.emulation import as_on_device
 
     try:
-        numerics.check(as_on_device(case), compiled, target.device, target.name)
+        return {"told": numerics.check(as_on_device(case), compiled, target.device, target.name).told()}
     except Exception as error:  # noqa: BLE001 - it is raised again where it was asked for
         return {"type": type(error).__name__, "said": str(error), "wrong": isinstance(error, AssertionError)}
-    return None
 
 
-def _raise(numerics: dict[str, Any] | None) -> None:
-    """Raises an error of the name that it had in the companion: known failures are told by it."""
+def _outcome(numerics: dict[str, Any] | None) -> list[str]:
+    """What was compared. Raises an error of the name that it had in the companion: known failures are told by it."""
     from conformance.capture.emulation import NotEmulatedError
 
     if numerics is None:
-        return
+        return []
+    if "told" in numerics:
+        return numerics["told"]
     if numerics["type"] == NotEmulatedError.__name__:
         raise NotEmulatedError(numerics["said"])
     kind = AssertionError if numerics["wrong"] else RuntimeError

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 @dataclass
 class Captured:
     """A capture, and the compiled function (to be called with the case's arguments) where it runs: natively, or
-    emulated. `elsewhere`: where another process emulated it, raises what its numerics came to there.
+    emulated. `elsewhere`: where another process emulated it, says what its numerics compared there, or raises.
     """
 
     capture: Capture
     compiled: Callable[..., Any] | None
-    elsewhere: Callable[[], None] | None = None
+    elsewhere: Callable[[], list[str]] | None = None
 
 
 @contextlib.contextmanager
@@ -231,7 +231,16 @@ def _generate_only(graph: Any, emulation: Emulation | None = None) -> Any:
             # refuses and Inductor does not, such as to copy between parts of one tensor that overlap.
             return _unset(lowered, values)
 
-    return types.SimpleNamespace(__file__="generated.py", __name__="generated", call=call, runner=None)
+    def recursively_apply_fns(fns: Any) -> None:
+        """Would wrap each partition in a CUDA graph."""
+
+    return types.SimpleNamespace(
+        __file__="generated.py",
+        __name__="generated",
+        call=call,
+        runner=None,
+        recursively_apply_fns=recursively_apply_fns,
+    )
 
 
 def _callable(gm: Any) -> Any:

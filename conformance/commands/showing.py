@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from conformance.capture.offline import refuse_unknown_stage
 from conformance.case import Case, CaseError
@@ -15,6 +14,9 @@ from conformance.own import Asked, case_of
 from conformance.sections import blocks, triton_stage
 from conformance.targets import Target, TargetError
 from conformance.terminal import heading, highlighted, paint
+
+if TYPE_CHECKING:
+    from conformance.capture import Captured
 
 
 def add(commands: argparse._SubParsersAction) -> None:
@@ -77,22 +79,28 @@ def _show(generator: Generator, word: str, own: Asked, arguments: argparse.Names
             print(highlighted(block.text, block.language), flush=True)
         if not arguments.numerics:
             return 0
-        if captured.compiled is None:
+        if captured.compiled is None and captured.elsewhere is None:
             print(f"\nnumerics    not checked: {target.name} is not here")
             return 0
-        return _numerics(case, captured.compiled, target, native=native)
+        return _numerics(case, captured, target, native=native)
 
 
-def _numerics(case: Case, compiled: Callable[..., Any], target: Target, *, native: bool) -> int:
+def _numerics(case: Case, captured: Captured, target: Target, *, native: bool) -> int:
     """Says what the check came to; 1 where it failed. Raises CaseError for a malformed policy, else GeneratingError."""
     from conformance import numerics
     from conformance.capture.emulation import EmulationError, NotEmulatedError, as_on_device
     from conformance.policy import PolicyError
 
     how = "" if native else " (emulated)"
+    # What another process found wrong has lost its type
+    wrong = (numerics.NumericsError, EmulationError) if captured.elsewhere is None else (AssertionError,)
     try:
-        comparison = numerics.check(case if native else as_on_device(case), compiled, target.device, target.name)
-    except (numerics.NumericsError, EmulationError) as error:
+        if captured.elsewhere is not None:
+            told = captured.elsewhere()
+        else:
+            held = case if native else as_on_device(case)
+            told = numerics.check(held, captured.compiled, target.device, target.name).told()
+    except wrong as error:
         print(f"\nnumerics    {paint('wrong', 'red')}{how}\n{error}")
         return 1
     except NotEmulatedError as error:
@@ -102,14 +110,7 @@ def _numerics(case: Case, compiled: Callable[..., Any], target: Target, *, nativ
         raise CaseError(str(error)) from error
     except Exception as error:
         raise GeneratingError(f"{case.id} on {target.name}: {type(error).__name__}: {error}") from error
-    worst = ""
-    if comparison.worst is not None:
-        call, name, measured = comparison.worst
-        worst = f"; nearest to the limit: {name}, {call}: {measured.error:.3g} ulp of {measured.allowed:.3g} allowed"
-        if measured.exact:
-            worst = ", bit for bit"
-    compared = len(comparison.lines)
-    print(f"\nnumerics    {paint('right', 'green')}{how}: {compared} tensor{'s' * (compared != 1)} compared{worst}")
-    for note in comparison.notes:
+    print(f"\nnumerics    {paint('right', 'green')}{how}: {told[0]}")
+    for note in told[1:]:
         print(f"            {note}")
     return 0
