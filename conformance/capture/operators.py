@@ -34,13 +34,17 @@ class Called:
         return f"{self.op}({', '.join(map(_described, (*self.args, *self.kwargs.items())))})"
 
 
+#: What these answer is memory that nobody has written to: there is nothing to hold.
+_UNWRITTEN = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
+
+
 class _Recording(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[Called] = []
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if torch.Tag.nondeterministic_seeded not in func.tags:
+        if torch.Tag.nondeterministic_seeded not in func.tags and func.overloadpacket.__name__ not in _UNWRITTEN:
             args_, kwargs_ = placed((tuple(args), dict(kwargs or {})), "cpu")
             self.calls.append(Called(func, _detached(args_), _detached(kwargs_)))
         return func(*args, **(kwargs or {}))
