@@ -1,0 +1,128 @@
+"""cat: tensors joined and taken apart: cat, the stacks, and the splits, of every dtype and layout."""
+
+import torch
+
+from conformance import case, references, tensor
+
+ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = ALONE | {"kernels": 1}
+EXACT = {"exact": True}
+
+#: Inductor leaves joining bytes on a cpu to eager.
+BYTES = {"fallbacks": [], "judgement": "copying bytes is what every dtype's kernel does"}
+
+LAYOUTS = ["contiguous", "transposed", "sliced", "strided", "expanded"]
+
+
+@case(
+    x=tensor(6, 17, layout=LAYOUTS),
+    y=tensor(6, 17),
+    dim={"columns": 1, "rows": 0},
+    dtype=["f32", "f16"],
+    vary="one_at_a_time",
+    require={"all": ONE_KERNEL},
+    numerics=EXACT,
+)
+def test_layouts(x, y, dim):
+    return torch.cat([x, y], dim)
+
+
+# Eager's result is channels-last where the first tensor is.
+@case(
+    x=tensor(2, 3, 5, 7, layout="channels_last"),
+    y=tensor(2, 3, 5, 7, layout=["channels_last", "contiguous"]),
+    require={"all": ONE_KERNEL},
+    numerics=EXACT,
+)
+def test_channels(x, y):
+    return torch.cat([x, y], 1)
+
+
+@case(
+    x=tensor(5, 7, dtype=["i32", "u8", "bool", "bf16"]),
+    y=tensor(5, 9, dtype=["f32", "i8", "f64"]),
+    vary="one_at_a_time",
+    also=[{"x.dtype": "u8", "y.dtype": "i8"}],
+    require={"all": ONE_KERNEL, "cpu u8 i8": {"kernels": 0, "fallbacks": ["aten.cat"]}},
+    gaps={"cpu u8 i8": BYTES},
+    numerics=EXACT,
+)
+def test_mixed_dtypes(x, y):
+    return torch.cat([x, y], -1)
+
+
+JOINED = {
+    "dstack": lambda x, y: torch.dstack([x, y]),
+    "column_stack": lambda x, y: torch.column_stack([x, y, x]),
+    "stack_first": lambda x, y: torch.stack([x, y], 0),
+    "block_diag": torch.block_diag,
+    "empty_among": lambda x, y: torch.cat([x, x.new_empty(0), y], 0),
+    "twelve": lambda x, y: torch.cat([x, y] * 6, 1),
+    "its_own_parts": lambda x, _: torch.cat([x[:, :5], x[:, 5:]], 1),
+}
+
+
+@case(
+    x=tensor(5, 12),
+    y=tensor(5, 12),
+    dtype=["f64", "i64"],
+    joined=JOINED,
+    vary="one_at_a_time",
+    require={"all": ALONE},
+    numerics=EXACT,
+)
+def test_joined(x, y, joined):
+    return joined(x, y)
+
+
+APART = {
+    "chunk": lambda x: [part + 1 for part in x.chunk(4, 1)],
+    "unbind": lambda x: [part + 1 for part in x.unbind(0)],
+    "hsplit": lambda x: [part + 1 for part in x.hsplit(3)],
+    "interleaved": lambda x: torch.stack(x.split(9, 1), -1).flatten(1),
+    "changed_between": lambda x: torch.cat([-x[:, :4], x[:, 4:11], x[:, 11:] + 1], 1),
+}
+
+
+@case(
+    x=tensor(4, 18, dtype=["i8", "i16"]),
+    apart=APART,
+    vary="one_at_a_time",
+    require={"all": ALONE}
+    | {f"cpu i8 {joined}": {"fallbacks": ["aten.cat"]} for joined in ("interleaved", "changed_between")},
+    gaps={f"cpu i8 {joined}": BYTES for joined in ("interleaved", "changed_between")},
+    numerics=EXACT,
+)
+def test_apart(x, apart):
+    return apart(x)
+
+
+@case(
+    x=tensor(5, 7),
+    y=tensor(5, 12),
+    dtype=["f32", "bf16", "f64"],
+    dynamic=[False, True],
+    grad=True,
+    vary="one_at_a_time",
+    require={"all": ALONE},
+)
+def test_backward(x, y):
+    return torch.cat([x * y[:, :7], y.tanh(), x], 1)
+
+
+@case(x=tensor(6, 16), grad=True, dtype=["f32", "f16"], require={"all": ALONE})
+def test_split_backward(x):
+    first, second, third = x.split([3, 8, 5], 1)
+    return first.sin(), second * 2, third.sum(1)
+
+
+# Halves of the last dimension turned, as positions are put into queries and keys of attention.
+@case(x=tensor(2, 4, 9, 16), cos=tensor(9, 16), sin=tensor(9, 16), dtype=["f32", "bf16"], require={"all": ONE_KERNEL})
+def test_rotary(x, cos, sin):
+    first, second = x.chunk(2, -1)
+    return x * cos + torch.cat([-second, first], -1) * sin
+
+
+test_references = references(
+    test_layouts, test_channels, test_mixed_dtypes, test_joined, test_apart, test_backward, test_split_backward
+)

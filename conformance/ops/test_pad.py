@@ -1,0 +1,120 @@
+"""pad: borders of constants, mirrored, repeated and wrapped, in one to three dimensions, and gradients of them."""
+
+from torch.nn import functional
+
+from conformance import case, references, tensor
+
+ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = ALONE | {"kernels": 1}
+EXACT = {"exact": True}
+
+
+@case(
+    x=tensor(9, 21, dtype=["bf16", "f16", "f64", "i64", "i32", "i16", "i8", "u8", "bool"]),
+    require={"all": ONE_KERNEL},
+    numerics=EXACT,
+)
+def test_constant(x):
+    return functional.pad(x, (3, 2, 0, 1), value=1)
+
+
+CONSTANT = {
+    "cut": (-2, -3),
+    "cut_and_added": (-2, 5, 3, -1),
+    "last_only": (0, 4),
+    "first_only": (0, 0, 0, 0, 2, 1),
+}
+
+
+@case(
+    x=tensor(2, 9, 21, layout=["contiguous", "transposed", "sliced", "strided"]),
+    padding=CONSTANT,
+    dynamic=[False, True],
+    vary="one_at_a_time",
+    require={"all": ALONE},
+    numerics=EXACT,
+)
+def test_constant_where(x, padding):
+    return functional.pad(x, padding, value=-float("inf"))
+
+
+@case(x=tensor(2, 4, 9, 5), layout=["contiguous", "channels_last"], require={"all": ONE_KERNEL})
+def test_constant_after_and_before(x):
+    return functional.pad(x.sin(), (1, 1, 1, 1)) * 2
+
+
+SHAPES = {"1d": (2, 3, 11), "2d": (2, 3, 5, 11), "3d": (1, 2, 4, 5, 7)}
+#: Before and after the last dimension, the one before it, and so on.
+BORDERS = (3, 2, 1, 0, 2, 1)
+MODES = ["reflect", "replicate", "circular"]
+
+#: The gradient of reflected borders has a lowering, that of repeated ones has none.
+REPLICATED = {
+    "fallbacks": [],
+    "judgement": "the gradient of reflected borders is a kernel, and this one differs by its index",
+}
+
+
+@case(
+    x=tensor(shape={"1d": SHAPES["1d"], "3d": SHAPES["3d"]}),
+    padding=MODES,
+    grad=True,
+    require={"all": ALONE}
+    | {f"replicate {n}": {"fallbacks": [f"aten.replication_pad{n}_backward"]} for n in ("1d", "3d")},
+    gaps={"replicate": REPLICATED},
+)
+def test_dimensions(x, padding):
+    return functional.pad(x, BORDERS[: 2 * (x.dim() - 2)], padding)
+
+
+@case(
+    x=tensor(2, 3, 5, 11, layout=["contiguous", "channels_last"]),
+    padding=MODES,
+    dtype=["f32", "f64", "bf16"],
+    grad=True,
+    vary="one_at_a_time",
+    require={"all": ALONE, "replicate": {"fallbacks": ["aten.replication_pad2d_backward"]}},
+    gaps={"replicate": REPLICATED},
+)
+def test_backward(x, padding):
+    return functional.pad(x, BORDERS[:4], padding)
+
+
+@case(
+    x=tensor(3, 5, 11),
+    padding=MODES,
+    dtype=["bf16", "f64"],
+    dynamic=[False, True],
+    vary="one_at_a_time",
+    require={"all": ALONE},
+    numerics=EXACT,
+)
+def test_without_batch(x, padding):
+    return functional.pad(x, BORDERS[:4], padding)
+
+
+@case(
+    x=tensor(3, 5, 11),
+    padding={"cut": (-1, 2, 3, -2)},
+    mode_of=["replicate", "reflect"],
+    require={"all": ALONE},
+    numerics=EXACT,
+)
+def test_negative(x, padding, mode_of):
+    return functional.pad(x, padding, mode_of)
+
+
+@case(
+    x=tensor(2, 3, 40),
+    grad=True,
+    require={"all": ALONE | {"fallbacks": ["aten.replication_pad1d_backward"]}},
+    gaps={"all": REPLICATED},
+)
+def test_smoothed(x):
+    padded = functional.pad(x, (1, 1), "replicate")
+    return (padded[..., :-2] + padded[..., 1:-1] + padded[..., 2:]) / 3
+
+
+test_references = references(
+    test_constant, test_constant_where, test_dimensions, test_backward, test_without_batch, test_negative
+)

@@ -1,0 +1,125 @@
+"""scatter: elements written to computed positions: scatter and its reductions, index_add, index_copy, index_put."""
+
+import torch
+
+from conformance import case, references, tensor
+
+ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+NO_BREAK = {"extern": [], "graph_breaks": 0}
+EXACT = {"exact": True}
+
+#: Each position once: what several writes to one place leave there is not defined.
+WRITTEN = {
+    "scatter": lambda x, y, order: x.scatter(0, order[:, None].expand(7, 20), y),
+    "index_copy": lambda x, y, order: x.index_copy(0, order, y),
+    "index_fill": lambda x, _, order: x.index_fill(1, order, 2),
+    "put_rows": lambda x, y, order: x.index_put((order,), y),
+    "put_places": lambda x, y, order: x.index_put((order, order + 1), y[:, 0]),
+    "put_mask": lambda x, y, _: x.index_put((x[:, 0] > 0,), y[0]),
+}
+
+
+@case(
+    x=tensor(12, 20),
+    y=tensor(7, 20),
+    written=WRITTEN,
+    dtype=["f32", "f16", "i8"],
+    vary="one_at_a_time",
+    require={"all": NO_BREAK},
+    numerics=EXACT,
+)
+def test_written(x, y, written):
+    order = torch.arange(6, -1, -1, device=x.device)
+    return written(x, y, order)
+
+
+@case(
+    x=tensor(12, 20),
+    y=tensor(7, 20),
+    written={name: WRITTEN[name] for name in ("scatter", "index_copy")},
+    grad=True,
+    require={"all": NO_BREAK},
+    numerics=EXACT,
+)
+def test_written_backward(x, y, written):
+    order = torch.arange(6, -1, -1, device=x.device)
+    return written(x, y, order)
+
+
+ADDED = {
+    "scatter_add": lambda x, y, index: x.scatter_add(0, index[:, None].expand(30, 20), y),
+    "index_add": lambda x, y, index: x.index_add(0, index, y, alpha=2),
+    "index_put": lambda x, y, index: x.index_put((index,), y, accumulate=True),
+    "put_places": lambda x, y, index: x.index_put((index, index + 1), y[:, 0], accumulate=True),
+}
+
+
+@case(
+    x=tensor(12, 20),
+    y=tensor(30, 20),
+    index=tensor(30, dtype="i64", low=0, high=12),
+    added=ADDED,
+    dtype=["f32", "f64", "bf16"],
+    vary="one_at_a_time",
+    require={"all": NO_BREAK},
+    numerics={
+        "without": {
+            "huge": "sums overflow earlier or later, by their order",
+        }
+    },
+)
+def test_added(x, y, index, added):
+    return added(x, y, index)
+
+
+@case(
+    x=tensor(12, 20),
+    y=tensor(30, 20),
+    index=tensor(30, dtype="i64", low=0, high=12),
+    added={name: ADDED[name] for name in ("index_add", "put_places")},
+    grad="x y",
+    require={"all": NO_BREAK},
+    numerics={"without": {"huge": "sums overflow earlier or later, by their order"}},
+)
+def test_added_backward(x, y, index, added):
+    return added(x, y, index)
+
+
+@case(
+    x=tensor(12, 20),
+    y=tensor(30, 20),
+    index=tensor(30, dtype="i64", low=0, high=12),
+    reduce=["amin", "amax", "prod", "mean"],
+    include={"with_self": True, "without_self": False},
+    dtype=["f32", "i32"],
+    vary="one_at_a_time",
+    require={"all": NO_BREAK},
+    numerics={"without": {"huge": "sums and products overflow earlier or later, by their order"}},
+)
+def test_reduced(x, y, index, reduce, include):
+    return x.scatter_reduce(0, index[:, None].expand(30, 20), y, reduce, include_self=include)
+
+
+@case(
+    x=tensor(12, 20),
+    y=tensor(30, 20),
+    index=tensor(30, dtype="i64", low=0, high=12),
+    reduce=["amax"],
+    grad="x y",
+    require={"all": NO_BREAK},
+    numerics={"without": {"huge": "sums overflow earlier or later, by their order"}},
+)
+def test_reduced_backward(x, y, index, reduce):
+    return x.scatter_reduce(0, index[:, None].expand(30, 20), y, reduce)
+
+
+# As often as there are classes, and how often each comes.
+@case(index=tensor(40, dtype="i64", low=0, high=9), require={"all": NO_BREAK}, numerics=EXACT)
+def test_counted(index):
+    ones = torch.ones(40, dtype=torch.int64, device=index.device)
+    return torch.zeros(9, dtype=torch.int64, device=index.device).scatter_add(0, index, ones)
+
+
+test_references = references(
+    test_written, test_written_backward, test_added, test_added_backward, test_reduced, test_reduced_backward
+)
