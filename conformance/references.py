@@ -101,7 +101,7 @@ def _asked(reference: Callable[..., Any], name: str, op: Any) -> Callable[..., A
         result = reference(*args, **kwargs)
         if result is NotImplemented:
             raise NotImplementedError
-        return result
+        return tuple(result) if isinstance(result, tuple) else result  # an operator's own are not named
 
     asked.__qualname__ = f"{name} of {op}"
     return asked

@@ -2,7 +2,7 @@
 
 import torch
 
-from conformance import case, tensor
+from conformance import case, edges, references, tensor
 
 functional = torch.nn.functional
 
@@ -125,3 +125,131 @@ def test_batch_norm_train(x, mean, var, weight, bias):
 def test_residual_rms_norm(x, residual, weight):
     x = x + residual
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * weight, x
+
+
+@case(
+    x=tensor(8, 5, 13, layout=["contiguous", "transposed"]),
+    shape={"last": (13,), "last_two": (5, 13)},
+    dtype=["f32", "f64"],
+    vary="one_at_a_time",
+    require={"all": ALONE | {"kernels": 1}},
+    numerics=OVERFLOW,
+)
+def test_layer_norm_without_weight(x, shape):
+    return functional.layer_norm(x, shape)
+
+
+# One element is its own mean, and its variance is 0.
+@case(x=tensor(), shape=edges(5, None, sizes=(1,)), require={"all": ALONE}, numerics=OVERFLOW)
+def test_sizes(x):
+    return functional.layer_norm(x, x.shape[-1:]), functional.rms_norm(x, x.shape[-1:])
+
+
+@case(
+    x=tensor(8, 33),
+    weight=tensor(33),
+    bias=tensor(33),
+    dtype="f16",
+    grad=True,
+    require={"all": ALONE},
+    numerics=OVERFLOW,
+)
+def test_layer_norm_backward(x, weight, bias):
+    return functional.silu(functional.layer_norm(x, (33,), weight, bias))
+
+
+@case(
+    x=tensor(8, 33, dtype="f16"),
+    dynamic=[False, True],
+    require={"all": ALONE | {"kernels": 1}},
+    numerics=OVERFLOW,
+)
+def test_rms_norm_without_weight(x):
+    return functional.rms_norm(x, x.shape[-1:])
+
+
+# What models compute in float32 around a norm in 16 bits.
+@case(
+    x=tensor(8, 33),
+    weight=tensor(33),
+    dtype="bf16",
+    grad=[False, True],
+    require={"all": ALONE, "forward": {"kernels": 1}},
+    numerics=OVERFLOW,
+)
+def test_rms_norm_in_float32(x, weight):
+    wide = x.float()
+    return weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype)
+
+
+@case(
+    x=tensor(2, 6, 5, 9, dtype=["f32", "f16"], layout=["contiguous", "channels_last"]),
+    norm={
+        "instance": functional.instance_norm,
+        "local_response": lambda x: functional.local_response_norm(x, 3),
+        "layer_of_channels": lambda x: functional.layer_norm(x.permute(0, 2, 3, 1), (6,)).permute(0, 3, 1, 2),
+    },
+    vary="one_at_a_time",
+    require={"all": ALONE},
+    numerics=OVERFLOW,
+)
+def test_of_images(x, norm):
+    return norm(x)
+
+
+@case(
+    x=tensor(2, 6, 5, 9),
+    norm={
+        "instance": functional.instance_norm,
+    },
+    grad=True,
+    require={"all": ALONE},
+    numerics=OVERFLOW,
+)
+def test_of_images_backward(x, norm):
+    return norm(x)
+
+
+# The running mean and variance are changed in place.
+@case(
+    x=tensor(dtype=["f32", "bf16"], shape=[(12, 6), (2, 6, 3, 4, 5)]),
+    mean=tensor(6, dtype="f32"),
+    var=tensor(6, dtype="f32", low=0.5, high=2),
+    vary="one_at_a_time",
+    require={"all": ALONE},
+    numerics={
+        "without": OVERFLOW["without"]
+        | {"inf": "a running mean of infinities is NaN or infinite, by how it is split up"}
+    },
+)
+def test_batch_norm_of_other_shapes(x, mean, var):
+    return functional.batch_norm(x, mean, var, training=True)
+
+
+@case(v=tensor(7, 20), g=tensor(7, 1), grad=True, require={"all": ALONE}, numerics=OVERFLOW)
+def test_weight_norm(v, g):
+    return v * (g / torch.linalg.vector_norm(v, dim=1, keepdim=True))
+
+
+test_references = references(
+    test_layer_norm,
+    test_rms_norm,
+    test_group_norm,
+    test_batch_norm_eval,
+    test_batch_norm_train,
+    test_layer_norm_without_weight,
+    test_sizes,
+    test_layer_norm_backward,
+    test_rms_norm_without_weight,
+    test_of_images,
+    test_of_images_backward,
+    test_batch_norm_of_other_shapes,
+    test_weight_norm,
+    disagree={
+        "aten.native_layer_norm.default": "the mean that it saves: of infinities eager's running mean is NaN",
+        "aten.native_group_norm.default": "likewise; eager's depends on the layout as well",
+        "aten.native_batch_norm.default": (
+            "likewise; and of 16 bits with statistics of float32, eager saves float32, the decomposition 16 bits"
+        ),
+    },
+)

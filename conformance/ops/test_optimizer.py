@@ -2,7 +2,7 @@
 
 import torch
 
-from conformance import case, tensor
+from conformance import case, references, tensor
 
 PARAMETERS = {name: tensor(*shape) for name, shape in {"a": (16, 33), "b": (33,), "c": (7, 5)}.items()}
 GRADIENTS = {f"grad_{name}": tensor(*shape) for name, shape in {"a": (16, 33), "b": (33,), "c": (7, 5)}.items()}
@@ -48,3 +48,77 @@ def test_adam(x, grad_x, mean, square, weight_decay):
     mean.lerp_(grad_x, 0.1)
     square.mul_(0.99).addcmul_(grad_x, grad_x, value=0.01)
     x.addcdiv_(mean, square.sqrt() + 1e-8, value=-0.1)
+
+
+STATE = {
+    "x": tensor(16, 33),
+    "grad_x": tensor(16, 33),
+    "buffer": tensor(16, 33),
+    "square": tensor(16, 33, low=0, high=1),
+}
+QUOTIENT = {"without": {"huge": "a quotient by a square root overflows or not, by what it is multiplied by first"}}
+
+
+def nesterov(x, grad_x, buffer, square):
+    grad_x = grad_x.add(x, alpha=0.01)
+    buffer.mul_(0.9).add_(grad_x)
+    x.add_(grad_x.add(buffer, alpha=0.9), alpha=-0.1)
+
+
+def rmsprop(x, grad_x, buffer, square):
+    square.mul_(0.99).addcmul_(grad_x, grad_x, value=0.01)
+    buffer.mul_(0.9).addcdiv_(grad_x, square.sqrt().add_(1e-8))
+    x.add_(buffer, alpha=-0.01)
+
+
+def adagrad(x, grad_x, buffer, square):
+    square.addcmul_(grad_x, grad_x, value=1)
+    x.addcdiv_(grad_x, square.sqrt().add_(1e-10), value=-0.1)
+
+
+def adamax(x, grad_x, buffer, square):
+    buffer.lerp_(grad_x, 0.1)
+    torch.maximum(square.mul_(0.999), grad_x.abs().add_(1e-8), out=square)
+    x.addcdiv_(buffer, square, value=-0.02)
+
+
+def lion(x, grad_x, buffer, square):
+    x.add_(torch.sign(buffer.lerp(grad_x, 0.1)), alpha=-0.01)
+    buffer.lerp_(grad_x, 0.01)
+
+
+@case(
+    **STATE,
+    step={"nesterov": nesterov, "rmsprop": rmsprop, "adagrad": adagrad, "adamax": adamax, "lion": lion},
+    require={"all": ALONE | {"kernels": 1}, "cpu": {"vectorised": "yes"}},
+    numerics=QUOTIENT,
+)
+def test_step(x, grad_x, buffer, square, step):
+    step(x, grad_x, buffer, square)
+
+
+# The norm of all gradients decides how much each is scaled.
+@case(**GRADIENTS, require={"all": ALONE}, numerics=QUOTIENT)
+def test_clipping(grad_a, grad_b, grad_c):
+    gradients = [grad_a, grad_b, grad_c]
+    norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(each) for each in gradients]))
+    torch._foreach_mul_(gradients, (1.0 / (norm + 1e-6)).clamp(max=1.0))
+
+
+# Parameters of 16 bits, and their moments of 32.
+@case(
+    x=tensor(16, 33, dtype="bf16"),
+    grad_x=tensor(16, 33, dtype="bf16"),
+    mean=tensor(16, 33),
+    square=tensor(16, 33, low=0, high=1),
+    require={"all": ALONE | {"kernels": 1}, "cpu": {"vectorised": "yes"}},
+    numerics=QUOTIENT,
+)
+def test_adam_of_two_precisions(x, grad_x, mean, square):
+    wide = grad_x.float()
+    mean.lerp_(wide, 0.1)
+    square.mul_(0.99).addcmul_(wide, wide, value=0.01)
+    x.copy_(x.float() - 0.1 * mean / (square.sqrt() + 1e-8))
+
+
+test_references = references(test_sgd, test_momentum, test_adam, test_step, test_clipping, test_adam_of_two_precisions)

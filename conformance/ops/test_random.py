@@ -66,3 +66,42 @@ def test_randperm(x, count):
 def test_dropout_of_eager(x):
     y = functional.dropout(x, 0.5) * 0.5
     return torch.where(y == 0, x, y)
+
+
+@case(
+    x=tensor(40, 50, low=1, high=2, dtype="f16"),
+    p=[0.3, 1.0],
+    require={"all": {"fallbacks": [], "graph_breaks": 0}},
+)
+def test_dropout_of_other_dtypes(x, p):
+    y = functional.dropout(x, p) * (1 - p)
+    return torch.where(y == 0, x, y)
+
+
+@case(
+    x=tensor(4, 6, 5, 9, low=1, high=2),
+    function={
+        # of a channel all is dropped, or nothing
+        "dropout2d": lambda x: (functional.dropout2d(x, 0.5) == 0).sum((2, 3)) % 45,
+        "alpha_dropout": lambda x: functional.alpha_dropout(x, 0.2).isfinite(),
+        "gumbel_softmax": lambda x: (functional.gumbel_softmax(x, dim=1).sum(1) - 1).abs() < 1e-4,
+        "exponential": lambda x: torch.empty_like(x).exponential_() >= 0,
+    },
+    require={"all": {"graph_breaks": 0}},
+    numerics={"exact": True},
+)
+def test_drawn(x, function):
+    return function(x)
+
+
+@case(
+    x=tensor(100, 100, dtype="bf16"),
+    function={
+        "rand": lambda x: (torch.rand_like(x).float().mean() - 0.5).abs() < 0.02,
+        "bernoulli": lambda x: (torch.bernoulli(torch.full_like(x, 0.25)).float().mean() - 0.25).abs() < 0.03,
+    },
+    require={"all": {"graph_breaks": 0}},
+    numerics={"exact": True},
+)
+def test_distribution_in_16_bits(x, function):
+    return function(x)

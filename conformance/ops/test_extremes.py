@@ -1,0 +1,98 @@
+"""extremes: the largest, the smallest, where they are, and whether any or all; in every dtype, layout and dimension."""
+
+import torch
+
+from conformance import case, references, tensor
+
+ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = ALONE | {"kernels": 1}
+VECTORISED = {"vectorised": "yes"}
+EXACT = {"exact": True}
+
+FUNCTIONS = {
+    "amax": lambda x, dim: x.amax(dim),
+    "amin": lambda x, dim: x.amin(dim),
+    "max": lambda x, dim: x.max(dim),
+    "argmax": lambda x, dim: x.argmax(dim),
+    "argmin": lambda x, dim: x.argmin(dim, keepdim=True),
+}
+
+
+@case(
+    x=tensor(12, 40, dtype=["f32", "f16", "i16"]),
+    function=FUNCTIONS,
+    vary="one_at_a_time",
+    require={"all": ONE_KERNEL},
+    numerics=EXACT,
+)
+def test_columns(x, function):
+    return function(x, 0)
+
+
+@case(
+    x=tensor(12, 40, layout="transposed"),
+    require={"all": ONE_KERNEL},
+    numerics=EXACT,
+)
+def test_layouts(x):
+    return x.amax(-1), x.argmin(-1)
+
+
+@case(
+    x=tensor(12, 40, dtype=["bool", "f32"]),
+    function={
+        "any": lambda x: x.any(-1),
+        "all": lambda x: x.all(0),
+        "count_nonzero": lambda x: x.count_nonzero(-1),
+    },
+    vary="one_at_a_time",
+    require={"all": ALONE},
+)
+def test_any_and_all(x, function):
+    return function(x)
+
+
+@case(
+    x=tensor(shape=[(7, 1), (1, 1025)]),
+    require={"all": ALONE},
+    numerics=EXACT,
+)
+def test_sizes(x):
+    return x.amax(-1), x.amin(-1), x.argmax(-1), x.any(-1)
+
+
+@case(
+    x=tensor(16, 20),
+    function={
+        "amin": lambda x: x.amin(0),
+        "largest_of_all": lambda x: x.max(),
+        "aminmax": lambda x: torch.stack(tuple(torch.aminmax(x, dim=0))),
+    },
+    grad=True,
+    require={"all": {"graph_breaks": 0, "extern": []}},
+)
+def test_backward(x, function):
+    return function(x)
+
+
+@case(
+    x=tensor(12, 40),
+    function={
+        "shifted": lambda x: (x - x.amax(-1, keepdim=True)).exp(),
+        "quantised": lambda x: torch.round(x * 127 / x.abs().amax(-1, keepdim=True).clamp(min=1e-6)).to(torch.int8),
+    },
+    require={"all": ALONE},
+    numerics={"for": {"quantised": {"without": dict.fromkeys(("nan", "inf", "huge"), "NaN and inf have no int8")}}},
+)
+def test_with_pointwise(x, function):
+    return function(x)
+
+
+@case(x=tensor(9, 33, dtype="bf16"), dynamic=True, require={"all": ONE_KERNEL}, numerics=EXACT)
+def test_dynamic(x):
+    return x.amax(0), x.argmax(0), x.isnan().any(0)
+
+
+test_references = references(
+    test_columns, test_layouts, test_any_and_all, test_sizes, test_backward, test_with_pointwise
+)

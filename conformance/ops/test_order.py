@@ -1,0 +1,75 @@
+"""order: sorting, the k largest, medians and quantiles, and the place of a value among sorted ones."""
+
+import torch
+
+from conformance import case, references, tensor
+
+ALONE = {"extern": [], "graph_breaks": 0}
+
+
+@case(
+    x=tensor(6, 20, dtype=["f32", "bf16"]),
+    function={
+        "columns": lambda x: torch.sort(x, dim=0, stable=True),
+        "descending": lambda x: torch.sort(x, dim=-1, stable=True, descending=True),
+    },
+    vary="one_at_a_time",
+    require={"all": ALONE},
+    numerics={"exact": True},
+)
+def test_sort(x, function):
+    return function(x)
+
+
+# Values alone: which of equal elements comes first is left open.
+@case(
+    x=tensor(6, 20),
+    function={
+        "topk": lambda x: x.topk(3, -1).values,
+        "smallest_of_columns": lambda x: x.topk(2, 0, largest=False).values,
+        "nanmedian": lambda x: x.nanmedian(-1).values,
+    },
+    require={"all": ALONE},
+    numerics={"exact": True},
+)
+def test_select(x, function):
+    return function(x)
+
+
+@case(
+    x=tensor(6, 20),
+    function={
+        "sort": lambda x: torch.sort(x, dim=-1, stable=True).values,
+        "median": lambda x: x.median(-1).values,
+    },
+    grad=True,
+    require={"all": ALONE},
+    # of the equal elements any may have the gradient
+    numerics={"for": {name: {"without": {"ties": "equal elements are in no order"}} for name in ("median",)}},
+)
+def test_backward(x, function):
+    return function(x)
+
+
+@case(
+    x=tensor(40, low=0, high=9),
+    right=[False, True],
+    require={"all": ALONE, "gpu": {"fallbacks": []}},
+    gaps={"cpu": {"fallbacks": [], "judgement": "a search among four boundaries is a loop, and could be fused"}},
+    numerics={"exact": True, "branch": [0.0, 1.0, 2.5, 6.0]},
+)
+def test_bucketize(x, right):
+    return torch.bucketize(x, torch.tensor([0, 1, 2.5, 6], device=x.device), right=right)
+
+
+@case(
+    x=tensor(7, 10),
+    y=tensor(7, 5),
+    require={"all": ALONE, "gpu": {"fallbacks": []}},
+    numerics={"exact": True, "without": {"x": "what is searched is sorted, and with NaN it is not"}},
+)
+def test_searchsorted(x, y):
+    return torch.searchsorted(x.sigmoid().cumsum(-1), y)
+
+
+test_references = references(test_sort, test_select, test_backward, test_bucketize, test_searchsorted)

@@ -1,0 +1,63 @@
+"""var: variances and deviations, by correction, dimension, dtype and layout, and what is normalised by them."""
+
+import torch
+
+from conformance import case, references, tensor
+
+OVERFLOW = {
+    "without": {
+        "huge": "squares of the largest numbers overflow earlier or later, by the order of their sums",
+        "inf": "a running mean of infinities is NaN or infinite, by how it is split up",
+    }
+}
+ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = ALONE | {"kernels": 1}
+
+
+@case(
+    x=tensor(12, 40, dtype=["f32", "f16"]),
+    correction=[1, 0],
+    dim={"columns": 0, "rows": 1, "all": (0, 1)},
+    vary="one_at_a_time",
+    require={"all": ALONE, "columns": ONE_KERNEL, "rows": ONE_KERNEL},
+    numerics=OVERFLOW,
+)
+def test_std(x, correction, dim):
+    return torch.std(x, dim, correction=correction)
+
+
+@case(
+    x=tensor(12, 40),
+    function={
+        "var_mean": lambda x: torch.stack(torch.var_mean(x, 0)),
+        "standardised": lambda x: (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-5),
+    },
+    grad=True,
+    require={"all": ALONE},
+    numerics=OVERFLOW,
+)
+def test_functions(x, function):
+    return function(x)
+
+
+# One element has no deviation: it is divided by 0.
+@case(x=tensor(), shape=[(7, 1), (3, 1025)], require={"all": ALONE}, numerics=OVERFLOW)
+def test_sizes(x):
+    return x.var(-1), x.var(-1, correction=0)
+
+
+@case(
+    x=tensor(2, 6, 5, 9, layout="channels_last"),
+    require={"all": ALONE},
+    numerics=OVERFLOW
+    | {
+        "for": {
+            "cpu": {"factor": 16, "reason": "of float32 eager has the variance in float64, and compiled in float32"}
+        }
+    },
+)
+def test_of_channels(x):
+    return torch.var_mean(x, (0, 2, 3))
+
+
+test_references = references(test_std, test_functions, test_sizes, test_of_channels)
