@@ -2,11 +2,12 @@
 
 import torch
 
-from conformance import case, tensor
+from conformance import case, references, tensor
 
 functional = torch.nn.functional
 
 ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+OVERFLOW = {"without": {"huge": "sums of the largest numbers overflow earlier or later, by their order"}}
 REDUCTIONS = ["mean", "none", "sum"]
 
 
@@ -72,3 +73,160 @@ def test_huber(x, y, reduction, delta):
 )
 def test_pairwise(x, y, loss):
     return loss(x, y)
+
+
+LOSSES = {
+    "mse": functional.mse_loss,
+    "soft_margin": functional.soft_margin_loss,
+    "poisson_nll": lambda x, y, reduction: functional.poisson_nll_loss(x, y.abs(), full=True, reduction=reduction),
+    "hinge_embedding": lambda x, y, reduction: functional.hinge_embedding_loss(x, y.sign(), reduction=reduction),
+    "multilabel_soft_margin": lambda x, y, reduction: functional.multilabel_soft_margin_loss(
+        x, (y > 0).to(x.dtype), reduction=reduction
+    ),
+}
+
+
+@case(
+    x=tensor(12, 17),
+    y=tensor(12, 17),
+    loss=LOSSES,
+    reduction=REDUCTIONS,
+    dtype=["f32", "f16"],
+    vary="one_at_a_time",
+    # a mean over the classes, then one over the batch
+    require={"all": ALONE | {"kernels": 1}, "gpu multilabel_soft_margin": {"kernels": "<=2"}},
+    numerics=OVERFLOW,
+)
+def test_elementwise(x, y, loss, reduction):
+    return loss(x, y, reduction=reduction)
+
+
+@case(
+    x=tensor(12, 17),
+    y=tensor(12, 17),
+    loss={name: LOSSES[name] for name in ("hinge_embedding", "multilabel_soft_margin")},
+    dtype=["f32", "bf16"],
+    reduction="sum",
+    grad="x",
+    vary="one_at_a_time",
+    require={"all": ALONE},
+    numerics=OVERFLOW,
+)
+def test_elementwise_backward(x, y, loss, reduction):
+    return loss(x, y, reduction=reduction)
+
+
+@case(
+    x=tensor(12, 17),
+    weight=tensor(17, low=0, high=1),
+    target=tensor(12, dtype="i64", low=0, high=17),
+    options={
+        "weighted": {},
+        "weighted_smooth": {"label_smoothing": 0.2},
+        "weighted_none": {"reduction": "none", "ignore_index": 0},
+    },
+    grad={"forward": "", "backward": "x"},
+    vary="one_at_a_time",
+    require={"all": ALONE},
+)
+def test_cross_entropy_weighted(x, weight, target, options):
+    return functional.cross_entropy(x, target, weight, **options)
+
+
+# Classes in the second dimension of an image, and targets that are probabilities.
+@case(
+    x=tensor(2, 5, 4, 6, layout="channels_last"),
+    target=tensor(2, 4, 6, dtype="i64", low=0, high=5),
+    grad={"forward": "", "backward": "x"},
+    require={"all": ALONE},
+)
+def test_cross_entropy_of_images(x, target):
+    return functional.cross_entropy(x, target)
+
+
+@case(
+    x=tensor(12, 17),
+    y=tensor(12, 17),
+    grad="x",
+    require={"all": ALONE},
+)
+def test_cross_entropy_of_probabilities(x, y):
+    return functional.cross_entropy(x, y.softmax(-1))
+
+
+@case(
+    x=tensor(12, 17),
+    target=tensor(12, dtype="i64", low=0, high=17),
+    ignored=[-100, 2],
+    grad={"forward": "", "backward": "x"},
+    vary="one_at_a_time",
+    require={"all": ALONE},
+)
+def test_nll(x, target, ignored):
+    return functional.nll_loss(x, target, ignore_index=ignored)
+
+
+@case(
+    x=tensor(12, 17, low=0, high=1),
+    target=tensor(12, 17, low=0, high=1),
+    grad={"forward": "", "backward": "x"},
+    require={"all": ALONE, "forward": {"kernels": 1}},
+)
+def test_bce(x, target):
+    return functional.binary_cross_entropy(x, target)
+
+
+@case(
+    x=tensor(12, 17),
+    target=tensor(12, 17, low=0, high=1),
+    pos_weight=tensor(17, low=0.5, high=4),
+    grad="x",
+    require={"all": ALONE},
+)
+def test_bce_with_logits_of_rare_classes(x, target, pos_weight):
+    return functional.binary_cross_entropy_with_logits(x, target, pos_weight=pos_weight)
+
+
+@case(
+    x=tensor(12, 17),
+    y=tensor(12, 17),
+    loss={
+        "kl_div_of_logarithms": lambda x, y: functional.kl_div(
+            x.log_softmax(-1), y.log_softmax(-1), reduction="sum", log_target=True
+        ),
+        "gaussian_nll": lambda x, y: functional.gaussian_nll_loss(x, y, functional.softplus(x), full=True),
+        "margin_ranking": lambda x, y: functional.margin_ranking_loss(x, y, x.sign(), margin=0.1),
+        "cosine_embedding": lambda x, y: functional.cosine_embedding_loss(x, y, torch.ones_like(x[:, 0]), margin=0.2),
+        "triplet_margin": lambda x, y: functional.triplet_margin_loss(x, y, x.flip(0)),
+    },
+    grad={"forward": "", "backward": "x"},
+    vary="one_at_a_time",
+    also=[{"loss": "triplet_margin", "grad": "backward"}],
+    require={
+        "all": {"extern": []},
+        **{loss: ALONE for loss in ("kl_div_of_logarithms", "margin_ranking", "cosine_embedding", "triplet_margin")},
+    },
+    gaps={
+        "gaussian_nll": {"graph_breaks": 0, "judgement": "that no variance is below 0 can be asserted within the graph"}
+    },
+    numerics=OVERFLOW,
+)
+def test_of_two(x, y, loss):
+    return loss(x, y)
+
+
+test_references = references(
+    test_cross_entropy,
+    test_bce_with_logits,
+    test_huber,
+    test_pairwise,
+    test_elementwise,
+    test_elementwise_backward,
+    test_cross_entropy_weighted,
+    test_cross_entropy_of_images,
+    test_cross_entropy_of_probabilities,
+    test_nll,
+    test_bce,
+    test_bce_with_logits_of_rare_classes,
+    test_of_two,
+)
