@@ -78,6 +78,7 @@ class Emulation:
         text = self.rewrite(code) if self.rewrite else code
         namespace: dict[str, Any] = {"__name__": "conformance_emulated", "__file__": "emulated.py", **constants}
         exec(compile(text, "emulated.py", "exec"), namespace)  # noqa: S102 - the generated wrapper
+        namespace |= constants  # again: a text may set what it is given to None, as Inductor's own loading expects
         namespace[f"empty_strided_{self.target.device}"] = self._unset
         namespace["get_raw_stream"] = lambda index: 0
         return namespace["call"]
