@@ -148,13 +148,28 @@ def _temporary_folder() -> Path:
 
 
 def fresh(root: Path, name: str | None) -> Run:
-    """A run of that name, or of a name of its own: the time and the process. Of those unnamed, the newest are kept."""
+    """A run of that name, or of a name of its own: the time and the process.
+
+    Of those unnamed, the newest are kept, and those whose process still runs.
+    """
     if name:
         return Run(named(root, name))
     runs = runs_folder(root)
     for old in sorted(runs.glob(_UNNAMED))[: -KEPT + 1]:
-        shutil.rmtree(old, ignore_errors=True)
+        if not _runs_still(old):
+            shutil.rmtree(old, ignore_errors=True)
     return Run(runs / unnamed())
+
+
+def _runs_still(run: Path) -> bool:
+    """Whether the process that an unnamed run is called after is there."""
+    try:
+        os.kill(int(run.name.rpartition("-")[2]), 0)
+    except PermissionError:
+        return True
+    except (ProcessLookupError, OverflowError):
+        return False
+    return True
 
 
 def unnamed() -> str:

@@ -1,0 +1,15 @@
+"""Run folders: of the unnamed ones the newest are kept, and none goes away under a run that still writes to it."""
+
+import os
+
+from conformance import run
+
+
+def test_a_run_that_is_not_over_is_kept(tmp_path):
+    runs = run.runs_folder(tmp_path)
+    gone = 2**22 + 1  # above what Linux gives to processes
+    names = [f"20260101T00000{i}-{os.getpid() if i == 0 else gone + i}" for i in range(run.KEPT + 3)]
+    for name in names:
+        (runs / name).mkdir()
+    run.fresh(tmp_path, None)
+    assert sorted(folder.name for folder in runs.iterdir()) == [names[0], *names[-run.KEPT + 1 :]]
