@@ -172,7 +172,32 @@ def estimated(target: str) -> str:
         return f"{utils.get_device_tflops(torch.half)} TFLOPS, {_utils_internal.max_clock_rate()} MHz"
 
 
+class ThroughTheCpu(torch.autograd.Function):
+    """A backward with nothing in it to be recorded."""
+
+    @staticmethod
+    def forward(_ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(_ctx, gradient):
+        return gradient.cpu().to(gradient.device)
+
+
+def unrecorded(target: str) -> str:
+    """Why no CUDA graph is to be recorded, where the build has an allocator, that this process has turned off."""
+    from torch._inductor import cudagraph_utils
+
+    if torch.version.cuda:
+        torch._C._cuda_cudaCachingAllocator_enable(False)
+    with isolation.isolated(targets()[target], "deviceless", {}):
+        return str(cudagraph_utils.check_caching_allocator_for_cudagraphs())
+
+
 add = code(lambda x: x + 1, x=random(40))
+graphs = {"triton.cudagraphs": True}
+recorded = code(lambda x: x + 1, {**graphs, "graph_partition": False}, x=random(40))
+partly = code(lambda x: ThroughTheCpu.apply(x) + 1, graphs, x=random(40, grad=True))
 total = code(lambda x: x.sum(), x=random(300, 500))
 unproven = code(lambda x: x + 1, {"cpp.vec_isa_ok": False}, x=random(4000))  # as where the probe cannot be built
 product = code(lambda a, b: a @ b, a=random(64, 64), b=random(64, 64))
@@ -221,6 +246,9 @@ OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._C:_get_cudnn_batch_norm_reserve_space_size": normed,
     "torch.cuda.jiterator:_JittedFunction.__call__": code(lambda x: square(x + 1) * 2, x=random(4)),
     "torch._utils_internal:max_clock_rate": estimated,
+    "torch._inductor.cudagraph_utils:check_caching_allocator_for_cudagraphs": unrecorded,
+    "torch._inductor.compile_fx:cudagraphify": recorded,
+    "torch._inductor.output_code:maybe_handle_backward_generation": partly,
     "torch.utils._triton:triton_hash_with_backend": add,
     "torch._inductor.cpu_vec_isa:pick_vec_isa": total,
     "torch._inductor.codecache:pick_vec_isa": flags,

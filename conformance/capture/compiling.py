@@ -231,16 +231,9 @@ def _generate_only(graph: Any, emulation: Emulation | None = None) -> Any:
             # refuses and Inductor does not, such as to copy between parts of one tensor that overlap.
             return _unset(lowered, values)
 
-    def recursively_apply_fns(fns: Any) -> None:
-        """Would wrap each partition in a CUDA graph."""
-
-    return types.SimpleNamespace(
-        __file__="generated.py",
-        __name__="generated",
-        call=call,
-        runner=None,
-        recursively_apply_fns=recursively_apply_fns,
-    )
+    # of CUDA graphs: would wrap each partition in what records it
+    unrecorded = types.SimpleNamespace(partitions=[], recursively_apply_fns=lambda fns: None)
+    return types.SimpleNamespace(__file__="generated.py", __name__="generated", call=call, runner=unrecorded)
 
 
 def _callable(gm: Any) -> Any:

@@ -106,6 +106,23 @@ def _cuda(target: Target, answer: Callable[[str, Any], Patch]) -> list[Patch]:
             lambda _: functools.partial(_max_clock_rate, target.properties.get("clock_rate", 0)),
             "nvidia-smi is asked, which is not there or tells of another device: no estimate of a kernel's time",
         ),
+        # With `triton.cudagraphs`, other code is generated. Nothing is recorded of it here: it is called as it is.
+        Patch(
+            "torch._inductor.cudagraph_utils:check_caching_allocator_for_cudagraphs",
+            _always(None),
+            "the process's allocator is asked for, which a build without cuda does not have",
+            optional=True,  # from 2.13
+        ),
+        Patch(
+            "torch._inductor.compile_fx:cudagraphify",
+            lambda _: lambda model, *args, **kwargs: model,
+            "its first call records a graph on the device",
+        ),
+        Patch(
+            "torch._inductor.output_code:maybe_handle_backward_generation",
+            _always(None),
+            "for a backward that is not recorded, it asks for what recording the forward has left",
+        ),
     ]
 
 
