@@ -2,7 +2,7 @@
 
 import torch
 
-from conformance import case, tensor
+from conformance import case, references, tensor
 
 functional = torch.nn.functional
 
@@ -99,3 +99,35 @@ def test_pool_backward(x, pool):
 )
 def test_max_pool_with_indices(x, indices):
     return functional.max_pool2d(x, 2, return_indices=indices)
+
+
+#: Of images of 4 channels, 9 by 11, and weights of 4 by 2 or 4 channels, 3 by 3.
+CONVOLUTIONS = {
+    "grouped_relu": lambda x, w: torch.relu(functional.conv2d(x, w[:, :2], groups=2, padding=1)) + x,
+    "depthwise_normalised": lambda x, w: functional.conv2d(x, w[:, :1], groups=4, padding=1).sub(x.mean()).mul(2),
+    "same": lambda x, w: functional.conv2d(x, w, padding="same", dilation=2),
+    "transposed_grouped": lambda x, w: functional.conv_transpose2d(x, w[:, :2], stride=2, groups=2, output_padding=1),
+    "no_batch": lambda x, w: functional.conv2d(x[0], w),
+}
+
+
+@case(
+    x=tensor(2, 4, 9, 11),
+    weight=tensor(4, 4, 3, 3),
+    convolve=CONVOLUTIONS,
+    require={"all": {"graph_breaks": 0}},
+    numerics={
+        "without": {
+            "huge": "sums of the largest numbers overflow earlier or later, by their order",
+            "weight": "where it is NaN, eager multiplies the zeros around an image, and around a channels-last one not",
+        }
+    },
+)
+def test_convolutions(x, weight, convolve):
+    return convolve(x, weight)
+
+
+test_references = references(
+    test_conv2d, test_depthwise, test_conv1d, test_conv_transpose2d, test_pointwise_conv, test_convolutions
+)
+test_references_of_pools = references(test_pool, test_pool_backward, test_max_pool_with_indices)

@@ -2,7 +2,7 @@
 
 from expecttest import assert_expected_inline
 
-from conformance import case, image, story
+from conformance import case, image, references, story, tensor
 
 DTYPES = ["u8", "f32", "bf16", "i16"]
 LAYOUTS = ["contiguous", "channels_last", "sliced"]
@@ -90,3 +90,15 @@ bytes         150528 read, 150528 written: the least
 buffers       1 allocated
 graph_breaks  none""",
     )
+
+
+@case(
+    x=tensor(5, 9, 17, dtype=["f64", "i64", "f16", "bool"]),
+    require={"all": ONE_KERNEL},
+    numerics={"exact": True},
+)
+def test_dtypes(x):
+    return x.flip(0, -1)
+
+
+test_references = references(test_dtypes, test_hflip_backward)

@@ -2,7 +2,7 @@
 
 import torch
 
-from conformance import case, tensor
+from conformance import case, references, tensor
 
 functional, aten = torch.nn.functional, torch.ops.aten
 
@@ -207,3 +207,25 @@ def test_slice_scatter(x, y):
 )
 def test_bucketize(x, edges):
     return torch.bucketize(x, edges.sort().values)
+
+
+test_references = references(
+    test_gather,
+    test_gather_backward,
+    test_index_select,
+    test_negative_indices,
+    test_scatter,
+    test_scatter_add,
+    test_index_reduce,
+    test_index_add,
+    test_index_add_below_zero,
+    test_mask_by_index,
+    test_index_put,
+    test_masked_fill,
+    test_where,
+    test_nonzero,
+    test_slices,
+    test_slice_scatter,
+    test_bucketize,
+)
+test_references_of_embeddings = references(test_embedding, test_embedding_backward, test_embedding_bag)

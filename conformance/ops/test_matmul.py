@@ -2,7 +2,7 @@
 
 import torch
 
-from conformance import case, tensor
+from conformance import case, references, tensor
 
 functional = torch.nn.functional
 
@@ -123,3 +123,87 @@ def test_integers(a, b):
 def test_gated_mlp(x, up, gate, down):
     hidden = functional.silu(functional.linear(x, gate)) * functional.linear(x, up)
     return functional.linear(hidden, down)
+
+
+OVERFLOW = {"without": {"huge": "sums overflow earlier or later, by their order"}}
+
+
+@case(
+    a=tensor(12, 20, layout=["transposed", "strided", "expanded"]),
+    b=tensor(20, 16),
+    dtype=["f32", "f16", "f64"],
+    vary="one_at_a_time",
+    require={"all": NO_FALLBACK | {"extern": ["mm"]}},
+    numerics=OVERFLOW,
+)
+def test_operands(a, b):
+    return (a @ b).relu()
+
+
+# Inductor makes kernels of its own of what is too small for a library.
+SMALL = {
+    "inner_size_1": lambda a, b: a[:, :1] @ b[:1],
+    "row_by_column": lambda a, b: a[:1] @ b[:, :1],
+    "inner_size_0": lambda a, b: a[:, :0] @ b[:0],
+    "outer": lambda a, b: torch.outer(a[0], b[:, 0]),
+    "batch_of_rows": lambda a, b: torch.bmm(a[:, None], b[None].expand(12, 20, 16)),
+}
+
+
+@case(
+    a=tensor(12, 20),
+    b=tensor(20, 16),
+    small=SMALL,
+    require={"all": NO_FALLBACK},
+    numerics=OVERFLOW,
+)
+def test_small(a, b, small):
+    return small(a, b)
+
+
+SCALED = {
+    "addmm": lambda x, a, b: torch.addmm(x, a, b, beta=0.5, alpha=2),
+    "baddbmm": lambda x, a, b: torch.baddbmm(x[None], a[None], b[None], beta=2, alpha=0.5),
+    "residual": lambda x, a, b: x + torch.relu(a @ b),
+}
+
+
+@case(
+    x=tensor(12, 16),
+    a=tensor(12, 20),
+    b=tensor(20, 16),
+    scaled=SCALED,
+    grad=True,
+    require={"all": NO_FALLBACK},
+    numerics=OVERFLOW,
+)
+def test_scaled(x, a, b, scaled):
+    return scaled(x, a, b)
+
+
+SUMS = {"scores": "bij,bkj->bik", "all": "bij,bij->", "trace": "bii,bij->bj"}
+
+
+@case(
+    x=tensor(2, 7, 7),
+    y=tensor(2, 7, 7),
+    equation=SUMS,
+    require={"all": NO_FALLBACK},
+    numerics=OVERFLOW,
+)
+def test_einsum_of_batches(x, y, equation):
+    return torch.einsum(equation, x, y)
+
+
+test_references = references(
+    test_addmm,
+    test_bmm,
+    test_linear,
+    test_matrix_vector,
+    test_dot,
+    test_einsum,
+    test_operands,
+    test_small,
+    test_scaled,
+    test_einsum_of_batches,
+)

@@ -3,7 +3,7 @@
 import torch
 from expecttest import assert_expected_inline
 
-from conformance import case, story, tensor
+from conformance import case, references, story, tensor
 
 #: Whose gradients are asked for: each one left out saves a product.
 GRADS = {"forward": "", "backward": "a b", "backward_a": "a", "backward_b": "b"}
@@ -78,3 +78,6 @@ class inner_f(torch.nn.Module):
         mm_2: "f32[64, 96][96, 1]" = torch.ops.aten.mm.default(tangents_1, permute_1)
         return pytree.tree_unflatten([mm, mm_2, mm_1], self._out_spec)""",
     )
+
+
+test_references = references(test_mm, test_odd_sizes, test_outer_product)

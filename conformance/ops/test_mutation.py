@@ -2,7 +2,7 @@
 
 import torch
 
-from conformance import case, tensor
+from conformance import case, references, tensor
 
 ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
 ONE_KERNEL = ALONE | {"kernels": 1}
@@ -113,3 +113,65 @@ def test_fill(x):
 def test_same_result_twice(x, y):
     z = x + y
     return z, z, {"again": z, "view": z[1:]}
+
+
+#: What is written and how; x comes back changed in each.
+IN_PLACE = {
+    "diagonal": lambda x, _: x.fill_diagonal_(0),
+    "masked": lambda x, y: x.masked_fill_(y > 0, 2),
+    "columns": lambda x, y: x[:, 2:9].mul_(y[:, 3:10]),
+    "transposed_rows": lambda x, y: x.T[3:5].copy_(y.T[1:3]),
+    "steps": lambda x, y: x[1::2].sub_(y[::2][:4]),
+    "swap": lambda x, _: x.copy_(x[:, list(range(19, -1, -1))]),
+    "out": lambda x, y: torch.maximum(x, y, out=x),
+}
+
+
+@case(
+    x=tensor(9, 20),
+    y=tensor(9, 20),
+    written=IN_PLACE,
+    dtype=["f32", "i16"],
+    vary="one_at_a_time",
+    require={"all": {"graph_breaks": 0, "extern": []}},
+)
+def test_in_place(x, y, written):
+    return written(x, y), x[1:]
+
+
+@case(
+    x=tensor(3, 4, 5, 6, layout=["strided", "offset", "channels_last"]),
+    y=tensor(3, 4, 5, 6, dtype=["f32", "u8"]),
+    vary="one_at_a_time",
+    require={"all": ONE_KERNEL},
+)
+def test_in_place_layouts(x, y):
+    x.mul_(y)
+    return x.relu_()
+
+
+# As an optimizer does: the parameter requires a gradient, and what is written to it has none.
+@case(x=tensor(9, 20), y=tensor(9, 20), mode="no_grad", grad="x", require={"all": ALONE})
+def test_step(x, y):
+    x.sub_(y, alpha=0.1)
+    return x.norm(dim=1)
+
+
+@case(
+    x=tensor(9, 20),
+    y=tensor(9, 20, dtype=["f64", "i32"]),
+    require={"all": ONE_KERNEL},
+    numerics={"without": {"wrap": "what a float beyond the integers becomes is not defined"}},
+)
+def test_copy_of_another_dtype(x, y):
+    x.copy_(y)
+    return y.copy_(x * 2)
+
+
+@case(x=tensor(9, 20), y=tensor(9, 20), grad="y", require={"all": ALONE})
+def test_buffer_and_gradient(x, y):
+    x.mul_(0.9).add_(y.detach().mean(0), alpha=0.1)
+    return (y - x[0]) * y
+
+
+test_references = references(test_in_place, test_in_place_layouts, test_step, test_copy_of_another_dtype)

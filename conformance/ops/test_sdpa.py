@@ -6,7 +6,7 @@ import torch
 from expecttest import assert_expected_inline
 from torch.nn.functional import scaled_dot_product_attention
 
-from conformance import case, story, tensor
+from conformance import case, references, story, tensor
 
 DTYPES = ["f16", "bf16", "f32"]
 
@@ -140,3 +140,26 @@ cuda_sm90     aten._scaled_dot_product_cudnn_attention (make_fallback: no loweri
 xpu_pvc     aten._scaled_dot_product_fused_attention_overrideable (make_fallback: no lowering)
 """,
     )
+
+
+# A query without any key; values of other features; gradients through a mask.
+ATTENDED = {
+    "no_keys": lambda q, k, v: scaled_dot_product_attention(
+        q, k, v, attn_mask=torch.ones(9, 9, device=q.device).tril(-1) > 0
+    ),
+    "narrow_values": lambda q, k, v: scaled_dot_product_attention(q, k, v[..., :8]),
+    "three_dimensions": lambda q, k, v: scaled_dot_product_attention(q[0], k[0], v[0], dropout_p=0.0),
+}
+
+
+@case(
+    **{name: tensor(2, 2, 9, 16) for name in "qkv"},
+    attended=ATTENDED,
+    require={"all": {"graph_breaks": 0}},
+    numerics={"without": {"huge": "of scores beyond 1 / eps, rounding decides which key wins"}},
+)
+def test_attended(q, k, v, attended):
+    return attended(q, k, v)
+
+
+test_references = references(test_sdpa, test_masked, test_grouped_heads, test_attended)

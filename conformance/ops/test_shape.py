@@ -2,7 +2,7 @@
 
 import torch
 
-from conformance import case, image, tensor
+from conformance import case, image, references, tensor
 
 functional = torch.nn.functional
 
@@ -152,3 +152,26 @@ def test_pixel_shuffle(x):
 @case(x=tensor(0, 7), require={"all": {"graph_breaks": 0}})
 def test_empty(x):
     return x * 2 + 1, x.sum(), x.sum(0)
+
+
+test_references = references(
+    test_cat,
+    test_stack,
+    test_pad,
+    test_permute_contiguous,
+    test_expand,
+    test_windows,
+    test_split_and_swap,
+    test_roll,
+    test_triangle,
+    test_repeat_interleave,
+    test_pixel_shuffle,
+    test_empty,
+)
+test_references_of_sampling = references(
+    test_upsample,
+    test_upsample_slightly,
+    test_upsample_nearest_u8,
+    test_unfold_columns,
+    disagree={"aten.upsample_nearest2d.default": "where a size stays, eager leaves the elements too, and it resamples"},
+)
