@@ -25,11 +25,11 @@ def references(*tests: Callable[..., Any], disagree: Mapping[str, str] | None = 
     """A test that holds the references of all operators that the cases of `tests` call.
 
     `disagree`: operator ("aten.smooth_l1_loss_backward.default") → why a reference of it disagrees with eager. That it
-    no longer does is a failure too.
+    no longer does is a failure too. The operator may be followed by a range of torch versions ("… torch<2.13").
     """
 
     def test_references() -> None:
-        known = dict(disagree or {})
+        known = _known(disagree or {})
         found = disagreements([case for test in tests for case in test.cases])
         idle = sorted(set(known) - set(found))
         told = [text for op, texts in found.items() if op not in known for text in texts[:2]]
@@ -38,6 +38,23 @@ def references(*tests: Callable[..., Any], disagree: Mapping[str, str] | None = 
             raise ReferencesError("\n\n".join(told))
 
     return test_references
+
+
+def _known(disagree: Mapping[str, str]) -> dict[str, str]:
+    """What is said of the torch at hand."""
+    from conformance.requirements import is_installed
+
+    known = {}
+    for said, why in disagree.items():
+        op, *words = said.split()
+        if wrong := [word for word in words if not word.startswith("torch")]:
+            raise ReferencesError(
+                f"disagree names {said!r}; after the operator come ranges of torch versions such as 'torch<2.13', "
+                f"not {wrong[0]!r}"
+            )
+        if all(is_installed(word) for word in words):
+            known[op] = why
+    return known
 
 
 def disagreements(cases: list[Case]) -> dict[str, list[str]]:
@@ -70,7 +87,7 @@ def _held(reference: Callable[..., Any], each: Called, group: str) -> str:
     from conformance.numerics import NumericsError, hold
 
     try:
-        hold(reference, each.op, *each.args, **each.kwargs, values=group)
+        hold(reference, _eager(each.op), *each.args, **each.kwargs, values=group)
     except NotImplementedError:
         return ""  # it says itself that it does not take these arguments
     except NumericsError as error:
@@ -102,7 +119,20 @@ def _asked(reference: Callable[..., Any], name: str, op: Any) -> Callable[..., A
         result = reference(*args, **kwargs)
         if result is NotImplemented:
             raise NotImplementedError
-        return tuple(result) if isinstance(result, tuple) else result  # an operator's own are not named
+        return _plain(result)
 
     asked.__qualname__ = f"{name} of {op}"
     return asked
+
+
+def _eager(op: Any) -> Callable[..., Any]:
+    def eager(*args: Any, **kwargs: Any) -> Any:
+        return _plain(op(*args, **kwargs))
+
+    eager.__qualname__ = str(op)
+    return eager
+
+
+def _plain(result: Any) -> Any:
+    """Several results as a tuple: operators answer named ones, or a list, where a reference's are neither."""
+    return tuple(result) if isinstance(result, (list, tuple)) else result

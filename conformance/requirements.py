@@ -94,7 +94,7 @@ def selected(declared: Mapping[str, Mapping[str, Any]], case: Case, target: Targ
     words = {target.name, target.device, *case.labels} | ({"gpu"} if target.device in GPUS else set())
     wanted: dict[str, Any] = {}
     for selector, facts in declared.items():
-        if all(word == "all" or word in words or _is_installed(word) for word in selector.split()):
+        if all(word == "all" or word in words or is_installed(word) for word in selector.split()):
             wanted |= facts
     return wanted
 
@@ -177,7 +177,7 @@ def _validate_partner(where, selector, fact, value, file, members, functions, kn
         )
 
 
-def _is_installed(word: str) -> bool:
+def is_installed(word: str) -> bool:
     """Whether a word such as "torch>=2.13" holds for the torch at hand; False for any other word."""
     return word.startswith("torch") and _versions("", word).contains(Version(build().version).base_version)
 

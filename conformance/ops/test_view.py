@@ -169,6 +169,4 @@ def test_dynamic(x):
 
 
 test_references = references(test_order, test_flat, test_triangle, test_written)
-test_references_of_gradients = references(
-    test_backward, disagree={"aten.unbind.int": "it answers a tuple, and eager a list: nothing that compiled code sees"}
-)
+test_references_of_gradients = references(test_backward)
