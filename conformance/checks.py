@@ -127,14 +127,14 @@ class Item:
 
         def plain_numerics() -> None:
             from conformance import numerics
-            from conformance.capture.ways import LimitError, prepared
+            from conformance.capture.ways import LimitError, comparable, prepared
 
             if record.mode != "native":
                 raise SkipError(f"{settings.plainly} needs the device: {self.session.not_run(self.target)}")
             where = self.target.device, self.target.name
             try:
                 with prepared(self.case, settings.via, settings.backend, *where) as function:
-                    numerics.check(self.case, function, *where, settings.plainly)
+                    numerics.check(comparable(self.case, settings.via), function, *where, settings.plainly)
             except LimitError as error:
                 raise SkipError(f"{settings.plainly}: {error}") from None
 

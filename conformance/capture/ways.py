@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -70,6 +71,25 @@ def prepared(case: Case, via: str, backend: str, device: str, target: str = "") 
             yield _made({"jit_trace": _traced, "jit_script": _scripted, "export": _exported}[via], case, device, target)
     finally:
         torch._dynamo.reset()
+
+
+def comparable(case: Case, via: str) -> Case:
+    """The case as that way can answer it: TorchScript has tuples, and no `torch.return_types`."""
+    if not via.startswith("jit"):
+        return case
+
+    @functools.wraps(case.fn)
+    def fn(**arguments: Any) -> Any:
+        return _plain(case.fn(**arguments))
+
+    return dataclasses.replace(case, fn=fn)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        kind = tuple if type(value).__module__ == "torch.return_types" else type(value)
+        return kind(_plain(each) for each in value)
+    return value
 
 
 def _made(make: Callable[..., Callable[..., Any]], case: Case, device: str, target: str) -> Callable[..., Any]:
