@@ -19,7 +19,7 @@ PERSISTENT = ONE_KERNEL | {"kinds": ["persistent reduction"]}
 @case(
     x=tensor(16, 100, dtype=["f16", "f64", "i16"]),
     require={"all": ONE_KERNEL, "gpu": PERSISTENT, **{f"cpu {dtype}": VECTORISED for dtype in ("f16", "f64")}},
-    gaps={"cpu i16": VECTORISED | {"judgement": "vectors of i16 can be widened to i64 as those of u8 are"}},
+    gaps={"cpu i16": VECTORISED | {"judgement": "a vector of i16 can be widened and added up as one of u8 is"}},
 )
 def test_columns(x):
     return x.sum(0)
@@ -62,7 +62,7 @@ def test_dimensions(x, dim):
     return x.mean(dim)
 
 
-# Pooling over the whole image, the sum over the channels, and a bias's gradient.
+# Pooling over the whole image, and what a bias's gradient is.
 @case(
     x=tensor(2, 8, 7, 9, layout="channels_last"),
     dim={"image": (2, 3), "all_but_channels": (0, 2, 3)},
