@@ -131,3 +131,20 @@ test_references = references(
     test_conv2d, test_depthwise, test_conv1d, test_conv_transpose2d, test_pointwise_conv, test_convolutions
 )
 test_references_of_pools = references(test_pool, test_pool_backward, test_max_pool_with_indices)
+
+
+@case(
+    x=tensor(2, 3, 6, 7),
+    weight=tensor(4, 3, 3, 3),
+    grad=True,
+    require={"all": {"graph_breaks": 0}},
+    numerics={
+        "without": {
+            "huge": "sums of the largest numbers overflow earlier or later, by their order",
+            "nan": "which of several NaN max_pool2d takes is a known failure of pool_backward",
+        }
+    },
+)
+def test_pooled_beside(x, weight):
+    y = functional.conv2d(x, weight, padding=1)
+    return y * functional.max_pool2d(y, 3, 1, 1)

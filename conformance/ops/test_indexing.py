@@ -229,3 +229,45 @@ test_references = references(
     test_bucketize,
 )
 test_references_of_embeddings = references(test_embedding, test_embedding_backward, test_embedding_bag)
+
+# Of an index below 0, which these refuse, unlike x[index]; on a gpu none is, as above.
+BELOW_ZERO = {
+    "select": lambda x, index, y: x.index_select(0, index),
+    "copy": lambda x, index, y: x.index_copy(0, index, y),
+    "embedding": lambda x, index, y: torch.nn.functional.embedding(index, x),
+}
+
+
+@case(
+    x=tensor(20, 33),
+    index=tensor(4, dtype="i64", low=-20, high=0),
+    y=tensor(4, 33),
+    indexed=BELOW_ZERO,
+    require={"all": {"graph_breaks": 0, "extern": []}},
+    numerics={
+        "for": {
+            "cpu": {"raises": "IndexError"},
+            "gpu": {"reference": "eager", "reason": "the reference would be computed on the cpu, where it raises"},
+        }
+    },
+)
+def test_below_zero(x, index, y, indexed):
+    return indexed(x, index if x.device.type == "cpu" else torch.arange(4, device=x.device), y)
+
+
+#: Rows of an expanded tensor are one in memory, and each its own in what these return.
+TO_A_ROW = {
+    "add": lambda x, index, y: x.index_add(0, index, y),
+    "fill": lambda x, index, y: x.index_fill(0, index, 1.0),
+    "put": lambda x, index, y: x.index_put((index,), y),
+}
+
+
+@case(
+    index=tensor(1, dtype="i64", low=0, high=4),
+    y=tensor(1, 33),
+    write=TO_A_ROW,
+    require={"all": {"graph_breaks": 0, "extern": []}},
+)
+def test_row_of_expanded(index, y, write):
+    return write(y.new_zeros(1, 33).expand(4, -1), index, y)

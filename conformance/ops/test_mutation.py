@@ -175,3 +175,15 @@ def test_buffer_and_gradient(x, y):
 
 
 test_references = references(test_in_place, test_in_place_layouts, test_step, test_copy_of_another_dtype)
+
+
+# Two of every five columns are in a window.
+@case(x=tensor(9, 20), require={"all": {"graph_breaks": 0}})
+def test_windows_apart(x):
+    x.unfold(1, 2, 5).mul_(2)
+    return x.sum(1)
+
+
+@case(x=tensor(9, 20), require={"all": {"graph_breaks": 0}})
+def test_overlapping_windows(x):
+    return (x + x).unfold(1, 4, 2).abs_()

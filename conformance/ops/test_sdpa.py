@@ -163,3 +163,31 @@ def test_attended(q, k, v, attended):
 
 
 test_references = references(test_sdpa, test_masked, test_grouped_heads, test_attended)
+
+# Much like attention by hand: scaled by a whole number, and with a softmax of columns.
+OTHERWISE = {
+    "whole_scale": lambda q, k, v: torch.softmax(q @ k.mT / 8, dim=-1) @ v,
+    "of_columns": lambda q, k, v: torch.softmax(q @ k.mT / 8.0, dim=-2) @ v,
+}
+
+
+@case(
+    **{name: tensor(2, 4, 32, 32) for name in "qkv"},
+    attended=OTHERWISE,
+    grad=[False, True],
+    require={"all": {"graph_breaks": 0}},
+    numerics=INFINITE,
+)
+def test_otherwise_by_hand(q, k, v, attended):
+    return attended(q, k, v)
+
+
+@case(
+    **{name: tensor(2, 4, 32, 32) for name in "qkv"},
+    mask=tensor(32, 32),
+    scale=tensor(shape=(), low=0.5, high=2),
+    require={"all": {"graph_breaks": 0}},
+    numerics=INFINITE,
+)
+def test_scale_of_a_tensor(q, k, v, mask, scale):
+    return torch.softmax(q @ k.mT / scale + mask, dim=-1) @ v

@@ -98,3 +98,9 @@ def test_dynamic(x):
 test_references = references(
     test_dimensions, test_channels, test_in_float32, test_sizes, test_with_pointwise, test_backward
 )
+
+
+# What is known while compiling: rows that are masked as a whole, and values that are missing.
+@case(x=tensor(9, 33), fill={"masked": -torch.inf, "missing": torch.nan}, require={"all": ALONE})
+def test_of_a_constant(x, fill):
+    return x + torch.full((9, 33), fill, device=x.device).softmax(-1)
