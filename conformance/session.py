@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import importlib.metadata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -98,6 +99,10 @@ class Session:
         if self._settled:
             return
         self._settled = True
+        with _uncollected():
+            self._settle()
+
+    def _settle(self) -> None:
         import torch
 
         from conformance.capture import isolation, library
@@ -199,6 +204,22 @@ class Session:
     def to_json(self) -> dict[str, Any]:
         """For a worker; settings come to it on its own command line."""
         return {"machine": self.machine.to_json(), "run": str(self.run.folder), "workers": self.workers}
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage is collected while torch's modules are imported, and what they leave is not looked at again.
+
+    A third of the time of importing Inductor, and of each full collection while compiling.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _load_ipex(torch_version: str) -> None:
