@@ -232,9 +232,9 @@ test_references_of_embeddings = references(test_embedding, test_embedding_backwa
 
 # Of an index below 0, which these refuse, unlike x[index]; on a gpu none is, as above.
 BELOW_ZERO = {
-    "select": lambda x, index, y: x.index_select(0, index),
+    "select": lambda x, index, y: x.index_select(0, index) + y,
     "copy": lambda x, index, y: x.index_copy(0, index, y),
-    "embedding": lambda x, index, y: torch.nn.functional.embedding(index, x),
+    "embedding": lambda x, index, y: functional.embedding(index, x) + y,
 }
 
 
@@ -258,7 +258,7 @@ def test_below_zero(x, index, y, indexed):
 #: Rows of an expanded tensor are one in memory, and each its own in what these return.
 TO_A_ROW = {
     "add": lambda x, index, y: x.index_add(0, index, y),
-    "fill": lambda x, index, y: x.index_fill(0, index, 1.0),
+    "fill": lambda x, index, y: x.index_fill(0, index, 1.0) + y,
     "put": lambda x, index, y: x.index_put((index,), y),
 }
 
