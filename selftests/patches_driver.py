@@ -32,7 +32,7 @@ import torch._inductor.fx_passes.post_grad  # noqa: E402
 import torch._inductor.fx_passes.reduced_atomic_contention  # noqa: E402
 from torch._inductor import config  # noqa: E402
 
-from conformance.capture import capture, cpu, isolation, library  # noqa: E402
+from conformance.capture import capture, cpu, exploring, isolation, library  # noqa: E402
 from conformance.case import Case  # noqa: E402
 from conformance.targets import targets  # noqa: E402
 
@@ -60,6 +60,15 @@ def code(fn: Callable, config: dict | None = None, **arguments: Callable) -> Cal
             return "\n".join(module.code for module in got.capture.modules)
 
     return generated
+
+
+def explored(target: str) -> str:
+    """Which graphs and scripts an explored capture has."""
+    made = Made("patches", "one", (), lambda x: x.sin() * 2, Path(__file__), {"x": random(40, grad=True)}, grad=("x",))
+    with capture(made, targets()[target], "deviceless", explore=True) as got:
+        found = got.capture.exploration
+    graphs = [f"{graph.stage} {graph.when}" for graph in found.graphs]
+    return "\n".join([*graphs, f"{found.script.count('class ')} graphs in the script"])
 
 
 def where_it_says(name: str, said: bool, generate: Callable[[str], str]) -> Callable[[str], str]:
@@ -248,6 +257,10 @@ OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._utils_internal:max_clock_rate": estimated,
     "torch._inductor.cudagraph_utils:check_caching_allocator_for_cudagraphs": unrecorded,
     "torch._inductor.compile_fx:cudagraphify": recorded,
+    "torch._inductor.compile_fx:compile_fx": explored,
+    "torch._inductor.compile_fx:_recursive_pre_grad_passes": explored,
+    "torch._inductor.compile_fx:_recursive_joint_graph_passes": explored,
+    "torch._inductor.compile_fx:_recursive_post_grad_passes": explored,
     "torch._inductor.output_code:maybe_handle_backward_generation": partly,
     "torch.utils._triton:triton_hash_with_backend": add,
     "torch._inductor.cpu_vec_isa:pick_vec_isa": total,
@@ -265,9 +278,10 @@ def generic(where: str) -> str:
 
 
 def outcome(where: str, target: str, *, left_out: bool) -> str:
-    everything = isolation.patches
+    everything, exploration = isolation.patches, exploring.Explorer.patches
     if left_out:
         isolation.patches = lambda *of: [patch for patch in everything(*of) if patch.where != where]
+        exploring.Explorer.patches = lambda *of: [patch for patch in exploration(*of) if patch.where != where]
         cpu.GENERATING = [patch for patch in cpu.GENERATING if patch.where != where]
     try:
         return OUTCOMES[generic(where)](target)

@@ -16,11 +16,12 @@ TARGETS = ("cuda_sm90", "xpu_pvc", "cpu_avx2", "cpu_avx512", "cpu_neon")
 
 LISTED = """
 import json, sys
-from conformance.capture import cpu, environment, isolation
+from conformance.capture import cpu, environment, exploring, isolation
 environment.prepare()
 from conformance.targets import targets
+explored = exploring.Explorer("", "", [], []).patches()
 print("RESULT" + json.dumps({name: [[patch.where, patch.why]
-    for patch in isolation.patches(targets()[name], mode) + (cpu.GENERATING if name.startswith("cpu") else [])
+    for patch in isolation.patches(targets()[name], mode) + (cpu.GENERATING if name.startswith("cpu") else explored)
     if not (patch.optional and patch.missing())] for name, mode in json.loads(sys.argv[1])}))
 """
 

@@ -158,6 +158,7 @@ def isolated(target: Target, mode: Mode, config: dict[str, Any]) -> Iterator[Non
         stack.callback(clear_device_caches)
         stack.callback(torch._dynamo.reset)
         if pretended:
+            library.after_torch(environment.prepare().pretended)
             library.pretend(target)
             stack.callback(library.pretend, None)
         clear_device_caches()
