@@ -53,7 +53,12 @@ def _compiler() -> Finding:
     path = library.compiler()
     if path is None:
         what = "A C++ compiler: without one, code for cpu is generated, and not run; for gpus, not even generated"
-        return Finding("compiler", "none", what, install({"apt-get": "g++", "dnf": "gcc-c++", "zypper": "gcc-c++"}))
+        return Finding(
+            "compiler",
+            f"none: {library.no_compiler()}",
+            what,
+            install({"apt-get": "g++", "dnf": "gcc-c++", "zypper": "gcc-c++"}),
+        )
     said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.splitlines()
     return Finding("compiler", f"{path} ({said[0] if said else 'says no version'})")
 

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 from conformance.capture import environment
-from conformance.capture.library import compiler
+from conformance.capture.building import is_partial
+from conformance.capture.library import compiler, no_compiler
 from conformance.files import locked
 
 
@@ -29,11 +30,13 @@ def load(name: str, source: str) -> None:
     import torch
 
     if compiler() is None:
-        raise ExtensionError(f"{name} is C++, and no compiler was found: install g++, or name one in CXX")
+        raise ExtensionError(f"{name} is C++, and {no_compiler()}")
     key = hashlib.sha256(f"{torch.__version__}\n{sys.version}\n{source}".encode()).hexdigest()[:16]
     folder = environment.cache_folder() / f"extension-{name}-{key}"
     with locked(folder, ExtensionError):
-        library = next(folder.glob("*.so"), None) or _built(name, source, folder)
+        library = next((path for path in folder.glob("*.so") if not is_partial(path)), None) or _built(
+            name, source, folder
+        )
     torch.ops.load_library(str(library))
 
 
@@ -49,7 +52,8 @@ def _built(name: str, source: str, folder: Path) -> Path:
     text.write_text(source, encoding="utf-8")
     distribution = Distribution({"name": name, "ext_modules": [CppExtension(name, [str(text)])]})
     command = BuildExtension(distribution, use_ninja=False)
-    command.build_lib, command.build_temp = str(folder), str(folder / "objects")
+    built = folder / "built"  # whole, it is moved: nothing loads what an ended run has left
+    command.build_lib, command.build_temp, command.force = str(built), str(folder / "objects"), True
     said = io.StringIO()
     try:
         with contextlib.redirect_stdout(said):
@@ -57,4 +61,5 @@ def _built(name: str, source: str, folder: Path) -> Path:
             command.run()
     except Exception as error:  # distutils raises what it likes; all of it means that there is no library
         raise ExtensionError(f"{name} cannot be built: {error}") from error
-    return next(folder.glob("*.so"))
+    found = next(built.glob("*.so"))
+    return found.replace(folder / found.name)

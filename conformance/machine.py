@@ -119,7 +119,7 @@ def _gpus() -> dict[str, dict[str, Any]]:
 def compiler_problem() -> str:
     """What keeps C++ kernels from being built here, or ""."""
     if library.compiler() is None:
-        return "no C++ compiler was found: install g++, or name one in CXX"
+        return library.no_compiler()
     include = Path(sysconfig.get_path("include"))
     if not (include / "Python.h").exists():
         return f"Python.h is not in {include}: install Python's development headers (python3-dev)"

@@ -45,9 +45,20 @@ def test_no_compiler(suite):
         f"test_double[f32-{NATIVE}] requirements": "passed",
         f"test_double[f32-{FOREIGN}] numerics": f"no {FOREIGN} here: its code was generated, not run",
         f"test_double[f32-{FOREIGN}] requirements": "passed",
-        "test_double[f32-cuda_sm90] test_scale": "the pretended device cannot be built: no C++ compiler was found "
-        "(install g++, or name one in CXX)",
+        "test_double[f32-cuda_sm90] test_scale": "the pretended device cannot be built: no C++ compiler was found: "
+        "install g++, or name one in CXX",
     }
+
+
+def test_a_compiler_that_is_not_there(suite):
+    """Inductor takes what CXX names, and nothing else."""
+    wanted = ("--target", f"{NATIVE},cuda_sm90")
+    ran, found = suite.checks(*F32, *wanted, env={"CXX": "no-such-compiler"})
+    missing = "CXX=no-such-compiler is no program that is here: name a C++ compiler in it, or unset it and have g++"
+    ran.ends(0).has(f"cpu code is generated and not run: {missing}")
+    said = outcomes(found)
+    assert said[f"test_double[f32-{NATIVE}] numerics"] == missing
+    assert said["test_double[f32-cuda_sm90] test_scale"] == f"the pretended device cannot be built: {missing}"
 
 
 def test_nothing_at_all(suite):

@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,16 +31,23 @@ _OWN = (
     "resize_", "set_.source_Storage", "set_.source_Storage_storage_offset", "silu_backward", "unfold", "view",
 )  # fmt: skip
 
+#: What Inductor takes where CXX names nothing.
+_COMPILER = "clang++" if sys.platform == "darwin" else "g++"
+
 _SOURCES = sorted(Path(__file__).parent.glob("pretend_*.cpp"))
 _loaded: list[ctypes.CDLL] = []  # the one, once it is there
 
 
 def compiler() -> str | None:
-    """The C++ compiler that Inductor would use too: CXX, else g++, else clang++."""
-    for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
-        if name and (path := shutil.which(name)):
-            return path
-    return None
+    """The C++ compiler that Inductor would use too, and no other: CXX, else the platform's (2.11 to 2.15)."""
+    return shutil.which(os.environ.get("CXX") or _COMPILER)
+
+
+def no_compiler() -> str:
+    """Where there is none: why, and what would be right."""
+    if named := os.environ.get("CXX"):
+        return f"CXX={named} is no program that is here: name a C++ compiler in it, or unset it and have {_COMPILER}"
+    return f"no C++ compiler was found: install {_COMPILER}, or name one in CXX"
 
 
 def load(build: Build, devices: tuple[str, ...], *, late: bool) -> str:
@@ -116,7 +124,7 @@ def _built(build: Build) -> Path:
 
     cxx = compiler()
     if cxx is None:
-        raise OSError("no C++ compiler was found (install g++, or name one in CXX)")
+        raise OSError(no_compiler())
     key = hashlib.sha256(
         "\n".join([build.version, str(build.folder), cxx, *(source.read_text() for source in _SOURCES)]).encode()
     ).hexdigest()[:16]
