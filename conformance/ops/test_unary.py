@@ -22,7 +22,7 @@ def test_frac(x):
     return torch.frac(x)
 
 
-@case(x=tensor(100, dtype="f32"), decimals=[2, -1], require={"all": ONE_KERNEL})
+@case(x=tensor(100, dtype="f32"), decimals=[2, -1], require=VECTORISED)
 def test_round_decimals(x, decimals):
     return torch.round(x, decimals=decimals)
 
@@ -38,7 +38,7 @@ def test_integers(x):
 
 
 # Rounding an integer is itself, or nothing that a compiler should compute.
-@case(x=tensor(100, dtype="i64"), require={"all": ONE_KERNEL}, numerics={"exact": True})
+@case(x=tensor(100, dtype="i64"), require=VECTORISED, numerics={"exact": True})
 def test_rounding_integers(x):
     return torch.floor(x) + 1, torch.round(x) * 2, torch.trunc(x) - 1
 
@@ -48,28 +48,28 @@ def test_magnitudes(x):
     return torch.abs(x), torch.sign(x), torch.relu(x)
 
 
-@case(x=tensor(100, dtype=["f32", "bf16"]), require={"all": ONE_KERNEL}, numerics={"exact": True})
+@case(x=tensor(100, dtype=["f32", "bf16"]), require=VECTORISED, numerics={"exact": True})
 def test_predicates(x):
     return torch.isnan(x), torch.isinf(x), torch.isfinite(x), torch.isposinf(x), torch.isneginf(x)
 
 
-@case(x=tensor(100, dtype="f32"), require={"all": ONE_KERNEL}, numerics={"exact": True})
+@case(x=tensor(100, dtype="f32"), require=VECTORISED, numerics={"exact": True})
 def test_signbit(x):
     return torch.signbit(x)
 
 
-@case(x=tensor(100, dtype=["f32", "bf16"]), require={"all": ONE_KERNEL})
+@case(x=tensor(100, dtype=["f32", "bf16"]), require=VECTORISED)
 def test_nan_to_num(x):
     return torch.nan_to_num(x), torch.nan_to_num(x, nan=1.0, posinf=2.0, neginf=-2.0)
 
 
-@case(x=tensor(100, dtype="u8"), require={"all": ONE_KERNEL}, numerics={"exact": True})
+@case(x=tensor(100, dtype="u8"), require=VECTORISED, numerics={"exact": True})
 def test_logical_not(x):
     return torch.logical_not(x), x == 0
 
 
 # What integers become in functions of floats: float32, whatever their width.
-@case(x=tensor(100, low=1, high=100, dtype=["i64", "u8"]), require={"all": ONE_KERNEL})
+@case(x=tensor(100, low=1, high=100, dtype=["i64", "u8"]), require=VECTORISED)
 def test_functions_of_integers(x):
     return torch.sqrt(x), torch.exp(-x.float()), torch.reciprocal(x), torch.log2(x)
 
@@ -79,32 +79,32 @@ def test_trigonometric(x):
     return torch.sin(x), torch.cos(x), torch.atan(x)
 
 
-@case(x=tensor(200, dtype="f32"), require={"all": ONE_KERNEL})
+@case(x=tensor(200, dtype="f32"), require=VECTORISED)
 def test_tangent(x):
     return torch.tan(x)
 
 
-@case(x=tensor(200, low=-1, high=1, dtype=["f32", "f64"]), require={"all": ONE_KERNEL})
+@case(x=tensor(200, low=-1, high=1, dtype=["f32", "f64"]), require=VECTORISED)
 def test_arcs(x):
     return torch.asin(x), torch.acos(x), torch.sinc(x)
 
 
-@case(x=tensor(200, low=0, high=1, dtype="f32"), require={"all": ONE_KERNEL})
+@case(x=tensor(200, low=0, high=1, dtype="f32"), require=VECTORISED)
 def test_logit(x):
     return torch.logit(x), torch.logit(x, eps=1e-3)
 
 
-@case(x=tensor(200, dtype=["f32", "f64"]), require={"all": ONE_KERNEL})
+@case(x=tensor(200, dtype=["f32", "f64"]), require=VECTORISED)
 def test_exponentials(x):
     return torch.exp(x), torch.exp2(x), torch.expm1(x)
 
 
-@case(x=tensor(200, dtype=["f32", "f64"]), require={"all": ONE_KERNEL})
+@case(x=tensor(200, dtype=["f32", "f64"]), require=VECTORISED)
 def test_logarithms(x):
     return torch.log(x), torch.log2(x), torch.log10(x), torch.log1p(x)
 
 
-@case(x=tensor(200, dtype=["f32", "bf16"]), require={"all": ONE_KERNEL})
+@case(x=tensor(200, dtype=["f32", "bf16"]), require=VECTORISED)
 def test_roots(x):
     return torch.sqrt(x), torch.rsqrt(x), torch.reciprocal(x)
 
