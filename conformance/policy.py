@@ -5,8 +5,8 @@
     exact       True: equal to eager bit for bit (NaN equal to itself), for what only moves or selects data
     factor      instead of POLICY's factor on eager's error; a wider one needs a `reason`
     reference   "eager": the function has no meaning in float64; needs a `reason`
-    raises      name of the exception that eager raises: compiled must raise it too, compiling or called, before it writes
-                to an input; what Dynamo or Inductor wrapped must be of that type, and what comes out (docs/numerics.md)
+    raises      name of the exception that eager raises: compiled must raise it too, compiling or called, before it
+                writes to an input; of that type is what comes out, and what Dynamo or Inductor wrapped in it
     branch      values where the function changes branch, [0.0, 6.0], or by input {"x": [0.0, 6.0]}
     without     what is left out → the reason: groups of special values (special.py: nan, inf, huge, edges, ties, wrap),
                 "sizes" (further sizes under dynamic shapes), or the name of an input that stays ordinary
