@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -19,6 +19,7 @@ from conformance.checks import Item
 from conformance.finding import OPS
 from conformance.known_failures import KnownFailureError
 from conformance.machine import Machine
+from conformance.reporting import Refusal, SubtestReporter
 from conformance.requirements import RequirementDeclarationError
 from conformance.run import Run, RunError, existing, fresh, made_by_workers, remember_as_last, runs_folder, unnamed
 from conformance.session import Session
@@ -249,10 +250,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("conformance_item", items)
 
 
-def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> Any:
+    """Looks at all that was collected, and refuses for what is left of it: -k may not take a refusal away."""
+    why = _refused(config, items)
+    result = yield
+    if why:
+        items[:] = [Refusal.from_parent(session, name="declarations", why=why)]
+    return result
+
+
+def _refused(config: pytest.Config, items: list[pytest.Item]) -> str:
+    """Why nothing of this can run, or "". Raises pytest.UsageError instead where that ends the run."""
     modules = {item.module: None for item in items if _is_ours(item)}
     if not modules:
-        return
+        return ""
     cases = {id(case): case for module in modules for value in vars(module).values() for case in _cases(value)}
     try:
         folders = _collected_folders(config)
@@ -262,27 +274,14 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     except (CaseError, RequirementDeclarationError, *_OURS) as error:
         if not _is_worker(config):
             raise pytest.UsageError(str(error)) from None
-        items[:] = [Refusal.from_parent(session, name="declarations", why=str(error))]
+        return str(error)
+    return ""
 
 
 def _note_unused(config: pytest.Config, cases: Sequence[Case], folders: Sequence[Path]) -> None:
     if names := [case for _, case in unused(cases, folders)]:
         shown = [os.path.relpath(folder) for folder in folders if folder.resolve() != OPS.resolve()]
         config.stash[_SESSION].run.note_unused(names, " ".join(["python -m conformance prune", *shown]))
-
-
-class Refusal(pytest.Item):
-    """In place of everything that a worker of pytest-xdist collected: it cannot end the run, but it can fail."""
-
-    def __init__(self, *, why: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._why = why
-
-    def runtest(self) -> None:
-        pytest.fail(self._why, pytrace=False)
-
-    def reportinfo(self) -> tuple[Path, None, str]:
-        return self.path, None, self.name
 
 
 def _cases(value: Any) -> Sequence[Case]:
@@ -301,22 +300,6 @@ def _collected_folders(config: pytest.Config) -> list[Path]:
 
 def _is_ours(item: pytest.Item) -> bool:
     return "conformance_item" in getattr(getattr(item, "callspec", None), "params", {})
-
-
-class SubtestReporter:
-    """Checks as pytest's subtests."""
-
-    def __init__(self, subtests: pytest.Subtests) -> None:
-        self._subtests = subtests
-
-    def check(self, name: str) -> Any:
-        return self._subtests.test(name)
-
-    def skip(self, reason: str) -> NoReturn:
-        pytest.skip(reason)
-
-    def known(self, reason: str) -> NoReturn:
-        pytest.xfail(reason)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -391,7 +374,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 _SUMMARY = pytest.StashKey[summary.Summary]()
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and _SESSION in config.stash and config.option.keyword:
+        terminalreporter.write_line(f"-k {config.option.keyword!r} selects nothing; pytest --collect-only -q names all")
     finished = config.stash.get(_SUMMARY, None)
     if finished is None or not finished.lines:
         return

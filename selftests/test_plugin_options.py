@@ -57,6 +57,12 @@ def test_refused_with_workers(axes):
     ran.has_not("Traceback", "INTERNALERROR")
 
 
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_nothing_selected(axes, workers):
+    ran = axes.run("-n", workers, "--target", "cuda_sm90", "-k", "nosuch").ends(5)
+    ran.has("-k 'nosuch' selects nothing; pytest --collect-only -q names all")
+
+
 class TestSelection:
     def test_ids(self, axes):
         ran = axes.run(*SELECT, "--device", "cuda,xpu", "ops/test_flip.py").ends(0)
