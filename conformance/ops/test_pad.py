@@ -38,7 +38,13 @@ def test_constant_where(x, padding):
     return functional.pad(x, padding, value=-float("inf"))
 
 
-@case(x=tensor(2, 4, 9, 5), layout=["contiguous", "channels_last"], require={"all": ONE_KERNEL})
+@case(
+    x=tensor(2, 4, 9, 5),
+    layout=["contiguous", "channels_last"],
+    require={"all": ONE_KERNEL},
+    # Triton asks for functions that flush, a setting of Inductor
+    numerics={"for": {"cuda": {"without": {"edges": "the sine of a denormal is 0"}}}},
+)
 def test_constant_after_and_before(x):
     return functional.pad(x.sin(), (1, 1, 1, 1)) * 2
 

@@ -11,6 +11,9 @@ ALONE = {"extern": [], "graph_breaks": 0}
 ONE_KERNEL = {"all": ALONE, "gpu": ALONE | {"kernels": 1, "fallbacks": []}}
 
 PRODUCTS = {"without": {"huge": "products overflow on the way, by their order"}}
+#: Natively, too, eager knows that no factor is zero; when it is traced nobody does.
+_DIVIDED = "eager divides the products by each factor, the traced gradient multiplies the others"
+DIVIDED = {"without": PRODUCTS["without"] | {"nan": _DIVIDED, "inf": _DIVIDED}}
 
 SCANS = {
     "cumsum": lambda x, dim: x.cumsum(dim),
@@ -91,7 +94,7 @@ def test_with_pointwise(x, y, function):
     scan={name: SCANS[name] for name in ("cumsum", "cumprod", "cummax", "logcumsumexp")},
     grad=True,
     require={"all": ALONE},
-    numerics={"for": {"cumprod": PRODUCTS}},
+    numerics={"for": {"cumprod": PRODUCTS, "cuda cumprod": DIVIDED}},
 )
 def test_backward(x, scan):
     return scan(x, -1)
@@ -106,3 +109,15 @@ test_references = references(
     test_with_pointwise,
     test_backward,
 )
+
+
+#: What is known while compiling: positions, and a single number.
+CONSTANTS = {
+    "positions": lambda x: torch.ones(x.size(-1), device=x.device).cumsum(0),
+    "number": lambda x: torch.tensor(5.0, device=x.device).cumsum(0),
+}
+
+
+@case(x=tensor(9, 20), constant=CONSTANTS, require={"all": {"graph_breaks": 0}})
+def test_of_a_constant(x, constant):
+    return x * constant(x)

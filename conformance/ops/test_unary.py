@@ -10,9 +10,15 @@ INT16 = {"cpu i16": {"vectorised": "yes", "judgement": "every instruction set ha
 ONE_KERNEL = {"kernels": 1, "kinds": ["pointwise"], "fallbacks": [], "extern": [], "graph_breaks": 0}
 VECTORISED = {"all": ONE_KERNEL, "cpu": {"vectorised": "yes"}}
 BOTH_WAYS = {"all": {"kernels.backward": 1, "fallbacks": [], "extern": [], "graph_breaks": 0}}
+#: Triton asks for functions that flush; torch._inductor.config.eager_numerics.disable_ftz turns that off.
+FLUSHED = {"without": {"edges": "denormals count as 0 in the library's functions, a setting of Inductor"}}
 
 
-@case(x=tensor(100, dtype=["f32", "f64", "f16"]), require=VECTORISED, numerics={"exact": True})
+@case(
+    x=tensor(100, dtype=["f32", "f64", "f16"]),
+    require=VECTORISED,
+    numerics={"exact": True, "for": {"cuda f32": FLUSHED}},
+)
 def test_rounding(x):
     return torch.floor(x), torch.ceil(x), torch.trunc(x), torch.round(x * 4)
 
@@ -43,7 +49,12 @@ def test_rounding_integers(x):
     return torch.floor(x) + 1, torch.round(x) * 2, torch.trunc(x) - 1
 
 
-@case(x=tensor(100, dtype=["f64", "bf16"]), require=VECTORISED, numerics={"exact": True})
+# Of 0 and -0, the larger may be either: cuda's relu of -0 is eager's but for float64.
+@case(
+    x=tensor(100, dtype=["f64", "bf16"]),
+    require=VECTORISED,
+    numerics={"exact": True, "for": {"cuda f64": {"exact": False}}},
+)
 def test_magnitudes(x):
     return torch.abs(x), torch.sign(x), torch.relu(x)
 
@@ -84,7 +95,11 @@ def test_tangent(x):
     return torch.tan(x)
 
 
-@case(x=tensor(200, low=-1, high=1, dtype=["f32", "f64"]), require=VECTORISED)
+@case(
+    x=tensor(200, low=-1, high=1, dtype=["f32", "f64"]),
+    require=VECTORISED,
+    numerics={"for": {"cuda f32": FLUSHED}},
+)
 def test_arcs(x):
     return torch.asin(x), torch.acos(x), torch.sinc(x)
 
@@ -104,7 +119,7 @@ def test_logarithms(x):
     return torch.log(x), torch.log2(x), torch.log10(x), torch.log1p(x)
 
 
-@case(x=tensor(200, dtype=["f32", "bf16"]), require=VECTORISED)
+@case(x=tensor(200, dtype=["f32", "bf16"]), require=VECTORISED, numerics={"for": {"cuda": FLUSHED}})
 def test_roots(x):
     return torch.sqrt(x), torch.rsqrt(x), torch.reciprocal(x)
 
@@ -129,6 +144,7 @@ GRADIENTS = {
     vary="one_at_a_time",
     also=[{"function": "tanh", "dtype": "bf16"}],
     require=BOTH_WAYS,
+    numerics={"for": {"cuda rsqrt": FLUSHED}},
 )
 def test_gradient(x, function):
     return function(x)
@@ -140,6 +156,7 @@ def test_gradient(x, function):
     vary="one_at_a_time",
     also=[{"x.layout": "transposed", "grad": True}],
     require={"forward": ONE_KERNEL, "backward": BOTH_WAYS["all"]},
+    numerics={"for": {"cuda": FLUSHED}},
 )
 def test_layouts(x):
     return torch.sin(x) * torch.sigmoid(x)
