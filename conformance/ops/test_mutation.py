@@ -187,3 +187,9 @@ def test_windows_apart(x):
 @case(x=tensor(9, 20), require={"all": {"graph_breaks": 0}})
 def test_overlapping_windows(x):
     return (x + x).unfold(1, 4, 2).abs_()
+
+
+# Out of training, dropout returns its input.
+@case(x=tensor(9, 20), require={"all": {"graph_breaks": 0}})
+def test_dropout_of_nothing(x):
+    return torch.nn.functional.dropout(x, 0.5, training=False).add_(1)
