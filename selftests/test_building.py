@@ -100,6 +100,16 @@ def test_what_is_wrong_with_the_code_is_said(folder):
     assert not list(folder.glob("code.so*"))
 
 
+def test_a_full_disk(folder):
+    compiler = folder / "compiler"
+    compiler.write_text("#!/bin/sh\necho a warning\necho ld: final link failed: No space left on device\nexit 1\n")
+    compiler.chmod(0o755)
+    full = options()
+    full._compiler = str(compiler)
+    with pytest.raises(OSError, match=r"/code.so: No space left on device$"):
+        build(folder, full)
+
+
 def test_a_process_killed_while_the_compiler_writes(folder):
     compiler = folder / "compiler"
     compiler.write_text(

@@ -19,6 +19,9 @@ from conformance.capture.patches import Patch
 _HEADER, _OFFSET, _SIZE, _NUMBER = 64, slice(40, 48), slice(58, 60), slice(60, 62)
 
 
+_FULL = "No space left on device"
+
+
 def _wholly(original: Callable[..., Any]) -> Callable[..., Any]:
     """It is given a lock and builders; under the lock, it builds what is not there (2.11 to 2.15)."""
 
@@ -58,6 +61,8 @@ class Whole:
         try:
             self._build()
         except CppCompileError as error:
+            if _FULL in error.output:  # at the end of what may be thousands of warnings
+                raise OSError(f"{self._builder.get_target_file_path()}: {_FULL}") from None
             if not (header := _unreadable_header(error)):
                 raise
             header.unlink(missing_ok=True)

@@ -63,7 +63,8 @@ def load(build: Build, devices: tuple[str, ...], *, late: bool) -> str:
         return f"the pretended device cannot be built: {error}"
     except subprocess.CalledProcessError as error:
         lines = error.stderr.splitlines()
-        said = next((line for line in lines if "error" in line), lines[0] if lines else error)
+        why = [line for line in lines if "error" in line or "failed" in line]  # the linker's own before collect2's
+        said = why[0] if why else lines[0] if lines else error
         return f"the pretended device cannot be built: {said}"
     for name in ("libc10.so", "libtorch_cpu.so"):
         ctypes.CDLL(str(build.folder / "lib" / name), mode=ctypes.RTLD_GLOBAL)
