@@ -113,6 +113,18 @@ def test_reduced_backward(x, y, index, reduce):
     return x.scatter_reduce(0, index[:, None].expand(30, 20), y, reduce)
 
 
+# Indices are of more rows than x: each row is written to more than once.
+@case(
+    x=tensor(12, 20),
+    index=tensor(30, 20, dtype="i64", low=0, high=12),
+    reduce={"replace": {}, "add": {"reduce": "add"}, "multiply": {"reduce": "multiply"}},
+    require={"all": NO_BREAK},
+    numerics={"without": {"huge": "sums and products overflow earlier or later, by their order"}},
+)
+def test_value(x, index, reduce):
+    return x.scatter(0, index, 2.5, **reduce)
+
+
 # As often as there are classes, and how often each comes.
 @case(index=tensor(40, dtype="i64", low=0, high=9), require={"all": NO_BREAK}, numerics=EXACT)
 def test_counted(index):
