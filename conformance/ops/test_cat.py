@@ -126,3 +126,10 @@ def test_rotary(x, cos, sin):
 test_references = references(
     test_layouts, test_channels, test_mixed_dtypes, test_joined, test_apart, test_backward, test_split_backward
 )
+
+
+# Bytes wrap around before they are summed up in 64 bits.
+@case(x=tensor(3, dtype="u8"), require={"all": {"graph_breaks": 0}})
+def test_sum_of_joined_bytes(x):
+    y = -x.abs()
+    return torch.cat([y, y]).sum()

@@ -40,7 +40,7 @@ def test_layouts(x):
 
 
 @case(
-    x=tensor(12, 40, dtype=["bool", "f32"]),
+    x=tensor(12, 40, dtype=["bool", "f32", "u8"]),
     function={
         "any": lambda x: x.any(-1),
         "all": lambda x: x.all(0),
