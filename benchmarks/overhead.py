@@ -3,13 +3,14 @@
     python benchmarks/overhead.py                                      # a sample of all operators, three targets
     python benchmarks/overhead.py --cold --targets cpu_avx2 --repeat 1 --cases 'mm/*bf16*'
     python benchmarks/overhead.py --cases 'mm/*' --targets cuda_sm90 --repeat 5
+    python benchmarks/overhead.py --sample 1                           # one case of each test function: a third
     python benchmarks/overhead.py --json overhead.json --profile cuda_sm90
 
 For each target two ways of doing the same cases take turns, after a first round that fills the caches of compiled
 objects and is not counted:
 
     suite  an item, as the plugin runs it: capture, facts, text, numerics, requirements, comparing with what is stored,
-           the record of the run (what pytest itself takes is in neither)
+           the record of the run (what pytest itself takes is in neither; nor is emulation, see emulation.py)
     bare   natively: torch.compile, one call and one torch.testing.assert_close against eager, with their gradients;
            deviceless: the same isolation and pretended device, and code is generated; nothing is watched or kept
 
@@ -53,7 +54,7 @@ from conformance.settings import Settings
 from conformance.snapshot import Store
 from conformance.targets import Target
 
-#: At most so many cases of each test function, evenly spread, unless --cases names others.
+#: At most so many cases of each test function, evenly spread, unless --sample or --cases says otherwise.
 SAMPLED = 3
 
 
@@ -123,8 +124,8 @@ def bare_native(case: Case, target: Target) -> None:
     torch.compiler.reset()
 
 
-def sampled(patterns: Sequence[str]) -> list[Case]:
-    """The cases that the patterns name; without patterns a few of each test function, evenly spread."""
+def sampled(patterns: Sequence[str], most: int = SAMPLED) -> list[Case]:
+    """The cases that the patterns name; without patterns at most `most` of each test function, evenly spread."""
     cases = cases_below([OPS])
     if patterns:
         return [case for case in cases if any(fnmatch.fnmatch(case.id, pattern) for pattern in patterns)]
@@ -133,15 +134,16 @@ def sampled(patterns: Sequence[str]) -> list[Case]:
         functions[case.operator, case.name].append(case)
     chosen = []
     for found in functions.values():
-        step = max(1, (len(found) - 1) // max(1, SAMPLED - 1))
-        chosen += found[::step][:SAMPLED]
+        step = max(1, (len(found) - 1) // max(1, most - 1))
+        chosen += found[::step][:most]
     return chosen
 
 
 def prepared(checks: Sequence[str] | None = None) -> BenchmarkSession:
     """Settles this process before torch is imported."""
     folder = Path(tempfile.mkdtemp(prefix="conformance-overhead-"))
-    settings = Settings(checks=tuple(checks)) if checks else Settings()
+    settings = Settings(emulation=False)  # nothing bare is run without the device either
+    settings = dataclasses.replace(settings, checks=tuple(checks)) if checks else settings
     session = BenchmarkSession(settings, Machine.ask(), Run(folder / "run"))
     session.run.begin({})
     session.snapshots = Store(folder / "expected_code", tuple(session.machine.targets()))
@@ -254,6 +256,7 @@ def profiled(session: BenchmarkSession, cases: list[Case], target: Target) -> No
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", action="append", default=[], metavar="PATTERN", help="of case ids")
+    parser.add_argument("--sample", type=int, default=SAMPLED, metavar="N", help="cases of each test function")
     parser.add_argument("--targets", default="cpu_avx2,cuda_sm90,xpu_pvc", metavar="LIST")
     parser.add_argument("--repeat", type=int, default=3, help="rounds that are counted")
     parser.add_argument("--cold", action="store_true", help="compiled objects are built anew each time, as in CI")
@@ -265,7 +268,7 @@ def main(arguments: list[str] | None = None) -> int:
     names = [options.profile] if options.profile else options.targets.split(",")
     if unknown := [name for name in names if name not in known]:
         parser.error(f"unknown target {unknown[0]!r}; known are {', '.join(known)}")
-    cases = sampled(options.cases)
+    cases = sampled(options.cases, options.sample)
     found = []
     for target in (known[name] for name in names):
         good = first_round(session, cases, target)
