@@ -2,7 +2,7 @@
 
 import torch
 
-from conformance import case, tensor
+from conformance import case, references, tensor
 
 #: Inductor's C++ has no vectors of 16-bit integers.
 INT16 = {"cpu i16": {"vectorised": "yes", "judgement": "every instruction set has 16-bit integers in vectors"}}
@@ -303,3 +303,25 @@ def test_where_clamp(x, y):
 @case(x=tensor(128, dtype=["c64", "c128"]), require={"all": {"graph_breaks": 0}})
 def test_complex(x):
     return x * x.conj() + 1
+
+
+test_references = references(
+    test_sin2_cos2,
+    test_function,
+    test_error_functions,
+    test_erfinv,
+    test_hyperbolic,
+    test_inverse_hyperbolic,
+    test_activations,
+    test_binary_function,
+)
+test_references_of_arithmetic = references(
+    test_add,
+    test_bits,
+    test_integer_division,
+    test_division_by_negative,
+    test_remainder_of_scalar,
+    test_promotion,
+    test_broadcast,
+    test_where_clamp,
+)
