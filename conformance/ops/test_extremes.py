@@ -67,7 +67,6 @@ def test_sizes(x):
     function={
         "amin": lambda x: x.amin(0),
         "largest_of_all": lambda x: x.max(),
-        "aminmax": lambda x: torch.stack(tuple(torch.aminmax(x, dim=0))),
     },
     grad=True,
     require={"all": {"graph_breaks": 0, "extern": []}},
