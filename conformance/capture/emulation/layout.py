@@ -52,7 +52,11 @@ def laid_out(result: Any, like: Any) -> Any:
 
 
 def _strided(value: Any, like: Any) -> Any:
-    if not (_is_tensor(value) and _is_tensor(like)) or value.size() != like.size() or value.stride() == like.stride():
+    if not (_is_tensor(value) and _is_tensor(like)) or value.size() != like.size():
+        return value
+    if value.device.type != like.device.type:  # of 1 - x the pretended device's fallback, by its first argument, is cpu
+        value = value.to(like.device)
+    if value.stride() == like.stride():
         return value
     return torch.empty_strided(value.size(), like.stride(), dtype=value.dtype, device=value.device).copy_(value)
 
