@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from conformance.known_failures import Failure
 
@@ -42,11 +44,15 @@ def bugs(failures: Iterable[Failure]) -> list[Bug]:
 
 def shown(bug: Bug) -> tuple[bool, str]:
     """Whether its script shows the bug with the torch of this Python, and the last line that it printed."""
-    command = [sys.executable, "-c", bug.reproduction]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
-    except subprocess.TimeoutExpired:
-        return False, f"not done after {TIMEOUT} s"
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, "bug.py")  # TorchScript reads the source of what it compiles
+        script.write_text(bug.reproduction, encoding="utf-8")
+        try:
+            done = subprocess.run(
+                [sys.executable, script], capture_output=True, text=True, timeout=TIMEOUT, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return False, f"not done after {TIMEOUT} s"
     last = (done.stderr.strip().splitlines() or ["it ends without an error"])[-1]
     if done.returncode == 0:
         return False, "it ends without an error"
