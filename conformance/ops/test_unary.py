@@ -175,3 +175,13 @@ test_references_of_functions = references(
     test_logit,
     test_gradient,
 )
+
+
+# What they are for: where exp(x) - 1 and log(1 + x) have no digits left.
+@case(
+    x=tensor(200, low=-1e-3, high=1e-3),
+    function={"expm1": torch.expm1, "log1p": torch.log1p, "elu": torch.nn.functional.elu, "asinh": torch.asinh},
+    require={"all": {"graph_breaks": 0, "extern": []}},
+)
+def test_close_to_0(x, function):
+    return function(x)
