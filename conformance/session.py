@@ -5,6 +5,7 @@ The process that pytest starts makes it; workers get it as plain data. Nothing h
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import gc
@@ -217,6 +218,7 @@ def _uncollected() -> Iterator[None]:
     try:
         yield
         gc.freeze()
+        atexit.register(gc.unfreeze)  # or nanobind, which is in Triton, takes at the end for leaked what is only kept
     finally:
         if enabled:
             gc.enable()
