@@ -7,6 +7,7 @@ from expecttest import assert_expected_inline
 
 from conformance.capture.model import Capture, Module
 from conformance.compare import LONGEST, difference
+from conformance.facts import facts
 from conformance.text import facts_block, graph, parse_facts, snapshot_text
 
 FACTS = {"kernels": "1: flip\n  flip (pointwise)\n  of 3 loops", "vectorised": "no: index", "extern": "none"}
@@ -56,8 +57,9 @@ y = 2
 
 
 def test_error_of_a_capture():
-    text = snapshot_text(capture(modules=[], error="RuntimeError: no"), {"kernels": "none"}, "cpu")
-    assert text == "kernels     none\n\n--- error\nRuntimeError: no\n"
+    failed = capture(modules=[], error="RuntimeError: no")
+    text = snapshot_text(failed, facts(failed).lines(), "cpu")
+    assert " ".join(text.split()) == "code none: compiling raises RuntimeError: no"
 
 
 @pytest.mark.parametrize(
