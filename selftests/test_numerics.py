@@ -4,18 +4,14 @@ import re
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 from conformance import case, image, tensor
 from conformance.capture import calling
-from conformance.capture.references import ReferenceMissingError, decomposition, python_reference
 from conformance.inputs import placed
-from conformance.numerics import NumericsError, check, hold
+from conformance.numerics import NumericsError, check
 from conformance.policy import Policy, PolicyError
 from conformance.special import FLOATING
 from conformance.tolerance import measure
-
-aten = torch.ops.aten
 
 
 def case_of(fn, **declared):
@@ -423,61 +419,6 @@ def test_float64_nan_where_eager_is_finite_is_no_excuse():
     one = torch.ones(3)
     measured = measure(one * 2, one, torch.full((3,), torch.nan, dtype=torch.float64), Policy())
     assert measured.off == 3
-
-
-# References ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_references_and_decompositions_are_held(reduction, dtype):
-    x, y = torch.randn(2, 8, 10, generator=torch.Generator().manual_seed(0)).to(dtype)
-    x = x.clone().requires_grad_()
-    for table in ("inductor", "core"):
-        candidate = decomposition(aten.smooth_l1_loss.default, table)
-        comparison = hold(candidate, F.smooth_l1_loss, x, y, reduction=reduction)
-        assert "gradient of argument 0" in [name for _, name, _ in comparison.lines]
-    hold(python_reference("smooth_l1_loss"), F.smooth_l1_loss, x, y, reduction=reduction)
-
-
-def test_a_backward_operator_is_held():
-    grad, x, y = torch.randn(3, 8, 10, generator=torch.Generator().manual_seed(0))
-    backward = aten.smooth_l1_loss_backward
-    hold(decomposition(backward.default), backward, grad, x, y, 0, 0.5)
-    with pytest.raises(NumericsError, match="candidate disagrees with eager"):
-        hold(lambda *args: decomposition(backward.default)(*args).neg(), backward, grad, x, y, 0, 0.5)
-
-
-def test_a_candidates_nan_fails():
-    with pytest.raises(NumericsError, match="NaN and inf"):
-        hold(lambda x: x * float("nan"), torch.exp, torch.ones(3))
-
-
-def test_given_cotangents_are_used():
-    x = torch.ones(3, requires_grad=True)
-    zero = torch.zeros(3)
-    hold(_Exp.apply, torch.exp, x, grad_outputs=zero)
-    with pytest.raises(ValueError, match="zip"):
-        hold(torch.exp, torch.exp, x, grad_outputs=[zero, zero])
-
-
-def test_layout_may_be_left_open():
-    x = torch.randn(3, 4)
-    transposed = lambda x: x.exp().t().contiguous().t()  # noqa: E731
-    hold(transposed, torch.exp, x, layout=False)
-    with pytest.raises(NumericsError, match="strides"):
-        hold(transposed, torch.exp, x)
-
-
-def test_what_is_no_reference_says_so():
-    with pytest.raises(ReferenceMissingError, match="no Python reference of 'frobnicate'"):
-        python_reference("frobnicate")
-    with pytest.raises(ReferenceMissingError, match=r"aten.mm.default has no decomposition in the table 'core'"):
-        decomposition(aten.mm.default, "core")
-    with pytest.raises(ValueError, match="unknown table 'other'"):
-        decomposition(aten.mm.default, "other")
-    with pytest.raises(TypeError, match="not one overload"):
-        decomposition(aten.mm)
 
 
 # Placing -------------------------------------------------------------------------------------------------------------
