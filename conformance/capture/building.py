@@ -17,8 +17,7 @@ from conformance.capture.patches import Patch
 
 #: Of the ELF header, for 64 bits: its size, and where the offset, entry size and number of section headers are.
 _HEADER, _OFFSET, _SIZE, _NUMBER = 64, slice(40, 48), slice(58, 60), slice(60, 62)
-
-
+#: What the compiler says of a full disk.
 _FULL = "No space left on device"
 
 
