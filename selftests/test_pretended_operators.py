@@ -1,4 +1,4 @@
-"""Operators of a pretended gpu give what the cpu gives: sparse tensors, and functions of CUDA's C++."""
+"""Operators of a pretended gpu: sparse tensors and functions of CUDA's C++ as on the cpu, layouts as on the device."""
 
 from __future__ import annotations
 
@@ -71,12 +71,20 @@ with isolation.isolated(targets()["cuda_sm90"], "deviceless", {}):
     seen["transposed"] = what(one(cuda[:3].t(), cuda[:, :3]))
     seen["two"] = [what(made) for made in two(cuda[0])]
     seen["wrong"] = outcome(lambda *_: one(cuda, cuda, b=1), x)
-print("RESULT" + json.dumps([wrong, seen]))
+
+from conformance.capture.emulation.layout import DeviceLayout
+strides = {}
+for name in ("cuda_sm90", "xpu_pvc"):
+    with isolation.isolated(targets()[name], "deviceless", {}), DeviceLayout():
+        last = torch.ones(2, 3, 5, 11).to(memory_format=torch.channels_last).to(targets()[name].device)
+        pads = {how: torch.nn.functional.pad(last, (3, 2, 1, 0), how) for how in ("reflect", "replicate")}
+        strides[name] = {how: list(made.stride()) for how, made in (*pads.items(), ("relu", last.relu()))}
+print("RESULT" + json.dumps([wrong, seen, strides]))
 """
 
 
 @pytest.fixture(scope="module")
-def found() -> tuple[dict, dict]:
+def found() -> tuple[dict, dict, dict]:
     command = [sys.executable, "-c", SCRIPT]
     ran = subprocess.run(command, env=environment({}), capture_output=True, text=True, check=False, timeout=300)
     lines = [line for line in ran.stdout.splitlines() if line.startswith("RESULT")]
@@ -96,3 +104,9 @@ def test_functions_of_cuda_cpp_look_as_on_a_device(found):
         "two": [["cuda:0", "torch.float32", [5], [1]]] * 2,
         "wrong": "KeyError: 'b is not declared in function definition'",
     }
+
+
+def test_padding_is_contiguous_on_a_gpu(found):
+    """PyTorch's fake tensors say so of cuda alone, from 2.13 on."""
+    layout = {"reflect": [288, 96, 16, 1], "replicate": [288, 96, 16, 1], "relu": [165, 1, 33, 3]}
+    assert found[2] == {"cuda_sm90": layout, "xpu_pvc": layout}
