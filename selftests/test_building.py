@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
-from conformance.capture import building, library
+from conformance.capture import building, library, linking
 from conformance.capture.patches import applied
 
 pytestmark = pytest.mark.skipif(not library.compiler(), reason="no C++ compiler")
@@ -122,3 +123,30 @@ def test_a_process_killed_while_the_compiler_writes(folder):
     assert list(folder.glob("code.so.*.part"))
     assert answer(build(folder, options())) == 42
     assert not list(folder.glob("*.part"))
+
+
+def test_torch_is_linked_by_its_names(folder, monkeypatch):
+    """Nothing of torch's libraries is read, and what the code uses of them is found when it is loaded."""
+    from torch._inductor import cpp_builder
+    from torch.utils.cpp_extension import include_paths, library_paths
+
+    (folder / "code.cpp").write_text(
+        '#include <ATen/Parallel.h>\nextern "C" int answer() { return at::get_num_threads(); }\n'
+    )
+    linked = cpp_builder.BuildOptionsBase(
+        compiler=library.compiler(),
+        include_dirs=include_paths(),
+        cflags=["fPIC", "std=c++20"],
+        ldflags=["shared"],
+        libraries=list(linking.LIBRARIES),
+        libraries_dirs=library_paths(),
+    )
+    linked._finalize_options()
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(folder / "cache"))
+    built = build(folder, linked)
+    names = folder / "cache" / "names"
+    assert sorted(path.name for path in names.iterdir()) == ["libtorch.so", "libtorch_cpu.so", "libtorch_python.so"]
+    assert all(path.stat().st_size < 100_000 for path in names.iterdir())
+    assert answer(built) == torch.get_num_threads()
+    needed = Path(built).read_bytes()
+    assert all(f"lib{name}.so\0".encode() in needed for name in linking.LIBRARIES)

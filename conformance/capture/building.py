@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from conformance.capture.linking import names_only
 from conformance.capture.patches import Patch
 
 #: Of the ELF header, for 64 bits: its size, and where the offset, entry size and number of section headers are.
@@ -72,13 +73,14 @@ class Whole:
         for left in path.parent.glob(f"{path.name}.*.part"):  # by a process that was ended: this one has the lock
             left.unlink(missing_ok=True)
         part = path.with_name(f"{path.name}.{os.getpid()}.part")
-        output = self._builder._output  # "-o …", "-c -o …"
+        output, flags = self._builder._output, self._builder._ldflags_args  # "-o …", "-c -o …"; "-shared … "
         self._builder._output = output.replace(str(path), str(part))
+        self._builder._ldflags_args = names_only(self._builder) + flags
         try:
             self._builder.build()
             part.replace(path)
         finally:
-            self._builder._output = output
+            self._builder._output, self._builder._ldflags_args = output, flags
             with contextlib.suppress(OSError):
                 part.unlink(missing_ok=True)
 
