@@ -172,6 +172,20 @@ def built(target: str) -> str:
             return str(error).rpartition(": ")[2]
 
 
+def placed(name: str) -> Callable[[str], str]:
+    """Whether Inductor has a folder of precompiled headers below its cache."""
+
+    def where(target: str) -> str:
+        from torch._inductor import codecache
+        from torch._inductor.runtime.runtime_utils import cache_dir
+
+        with isolation.isolated(targets()[target], "deviceless", {}):
+            inside = Path(getattr(codecache, name)).is_relative_to(cache_dir())
+        return "in the cache" if inside else "elsewhere"
+
+    return where
+
+
 def estimated(target: str) -> str:
     """What estimates of a kernel's time are made from; torch 2.15 asks for the clock by the device's index."""
     from torch import _utils_internal
@@ -235,6 +249,8 @@ OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._inductor.fx_passes.joint_graph:lazy_init": registered,
     "torch._inductor.fx_passes.pad_mm:_should_pad": odd,
     "torch._inductor.codecache:_worker_compile_cpp": built,
+    "torch._inductor.codecache:_HEADER_DIR": placed("_HEADER_DIR"),
+    "torch._inductor.codecache:_HEADER_LOCK_DIR": placed("_HEADER_LOCK_DIR"),
     "torch.gpu:is_available": asked("is_available"),
     "torch.gpu:device_count": asked("device_count"),
     "torch.gpu:current_device": asked("current_device"),

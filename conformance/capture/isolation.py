@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from conformance.capture import building, cpu, deviceless, environment, fitting, library
+from conformance.capture import building, cpu, deviceless, environment, fitting, headers, library
 from conformance.capture.model import Mode
 from conformance.capture.patches import Patch, applied
 from conformance.targets import Target
@@ -60,6 +60,7 @@ COMMON = [
         "it times padded and unpadded products, and remembers the result: pad only where the case asks for it",
     ),
     building.PATCH,
+    *headers.PATCHES,
 ]
 
 
