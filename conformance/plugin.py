@@ -21,7 +21,17 @@ from conformance.known_failures import KnownFailureError
 from conformance.machine import Machine
 from conformance.reporting import Refusal, SubtestReporter
 from conformance.requirements import RequirementDeclarationError
-from conformance.run import Run, RunError, existing, fresh, made_by_workers, remember_as_last, runs_folder, unnamed
+from conformance.run import (
+    Run,
+    RunError,
+    existing,
+    fresh,
+    kept_elsewhere,
+    made_by_workers,
+    remember_as_last,
+    runs_folder,
+    unnamed,
+)
 from conformance.session import Session
 from conformance.settings import Settings, SettingsError
 from conformance.snapshot import SnapshotError
@@ -366,6 +376,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if finished.failed and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if finished.lines:
+        finished.lines += kept_elsewhere(config.rootpath, ours.run)
         remember_as_last(config.rootpath, ours.run)
     else:
         ours.run.discard()

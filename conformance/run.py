@@ -147,6 +147,13 @@ def _temporary_folder() -> Path:
     return Path(tempfile.gettempdir()) / f"conformance-runs-{os.getuid()}"
 
 
+def kept_elsewhere(root: Path, run: Run) -> list[str]:
+    """Where a run is that could not be kept below the root."""
+    if run.folder.parent != _temporary_folder():
+        return []
+    return [f"{_usual_folder(root)} cannot be written: this run is in {run.folder}"]
+
+
 def fresh(root: Path, name: str | None) -> Run:
     """A run of that name, or of a name of its own: the time and the process.
 

@@ -13,3 +13,11 @@ def test_a_run_that_is_not_over_is_kept(tmp_path):
         (runs / name).mkdir()
     run.fresh(tmp_path, None)
     assert sorted(folder.name for folder in runs.iterdir()) == [names[0], *names[-run.KEPT + 1 :]]
+
+
+def test_a_run_that_cannot_be_kept_below_the_root_says_where_it_is(tmp_path):
+    root = tmp_path / "file"
+    root.write_text("no folder can be made in it")  # as on a disk that is read-only, and for root too
+    (where,) = run.kept_elsewhere(root, run.Run(run.named(root, "mine")))
+    assert where == f"{root}/.conformance/runs cannot be written: this run is in {run.runs_folder(root)}/mine"
+    assert run.kept_elsewhere(tmp_path, run.Run(run.named(tmp_path, "mine"))) == []
