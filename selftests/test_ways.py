@@ -39,6 +39,18 @@ def test_each_way_holds_the_same_numerics(via, declared):
         assert check(a_case, function, "cpu").lines
 
 
+def test_the_dynamo_options_of_a_case_hold_for_any_backend():
+    def counted(x):
+        return x.sum().item() * x  # breaks the graph, unless Dynamo is told to go on
+
+    counted.__name__ = "test_counted"
+    (a_case,) = case(x=tensor(7), config={"dynamo.capture_scalar_outputs": True})(counted).cases
+    with prepared(a_case, "compile", "eager", "cpu") as function:
+        torch._dynamo.utils.counters.clear()
+        function(**a_case.build())
+        assert not torch._dynamo.utils.counters["graph_break"]
+
+
 def test_backends_by_name_and_by_function():
     assert backend_named("eager") == "eager"
     assert backend_named("torch._dynamo.backends.debugging:eager") is torch._dynamo.backends.debugging.eager

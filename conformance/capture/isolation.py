@@ -14,6 +14,7 @@ from typing import Any
 
 from conformance.capture import building, cpu, deviceless, environment, fitting, headers, library
 from conformance.capture.model import Mode
+from conformance.capture.options import apart
 from conformance.capture.patches import Patch, applied
 from conformance.targets import Target
 
@@ -114,9 +115,6 @@ DYNAMO_OPTIONS = {
 }
 
 
-_DYNAMO = "dynamo."
-
-
 @functools.cache
 def _caches() -> tuple[Any, ...]:
     found = []
@@ -170,12 +168,11 @@ def isolated(target: Target, mode: Mode, config: dict[str, Any]) -> Iterator[Non
             # threads of autograd for a device that is not there end in an abort
             stack.enter_context(torch.autograd.set_multithreading_enabled(False))
         stack.enter_context(_known(inductor_config, inductor_options(target)))
-        own = {name: value for name, value in config.items() if not name.startswith(_DYNAMO)}
-        stack.enter_context(inductor_config.patch(own))
+        for_inductor, for_dynamo = apart(config)
+        stack.enter_context(inductor_config.patch(for_inductor))
         stack.enter_context(_known(functorch_config, FUNCTORCH_OPTIONS))
         stack.enter_context(_known(dynamo_config, DYNAMO_OPTIONS))
-        own = {name.removeprefix(_DYNAMO): value for name, value in config.items() if name.startswith(_DYNAMO)}
-        stack.enter_context(dynamo_config.patch(own))
+        stack.enter_context(dynamo_config.patch(for_dynamo))
         yield
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
+from typing import Any
 
 _DYNAMO = "dynamo."
 
@@ -21,3 +23,9 @@ def nearest(name: str) -> list[str] | None:
 
     names = torch._inductor.list_options()
     return None if name in names else difflib.get_close_matches(name, names)
+
+
+def apart(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A case's options: Inductor's, and Dynamo's without the `dynamo.` before them."""
+    dynamo = {name.removeprefix(_DYNAMO): value for name, value in config.items() if name.startswith(_DYNAMO)}
+    return {name: value for name, value in config.items() if not name.startswith(_DYNAMO)}, dynamo

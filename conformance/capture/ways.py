@@ -14,6 +14,7 @@ import typing
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from conformance.capture.options import apart
 from conformance.case import Case
 from conformance.inputs import Input, placed
 from conformance.policy import Policy
@@ -61,12 +62,14 @@ def prepared(case: Case, via: str, backend: str, device: str, target: str = "") 
     the same when it is called.
     """
     import torch
-    import torch._dynamo  # for reset(): several cases share a code object
+    import torch._dynamo  # reset(): several cases share a code object; config: its own settings
 
     torch._dynamo.reset()
     try:
         if via == "compile":
-            yield torch.compile(case.fn, backend=backend_named(backend), dynamic=case.dynamic)
+            _, for_dynamo = apart(case.config)  # Inductor's options are Inductor's
+            with torch._dynamo.config.patch(for_dynamo):
+                yield torch.compile(case.fn, backend=backend_named(backend), dynamic=case.dynamic)
         else:
             yield _made({"jit_trace": _traced, "jit_script": _scripted, "export": _exported}[via], case, device, target)
     finally:
