@@ -15,6 +15,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance import modes
+from conformance.capture.references import inductor_table
 from conformance.case import Case
 from conformance.inputs import placed, seed_of
 from conformance.outcome import Arguments, cotangent, flatten
@@ -83,10 +84,9 @@ _PYTHON = "the Python reference"
 def _tables() -> dict[str, Mapping[Any, Callable[..., Any]]]:
     import torch._refs  # noqa: F401 - it registers what it has
     from torch._decomp import core_aten_decompositions, decomposition_table
-    from torch._inductor.decomposition import select_decomp_table
 
     return {
-        "Inductor's decomposition": select_decomp_table(),
+        "Inductor's decomposition": inductor_table(),
         "the core ATen decomposition": core_aten_decompositions(),
         _PYTHON: decomposition_table,  # torch._refs puts its functions there
     }

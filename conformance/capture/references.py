@@ -37,6 +37,14 @@ def python_reference(name: str) -> Callable[..., Any]:
     raise ReferenceMissingError(f"torch {torch.__version__} has no Python reference of {name!r} in torch._refs")
 
 
+def inductor_table() -> dict[Any, Callable[..., Any]]:
+    """Inductor's decompositions by overload."""
+    import torch._inductor.lowering  # noqa: F401 - max_pool2d_with_indices names it, and does not import it (2.13)
+    from torch._inductor.decomposition import select_decomp_table
+
+    return select_decomp_table()
+
+
 def decomposition(op: torch._ops.OpOverload, table: str = "inductor") -> Callable[..., Any]:
     """The decomposition of an overload (`torch.ops.aten.smooth_l1_loss.default`), from the table "inductor" or "core".
 
@@ -46,9 +54,7 @@ def decomposition(op: torch._ops.OpOverload, table: str = "inductor") -> Callabl
     if not isinstance(op, torch._ops.OpOverload):
         raise TypeError(f"{op} is not one overload: write {op}.default, or name the overload")
     if table == "inductor":
-        from torch._inductor.decomposition import select_decomp_table
-
-        decompositions = select_decomp_table()
+        decompositions = inductor_table()
     elif table == "core":
         from torch._decomp import core_aten_decompositions
 

@@ -58,8 +58,8 @@ def prepared(case: Case, via: str, backend: str, device: str, target: str = "") 
     """The case's function as that way runs it, to be called with the case's arguments by name.
 
     Nothing of torch is replaced and nothing captured. `backend` is for `compile` alone. Raises LimitError where there
-    is no such function. One that raises while it is made, where the case says that eager raises on `target`, raises
-    the same when it is called.
+    is no such function. One that is called while it is made, and raises, where the case says that eager raises on
+    `target`, raises the same when it is called.
     """
     import torch
     import torch._dynamo  # reset(): several cases share a code object; config: its own settings
@@ -71,7 +71,8 @@ def prepared(case: Case, via: str, backend: str, device: str, target: str = "") 
             with torch._dynamo.config.patch(for_dynamo):
                 yield torch.compile(case.fn, backend=backend_named(backend), dynamic=case.dynamic)
         else:
-            yield _made({"jit_trace": _traced, "jit_script": _scripted, "export": _exported}[via], case, device, target)
+            raises = via != "jit_script" and Policy.of_case(case, target, device).raises  # a script is only read
+            yield _made({"jit_trace": _traced, "jit_script": _scripted, "export": _exported}[via], case, device, raises)
     finally:
         torch._dynamo.reset()
 
@@ -95,11 +96,11 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _made(make: Callable[..., Callable[..., Any]], case: Case, device: str, target: str) -> Callable[..., Any]:
+def _made(make: Callable[..., Callable[..., Any]], case: Case, device: str, raises: Any) -> Callable[..., Any]:
     try:
         return make(case, device)
     except Exception as error:
-        if not Policy.of_case(case, target, device).raises:
+        if not raises:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             raise LimitError(f"{type(error).__name__}: {lines[0] if lines else ''}") from error
         raised = error
