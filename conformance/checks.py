@@ -68,12 +68,14 @@ class Item:
             session.run.write(self._record)
             report.skip(why)
         record = self._record = self._begun()
+        before = _cpu_seconds()
         try:
             if session.settings.plainly:
                 self._run_plainly(record, report)
             else:
                 self._run(record, report)
         finally:
+            record.cpu_seconds = round(_cpu_seconds() - before, 3)
             session.run.write(record)
 
     def _begun(self) -> ItemRecord:
@@ -338,6 +340,11 @@ class Item:
             self._record.checks[check] = f"stale: {idle.message}"
             raise StaleKnownFailureError(idle.message)
         self._record.notices.append(idle.message)
+
+
+def _cpu_seconds() -> float:
+    """Of this process, all of its threads, and of those that it has waited for."""
+    return sum(os.times()[:4])
 
 
 def code_text(capture: Capture, target: Target) -> str:

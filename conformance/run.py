@@ -43,6 +43,7 @@ class ItemRecord:
     `binaries`: what the kernels' binaries say, a line for each configuration.
     `gaps`: what Inductor does not do although the case says that it should; see gaps.find.
     `drift`: on a torch with nothing stored, how the text differs from the nearest one's.
+    `seconds`: for compiling it, by the clock. `cpu_seconds`: for all of it, of the worker and of what it waited for.
     """
 
     case: str
@@ -61,6 +62,7 @@ class ItemRecord:
     evidence: str = "generated"
     notices: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
 
     @property
     def name(self) -> str:

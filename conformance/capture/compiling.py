@@ -61,6 +61,8 @@ def capture(
             f"{target.name} cannot be generated without the device: {environment.prepare().problem}"
         )
     with contextlib.ExitStack() as stack:
+        if emulation is not None:
+            stack.enter_context(emulation.on_one_thread())
         stack.enter_context(isolated(target, mode, dict(case.config)))
         stack.enter_context(applied(recorder.patches(run=mode == "native", emulation=emulation)))
         stack.enter_context(observe.watching())

@@ -82,7 +82,7 @@ _prepared: list[Prepared] = []  # the one, once it is there
 
 
 def prepare(native: tuple[str, ...] = ()) -> Prepared:
-    """Settles the process: drops variables, places the caches, loads the pretended devices for all but `native` types.
+    """Settles the process: drops variables, settles caches, loads the pretended devices for all but `native` types.
 
     Has an effect once a process; later calls return the first one's answer.
     """
@@ -90,6 +90,8 @@ def prepare(native: tuple[str, ...] = ()) -> Prepared:
         late = "torch" in sys.modules
         dropped = scrub()
         place_caches()
+        # SymPy keeps 1000 results of each of its functions; dynamic shapes ask for more, a fifth of their CPU seconds
+        os.environ.setdefault("SYMPY_CACHE_SIZE", "5000")
         pretended = tuple(device for device in ("cuda", "xpu") if device not in native)
         problem = library.load(build(), pretended, late=late)
         _prepared.append(Prepared(dropped, late, () if problem else pretended, problem))

@@ -30,6 +30,20 @@ class Emulation:
         self.runs = False  # as long as the case is compiled, nothing is
 
     @contextlib.contextmanager
+    def on_one_thread(self) -> Iterator[None]:
+        """Inputs are small: waiting for a second thread costs more than it does. Around compiling too, as Dynamo
+        guards on their number.
+        """
+        import torch
+
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+    @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Inside, calls of the compiled function and its backward run what was generated."""
         from conformance.capture.emulation import operators
