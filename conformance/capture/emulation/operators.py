@@ -60,6 +60,8 @@ def _result(like: Any, value: Any, device: torch.device) -> Any:
     result = torch.empty_strided(like.size(), like.stride(), dtype=like.dtype, device=device)
     if value is None:
         return result.zero_()
+    if value.dim() == 0:
+        return result.copy_(value.expand(like.size()))
     if value.dim() == like.dim() and value.size() != like.size():  # logsumexp, padded to whole blocks
         result.zero_()
         return result.narrow(-1, 0, value.size(-1)).copy_(value)._base if like.numel() else result
@@ -67,11 +69,7 @@ def _result(like: Any, value: Any, device: torch.device) -> Any:
 
 
 def _parts(given: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
-    """query, key, value in float32 on the cpu, heads shared as often as the query has them, and the probabilities."""
-    if given["dropout_p"]:
-        from conformance.capture.emulation.errors import NotEmulatedError
-
-        raise NotEmulatedError("the random numbers of a gpu's attention with dropout")
+    """query, key, value in float32 on the cpu, heads shared as often as the query has them, and the scores."""
     query, key, value = (given[name].cpu().float() for name in ("query", "key", "value"))
     shared = query.size(-3) // key.size(-3)
     key, value = (each.repeat_interleave(shared, -3) for each in (key, value))
@@ -90,31 +88,44 @@ def _probable(scores: torch.Tensor) -> torch.Tensor:
     return scores.softmax(-1).masked_fill((scores == -math.inf).all(-1, keepdim=True), 0.0)
 
 
+def _kept(given: Mapping[str, Any], scores: torch.Tensor, seed: torch.Tensor | None) -> torch.Tensor | float:
+    """What dropout multiplies probabilities by, 0 or 1 / (1 - p), by the seed that the forward has given away.
+
+    Not the numbers that the device would draw: a case with any holds whatever they are.
+    """
+    dropped = given["dropout_p"]
+    if seed is None or not dropped:
+        return 1.0
+    drawn = torch.rand(scores.size(), generator=torch.Generator().manual_seed(int(seed.cpu().flatten()[0])))
+    return (drawn >= dropped) / (1 - dropped)
+
+
 def _forward(given: Mapping[str, Any]) -> list[Any]:
     query, _, value, scores, _ = _parts(given)
     logsumexp = scores.logsumexp(-1)
-    found: list[Any] = [_probable(scores) @ value, logsumexp]
+    seed = torch.randint(2**31, ()) if given["dropout_p"] else None
+    found: list[Any] = [(_probable(scores) * _kept(given, scores, seed)) @ value, logsumexp]
     if "compute_log_sumexp" in given and not given["compute_log_sumexp"]:
         found[1] = None
     key = given["key"]
     if "return_debug_mask" in given:  # cum_seq_q, cum_seq_k, max_q, max_k, and the generator's state
-        found += [None, None, query.size(-2), key.size(-2), None, None, None]
+        found += [None, None, query.size(-2), key.size(-2), seed, None, None]
     else:
-        found += [None, None]
+        found += [seed, None]
     return found
 
 
 def _backward(given: Mapping[str, Any]) -> list[Any]:
     query, key, value, scores, scale = _parts(given)
     gradient = given["grad_out_" if "grad_out_" in given else "grad_out"].cpu().float()
-    probable = _probable(scores)
-    of_probable = gradient @ value.mT
+    probable, kept = _probable(scores), _kept(given, scores, given["philox_seed"])
+    of_probable = gradient @ value.mT * kept
     of_scores = probable * (of_probable - (of_probable * probable).sum(-1, keepdim=True))
     heads = given["key"].size(-3)
     found = [
         of_scores @ key * scale,
         _shared(of_scores.mT @ query * scale, heads),
-        _shared(probable.mT @ gradient, heads),
+        _shared((probable * kept).mT @ gradient, heads),
     ]
     if "grad_input_mask" in given:
         bias = given["attn_bias"]

@@ -1,0 +1,58 @@
+"""Attention with dropout, by operators that only a gpu has: the backward has the forward's mask."""
+
+import pytest
+
+from conformance import case, tensor
+from conformance.capture import environment
+
+if not environment.triton_version():
+    pytest.skip("Triton is not installed: pip install triton", allow_module_level=True)
+environment.prepare()
+
+import torch  # noqa: E402 - after prepare()
+from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
+
+from conformance import numerics  # noqa: E402
+from conformance.capture import capture, isolation  # noqa: E402
+from conformance.capture.emulation import Emulation, as_on_device, operators  # noqa: E402
+from conformance.targets import targets  # noqa: E402
+
+SM90 = targets()["cuda_sm90"]
+
+
+# on torch 2.13: flash attention, cuDNN's, which takes sixteenths alone, and the memory-efficient one
+@pytest.mark.parametrize(("dtype", "dropped"), [(torch.half, 0.3), (torch.half, 0.5), (torch.float, 0.5)])
+def test_the_backward_has_the_mask_of_the_forward(dtype, dropped):
+    """Held to what autograd gives for the definition, with that mask."""
+    generator = torch.Generator().manual_seed(0)
+    made = [torch.randn(1, 2, 64, 64, generator=generator).to(dtype) for _ in range(4)]
+    with isolation.isolated(SM90, "deviceless", {}), operators.registered("cuda"):
+        query, key, value, gradient = (each.cuda().requires_grad_(place < 3) for place, each in enumerate(made))
+        torch.manual_seed(7)
+        result = scaled_dot_product_attention(query, key, value, dropout_p=dropped)
+        result.backward(gradient)
+        other = scaled_dot_product_attention(query, key, value, dropout_p=dropped)
+        got = [each.detach().cpu().float() for each in (result, query.grad, key.grad, value.grad)]
+        assert not torch.equal(other.detach().cpu().float(), got[0])  # drawn anew
+    query, key, value, gradient = (each.float().requires_grad_() for each in made)
+    probable = (query @ key.mT / 8).softmax(-1)
+    torch.manual_seed(7)
+    kept = operators._kept({"dropout_p": dropped}, probable, torch.randint(2**31, ()))
+    assert abs(float((kept == 0).float().mean()) - dropped) < 0.02
+    wanted = (probable * kept) @ value
+    wanted.backward(gradient)
+    torch.testing.assert_close(got, [wanted.detach(), query.grad, key.grad, value.grad], rtol=1e-2, atol=1e-2)
+
+
+def test_compiled_attention_with_dropout():
+    @case(q=tensor(1, 2, 64, 64, dtype="f16"), k=tensor(1, 2, 64, 64, dtype="f16"), grad=True)
+    def test_dropped(q, k):
+        """Each probability is dropped, or what it was divided by 1 - p: the nearer of the two is left."""
+        one = torch.eye(64, dtype=q.dtype, device=q.device).expand(1, 2, 64, 64)
+        left = scaled_dot_product_attention(q, k, one, dropout_p=0.3) * 0.7
+        return torch.where(left == 0, (q.float() @ k.float().mT / 8).softmax(-1).to(q.dtype), left)
+
+    declared = test_dropped.cases[0]
+    with capture(declared, SM90, "deviceless", emulation=Emulation(SM90)) as captured:
+        assert "_scaled_dot_product_" in captured.capture.modules[0].code
+        numerics.check(as_on_device(declared), captured.compiled, "cuda", SM90.name)
