@@ -1,12 +1,14 @@
 """Conformance of torch.compile: is what TorchInductor generates right, and is it still the code we want?
 
-What a test author imports: `case` and the input builders. Importing this imports neither torch nor a compiler.
+What a test author imports: `case`, the input builders, what several cases say. Importing this imports neither torch
+nor a compiler.
 """
 
 from conformance.case import Case, case
 from conformance.inputs import EDGE_SIZES, edges, image, tensor
+from conformance.policy import FLUSHED
 from conformance.references import references
 from conformance.stories import story
 
-__all__ = ["EDGE_SIZES", "Case", "case", "edges", "image", "references", "story", "tensor"]
+__all__ = ["EDGE_SIZES", "FLUSHED", "Case", "case", "edges", "image", "references", "story", "tensor"]
 __version__ = "0.1.0"

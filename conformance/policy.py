@@ -8,8 +8,8 @@
     raises      name of the exception that eager raises: compiled must raise it too, compiling or called, before it
                 writes to an input; of that type is what comes out, and what Dynamo or Inductor wrapped in it
     branch      values where the function changes branch, [0.0, 6.0], or by input {"x": [0.0, 6.0]}
-    without     what is left out → the reason: groups of special values (special.py: nan, inf, huge, edges, ties, wrap),
-                "sizes" (further sizes under dynamic shapes), or the name of an input that stays ordinary
+    without     what is left out → the reason: groups of special values (special.py: nan, inf, huge, denormals, edges,
+                ties, wrap), "sizes" (further sizes under dynamic shapes), or the name of an input that stays ordinary
     recompiles  how often further calls may compile again (0); needs a `reason`
     reason      why it is not POLICY
     for         selector → any of these keys, as in `require`: {"cuda bf16": {"factor": 8, "reason": "…"}}
@@ -43,6 +43,14 @@ POLICY = {
 }
 #: float8 and other small types: as those of 16 bits.
 SMALL = (2.0, 1.0)
+
+#: What several cases say of cuda: {"for": {"cuda": FLUSHED}}. torch._inductor.config.eager_numerics.disable_ftz turns
+#: the setting off.
+FLUSHED = {
+    "without": {
+        "denormals": "they count as 0 in libdevice's functions: Triton takes those that flush, a setting of Inductor"
+    }
+}
 
 #: What `without` may name beside inputs.
 OMISSIBLE = (*special.GROUPS, "sizes")

@@ -2,13 +2,14 @@
 
 Groups, one call each. Of floating inputs, where nothing else is said:
 
-    nan     NaN here and there, the first or the last element included
-    inf     inf and -inf; where an input is summed, first one, then the other
-    huge    the largest number of the dtype and its negative, once each: with more of them, whether a sum overflows is a
-            matter of its order
-    edges   ±0, denormals, the smallest normal number, and where functions often change branch: ±0.5, ±1, 1±ulp, 1.5,
-            ±2, ±2.5, ±3, 6, 20; with numerics={"branch": [...]} the values where this one does
-    ties    few values, each many times
+    nan        NaN here and there, the first or the last element included
+    inf        inf and -inf; where an input is summed, first one, then the other
+    huge       the largest number of the dtype and its negative, once each: with more of them, whether a sum overflows
+               is a matter of its order
+    denormals  the smallest and the largest denormal number and their negatives
+    edges      ±0, the smallest normal numbers, and where functions often change branch: ±0.5, ±1, 1±ulp, 1.5, ±2,
+               ±2.5, ±3, 6, 20; with numerics={"branch": [...]} the values where this one does
+    ties       few values, each many times
 
 and of integers `wrap`: the smallest and the largest number and their neighbours, -1, 0, 1. Values outside of an input's
 `low` and `high` are left out, NaN with them, and the ends of that range are laid in instead.
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from conformance.case import Case
 
-FLOATING = ("nan", "inf", "huge", "edges", "ties")
+FLOATING = ("nan", "inf", "huge", "denormals", "edges", "ties")
 INTEGER = ("wrap",)
 GROUPS = (*FLOATING, *INTEGER)
 
@@ -35,7 +36,8 @@ MEANING = {
     "nan": "NaN",
     "inf": "±inf",
     "huge": "the largest numbers",
-    "edges": "±0, denormals, where branches change",
+    "denormals": "below the smallest normal number",
+    "edges": "±0, where branches change",
     "ties": "equal values",
     "wrap": "the ends of the integers",
 }
@@ -126,13 +128,13 @@ def once(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _where(group: str, total: int, values: int, position: int, generator: torch.Generator) -> torch.Tensor:
-    """Flat indices, sorted, but for `edges`; the last element (every other input: the first) is among them."""
+    """Flat indices, the last element (every other input: the first) among them; sorted where values come in runs."""
     import torch
 
     if group == "ties":
         return torch.arange(total)
     fixed = total - 1 if position % 2 == 0 else 0
-    if group in ("edges", "wrap"):  # each value once: no ties
+    if group in ("denormals", "edges", "wrap"):  # each value once: no ties
         where = torch.randperm(total, generator=generator)[: min(values, total)]
         return torch.cat([where[where != fixed][: min(values, total) - 1], torch.tensor([fixed])])
     count = 1 if group == "huge" else max(1, int(total**0.5) // 2)
@@ -148,13 +150,16 @@ def _values(group: str, dtype: torch.dtype, bounds: Any, branch: Any, *, signed_
         return torch.tensor(_integers(torch.iinfo(dtype), bounds), dtype=dtype)
     real = dtype.to_real() if dtype.is_complex else dtype
     info = torch.finfo(real)
-    smallest = [info.tiny * info.eps, -info.tiny * info.eps, info.tiny * (1 - info.eps), info.tiny, -info.tiny]
+    smallest, largest = info.tiny * info.eps, info.tiny * (1 - info.eps)
+    following = info.tiny * (1 + info.eps)
+    normal = [following, -following, 2 * info.tiny, info.tiny, -info.tiny]
     zeros = [0.0, -0.0] if signed_zero else [0.0]
     found = {
         "nan": [float("nan")],
         "inf": [float("inf"), float("-inf")],
         "huge": [info.max, -info.max],
-        "edges": [*zeros, *smallest, 1 + info.eps, 1 - info.eps / 2, *_BRANCHES, *branch],
+        "denormals": [smallest, -smallest, largest, -largest],
+        "edges": [*zeros, *normal, 1 + info.eps, 1 - info.eps / 2, *_BRANCHES, *branch],
         "ties": [*_TIES, *branch],
     }[group]
     low, high = bounds

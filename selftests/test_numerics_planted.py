@@ -79,7 +79,7 @@ def test_a_broadcast_input_is_shown_too():
     [
         (torch.exp, lambda x: torch.exp(x).nan_to_num(0, float("inf"), 0), "(nan)"),
         (torch.relu, lambda x: torch.where(x > 0, x, 0.0), "(nan)"),
-        (torch.neg, lambda x: torch.where(x.abs() < 1e-37, 0.0, -x), "(edges)"),  # denormals flushed
+        (torch.neg, lambda x: torch.where(x.abs() < torch.finfo(x.dtype).tiny, 0.0, -x), "(denormals)"),
         (F.relu6, lambda x: torch.where(x == 6, 5.0, F.relu6(x)), "(edges)"),
         (torch.round, lambda x: torch.floor(x + 0.5), "(edges, ties)"),
         (torch.reciprocal, lambda x: 1 / (x + 0.0), "(edges)"),  # -0 becomes 0
@@ -234,7 +234,7 @@ def test_modes_surround_the_call():
     ("numerics", "text"),
     [
         ({"without": {"nan": ""}}, "it is the reason"),
-        ({"without": {"everything": "why"}}, "known are nan, inf, huge, edges, ties, wrap, sizes, x"),
+        ({"without": {"everything": "why"}}, "known are nan, inf, huge, denormals, edges, ties, wrap, sizes, x"),
         ({"branch": "zero"}, "a list of numbers"),
         ({"branch": {"y": [1]}}, "the inputs are x"),
         ({"recompiles": 1}, "say why in 'reason'"),

@@ -71,7 +71,7 @@ def test_copysign(x, y):
     x=tensor(100),
     y=tensor(100),
     require=VECTORISED,
-    numerics={"exact": True, "for": {"cuda": {"without": dict.fromkeys(("edges", "ties"), NO_DENORMALS)}}},
+    numerics={"exact": True, "for": {"cuda": {"without": dict.fromkeys(("denormals", "edges", "ties"), NO_DENORMALS)}}},
 )
 def test_nextafter(x, y):
     return torch.nextafter(x, y)

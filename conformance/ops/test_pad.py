@@ -2,7 +2,7 @@
 
 from torch.nn import functional
 
-from conformance import case, references, tensor
+from conformance import FLUSHED, case, references, tensor
 
 ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
 ONE_KERNEL = ALONE | {"kernels": 1}
@@ -42,8 +42,7 @@ def test_constant_where(x, padding):
     x=tensor(2, 4, 9, 5),
     layout=["contiguous", "channels_last"],
     require={"all": ONE_KERNEL},
-    # Triton asks for functions that flush, a setting of Inductor
-    numerics={"for": {"cuda": {"without": {"edges": "the sine of a denormal is 0"}}}},
+    numerics={"for": {"cuda": FLUSHED}},  # the sine
 )
 def test_constant_after_and_before(x):
     return functional.pad(x.sin(), (1, 1, 1, 1)) * 2

@@ -2,7 +2,7 @@
 
 import torch
 
-from conformance import case, references, tensor
+from conformance import FLUSHED, case, references, tensor
 
 #: Inductor's C++ has no vectors of 16-bit integers.
 INT16 = {"cpu i16": {"vectorised": "yes", "judgement": "every instruction set has 16-bit integers in vectors"}}
@@ -10,8 +10,6 @@ INT16 = {"cpu i16": {"vectorised": "yes", "judgement": "every instruction set ha
 #: What holds of every function here: one kernel, and nothing left to eager.
 ONE_KERNEL = {"kernels": 1, "kinds": ["pointwise"], "fallbacks": [], "extern": [], "graph_breaks": 0}
 SHAPES = [(1000,), (3,), (7, 33)]
-#: Triton asks for functions that flush; torch._inductor.config.eager_numerics.disable_ftz turns that off.
-FLUSHED = {"without": {"edges": "denormals count as 0 in the library's functions, a setting of Inductor"}}
 
 
 @case(
@@ -223,7 +221,11 @@ def test_division_by_negative(x, y):
     return torch.div(x, y, rounding_mode="floor"), torch.remainder(x, y), torch.fmod(x, y)
 
 
-@case(x=tensor(257, dtype=["f32", "bf16", "i32"]), require={"all": ONE_KERNEL}, numerics={"exact": True})
+@case(
+    x=tensor(257, dtype=["f32", "bf16", "i32"]),
+    require={"all": ONE_KERNEL},
+    numerics={"exact": True, "for": {"cuda f32": FLUSHED}},
+)
 def test_remainder_of_scalar(x):
     return torch.remainder(x, 3), torch.fmod(x, 1.7)
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from conformance import case, references, tensor
+from conformance import FLUSHED, case, references, tensor
 
 #: Inductor's C++ has no vectors of 16-bit integers.
 INT16 = {"cpu i16": {"vectorised": "yes", "judgement": "every instruction set has 16-bit integers in vectors"}}
@@ -10,8 +10,6 @@ INT16 = {"cpu i16": {"vectorised": "yes", "judgement": "every instruction set ha
 ONE_KERNEL = {"kernels": 1, "kinds": ["pointwise"], "fallbacks": [], "extern": [], "graph_breaks": 0}
 VECTORISED = {"all": ONE_KERNEL, "cpu": {"vectorised": "yes"}}
 BOTH_WAYS = {"all": {"kernels.backward": 1, "fallbacks": [], "extern": [], "graph_breaks": 0}}
-#: Triton asks for functions that flush; torch._inductor.config.eager_numerics.disable_ftz turns that off.
-FLUSHED = {"without": {"edges": "denormals count as 0 in the library's functions, a setting of Inductor"}}
 
 
 @case(
