@@ -204,7 +204,7 @@ class Item:
             if captured.elsewhere is not None:
                 captured.elsewhere()
             else:
-                numerics.check(case, captured.compiled, self.target.device, self.target.name)
+                numerics.check(case, captured.compiled, self.target.device, self.target.name, called=True)
         except NotEmulatedError as error:
             raise SkipError(f"not emulated: {error}") from None
 

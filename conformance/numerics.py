@@ -59,11 +59,18 @@ def calls(case: Case, policy: Policy) -> Iterator[Call]:
 
 
 def check(
-    case: Case, compiled: Callable[..., Any], device: torch.device | str, target: str = "", how: str = ""
+    case: Case,
+    compiled: Callable[..., Any],
+    device: torch.device | str,
+    target: str = "",
+    how: str = "",
+    *,
+    called: bool = False,
 ) -> Comparison:
     """Holds `compiled`, the compiled `case.fn`, to eager on `device` and to float64.
 
     `target`: its name, for what the case says of it. `how`: options that say how it was run, for the message.
+    `called`: it has been, with other values, and what that compiled is to serve the first call too.
 
     Arguments are passed by name. What compiling raises is passed on as it is, also from a backward.
     Raises NumericsError for a disagreement, PolicyError for a malformed `case.numerics`. Disagreements of further calls
@@ -78,10 +85,9 @@ def check(
         with modes.full_precision(device):
             problems = _problems(case, compiled, device, policy, comparison, each)
         recompiled = compiled_frames() - before
-        if each.title != "first call" and recompiled > policy.recompiles and not policy.raises:
-            problems.append(
-                f"{recompiled} frames were compiled again, where what the first call compiled should have served"
-            )
+        if (called or each.title != "first call") and recompiled > policy.recompiles and not policy.raises:
+            served = "the capture" if called else "the first call"
+            problems.append(f"{recompiled} frames were compiled again, where what {served} compiled should have served")
         if problems and each.kind == "ordinary":
             names = disagreement.Names(f"{case.id}, {each.title}", "compiled", reproduction)
             raise NumericsError(disagreement.message(names, problems))
