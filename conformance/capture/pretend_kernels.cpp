@@ -213,6 +213,8 @@ void install(c10::DispatchKey key, const char* const* names, int count) {
   aten->impl("view", TORCH_FN(at::native::view));
   aten->impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
   aten->impl("unfold", TORCH_FN(at::native::unfold));
+  aten->impl("view_as_real", TORCH_FN(at::native::view_as_real));
+  aten->impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
   aten->impl("convolution", TORCH_FN(convolution));
   aten->impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&on_cpu>());
   if constexpr (type == c10::DeviceType::CUDA) {

@@ -10,6 +10,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
@@ -27,25 +28,61 @@ _CONTIGUOUS = {"xpu": ("reflection_pad2d", "replication_pad2d")}
 class DeviceLayout(TorchDispatchMode):
     """While it is on, what an operator of the pretended device returns has the device's strides."""
 
+    supports_higher_order_operators = True  # else torch (2.11 to 2.15) refuses them under any mode it does not know
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Of torch.compile in the function, as of eager's torch.cond: without it, Dynamo compiles nothing (2.11 to 2.15)."""
+        return True
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if isinstance(func, HigherOrderOperator):
+            return func(*self._inside(args), **self._inside(kwargs))
         if not _is_computed(func, args, kwargs):
             return func(*args, **kwargs)
         strides = expected(func, args, kwargs)
         result = func(*args, **kwargs)
         return laid_out(result, strides)
 
+    def _inside(self, arguments: Any) -> Any:
+        """The functions among the arguments of torch.cond and the like, with the mode on while they run: outside of
+        them it is off, and results have the strides of what they computed.
+        """
+
+        def inside(value: Any) -> Any:
+            if not callable(value) or isinstance(value, (type, torch.Tensor)):
+                return value
+
+            @functools.wraps(value, updated=())
+            def run(*args: Any, **kwargs: Any) -> Any:
+                with self:
+                    return value(*args, **kwargs)
+
+            return run
+
+        return tree_map(inside, arguments)
+
 
 def expected(func: Any, args: Any, kwargs: Any) -> Any:
     """Fake results, with the device's strides; None where they depend on values."""
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-        fake_args, fake_kwargs = tree_map(lambda v: mode.from_tensor(v) if _is_tensor(v) else v, (args, kwargs))
+        fake_args, fake_kwargs = tree_map(lambda v: _fake(mode, v) if _is_tensor(v) else v, (args, kwargs))
         try:
             return _corrected(func, func(*fake_args, **fake_kwargs))
         except torch._subclasses.fake_tensor.DataDependentOutputException:
             return None
         except torch._subclasses.fake_tensor.DynamicOutputShapeException:
             return None
+
+
+def _fake(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
+    """Of its sizes and strides alone where it shows another dtype than its base has: from_tensor would apply the same
+    view to the base, which a reshape between them forbids (2.11 to 2.15).
+    """
+    if tensor._base is None or tensor._base.dtype == tensor.dtype or tensor.is_conj():
+        return mode.from_tensor(tensor)
+    return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device)
 
 
 def _corrected(func: Any, fake: Any) -> Any:
