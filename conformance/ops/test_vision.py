@@ -1,0 +1,66 @@
+"""vision: images sampled along a grid, pixels shuffled into channels, and what prepares an image for a network."""
+
+import torch
+from torch.nn import functional
+
+from conformance import case, references, tensor
+
+ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+NO_PLACE = {"grid": "where a grid that is NaN or infinite points to is left open"}
+
+
+@case(
+    x=tensor(2, 3, 7, 9, layout=["contiguous", "channels_last"]),
+    grid=tensor(2, 4, 5, 2, low=-1.2, high=1.2),
+    interpolation=["bilinear", "nearest"],
+    padding=["zeros", "border", "reflection"],
+    vary="one_at_a_time",
+    require={"all": ALONE},
+    numerics={"without": NO_PLACE},
+)
+def test_grid_sample(x, grid, interpolation, padding):
+    return functional.grid_sample(x, grid, mode=interpolation, padding_mode=padding, align_corners=False)
+
+
+@case(
+    theta=tensor(2, 2, 3),
+    align_corners=[True, False],
+    require={"all": {"graph_breaks": 0}},
+    numerics={"without": {"huge": "products of the largest numbers overflow earlier or later, by their order"}},
+)
+def test_affine_grid(theta, align_corners):
+    return functional.affine_grid(theta, [2, 3, 5, 7], align_corners=align_corners)
+
+
+@case(
+    x=tensor(2, 8, 6, 10, layout=["contiguous", "channels_last"]),
+    shuffle={
+        "pixels": lambda x: functional.pixel_shuffle(x.sin(), 2),
+        "unshuffle": lambda x: functional.pixel_unshuffle(x.sin(), 2),
+        "channels": lambda x: functional.channel_shuffle(x.sin(), 2),
+    },
+    require={"all": ALONE},
+)
+def test_shuffle(x, shuffle):
+    return shuffle(x)
+
+
+# What stands before the first layer: bytes become numbers around 0, channels get a dimension of their own in front.
+@case(
+    x=tensor(7, 9, 3, dtype="u8"),
+    change={
+        "normalise": lambda x: (x / 255 - 0.5) / 0.25,
+        "to_channels_first": lambda x: x.permute(2, 0, 1).float() / 255,
+        "grey": lambda x: (x.float() * torch.tensor([0.299, 0.587, 0.114], device=x.device)).sum(-1),
+        "threshold": lambda x: torch.where(x > 127, 255, 0).to(torch.uint8),
+        "blend": lambda x: (x * 0.75 + x.flip(1) * 0.25).clamp(0, 255).to(torch.uint8),
+        "invert": lambda x: 255 - x,
+        "posterise": lambda x: x & 0b11100000,
+    },
+    require={"all": ALONE | {"kernels": 1}},
+)
+def test_prepare(x, change):
+    return change(x)
+
+
+test_references = references(test_grid_sample, test_shuffle)
