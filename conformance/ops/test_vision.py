@@ -63,4 +63,8 @@ def test_prepare(x, change):
     return change(x)
 
 
-test_references = references(test_grid_sample, test_shuffle)
+test_references = references(
+    test_grid_sample,
+    test_shuffle,
+    disagree={"aten.channel_shuffle.default": "an image does not stay channels-last: a known failure of test_shuffle"},
+)
