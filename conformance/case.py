@@ -42,7 +42,8 @@ class Case:
     `grad`: names of the arguments that require a gradient; `dynamic`: dynamic shapes; `config`: Inductor options, and
     Dynamo's as `dynamo.capture_scalar_outputs`; `mode`: what surrounds the call (see modes.py).
     `combined`: not declared, but made of what is declared one at a time, for --thorough; nothing is stored for it.
-    `prepare`: called before arguments are built.
+    `prepare`: called before arguments are built. `only`: selector → reason, of the targets and torch versions that it
+    is for; without any, for all.
     `require`: selector → fact → value (see requirements.py); `gaps`: likewise (see gaps.py); `numerics`: see
     policy.py.
     """
@@ -64,6 +65,7 @@ class Case:
     mode: str = "plain"
     combined: bool = False
     prepare: Callable[[], None] | None = None
+    only: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -142,6 +144,7 @@ def case(
     gaps: Mapping[str, Mapping[str, Any]] | None = None,
     numerics: Mapping[str, Any] | None = None,
     prepare: Callable[[], None] | None = None,
+    only: Mapping[str, str] | None = None,
     vary: str = "product",
     also: Sequence[Mapping[str, Any]] = (),
     **declared: Any,
@@ -158,13 +161,15 @@ def case(
     there. `also`: further combinations, axis → label or value, the rest as in the base.
     `require`: selector → facts; see requirements.py. `gaps`: the same of what Inductor should do and does not; see
     gaps.py. `numerics`: see policy.py. `prepare`: called before arguments are made, such as to load C++ operators that
-    the function calls (see extension.py).
+    the function calls (see extension.py). `only={"gpu": "Triton has no backend for the cpu"}`: where the case can be run
+    at all, by selector, and the reason; elsewhere, its items are skipped and say so.
 
     Raises CaseError for a keyword that nothing uses, a missing argument, and labels that make ids ambiguous.
     """
 
     def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
         given = {"require": require or {}, "gaps": gaps or {}, "numerics": numerics or {}, "prepare": prepare}
+        given["only"] = only or {}
         cases = list(_expand(fn, declared, vary, also, given))
         duplicates = {name for name, count in Counter(c.id for c in cases).items() if count > 1}
         if duplicates:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 from conformance import evidence
 from conformance.case import Case
 from conformance.compare import difference
+from conformance.requirements import left_out
 from conformance.run import ItemRecord
 from conformance.session import Session
 from conformance.snapshot import Snapshot, canonical, release
@@ -62,7 +63,7 @@ class Item:
     def run(self, report: Reporter) -> None:
         """Captures once and runs the selected checks, each reporting by itself; raises what compiling raises."""
         session = self.session
-        if why := session.cannot(self.target):
+        if why := session.cannot(self.target) or left_out(self.case, self.target):
             self._record = self._begun()
             self._record.checks["compile"] = f"skipped: {why}"
             session.run.write(self._record)

@@ -13,6 +13,7 @@ from conformance.capture import environment
 from conformance.capture.environment import PreparationError, build, triton_version
 from conformance.case import Case
 from conformance.machine import Machine, compiler_problem
+from conformance.requirements import left_out
 from conformance.run import Run
 from conformance.session import Session
 from conformance.settings import Settings
@@ -55,7 +56,8 @@ class Generator:
         """
         self.session.settle_torch()
         native = self.is_native(target, deviceless=deviceless, run=run)
-        if why := self.session.cannot(target) or (native and target.device == "cpu" and compiler_problem()):
+        missing = self.session.cannot(target) or left_out(case, target)
+        if why := missing or (native and target.device == "cpu" and compiler_problem()):
             raise PreparationError(f"{target.name}: {why}")
         with contextlib.ExitStack() as stack:
             try:

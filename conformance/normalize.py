@@ -100,7 +100,7 @@ RULES = [
         _drop(r"# (?:Source node to ATen node mapping|Graph fragment):(?:\n[ \t]*#   .*)*"),
     ),
     Rule("provenance", "handles of the tracing tools", ALL, _drop(r"(?:#|//) \[Provenance debug handles\].*")),
-    Rule("source", "line of the user's file", ALL, _drop(r"# File: .*")),
+    Rule("source", "line of the user's file", ALL, _drop(r"# (?:File|Original path): .*")),
     Rule("paths", "files of this machine", ALL, _replace(_PATH, "<path>")),
     Rule(
         "constants",

@@ -91,12 +91,23 @@ def wanted_of(case: Case, target: Target) -> dict[str, Any]:
 
 def selected(declared: Mapping[str, Mapping[str, Any]], case: Case, target: Target) -> dict[str, Any]:
     """What `declared`, selector → fact → value, says of this case and target; later selectors override earlier ones."""
-    words = {target.name, target.device, *case.labels} | ({"gpu"} if target.device in GPUS else set())
     wanted: dict[str, Any] = {}
     for selector, facts in declared.items():
-        if all(word == "all" or word in words or is_installed(word) for word in selector.split()):
+        if _applies(selector, case, target):
             wanted |= facts
     return wanted
+
+
+def left_out(case: Case, target: Target) -> str:
+    """Why a case is not for this target or torch version, by its `only`; "" where it is."""
+    if not case.only or any(_applies(selector, case, target) for selector in case.only):
+        return ""
+    return "; ".join(f"{case.id} is for {selector} alone: {why}" for selector, why in case.only.items())
+
+
+def _applies(selector: str, case: Case, target: Target) -> bool:
+    words = {target.name, target.device, *case.labels} | ({"gpu"} if target.device in GPUS else set())
+    return all(word == "all" or word in words or is_installed(word) for word in selector.split())
 
 
 def partner(name: str) -> str:
@@ -119,6 +130,11 @@ def validate(cases: Iterable[Case], targets: Iterable[Target], facts: Iterable[s
         numerics = members[0].numerics.get("for", {})
         for selector, wanted in numerics.items() if isinstance(numerics, Mapping) else ():
             _validate_selector(f"{file.name}: test_{name}: numerics['for']", selector, wanted, known, labels)
+        for selector, why in members[0].only.items():
+            where = f"{file.name}: test_{name}: only[{selector!r}]"
+            _validate_selector(where, selector, {}, known, labels)
+            if not isinstance(why, str) or not why.strip():
+                raise RequirementDeclarationError(f"{where} is {why!r}; it is a sentence: why nowhere else")
         for keyword, selector, wanted in _declared(members[0]):
             where = f"{file.name}: test_{name}: {keyword}[{selector!r}]"
             _validate_selector(where, selector, wanted, known, labels)

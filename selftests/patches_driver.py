@@ -30,6 +30,8 @@ import torch._inductor.compile_fx  # noqa: E402
 import torch._inductor.fx_passes.joint_graph  # noqa: E402
 import torch._inductor.fx_passes.post_grad  # noqa: E402
 import torch._inductor.fx_passes.reduced_atomic_contention  # noqa: E402
+import triton  # noqa: E402
+import triton.language as tl  # noqa: E402
 from torch._inductor import config  # noqa: E402
 
 from conformance.capture import capture, cpu, exploring, isolation, library  # noqa: E402
@@ -217,6 +219,27 @@ def unrecorded(target: str) -> str:
         return str(cudagraph_utils.check_caching_allocator_for_cudagraphs())
 
 
+@triton.jit
+def doubling(x, y, n, BLOCK: tl.constexpr):  # noqa: N803 - as users write them
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + place, tl.load(x + place, place < n) * 2, place < n)
+
+
+tuned = triton.autotune([triton.Config({"BLOCK": 16}), triton.Config({"BLOCK": 32})], key=["n"])(doubling)
+
+
+def doubled(x):
+    y = torch.empty_like(x)
+    doubling[(3,)](x, y, 40, BLOCK=16)
+    return y
+
+
+def tuning(x):
+    y = torch.empty_like(x)
+    tuned[lambda meta: (triton.cdiv(40, meta["BLOCK"]),)](x, y, 40)
+    return y
+
+
 add = code(lambda x: x + 1, x=random(40))
 graphs = {"triton.cudagraphs": True}
 recorded = code(lambda x: x + 1, {**graphs, "graph_partition": False}, x=random(40))
@@ -279,6 +302,9 @@ OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._inductor.compile_fx:_recursive_post_grad_passes": explored,
     "torch._inductor.output_code:maybe_handle_backward_generation": partly,
     "torch.utils._triton:triton_hash_with_backend": add,
+    "triton.runtime.jit:JITFunction.run": code(doubled, x=random(40)),
+    "triton.runtime.autotuner:Autotuner._bench": code(tuning, x=random(40)),
+    "torch._higher_order_ops.triton_kernel_wrap:generate_ttir": code(doubled, x=random(40)),
     "torch._inductor.cpu_vec_isa:pick_vec_isa": total,
     "torch._inductor.codecache:pick_vec_isa": flags,
     "torch._inductor.cpu_vec_isa:VecISA.__bool__": unproven,

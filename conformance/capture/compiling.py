@@ -216,6 +216,8 @@ def _generate_only(graph: Any, emulation: Emulation | None = None) -> Any:
     """
     import types
 
+    from conformance.capture.emulation import EmulationError, NotEmulatedError
+
     code, _ = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
     telling.told(code.value)
     lowered = _callable(graph.orig_gm)
@@ -228,9 +230,10 @@ def _generate_only(graph: Any, emulation: Emulation | None = None) -> Any:
         args.clear()
         try:
             return lowered(*values)
-        except RuntimeError:
+        except (RuntimeError, EmulationError, NotEmulatedError):
             # NotImplementedError: an operator of the device's alone, such as flash attention. Others: what eager
-            # refuses and Inductor does not, such as to copy between parts of one tensor that overlap.
+            # refuses and Inductor does not, such as to copy between parts of one tensor that overlap. Of a kernel that
+            # the user wrote, what is wrong with it is found when the case runs.
             return _unset(lowered, values)
 
     # of CUDA graphs: would wrap each partition in what records it

@@ -133,6 +133,12 @@ def _max_clock_rate(kilohertz: int, device: int | None = None) -> float:
 
 def _xpu(_target: Target, answer: Callable[[str, Any], Patch]) -> list[Patch]:
     return [
+        Patch(
+            "torch._higher_order_ops.triton_kernel_wrap:generate_ttir",
+            _first_stage,
+            "what a user's kernel writes is looked up in Triton's first stage, which is the same for all devices; "
+            "without the backend of xpu, all of its arguments would count as written",
+        ),
         answer("is_tf32_supported", True),
         Patch(
             "torch._subclasses.fake_tensor:FakeTensorMode.avoid_device_init",
@@ -140,6 +146,26 @@ def _xpu(_target: Target, answer: Callable[[str, Any], Patch]) -> list[Patch]:
             "a build without xpu looks for cuda instead, and constants would be made on the cpu and copied",
         ),
     ]
+
+
+def _first_stage(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def generate_ttir(*args: Any, **kwargs: Any) -> Any:
+        from triton.backends import backends
+        from triton.backends.compiler import GPUTarget
+        from triton.runtime.driver import driver
+
+        active = driver.active
+        asked = active.get_current_target
+        if any(each.compiler.supports_target(asked()) for each in backends.values()):
+            return original(*args, **kwargs)
+        active.get_current_target = lambda: GPUTarget("cuda", 90, 32)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            active.get_current_target = asked
+
+    return generate_ttir
 
 
 def _zero(*_device: Any) -> int:

@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from conformance.capture import building, cpu, deviceless, environment, fitting, headers, library
+from conformance.capture import building, cpu, deviceless, environment, fitting, headers, launches, library
 from conformance.capture.model import Mode
 from conformance.capture.options import apart
 from conformance.capture.patches import Patch, applied
@@ -138,7 +138,8 @@ def patches(target: Target, mode: Mode) -> list[Patch]:
     """Every replacement in torch for a capture of this target in this mode."""
     if target.device == "cpu":
         return [*COMMON, *cpu.patches(target)]
-    return [*COMMON, *(deviceless.patches(target) if mode == "deviceless" else [])]
+    pretended = mode == "deviceless"
+    return [*COMMON, *launches.patches(pretended), *(deviceless.patches(target) if pretended else [])]
 
 
 @contextlib.contextmanager

@@ -16,6 +16,8 @@ from conformance.capture.patches import Patch, applied
 
 _RECORDS = "_conformance_records"
 _SPLIT = "_conformance_split"
+#: How the operators begin that launch a user's Triton kernel in a graph.
+_LAUNCH = "triton_kernel_wrapper"
 _NESTS = "_conformance_nests"
 _NODES = "_conformance_nodes"
 
@@ -80,7 +82,7 @@ def module(graph: Any) -> dict[str, Any]:
     for record in getattr(graph, _RECORDS, []):
         call = _with_operators(record, position)
         if call["call"] == "kernel":
-            call["work"] = work.done(graph, [nest["nodes"] for nest in record.get("nests", [record])])
+            call["work"] = work.done(record["graph"], [nest["nodes"] for nest in record.get("nests", [record])])
         for inner in ("nests", "parts"):
             if inner in call:
                 call[inner] = [_with_operators(each, position) for each in call[inner]]
@@ -95,13 +97,13 @@ def module(graph: Any) -> dict[str, Any]:
     }
 
 
-def _records() -> list[dict[str, Any]]:
+def _take_down(record: dict[str, Any]) -> None:
     from torch._inductor.virtualized import V
 
     graph = V.graph
     while getattr(graph, "parent", None) is not None:  # a subgraph's kernels belong to the module that holds them
         graph = graph.parent
-    return graph.__dict__.setdefault(_RECORDS, [])
+    graph.__dict__.setdefault(_RECORDS, []).append(record | {"graph": V.graph})
 
 
 # C++ ------------------------------------------------------------------------------------------------------------------
@@ -156,7 +158,7 @@ def _define_cpp(original: Callable[..., Any]) -> Callable[..., Any]:
             record |= {"kind": kinds[0] if len(kinds) == 1 else "loop nests", "nests": nests}
             if len(nests) == 1:
                 record |= {"ranges": nests[0]["ranges"], "reduced": nests[0]["reduced"]}
-        _records().append(record)
+        _take_down(record)
         return name
 
     return define_kernel
@@ -171,7 +173,7 @@ def _define_triton(original: Callable[..., Any]) -> Callable[..., Any]:
         name = original(self, src_code, node_schedule, kernel)
         # templates have theirs in the text that they are made from, the others in what is generated: nowhere but here
         descriptors = src_code.count("make_tensor_descriptor(")
-        _records().append(_triton(list(node_schedule), kernel) | {"descriptors": descriptors})
+        _take_down(_triton(list(node_schedule), kernel) | {"descriptors": descriptors})
         return name
 
     return define_kernel
@@ -255,10 +257,24 @@ def _extern_call(original: Callable[..., Any]) -> Callable[..., Any]:
             fallback = any("Fallback" in base.__name__ for base in type(node).__mro__)
             call = "fallback" if fallback else "extern"
             record = {"call": call, "kind": kind, "name": _called(node), "nodes": list(scheduler_node.get_nodes())}
-            _records().append(record | ({"reason": fallbacks.reason(node)} if fallback else {}))
+            if kind == "UserDefinedTritonKernel":
+                written = {"call": "kernel", "language": "triton", "kind": "user-defined", "written": _written(node)}
+                _take_down(record | written)
+            else:
+                _take_down(record | ({"reason": fallbacks.reason(node)} if fallback else {}))
         return result
 
     return codegen_extern_call
+
+
+def _written(node: Any) -> str:
+    """The name of the @triton.jit function that a user wrote, below what tunes it."""
+    from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
+
+    kernel = kernel_side_table.get_kernel(node.kernel_idx)
+    while not hasattr(kernel, "__name__") or hasattr(kernel, "configs"):
+        kernel = kernel.fn
+    return kernel.__name__
 
 
 def _called(node: Any) -> str:
@@ -298,9 +314,12 @@ def _with_operators(record: dict[str, Any], position: dict[Any, int]) -> dict[st
     for node in record["nodes"]:
         if getattr(node, "node", None) is not None:
             origins.update(dict.fromkeys(node.node.get_origins()))
-    known = [node for node in origins if node.op == "call_function"]
+    # What a user's kernel reads or writes has its launch among its origins; it is no operator of that kernel's.
+    known = [node for node in origins if node.op == "call_function" and not _name(node.target).startswith(_LAUNCH)]
     known.sort(key=lambda node: (position.get(node, len(position)), node.name))
-    rest = {name: value for name, value in record.items() if name != "nodes"}
+    rest = {name: value for name, value in record.items() if name not in ("nodes", "graph")}
+    if "written" in record:
+        return rest | {"ops": [rest.pop("written")], "decomposed": []}
     return rest | {
         "ops": list(dict.fromkeys(_name(node.meta.get("original_aten") or node.target) for node in known)),
         "decomposed": list(dict.fromkeys(_name(node.target) for node in known)),

@@ -29,16 +29,16 @@ def _extractor(name: str) -> Extractor:
     together, unit = _MEASURES[name]
 
     def extract(seen: Seen) -> Fact:
-        numbers = {
-            (kernel.module, kernel.name): max(getattr(launch, name) for launch in found)
+        numbers = [
+            (kernel.module, max(getattr(launch, name) for launch in found))
             for kernel, found in binaries(seen.capture)
-        }
+        ]
         parts = {"forward": 0, "backward": 0} | {
-            part: together([number for (module, _), number in numbers.items() if (module == "backward") == backward])
+            part: together([number for module, number in numbers if (module == "backward") == backward])
             for part, backward in (("forward", False), ("backward", True))
             if any((module == "backward") == backward for module, _ in numbers)
         }
-        value = together(list(numbers.values())) if numbers else 0
+        value = together([number for _, number in numbers]) if numbers else 0
         return Fact(value, (f"{value} {unit}",), parts)
 
     return extract

@@ -49,7 +49,8 @@ def _pair(pair: Mapping[str, Any], calls: Sequence[Mapping[str, Any]], before: i
     names = [_name(place, calls, before) for place in places]
     reason = pair["reason"]
     if reason == "extern":
-        reason = _EXTERN[next(calls[number]["call"] for number, _ in places if calls[number]["call"] in _EXTERN)]
+        called = {calls[number]["call"] for number, _ in places}
+        reason = next((said for call, said in _EXTERN.items() if call in called), "a user-defined kernel is not fused")
     reason = re.sub("node([12])", lambda found: names[int(found[1]) - 1], reason)
     if first == second:  # nests of one kernel
         both = _nests(nests1).replace("+", ", ") if nests1 == nests2 else f"{_nests(nests1)} and {_nests(nests2)}"

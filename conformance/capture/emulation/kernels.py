@@ -39,7 +39,8 @@ class InterpretedKernel:
 
     def run(self, *args: Any, **kwargs: Any) -> None:
         """As the wrapper calls it: the arguments in order, without those that the configuration sets, and a stream."""
-        names = [name for name in self.fn.arg_names if name not in self.config.kwargs]
+        names = [name for name in self.fn.arg_names if name not in self.config.kwargs and not self._is_fixed(name)]
+        names += self.meta.get("extra_launcher_args", ())  # of a user's kernel: its grid
         given = dict(zip(names, args, strict=False)) | kwargs | self.config.kwargs
         for name, value in self.triton_meta.get("constants", {}).items():
             if isinstance(name, str):
@@ -54,7 +55,7 @@ class InterpretedKernel:
 
     def _launch(self, given: Mapping[str, Any], grid: tuple[int, int, int]) -> None:
         speaking = language()
-        size = math.prod(value for name, value in self.config.kwargs.items() if name.endswith("BLOCK"))
+        size = self._size()
         if (elements := size * math.prod(grid)) > MOST_OF_A_LAUNCH:
             raise NotEmulatedError(f"{self.name} computes {elements} elements, too many to be interpreted")
         speaking.memory.begin(grid, self.deadline(), fuses=bool(self.triton_meta.get("enable_fp_fusion", True)))
@@ -69,6 +70,16 @@ class InterpretedKernel:
                     break
                 except NotUniformError:
                     _restore(before)
+
+    def _is_fixed(self, name: str) -> bool:
+        """Whether a wrapper does not pass an argument: a constant that the user gave."""
+        constants = {parameter.name for parameter in self.fn.params if parameter.is_constexpr}
+        return name in constants and name in self.triton_meta.get("constants", {})
+
+    def _size(self) -> int:
+        """Elements of a block, by the constants that are named as blocks are."""
+        constants = self.triton_meta.get("constants", {}) | self.config.kwargs
+        return math.prod(value for name, value in constants.items() if _is_block(name, value))
 
     def _ways(self, programs: np.ndarray, at_once: int) -> Iterator[list[np.ndarray]]:
         """How the programs may be computed, in batches that go the same way, until there is one that works."""
@@ -108,6 +119,11 @@ class InterpretedKernel:
         if hasattr(value, "data_ptr"):
             return tl.core.tensor(language().memory.pointer(Argument.of(name, value), dtype), dtype)
         return tl.core.tensor(TensorHandle(np.array([value]).astype(stored(dtype)), dtype), dtype)
+
+
+def _is_block(name: Any, value: Any) -> bool:
+    """XBLOCK and R0_BLOCK, as Inductor has them, BLOCK_SIZE and TILE_M, as users do."""
+    return isinstance(name, str) and isinstance(value, int) and ("BLOCK" in name or "TILE" in name) and value > 0
 
 
 def _contents(values: Iterable[Any]) -> dict[int, tuple[Any, bytes]]:

@@ -32,7 +32,7 @@ class DeviceLayout(TorchDispatchMode):
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """Of torch.compile in the function, as of eager's torch.cond: without it, Dynamo compiles nothing (2.11 to 2.15)."""
+        """What eager's torch.cond compiles, Dynamo refuses under any other mode (2.11 to 2.15)."""
         return True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -1,0 +1,197 @@
+"""triton_kernel: kernels that users write in Triton, between what Inductor generates."""
+# ruff: noqa: N803 - constants are named as Triton's users name them
+
+import torch
+import triton
+import triton.language as tl
+
+from conformance import case, tensor
+
+#: Where kernels of Triton can be launched at all.
+ONLY = {"gpu": "Triton has no backend for the cpu"}
+ALONE = {"all": {"kernels": 1, "extern": [], "fallbacks": [], "graph_breaks": 0}}
+WITH_ANOTHER = {"all": {"kernels": 2, "extern": [], "fallbacks": [], "graph_breaks": 0}}
+
+
+@triton.jit
+def add_kernel(x_ptr, y_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x, y = tl.load(x_ptr + place, place < n), tl.load(y_ptr + place, place < n)
+    tl.store(out_ptr + place, x + y, place < n)
+
+
+def added(x, y):
+    out = torch.empty_like(x)
+    add_kernel[(triton.cdiv(x.numel(), 128),)](x, y, out, x.numel(), BLOCK=128)
+    return out
+
+
+@case(x=tensor(), y=tensor(), shape=[(1000,), (128,), (1,)], dtype=["f32", "bf16"], only=ONLY, require=ALONE)
+def test_add(x, y):
+    return added(x, y)
+
+
+# Nothing is fused into the kernel: what makes its arguments and what takes its result are kernels of their own.
+@case(
+    x=tensor(1000),
+    y=tensor(1000),
+    dtype=["f32", "f16"],
+    only=ONLY,
+    require={"all": {"kernels": 4, "extern": [], "fallbacks": [], "graph_breaks": 0}},
+)
+def test_between_pointwise(x, y):
+    return added(x.abs() + 1, y * 2).relu() * 3
+
+
+@case(x=tensor(20, 30), y=tensor(20, 30), dynamic=True, only=ONLY, require=ALONE)
+def test_add_of_any_size(x, y):
+    return added(x, y)
+
+
+# Torch's sum of the kernel's result, and the kernel's sum of torch's.
+@case(
+    x=tensor(8, 100),
+    y=tensor(8, 100),
+    only=ONLY,
+    require=WITH_ANOTHER,
+    numerics={"without": {"huge": "sums overflow by order"}},
+)
+def test_summed(x, y):
+    return added(x, y).sum(1)
+
+
+@triton.jit
+def axpy_kernel(x_ptr, y_ptr, factor, n, BLOCK: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x, y = tl.load(x_ptr + place, place < n), tl.load(y_ptr + place, place < n)
+    tl.store(y_ptr + place, x * factor + y, place < n)
+
+
+# Into an argument of the function's: it is changed, and no copy of it is made.
+@case(x=tensor(500), y=tensor(500), only=ONLY, require=ALONE)
+def test_in_place(x, y):
+    axpy_kernel[(4,)](x, y, 0.5, 500, BLOCK=128)
+    return y
+
+
+# Into what is needed afterwards as it was: that is copied first.
+@case(x=tensor(500), only=ONLY, require={"all": {"fallbacks": [], "graph_breaks": 0}})
+def test_in_place_of_a_copy(x):
+    y = x.sin()
+    z = y.clone()
+    axpy_kernel[(4,)](x, y, 0.5, 500, BLOCK=128)
+    return y * z
+
+
+CONFIGS = [
+    triton.Config({"BLOCK_SIZE": 64}, num_warps=2),
+    triton.Config({"BLOCK_SIZE": 256}, num_warps=4, num_stages=2),
+]
+
+
+@triton.autotune(configs=CONFIGS, key=["n"])
+@triton.jit
+def square_kernel(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
+    place = tl.program_id(0) * BLOCK_SIZE + tl.arange(0, BLOCK_SIZE)
+    x = tl.load(x_ptr + place, place < n)
+    tl.store(out_ptr + place, x * x, place < n)
+
+
+@case(x=tensor(shape=[(700,), (3, 100)]), only=ONLY, require=WITH_ANOTHER)
+def test_autotuned(x):
+    out = torch.empty_like(x)
+    square_kernel[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK_SIZE"]),)](x, out, x.numel())
+    return out + 1
+
+
+@triton.jit
+def gelu_or_relu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr, ACTIVATION: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + place, place < n)
+    y = tl.maximum(x, 0.0) if ACTIVATION == "relu" else x * tl.sigmoid(1.702 * x)
+    tl.store(out_ptr + place, y, place < n)
+
+
+# A constant makes another kernel. Two of one text and one constant are one.
+@case(
+    x=tensor(300),
+    activation={"relu": "relu", "gelu": "gelu"},
+    only=ONLY,
+    require=ALONE,
+    numerics={"without": {"nan": "tl.maximum takes the number", "huge": "1.702 * x overflows, times 0 is NaN"}},
+)
+def test_constant(x, activation):
+    out = torch.empty_like(x)
+    gelu_or_relu_kernel[(3,)](x, out, 300, BLOCK=128, ACTIVATION=activation)
+    return out
+
+
+@case(x=tensor(300), y=tensor(300), only=ONLY, require=WITH_ANOTHER)
+def test_two_kernels(x, y):
+    out = torch.empty_like(x)
+    add_kernel[(3,)](x, y, out, 300, BLOCK=128)
+    axpy_kernel[(5,)](x, out, 2.0, 300, BLOCK=64)
+    return out
+
+
+@triton.jit
+def transpose_kernel(x_ptr, out_ptr, rows, columns, x_row, x_column, BLOCK: tl.constexpr):
+    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    inside = (row < rows) & (column < columns)
+    x = tl.load(x_ptr + row * x_row + column * x_column, inside)
+    tl.store(out_ptr + column * rows + row, x, inside)
+
+
+# It is given strides, and reads the input where it lies.
+@case(
+    x=tensor(30, 50, layout=["contiguous", "transposed", "sliced"]), only=ONLY, require=ALONE, numerics={"exact": True}
+)
+def test_strided(x):
+    out = torch.empty((50, 30), dtype=x.dtype, device=x.device)
+    transpose_kernel[(2, 4)](x, out, 30, 50, x.stride(0), x.stride(1), BLOCK=16)
+    return out
+
+
+@triton.jit
+def largest(a, b):
+    return tl.where(a > b, a, b)
+
+
+@triton.jit
+def row_kernel(x_ptr, sum_ptr, most_ptr, columns, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    column = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * columns + column, column < columns, other=0.0)
+    tl.store(sum_ptr + row, tl.sum(x, 0))
+    tl.store(most_ptr + row, tl.reduce(tl.abs(x), 0, largest))
+
+
+# It calls another function of Triton, and has two results.
+@case(
+    x=tensor(6, 50),
+    only=ONLY,
+    require=ALONE,
+    numerics={"without": {"nan": "of NaN and a number, `>` keeps one by order", "huge": "sums overflow by order"}},
+)
+def test_rows(x):
+    total, most = x.new_empty(6), x.new_empty(6)
+    row_kernel[(6,)](x, total, most, 50, BLOCK=64)
+    return total, most
+
+
+class Doubled(torch.autograd.Function):
+    """Its backward is a kernel of the user's, too."""
+
+    @staticmethod
+    def forward(_ctx, x):
+        return added(x, x)
+
+    @staticmethod
+    def backward(_ctx, gradient):
+        return added(gradient, gradient)
+
+
+@case(x=tensor(200), grad=True, only=ONLY, require={"all": {"fallbacks": [], "graph_breaks": 0}})
+def test_gradient(x):
+    return Doubled.apply(x.sin()).cos()
