@@ -191,7 +191,7 @@ def _graphs(
 def graph_text(text: str) -> str:
     """A graph as torch prints it; of a place in the source, the file's name, the line and the code."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    text = re.sub(r"# File: (?:\S*/)?(\S+:\d+) in (\S+), code: ", r"# \1 in \2: ", text)
+    text = re.sub(r"(# .*?)File: (?:\S*/)?(\S+:\d+) in (\S+), code: ", r"\1\2 in \3: ", text)
     text = re.sub(r"^[ \t]*# (?:No stacktrace found|Annotation: ).*\n?", "", text, flags=re.MULTILINE)
     text = re.sub(r";  (?:\w+ = )+None", "", text)  # when the tracer lets go of a value
     text = text.replace("class <lambda>(", "class GraphModule(")

@@ -10,7 +10,8 @@ from conformance.capture.model import Capture
 from conformance.normalize import normalise, printable
 
 COLUMN = 12
-#: Comments that say where in the user's code a node comes from.
+#: Comments that say where in the user's code a node comes from, after what is said of its being computed again.
+_AGAIN = r"ac_graph_id: \d+(?: - \w+)? |recompute: \w+ "
 _ORIGINS = "File: |No stacktrace found|Annotation: |code: |Backward of forward node: "
 
 
@@ -78,7 +79,7 @@ def _width(names: Iterable[str]) -> int:
 def graph(text: str, device: str) -> str:
     """An FX graph as torch prints it, without files, source lines and the device's index; types and shapes stay."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    text = re.sub(rf"^[ \t]*#[ \t]*({_ORIGINS}).*\n?", "", text, flags=re.MULTILINE)
+    text = re.sub(rf"^[ \t]*#[ \t]*(?:{_AGAIN})?({_ORIGINS}).*\n?", "", text, flags=re.MULTILINE)
     text = re.sub(rf"(?<=\]){device}(?::\d+)?(?=\")", "device", text)
     text = re.sub(rf"(?:torch\.)?\bdevice\(type='{device}'(?:, index=\d+)?\)", "device", text)
     text = re.sub(r"(device\(type='\w+'), index=\d+\)", r"\1)", text)

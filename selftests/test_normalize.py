@@ -368,6 +368,7 @@ def test_a_graph_names_no_file():
 def forward(self, primals):
      # File: /home/me/test_mm.py:4 in f, code: return x @ y
     mm: "f32[2]cuda:0" = torch.ops.aten.mm.default(primals_1, primals_2);  primals_1 = None
+     # ac_graph_id: 2 - PREFER_RECOMPUTE File: /home/me/test_mm.py:4 in f, code: return x @ y
      # Backward of forward node: File: /home/me/test_mm.py:4 in f, code: return x @ y
     permute: "f32[2]cuda:0" = torch.ops.aten.permute.default(mm, [1, 0])
 """
