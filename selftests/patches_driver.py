@@ -305,6 +305,7 @@ OUTCOMES: dict[str, Callable[[str], str]] = {
     "triton.runtime.jit:JITFunction.run": code(doubled, x=random(40)),
     "triton.runtime.autotuner:Autotuner._bench": code(tuning, x=random(40)),
     "torch._higher_order_ops.triton_kernel_wrap:generate_ttir": code(doubled, x=random(40)),
+    "torch._inductor.runtime.triton_helpers:get_backend_options_for_target": code(doubled, x=random(40)),
     "torch._inductor.cpu_vec_isa:pick_vec_isa": total,
     "torch._inductor.codecache:pick_vec_isa": flags,
     "torch._inductor.cpu_vec_isa:VecISA.__bool__": unproven,

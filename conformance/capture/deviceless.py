@@ -139,6 +139,12 @@ def _xpu(_target: Target, answer: Callable[[str, Any], Patch]) -> list[Patch]:
             "what a user's kernel writes is looked up in Triton's first stage, which is the same for all devices; "
             "without the backend of xpu, all of its arguments would count as written",
         ),
+        Patch(
+            "torch._inductor.runtime.triton_helpers:get_backend_options_for_target",
+            _options,
+            "which options a user's launch may give: without the backend of xpu, those of cuda",
+            optional=True,  # from 2.15
+        ),
         answer("is_tf32_supported", True),
         Patch(
             "torch._subclasses.fake_tensor:FakeTensorMode.avoid_device_init",
@@ -151,21 +157,35 @@ def _xpu(_target: Target, answer: Callable[[str, Any], Patch]) -> list[Patch]:
 def _first_stage(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def generate_ttir(*args: Any, **kwargs: Any) -> Any:
-        from triton.backends import backends
-        from triton.backends.compiler import GPUTarget
         from triton.runtime.driver import driver
 
         active = driver.active
-        asked = active.get_current_target
-        if any(each.compiler.supports_target(asked()) for each in backends.values()):
-            return original(*args, **kwargs)
-        active.get_current_target = lambda: GPUTarget("cuda", 90, 32)
+        asked, compiled = active.get_current_target, _compiled(active.get_current_target())
+        active.get_current_target = lambda: compiled
         try:
             return original(*args, **kwargs)
         finally:
             active.get_current_target = asked
 
     return generate_ttir
+
+
+def _options(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def get_backend_options_for_target(target: Any, *args: Any) -> Any:
+        return original(_compiled(target), *args)
+
+    return get_backend_options_for_target
+
+
+def _compiled(target: Any) -> Any:
+    """What the installed Triton compiles for in place of a GPUTarget that it has no backend for."""
+    from triton.backends import backends
+    from triton.backends.compiler import GPUTarget
+
+    if any(each.compiler.supports_target(target) for each in backends.values()):
+        return target
+    return GPUTarget("cuda", 90, 32)
 
 
 def _zero(*_device: Any) -> int:

@@ -1,4 +1,4 @@
-"""A kernel of the user's own, launched as `kernel[grid](…)`: eager's launch, and what a graph calls before it is lowered.
+"""A kernel of the user's own, launched as `kernel[grid](…)`: by eager, and by a graph that is called as it was traced.
 
 Triton's driver launches it on a device; here it is interpreted, on the host's memory, as generated kernels are.
 """

@@ -1,0 +1,111 @@
+"""Kernels that users write, and functions of functions, without the device: what eager launches is interpreted too."""
+# ruff: noqa: N803 - constants are named as Triton's users name them
+
+import pytest
+
+from conformance import case, tensor
+from conformance.capture import environment
+
+if not environment.triton_version():
+    pytest.skip("Triton is not installed: pip install triton", allow_module_level=True)
+environment.prepare()
+
+import torch  # noqa: E402 - after prepare()
+import triton  # noqa: E402
+import triton.language as tl  # noqa: E402
+
+from conformance import numerics  # noqa: E402
+from conformance.capture import capture, isolation  # noqa: E402
+from conformance.capture.emulation import Emulation, EmulationError, as_on_device  # noqa: E402
+from conformance.facts import facts  # noqa: E402
+from conformance.requirements import RequirementDeclarationError, left_out, validate  # noqa: E402
+from conformance.targets import targets  # noqa: E402
+
+SM90, PVC = targets()["cuda_sm90"], targets()["xpu_pvc"]
+
+
+@triton.jit
+def doubling(x_ptr, y_ptr, n, MASKED: tl.constexpr, BLOCK: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + place, place < n if MASKED else None)
+    tl.store(y_ptr + place, 2 * x, place < n)
+
+
+def doubled(x, masked=True):
+    y = torch.empty_like(x)
+    doubling[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)](x, y, x.numel(), masked, BLOCK=16)
+    return y
+
+
+@case(x=tensor(50))
+def test_doubled(x):
+    return doubled(x + 1)
+
+
+@case(x=tensor(50))
+def test_beyond(x):
+    return doubled(x, masked=False)
+
+
+@case(x=tensor(6, 4))
+def test_branch(x):
+    return torch.cond(x.abs().sum() > 0, lambda x: torch.cat([x, x]), lambda x: torch.cat([x, -x]), (x.mT,))
+
+
+def held(function, target=SM90):
+    one, emulation = function.cases[0], Emulation(target)
+    with capture(one, target, "deviceless", emulation=emulation) as got:
+        numerics.check(as_on_device(one), got.compiled, target.device, target.name, called=True)
+        return got.capture
+
+
+@pytest.mark.parametrize("target", [SM90, PVC], ids=lambda target: target.name)
+def test_a_users_kernel_is_emulated_and_is_a_kernel_of_the_facts(target):
+    found = facts(held(test_doubled, target))
+    assert found.value("kernels") == 2
+    assert found.value("kinds") == ["pointwise", "user-defined"]
+    assert found.value("extern") == found.value("fallbacks") == []
+    assert "doubling (user-defined)" in found.lines()["kernels"]
+
+
+def test_out_of_bounds_is_found_at_the_users_line():
+    with pytest.raises(EmulationError) as error:
+        held(test_beyond)
+    assert "doubling, program (3, 0, 0), line " in str(error.value)
+    assert "x = tl.load(x_ptr + place" in str(error.value)
+    assert "element 50 of x_ptr, which has 50 (14 of 64 elements)" in str(error.value)
+
+
+def test_on_the_cpu_it_is_interpreted_natively_too():
+    """As float64's results are made beside a real gpu: no driver launches a kernel on the host's memory."""
+    x = torch.arange(50, dtype=torch.float64)
+    with isolation.applied(isolation.launches.patches(pretended=False)):
+        assert torch.equal(doubled(x), 2 * x)
+        with pytest.raises(TypeError, match="missing a required argument: 'BLOCK'"):
+            doubling[(4,)](x, x, 50, True, BLOKC=16)
+
+
+def test_results_of_a_branch_have_the_devices_strides():
+    held(test_branch)
+
+
+def test_a_case_says_where_alone_it_can_be_run():
+    @case(x=tensor(5), only={"gpu torch>=2.0": "Triton has no backend for the cpu"})
+    def test_there(x):
+        return x
+
+    @case(x=tensor(5), only={"tpu": "a mistake"})
+    def test_nowhere(x):
+        return x
+
+    [there], [nowhere] = test_there.cases, test_nowhere.cases
+    assert left_out(there, SM90) == ""
+    assert "Triton has no backend" in left_out(there, targets()["cpu_avx2"])
+    validate([there], targets().values())
+    with pytest.raises(RequirementDeclarationError, match="'tpu' is no target"):
+        validate([nowhere], targets().values())
+
+
+# Declared above to be held, and no tests of this file.
+for _function in (test_doubled, test_beyond, test_branch):
+    _function.__test__ = False
