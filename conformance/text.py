@@ -84,5 +84,13 @@ def graph(text: str, device: str) -> str:
     text = re.sub(rf"(?:torch\.)?\bdevice\(type='{device}'(?:, index=\d+)?\)", "device", text)
     text = re.sub(r"(device\(type='\w+'), index=\d+\)", r"\1)", text)
     text = re.sub(r";  (?:\w+ = )+None", "", text)  # when the tracer lets go of a value
+    for table in ("kernel_idx", "constant_args_idx"):  # of users' Triton kernels, counted through the process
+        text = _counted_anew(table, text)
     lines = [line.rstrip() for line in text.splitlines()]
     return printable("\n".join(line for line in lines if line))
+
+
+def _counted_anew(name: str, text: str) -> str:
+    """`name = 7` with its numbers from 0 on, in the order in which they appear."""
+    numbers: dict[str, int] = {}
+    return re.sub(rf"\b{name} = (\d+)", lambda found: f"{name} = {numbers.setdefault(found[1], len(numbers))}", text)

@@ -363,6 +363,12 @@ def test_control_characters_become_escapes():
     assert normalise("f('\x1b[0m')\n", "cpu") == "f('\\x1b[0m')\n"
 
 
+def test_a_graph_counts_users_kernels_by_itself():
+    call = "wrap(kernel_idx = {}, constant_args_idx = {})\n"
+    printed = call.format(3, 7) + call.format(3, 9) + call.format(5, 7)
+    assert graph(printed, "cuda") == call.format(0, 0) + call.format(0, 1) + call.format(1, 0)
+
+
 def test_a_graph_names_no_file():
     printed = """
 def forward(self, primals):

@@ -30,8 +30,7 @@ def _extractor(name: str) -> Extractor:
 
     def extract(seen: Seen) -> Fact:
         numbers = [
-            (kernel.module, max(getattr(launch, name) for launch in found))
-            for kernel, found in binaries(seen.capture)
+            (kernel.module, max(getattr(launch, name) for launch in found)) for kernel, found in binaries(seen.capture)
         ]
         parts = {"forward": 0, "backward": 0} | {
             part: together([number for module, number in numbers if (module == "backward") == backward])

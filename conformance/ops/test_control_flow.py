@@ -1,4 +1,4 @@
-"""control_flow: torch.cond, while_loop, scan, map and associative_scan, whose branches and bodies are graphs of their own."""
+"""control_flow: torch.cond, while_loop, scan, map and associative_scan: branches and bodies are graphs of their own."""
 
 import torch
 from torch._higher_order_ops import scan, while_loop
