@@ -161,8 +161,8 @@ def case(
     there. `also`: further combinations, axis → label or value, the rest as in the base.
     `require`: selector → facts; see requirements.py. `gaps`: the same of what Inductor should do and does not; see
     gaps.py. `numerics`: see policy.py. `prepare`: called before arguments are made, such as to load C++ operators that
-    the function calls (see extension.py). `only={"gpu": "Triton has no backend for the cpu"}`: where the case can run at
-    all, by selector, and the reason; elsewhere its items are skipped, and say so.
+    the function calls (see extension.py). `only={"gpu": "Triton has no backend for the cpu"}`: where the case can run,
+    by selector, and the reason; elsewhere its items are skipped, and say so.
 
     Raises CaseError for a keyword that nothing uses, a missing argument, and labels that make ids ambiguous.
     """

@@ -162,6 +162,9 @@ class Memory(Arithmetic):
     def create_tensor_pointer_store(self, *args: Any) -> Any:
         return self._alone(super().create_tensor_pointer_store, *args)
 
+    def create_make_tensor_descriptor(self, *args: Any) -> Any:
+        return self._alone(super().create_make_tensor_descriptor, *args)
+
     def create_descriptor_load(self, *args: Any) -> TensorHandle:
         return self._alone(super().create_descriptor_load, *args)
 
