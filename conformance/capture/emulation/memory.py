@@ -96,7 +96,9 @@ class Memory(Arithmetic):
     def create_store(self, ptr: TensorHandle, value: TensorHandle, *hints: Any) -> None:
         self.create_masked_store(ptr, value, None, *hints)
 
-    def create_masked_load(self, ptrs: TensorHandle, mask: Any, other: TensorHandle | None, *_hints: Any) -> Any:
+    def create_masked_load(
+        self, ptrs: TensorHandle, mask: Any, other: TensorHandle | None, *_hints: Any, **_named_hints: Any
+    ) -> Any:
         dtype = ptrs.get_element_ty()
         kept = stored(dtype)
         rest = np.zeros(1, kept) if other is None else other.data.astype(kept, copy=False)
@@ -166,10 +168,11 @@ class Memory(Arithmetic):
         return self._alone(super().create_make_tensor_descriptor, *args)
 
     def create_descriptor_load(self, *args: Any) -> TensorHandle:
-        return self._alone(super().create_descriptor_load, *args)
+        loaded = self._alone(super().create_descriptor_load, *args)
+        return TensorHandle(loaded.data[None], loaded.dtype)
 
-    def create_descriptor_store(self, *args: Any) -> Any:
-        return self._alone(super().create_descriptor_store, *args)
+    def create_descriptor_store(self, desc: Any, value: TensorHandle, *args: Any) -> Any:
+        return self._alone(super().create_descriptor_store, desc, TensorHandle(value.data[0], value.dtype), *args)
 
     def _alone(self, operation: Any, *args: Any) -> Any:
         if len(self.programs) > 1:
