@@ -275,10 +275,16 @@ def _refused(config: pytest.Config, items: list[pytest.Item]) -> str:
     modules = {item.module: None for item in items if _is_ours(item)}
     if not modules:
         return ""
-    cases = {id(case): case for module in modules for value in vars(module).values() for case in _cases(value)}
+    tests = [value for module in modules for value in vars(module).values() if _cases(value)]
+    cases = {id(case): case for test in tests for case in test.cases}
     try:
         folders = _collected_folders(config)
-        summary.refuse_wrong_declarations(config.stash[_SESSION], list(cases.values()), folders)
+        summary.refuse_wrong_declarations(
+            config.stash[_SESSION],
+            list(cases.values()),
+            folders,
+            combined=lambda: [case for test in tests for case in test.combined()],
+        )
         if not any(config.getoption(name, None) for name in _NARROWING):
             _note_unused(config, list(cases.values()), folders)
     except (CaseError, RequirementDeclarationError, *_OURS) as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,10 +29,16 @@ class Summary:
     review: Review = field(default_factory=Review)
 
 
-def refuse_wrong_declarations(session: Session, cases: Sequence[Case], folders: Iterable[Path] = ()) -> None:
+def refuse_wrong_declarations(
+    session: Session,
+    cases: Sequence[Case],
+    folders: Iterable[Path] = (),
+    combined: Callable[[], Iterable[Case]] = tuple,
+) -> None:
     """Two cases with one id, requirements that can never apply, malformed numerics, impossible known failures.
 
     `cases`: all of the files that were collected, selected or not. `folders`: those of which every file was collected.
+    `combined`: those of --thorough, which known failures may name as well; called only where that matters.
     Raises CaseError, RequirementDeclarationError, KnownFailureError, or SettingsError for an unknown backend.
     """
     if session.settings.backend != "inductor":
@@ -52,7 +58,7 @@ def refuse_wrong_declarations(session: Session, cases: Sequence[Case], folders: 
     for folder in {session.known_folder(case) for case in cases}:
         failures = known_failures.load(folder)
         if all_collected(folder.resolve().parent, collected):
-            ids = [case.id for case in cases if session.known_folder(case) == folder]
+            ids = [case.id for case in (*cases, *combined()) if session.known_folder(case) == folder]
             failures.validate(ids, targets)
 
 

@@ -104,3 +104,27 @@ def test_impossible(suite):
     suite.write("ops/known_failures/all.toml", entry("knwon", "code", "x"))
     suite.run("--collect-only").ends(4).has("there is no case 'known/knwon'; did you mean 'known/known'?")
     suite.run("--collect-only", "ops/test_known.py").ends(0)  # the case may be in a file that was not asked for
+
+
+COMBINED = """
+import torch
+from conformance import case, tensor
+
+@case(x=tensor(20), dtype=["f32", "f16"], more={"static": False, "dynamic": True}, vary="one_at_a_time")
+def test_both(x, more):
+    return x + (torch.compiler.is_compiling() and x.dtype == torch.float16 and more)
+"""
+
+
+def test_of_combined_cases(suite):
+    """Those of --thorough exist for known failures without it, and are asked for nothing then."""
+    suite.write("ops/test_known.py", COMBINED)
+    wrong = entry("both-f16-dynamic", "numerics", "compiled disagrees")
+    suite.write("ops/known_failures/all.toml", wrong)
+    about = (*SM90, "--checks", "numerics")
+    suite.run(*about).ends(0).has_not("known failure: ")
+    ran, found = suite.checks(*about, "--thorough")
+    ran.ends(0)
+    assert ("skipped", "because of both-f16-dynamic (not reported)") in [tuple(each[2:]) for each in found]
+    suite.write("ops/known_failures/all.toml", entry("both-f16-dynamik", "numerics", "compiled disagrees"))
+    suite.run(*about).ends(4).has("there is no case 'known/both-f16-dynamik'; did you mean 'known/both-f16-dynamic'?")

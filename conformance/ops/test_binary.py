@@ -253,8 +253,6 @@ GRADIENTS = {
     "maximum": torch.maximum,
     "logaddexp": torch.logaddexp,
     "xlogy": torch.xlogy,
-    "where": lambda x, y: torch.where(x > y, x, y),
-    "lerp": lambda x, y: torch.lerp(x, y, 0.3),
 }
 
 

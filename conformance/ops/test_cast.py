@@ -26,6 +26,7 @@ TO = {
 @case(
     x=tensor(100, low=0, high=100, dtype=["f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool"]),
     to=TO,
+    vary="one_at_a_time",
     require=vectorised("f64", "f16", "bf16", "i64", "i32", "i8", "u8", "bool"),
     gaps=INT16,
     numerics={"exact": True},

@@ -68,8 +68,8 @@ def test_huber(x, y, reduction, delta):
         "soft_margin": functional.soft_margin_loss,
         "poisson_nll": functional.poisson_nll_loss,
     },
-    grad={"forward": "", "backward": "x"},
-    require={"all": ALONE, "forward": {"kernels": 1}},
+    grad="x",
+    require={"all": ALONE | {"kernels.forward": 1}},
 )
 def test_pairwise(x, y, loss):
     return loss(x, y)

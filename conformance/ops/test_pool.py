@@ -37,7 +37,7 @@ IMAGES = {
 
 
 @case(
-    x=tensor(2, 3, 9, 13, layout=["contiguous", "channels_last"]),
+    x=tensor(2, 3, 9, 13),
     pool=IMAGES,
     vary="one_at_a_time",
     require={"all": ALONE},

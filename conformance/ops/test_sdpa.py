@@ -85,6 +85,11 @@ HUGE = {"without": {"huge": "of scores beyond 1 / eps, rounding decides which ke
 INFINITE = {
     "without": HUGE["without"] | {"inf": "a known failure of by_hand-batch2-f16-forward-static, whose kernel this is"}
 }
+#: Seen: 92 ulp on a cpu with AVX2 alone, where 86 are allowed, in one element of 32768.
+REARRANGED = {
+    "factor": 8,
+    "reason": "the fused gradient takes the row sums of softmax's from the result, eager from the probabilities",
+}
 FUSED = {"patterns.fuse_attention": 1, "kernels": 0, "extern": []}
 #: fuse_attention leaves float32 on cuda alone unless tf32 is allowed, since the fused kernels compute with it.
 LEFT_ALONE = {"patterns.fuse_attention": 0, "kernels": 1, "extern": ["bmm", "bmm"]}
@@ -108,7 +113,7 @@ LEFT_ALONE = {"patterns.fuse_attention": 0, "kernels": 1, "extern": ["bmm", "bmm
     numerics=HUGE
     | {
         "for": {f"cpu {other}": INFINITE for other in ("batch1", "bf16", "backward", "dynamic")}
-        | {"xpu f16 dynamic": ALIGNED}
+        | {"cpu f32 backward": REARRANGED, "xpu f16 dynamic": ALIGNED}
     },
 )
 def test_by_hand(q, k, v):

@@ -14,7 +14,6 @@ PICKED = {
     "take": lambda x, index: x.take(index),
     "index_select": lambda x, index: x.index_select(1, index[0]),
     "rows_and_columns": lambda x, index: x[index[:, 0], index[:, 1]],
-    "cross": lambda x, index: x[index[:, :1], index[:1]],
     "middle": lambda x, index: x.view(4, 5, 33)[:, index[0] % 5, 2:9],
     "apart": lambda x, index: x.view(4, 5, 33)[index[0] % 4, :, index[1]],
     "below_zero": lambda x, index: x[-1 - index[:, 0]] + 1,

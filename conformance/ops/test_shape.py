@@ -39,17 +39,6 @@ def test_stack(x, y):
 
 
 @case(
-    x=tensor(2, 3, 7, 9, layout=["contiguous", "channels_last"]),
-    padding=["constant", "reflect", "replicate", "circular"],
-    vary="one_at_a_time",
-    require={"all": {"graph_breaks": 0, "extern": [], "fallbacks": []}},
-    numerics=EXACT,
-)
-def test_pad(x, padding):
-    return functional.pad(x, (1, 2, 3, 1), mode=padding)
-
-
-@case(
     x=tensor(33, 70),
     y=tensor(70, 33),
     dtype=["f32", "bf16", "u8"],
@@ -57,11 +46,6 @@ def test_pad(x, padding):
 )
 def test_transpose_add(x, y):
     return x.T + y
-
-
-@case(x=tensor(4, 5, 6, 7), dtype=["f32", "u8"], require={"all": ONE_KERNEL}, numerics=EXACT)
-def test_permute_contiguous(x):
-    return x.permute(3, 1, 0, 2).contiguous()
 
 
 @case(x=tensor(100), require={"all": ONE_KERNEL})
@@ -101,11 +85,6 @@ def test_upsample_nearest_u8(x):
     return functional.interpolate(x, scale_factor=2, mode="nearest")
 
 
-@case(x=tensor(5, 40), dtype=["f32", "i16"], require={"all": {"graph_breaks": 0}}, numerics=EXACT)
-def test_windows(x):
-    return x.unfold(1, 7, 3).contiguous()
-
-
 @case(x=tensor(2, 3, 9, 11), require={"all": {"graph_breaks": 0, "extern": []}}, grad=[False, True])
 def test_unfold_columns(x):
     return functional.unfold(x, (3, 3), padding=1)
@@ -128,11 +107,6 @@ def test_roll(x, shift):
     return x.roll(shift, 1)
 
 
-@case(x=tensor(9, 9, dtype=["f32", "i32"]), require={"all": ONE_KERNEL}, numerics=EXACT)
-def test_triangle(x):
-    return x.tril(-1), x.triu(1)
-
-
 @case(x=tensor(3, 5), require={"all": ALONE, "cpu": {"kernels": 1}}, numerics=EXACT)
 def test_repeat_interleave(x):
     return x.repeat_interleave(3, 1), x.repeat(2, 3)
@@ -144,11 +118,6 @@ def test_view(x):
     return x.view(8, 6).T[1:]
 
 
-@case(x=tensor(2, 16, 5, 5), require={"all": ONE_KERNEL}, numerics=EXACT)
-def test_pixel_shuffle(x):
-    return functional.pixel_shuffle(x, 4)
-
-
 @case(x=tensor(0, 7), require={"all": {"graph_breaks": 0}})
 def test_empty(x):
     return x * 2 + 1, x.sum(), x.sum(0)
@@ -157,15 +126,10 @@ def test_empty(x):
 test_references = references(
     test_cat,
     test_stack,
-    test_pad,
-    test_permute_contiguous,
     test_expand,
-    test_windows,
     test_split_and_swap,
     test_roll,
-    test_triangle,
     test_repeat_interleave,
-    test_pixel_shuffle,
     test_empty,
 )
 test_references_of_sampling = references(

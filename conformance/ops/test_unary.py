@@ -127,8 +127,6 @@ GRADIENTS = {
     "atan": torch.atan,
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
-    "sqrt": torch.sqrt,
-    "log": torch.log,
     "rsqrt": torch.rsqrt,
     "abs": torch.abs,
 }

@@ -16,13 +16,11 @@ ORDERS = {
     "transposed_flattened": lambda x: x.mT.flatten(),
     "transposed_reshaped": lambda x: x.mT.reshape(9, -1) + 1,
     "unflattened": lambda x: x.unflatten(-1, (2, 6)).transpose(1, 3).contiguous(),
-    "rot90": lambda x: x.rot90(1, (1, 2)),
     "roll_all": lambda x: x.roll((1, -2, 5), (0, 1, 2)),
     "roll_flat": lambda x: x.roll(7),
     "diagonal": lambda x: x.diagonal(1, 1, 2) + 1,
     "repeat_interleave": lambda x: x.repeat_interleave(2, 1),
     "strided_steps": lambda x: x[::2, 1::3, ::5] + 1,
-    "pixel_unshuffle": lambda x: functional.pixel_unshuffle(x, 3),
 }
 
 
@@ -70,7 +68,6 @@ def test_channels_last_3d(x):
 FLAT = {
     "diag_off": lambda x: x[0].diag(-2),
     "diag_embed": lambda x: x.diag_embed(1),
-    "kron": lambda x: torch.kron(x, x[:, :2]),
     "windows": lambda x: x.unfold(1, 4, 2) + 1,
     "as_strided": lambda x: x.as_strided((3, 4), (2, 3), 1) + 1,
 }
@@ -120,13 +117,11 @@ def test_bits(x, cast):
 
 GRADIENTS = {
     "repeat": lambda x: x.repeat(2, 1, 3),
-    "repeat_interleave": lambda x: x.repeat_interleave(3, 0),
     "windows": lambda x: x.unfold(2, 5, 2) * 2,
     "as_strided": lambda x: x.as_strided((4, 5), (3, 2), 1) * 2,
     "diagonal": lambda x: x.diagonal(0, 1, 2) * 2,
     "diag_embed": lambda x: x.diag_embed(),
     "steps": lambda x: x[::2, 1::3, ::5] * 2,
-    "unbind": lambda x: torch.stack(x.unbind(1)[::2]),
 }
 
 
