@@ -34,6 +34,7 @@ def test_bmm(a, b):
     return torch.bmm(a, b)
 
 
+OVERFLOW = {"without": {"huge": "sums overflow earlier or later, by their order"}}
 EPILOGUES = {
     "plain": lambda x: x,
     "relu": torch.relu,
@@ -54,7 +55,7 @@ EPILOGUES = {
     # What follows a library's product is one more kernel, whatever it is.
     require={"all": NO_FALLBACK, "forward": {"kernels": "<=1"}},
     # With another kernel following, the library is asked for another of its products.
-    numerics={"for": {"gpu": {"without": {"huge": "sums overflow earlier or later, by their order"}}}},
+    numerics={"for": {"gpu": OVERFLOW, "row_sum bf16": OVERFLOW}},
 )
 def test_linear(x, weight, bias, epilogue):
     return epilogue(functional.linear(x, weight, bias))

@@ -14,6 +14,8 @@ WELFORD = {
 _DIVIDED = "eager divides the product by each factor, the traced gradient multiplies the others"
 PRODUCT = {"without": {"nan": _DIVIDED, "inf": _DIVIDED, "huge": _DIVIDED}}
 
+PRODUCT_ON_THE_WAY = {"without": {"huge": "a product overflows on its way or does not, by its order"}}
+
 ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
 ONE_KERNEL = ALONE | {"kernels": 1}
 #: A row that fits into a block is reduced at once, with nothing to loop over.
@@ -86,7 +88,8 @@ FUNCTIONS = {
     numerics={
         "for": {
             "var": OVERFLOW,
-            "gpu prod": {"without": {"huge": "a product overflows on its way or does not, by its order"}},
+            "gpu prod": PRODUCT_ON_THE_WAY,
+            "prod bf16": PRODUCT_ON_THE_WAY,
         }
     },
 )

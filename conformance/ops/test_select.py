@@ -11,7 +11,7 @@ EXACT = {"exact": True}
 #: Of 20 rows and 33 columns; indices are of 9 rows and 5 columns, from 0 to 19.
 PICKED = {
     "gather_rows": lambda x, index: x.gather(0, index),
-    "take": lambda x, index: x.take(index),
+    "take": lambda x, index: x.take(index.long()),
     "index_select": lambda x, index: x.index_select(1, index[0]),
     "rows_and_columns": lambda x, index: x[index[:, 0], index[:, 1]],
     "middle": lambda x, index: x.view(4, 5, 33)[:, index[0] % 5, 2:9],

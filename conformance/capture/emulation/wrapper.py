@@ -13,7 +13,7 @@ from conformance.capture.emulation.layout import DeviceLayout
 from conformance.capture.patches import Patch, applied
 from conformance.targets import Target
 
-#: Seconds that the wrappers of one item may take together.
+#: Seconds that the wrappers of one item may take together, or one launch of a user's kernel outside of them.
 TIME_LIMIT = 60.0
 
 
