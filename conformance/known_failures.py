@@ -1,7 +1,7 @@
 """Known failures: data in known_failures/*.toml. An entry excuses one error, and is an error itself once it is idle.
 
 [[failure]]
-case = "sum/sum-64x1000-f16"          # an id, or a list of ids
+case = "sum/sum-64x1000-f16"          # an id, or a list of ids; also what only --thorough combines
 check = "numerics"                    # one of CHECKS
 target = ["cpu_avx2", "cpu_avx512"]   # a target, or a list
 mode = "native"                       # may be left out: both; "deviceless" on a real gpu excuses and asks nothing
