@@ -188,6 +188,16 @@ def placed(name: str) -> Callable[[str], str]:
     return where
 
 
+def timed(target: str) -> str:
+    """Whether the guards of what was compiled are timed."""
+    from torch._dynamo import guards
+
+    asked_for, original = [], guards.profile_guard_manager
+    guards.profile_guard_manager = lambda *args: asked_for.append(args) or original(*args)
+    add(target)
+    return "timed" if asked_for else "not timed"
+
+
 def estimated(target: str) -> str:
     """What estimates of a kernel's time are made from; torch 2.15 asks for the clock by the device's index."""
     from torch import _utils_internal
@@ -271,6 +281,7 @@ rows = code(lambda x: x.flip(-1)[:, ::3] % 7, x=lambda: torch.arange(4000).resha
 OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._inductor.fx_passes.joint_graph:lazy_init": registered,
     "torch._inductor.fx_passes.pad_mm:_should_pad": odd,
+    "torch._dynamo.guards:profile_guard_manager": timed,
     "torch._inductor.codecache:_worker_compile_cpp": built,
     "torch._inductor.codecache:_HEADER_DIR": placed("_HEADER_DIR"),
     "torch._inductor.codecache:_HEADER_LOCK_DIR": placed("_HEADER_LOCK_DIR"),
