@@ -9,7 +9,7 @@ functional = torch.nn.functional
 ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
 ONE_KERNEL = ALONE | {"kernels": 1}
 EXACT = {"exact": True}
-#: With dynamic shapes, --thorough has it.
+#: A combination of --thorough.
 STRIDED = {"recompiles": 1, "reason": "Dynamo takes the 2 among the strides for the first dimension's size, which is 2"}
 
 #: Each is added to a number of the input, so that it is not folded into a constant.
@@ -51,7 +51,7 @@ def test_made(x, made):
     dynamic=[False, True],
     vary="one_at_a_time",
     require={"all": ALONE},
-    numerics=EXACT | {"for": {"strided": STRIDED}},
+    numerics=EXACT | {"for": {"strided dynamic": STRIDED}},
 )
 def test_like(x):
     return torch.zeros_like(x), torch.full_like(x, 3, dtype=torch.float64), x.new_ones(4, 3)

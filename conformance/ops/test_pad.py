@@ -7,7 +7,7 @@ from conformance import FLUSHED, case, references, tensor
 ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
 ONE_KERNEL = ALONE | {"kernels": 1}
 EXACT = {"exact": True}
-#: With dynamic shapes, --thorough has it.
+#: A combination of --thorough.
 STRIDED = {"recompiles": 1, "reason": "Dynamo takes the 2 among the strides for the first dimension's size, which is 2"}
 
 
@@ -32,7 +32,7 @@ CONSTANT = {
     dynamic=[False, True],
     vary="one_at_a_time",
     require={"all": ALONE},
-    numerics=EXACT | {"for": {"strided": STRIDED}},
+    numerics=EXACT | {"for": {"strided dynamic": STRIDED}},
 )
 def test_constant_where(x, padding):
     return functional.pad(x, padding, value=-float("inf"))

@@ -1,4 +1,4 @@
-"""shape: elements that move and do not change: cat, pad, permute, expand, views, resampling, windows."""
+"""shape: elements that move and do not change: cat, transpose, expand, rolls, views, resampling, windows."""
 
 import torch
 
