@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from conformance.run import ItemRecord, RunError, existing
+from conformance.storage.runs import ItemRecord, RunError, existing
 
 
 def outcome(item: ItemRecord) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from conformance.run import LAST, RunError, existing  # noqa: E402 - from this checkout
+from conformance.storage.runs import LAST, RunError, existing  # noqa: E402 - from this checkout
 
 #: What an emulated item may take, in CPU seconds: each, and the median.
 MOST, MIDDLE = 5.0, 0.5

@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 import torch.utils.benchmark
 
-from conformance.capture import building
-from conformance.capture.patches import applied
+from conformance.capture.patching.patch import applied
+from conformance.capture.toolchain import atomic_build
 
 #: As every module for Python it leaves something open; the linker looks for it in torch's libraries.
 KERNEL = """
@@ -36,7 +36,7 @@ def seconds(folder: Path, *, by_name: bool) -> float:
         Path(builder.get_target_file_path()).unlink(missing_ok=True)
         codecache._worker_compile_cpp(str(folder / "lock"), (builder,))  # noqa: SLF001 - what is measured
 
-    with applied([building.PATCH]) if by_name else nullcontext():
+    with applied([atomic_build.PATCH]) if by_name else nullcontext():
         build()
         return torch.utils.benchmark.Timer("build()", globals={"build": build}).blocked_autorange(min_run_time=5).median
 

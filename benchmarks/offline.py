@@ -48,10 +48,10 @@ def main() -> int:
 
 def measure(files: Sequence[Path], pattern: str, targets: str | None) -> dict[str, list[dict[str, Any]]]:
     """Target → kernels: `case`, `name`, `launches`, `seconds`; `problem` where it does not compile, else ""."""
-    from conformance.capture import offline
-    from conformance.finding import OPS, cases_below
-    from conformance.generating import GeneratingError, Generator
-    from conformance.targets import select
+    from conformance.capture.offline import compiler
+    from conformance.cases.lookup import OPS, cases_below
+    from conformance.devices.targets import select
+    from conformance.harness.generator import GeneratingError, Generator
 
     measured: dict[str, list[dict[str, Any]]] = {}
     with contextlib.closing(Generator()) as generator:
@@ -63,7 +63,7 @@ def measure(files: Sequence[Path], pattern: str, targets: str | None) -> dict[st
             for case in cases:
                 try:
                     with generator.captured(case, target, deviceless=True) as captured:
-                        found = offline.kernels(captured.capture)
+                        found = compiler.kernels(captured.capture)
                 except GeneratingError as error:
                     print(f"not generated: {str(error).splitlines()[0]}", file=sys.stderr)
                     continue
@@ -74,9 +74,9 @@ def measure(files: Sequence[Path], pattern: str, targets: str | None) -> dict[st
                     made: dict[str, Any] = {"case": case.id, "name": kernel.name, "launches": [], "problem": ""}
                     kernels.append(made)
                     try:
-                        launches, made["seconds"] = offline.compiled_now(kernel)
+                        launches, made["seconds"] = compiler.compiled_now(kernel)
                         made["launches"] = [dataclasses.asdict(launch) for launch in launches]
-                    except offline.KernelError as error:
+                    except compiler.KernelError as error:
                         made["problem"] = str(error)
     return measured
 

@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from conformance.capture import environment
+from conformance.capture.deviceless.prepare import prepare
 
 
 def main() -> int:
@@ -44,13 +44,13 @@ def main() -> int:
 
 
 def generate(target_name: str, *, native: bool, only: str, shard: str) -> dict[str, dict[str, str]]:
-    from conformance.targets import targets
+    from conformance.devices.targets import targets
 
     target = targets()[target_name]
-    environment.prepare((target.device,) if native and target.device != "cpu" else ())
-    from conformance.capture import capture
+    prepare((target.device,) if native and target.device != "cpu" else ())
+    from conformance.capture.compile import capture
     from conformance.capture.opinfo import opinfo_cases
-    from conformance.normalize import normalise
+    from conformance.normalize.rules import normalise
 
     number, of = map(int, shard.split("/"))
     results = {}

@@ -41,18 +41,18 @@ from typing import Any, NoReturn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from conformance.acceptance import accept
-from conformance.capture.compiling import merely_generate
-from conformance.case import Case
-from conformance.checks import Item
-from conformance.finding import OPS, cases_below
-from conformance.inputs import placed
-from conformance.machine import Machine
-from conformance.run import Run
-from conformance.session import Session
+from conformance.capture.compile import merely_generate
+from conformance.cases.case import Case
+from conformance.cases.inputs import placed
+from conformance.cases.lookup import OPS, cases_below
+from conformance.devices.machine import Machine
+from conformance.devices.targets import Target
+from conformance.harness.item import Item
+from conformance.harness.session import Session
 from conformance.settings import Settings
-from conformance.snapshot import Store
-from conformance.targets import Target
+from conformance.storage.accept import accept
+from conformance.storage.runs import Run
+from conformance.storage.snapshots import Store
 
 #: At most so many cases of each test function, evenly spread, unless --sample or --cases says otherwise.
 SAMPLED = 3

@@ -20,9 +20,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from conformance.finding import OPS
-from conformance.snapshot import Snapshot, Store
-from conformance.targets import targets
+from conformance.cases.lookup import OPS
+from conformance.devices.targets import targets
+from conformance.storage.snapshots import Snapshot, Store
 
 CASES_IN_A_FILE = 50
 CONFTEST = 'pytest_plugins = ["conformance.plugin"]\n'

@@ -23,10 +23,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from conformance.acceptance import accept
-from conformance.run import ItemRecord, Run
-from conformance.snapshot import Store
-from conformance.targets import targets
+from conformance.devices.targets import targets
+from conformance.storage.accept import accept
+from conformance.storage.runs import ItemRecord, Run
+from conformance.storage.snapshots import Store
 
 WORKERS = 8
 TARGETS = list(targets())[:WORKERS]

@@ -22,17 +22,18 @@ from typing import Any
 
 import torch
 
-from conformance import holding
-from conformance.capture import capture, environment
-from conformance.case import Case
-from conformance.finding import cases_below
-from conformance.holding import NumericsError
-from conformance.inputs import dtype_of
-from conformance.machine import Machine
-from conformance.numerics import check
-from conformance.policy import OMISSIBLE
-from conformance.targets import targets
-from conformance.tolerance import eager_error_there, identical, ulp_of
+from conformance.capture.compile import capture
+from conformance.capture.deviceless.prepare import prepare
+from conformance.cases.case import Case
+from conformance.cases.inputs import dtype_of
+from conformance.cases.lookup import cases_below
+from conformance.cases.numerics_policy import OMISSIBLE
+from conformance.devices.machine import Machine
+from conformance.devices.targets import targets
+from conformance.numerics import comparison
+from conformance.numerics.check import check_numerics
+from conformance.numerics.comparison import NumericsError
+from conformance.numerics.tolerance import eager_error_there, identical, ulp_of
 
 FLOORS = (0.5, 1.0, 2.0, 4.0, 8.0)
 
@@ -50,7 +51,7 @@ def main() -> int:
     found: list[dict[str, Any]] = []
     for file in options.merge:
         found += json.loads(file.read_text(encoding="utf-8"))
-    environment.prepare(())
+    prepare(())
     cases = list(cases_below(options.cases)) if options.cases else []
     if options.opinfo:
         cases += list(opinfo(options.dtype))
@@ -83,7 +84,7 @@ def _cast(value: Any, dtype: torch.dtype) -> Any:
 def measured(case: Case, target: str) -> list[dict[str, Any]]:
     """A row for each floating result: dtype, and floor → the factor that it needs; none where it cannot be compiled."""
     rows: list[dict[str, Any]] = []
-    original = holding.measure
+    original = comparison.measure
 
     def watching(got, eager, reference, policy, *args, **kwargs):
         if reference is not None and eager.dtype.is_floating_point and not policy.exact and eager.numel() and not args:
@@ -91,18 +92,18 @@ def measured(case: Case, target: str) -> list[dict[str, Any]]:
             rows.append(said | needed(got, eager, reference))
         return original(got, eager, reference, policy, *args, **kwargs)
 
-    holding.measure = watching
+    comparison.measure = watching
     numerics = {key: value for key, value in case.numerics.items() if key in ("exact", "reference", "reason")}
     numerics["without"] = dict.fromkeys(OMISSIBLE, "ordinary calls alone")
     try:
         with capture(replace(case, numerics=numerics), targets()[target], "native") as captured:
-            check(replace(case, numerics=numerics), captured.compiled, "cpu", target)
+            check_numerics(replace(case, numerics=numerics), captured.compiled, "cpu", target)
     except NumericsError as error:
         print(f"{case.id}: {str(error).splitlines()[0]}", file=sys.stderr)
     except Exception as error:  # noqa: BLE001 - a survey: what does not run is named and left out
         print(f"{case.id}: {type(error).__name__}", file=sys.stderr)
     finally:
-        holding.measure = original
+        comparison.measure = original
     return rows
 
 

@@ -5,7 +5,7 @@ import sys
 
 def _main() -> int:
     try:
-        from conformance.cli import main
+        from conformance.cli.main import main
     except ModuleNotFoundError as error:
         if (error.name or "conformance").partition(".")[0] == "conformance":
             raise

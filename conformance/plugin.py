@@ -11,17 +11,21 @@ from typing import Any
 
 import pytest
 
-from conformance import failures, junit, settings, stories, summary
-from conformance.binaries import BinaryFileError
-from conformance.capture.environment import PreparationError, build, triton_version
-from conformance.case import Case, CaseError
-from conformance.checks import Item
-from conformance.finding import OPS
-from conformance.known_failures import KnownFailureError
-from conformance.machine import Machine
-from conformance.reporting import Refusal, SubtestReporter
-from conformance.requirements import RequirementDeclarationError
-from conformance.run import (
+from conformance import settings
+from conformance.cases.case import Case, CaseError
+from conformance.cases.lookup import OPS
+from conformance.cases.selectors import RequirementDeclarationError
+from conformance.devices.environment import PreparationError, build, triton_version
+from conformance.devices.machine import Machine
+from conformance.devices.targets import TargetError
+from conformance.expectations.known_failures import KnownFailureError
+from conformance.harness import explanations, failure_groups, junit, summary
+from conformance.harness.item import Item
+from conformance.harness.session import Session
+from conformance.harness.subtests import Refusal, SubtestReporter
+from conformance.settings import Settings, SettingsError
+from conformance.storage.binaries import BinaryFileError
+from conformance.storage.runs import (
     Run,
     RunError,
     existing,
@@ -32,11 +36,8 @@ from conformance.run import (
     runs_folder,
     unnamed,
 )
-from conformance.session import Session
-from conformance.settings import Settings, SettingsError
-from conformance.snapshot import SnapshotError
-from conformance.targets import TargetError
-from conformance.unused import unused
+from conformance.storage.snapshots import SnapshotError
+from conformance.storage.unused import unused
 
 _SESSION = pytest.StashKey[Session]()
 _SETTINGS = pytest.StashKey[Settings]()
@@ -330,7 +331,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = yield
     if _is_ours(item) and call.excinfo is not None and isinstance(call.excinfo.value, _TOLD):
         report.longrepr = call.excinfo.getrepr(style="value")
-    elif call.excinfo is not None and (said := stories.mismatch(item.nodeid, call.excinfo.value)):
+    elif call.excinfo is not None and (said := explanations.mismatch(item.nodeid, call.excinfo.value)):
         report.longrepr = said
     return report
 
@@ -351,12 +352,17 @@ def pytest_make_collect_report() -> Any:
 def _declared_at(excinfo: pytest.ExceptionInfo[BaseException]) -> str:
     """The line that called into the harness, of an error raised in it; "" for any other error."""
     *outer, inner = excinfo.traceback
-    if Path(inner.path).parent != _HARNESS:
+    if not _is_of_harness(inner.path):
         return ""
     for entry in reversed(outer):
-        if Path(entry.path).parent != _HARNESS:
+        if not _is_of_harness(entry.path):
             return f"{os.path.relpath(entry.path)}:{entry.lineno + 1}"
     return ""
+
+
+def _is_of_harness(file: str | Path) -> bool:
+    """Whether a file is of this package, and not a file of cases."""
+    return Path(file).is_relative_to(_HARNESS) and not Path(file).is_relative_to(OPS)
 
 
 @pytest.fixture
@@ -378,7 +384,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     finished = summary.finish(ours, interrupted=interrupted)
     config.stash[_SUMMARY] = finished
     if terminal := config.pluginmanager.get_plugin("terminalreporter"):
-        failures.name_groups((each for told in terminal.stats.values() for each in told), finished.review)
+        failure_groups.name_groups((each for told in terminal.stats.values() for each in told), finished.review)
     if finished.failed and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if finished.lines:

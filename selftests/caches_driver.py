@@ -16,17 +16,18 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from conformance.capture import environment
+from conformance.capture.deviceless.prepare import prepare
 
-environment.prepare()
+prepare()
 
 import torch  # noqa: E402
 import torch._inductor.compile_fx  # noqa: E402 - what every capture imports, once for all forks
 
-from conformance.capture import isolation, library  # noqa: E402
-from conformance.targets import Target, targets  # noqa: E402
+from conformance.capture import isolation  # noqa: E402
+from conformance.capture.deviceless import fake_device  # noqa: E402
+from conformance.devices.targets import Target, targets  # noqa: E402
 
-library.after_torch(environment.prepare().pretended)
+fake_device.after_torch(prepare().pretended)
 
 SM80, SM90, SM100, PVC, BMG, CPU = (
     targets()[name] for name in ("cuda_sm80", "cuda_sm90", "cuda_sm100", "xpu_pvc", "xpu_bmg", "cpu_avx2")

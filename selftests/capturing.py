@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from conformance.capture import Capture, capture, environment
-from conformance.case import Case
+from conformance.capture.compile import capture
+from conformance.capture.deviceless.prepare import prepare
+from conformance.capture.model import Capture
+from conformance.cases.case import Case
+from conformance.cases.inputs import Input
+from conformance.devices.targets import targets
 from conformance.facts import Facts, facts
-from conformance.inputs import Input
-from conformance.targets import targets
 
-environment.prepare()  # before anything imports torch
+prepare()  # before anything imports torch
 
 
 def captured(fn, target="cpu_avx512", *, grad="", dynamic=False, config=None, **arguments: Any) -> Capture:

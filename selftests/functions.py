@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from conformance.inputs import image, tensor
+from conformance.cases.inputs import image, tensor
 
 
 def flip(x):

@@ -19,9 +19,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from conformance.capture import environment
+from conformance.capture.deviceless.prepare import prepare
+from conformance.devices.cpp_compiler import compiler
 
-environment.prepare()
+prepare()
 
 import torch  # noqa: E402
 import torch._inductor.codegen.cpp  # noqa: E402 - what every capture imports, once for all forks
@@ -34,12 +35,16 @@ import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 from torch._inductor import config  # noqa: E402
 
-from conformance.capture import capture, cpu, exploring, isolation, library  # noqa: E402
-from conformance.case import Case  # noqa: E402
-from conformance.targets import targets  # noqa: E402
+from conformance.capture import exploration as exploration_module  # noqa: E402
+from conformance.capture import isolation  # noqa: E402
+from conformance.capture.compile import capture  # noqa: E402
+from conformance.capture.deviceless import fake_device  # noqa: E402
+from conformance.capture.toolchain import cpu_isa  # noqa: E402
+from conformance.cases.case import Case  # noqa: E402
+from conformance.devices.targets import targets  # noqa: E402
 
 torch.set_num_threads(1)  # threads do not live on in a fork
-library.after_torch(environment.prepare().pretended)
+fake_device.after_torch(prepare().pretended)
 
 
 class Made(Case):
@@ -164,7 +169,7 @@ def built(target: str) -> str:
         source, whole = Path(folder, "code.cpp"), Path(folder, "code.so")
         source.write_text('extern "C" int answer() { return 42; }')
         whole.write_text("\177ELF half of it")
-        options = cpp_builder.BuildOptionsBase(compiler=library.compiler(), cflags=["fPIC"], ldflags=["shared"])
+        options = cpp_builder.BuildOptionsBase(compiler=compiler(), cflags=["fPIC"], ldflags=["shared"])
         options._finalize_options()
         builder = cpp_builder.CppBuilder("code", str(source), options, folder)
         codecache._worker_compile_cpp(f"{folder}/lock", (builder,))
@@ -332,11 +337,11 @@ def generic(where: str) -> str:
 
 
 def outcome(where: str, target: str, *, left_out: bool) -> str:
-    everything, exploration = isolation.patches, exploring.Explorer.patches
+    everything, exploration = isolation.patches, exploration_module.Explorer.patches
     if left_out:
         isolation.patches = lambda *of: [patch for patch in everything(*of) if patch.where != where]
-        exploring.Explorer.patches = lambda *of: [patch for patch in exploration(*of) if patch.where != where]
-        cpu.GENERATING = [patch for patch in cpu.GENERATING if patch.where != where]
+        exploration_module.Explorer.patches = lambda *of: [patch for patch in exploration(*of) if patch.where != where]
+        cpu_isa.GENERATING = [patch for patch in cpu_isa.GENERATING if patch.where != where]
     try:
         return OUTCOMES[generic(where)](target)
     except BaseException as error:  # noqa: BLE001 - also what ends a process is an outcome

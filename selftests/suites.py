@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.capture.environment import cache_folder
-from conformance.machine import Machine, _isas
+from conformance.devices.environment import cache_folder
+from conformance.devices.machine import Machine, _isas
 
 REPOSITORY = Path(__file__).parent.parent
 CONFTEST = 'pytest_plugins = ["conformance.plugin"]\n'

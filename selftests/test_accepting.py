@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from suites import Suite
 
-from conformance.acceptance import accept
-from conformance.cli import main
-from conformance.run import ItemRecord, Run
-from conformance.snapshot import Snapshot, Store
+from conformance.cli.main import main
+from conformance.storage.accept import accept
+from conformance.storage.runs import ItemRecord, Run
+from conformance.storage.snapshots import Snapshot, Store
 
 F32, F16 = "scale/double-f32", "scale/double-f16"
 TORCH = "2.13.0+cu130"

@@ -5,18 +5,19 @@ from fractions import Fraction
 
 import pytest
 
-from conformance.capture import environment
+from conformance.capture.deviceless.prepare import prepare
+from conformance.devices import environment
 
 if not environment.triton_version():
     pytest.skip("Triton is not installed: pip install triton", allow_module_level=True)
-environment.prepare()
+prepare()
 
 import numpy as np  # noqa: E402 - after prepare()
 import triton.language as tl  # noqa: E402
 from triton.runtime.interpreter import TensorHandle  # noqa: E402
 
-from conformance.capture.emulation import NotEmulatedError  # noqa: E402
-from conformance.capture.emulation.assembly import INSTRUCTIONS, computed  # noqa: E402
+from conformance.capture.emulation.errors import NotEmulatedError  # noqa: E402
+from conformance.capture.emulation.inline_asm import INSTRUCTIONS, computed  # noqa: E402
 
 
 def nearest(exact):

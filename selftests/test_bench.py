@@ -11,11 +11,11 @@ import types
 
 import pytest
 
-from conformance.bench import BenchError, comparing, explaining, markdown, table
+from conformance.bench import BenchError, compare, explain, markdown, table
 from conformance.bench.limits import Limit
 from conformance.bench.report import Report, Row
 from conformance.bench.timing import LEAST, CpuClock, GpuClock, Spread, Work, in_turns
-from conformance.targets import targets
+from conformance.devices.targets import targets
 
 ONE_THREAD = dataclasses.replace(targets()["cpu_avx512"], threads=1)
 NOT_VECTORISED = "no: load index 224*x0 - x1 + 223 is not contiguous in x1 (stride -1), 1 of 2 operations"
@@ -146,7 +146,7 @@ def test_do_bench_of_this_triton_is_called_as_it_wants():
 
 
 def why(row_, values, calling=1.0, target=ONE_THREAD):
-    return explaining.reasons({"kernels": 1, "vectorised": "yes", "graph_breaks": 0} | values, row_, calling, target)
+    return explain.reasons({"kernels": 1, "vectorised": "yes", "graph_breaks": 0} | values, row_, calling, target)
 
 
 def test_a_loser_is_explained_by_the_fact_that_costs_it():
@@ -319,31 +319,31 @@ def test_a_new_page_can_be_written_again_and_a_page_without_a_place_is_refused(r
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        (row(10, 50), row(10, 40), comparing.FASTER),
-        (row(10, 50), row(10, 60), comparing.SLOWER),
-        (row(10, 50), row(10, 51), comparing.SAME),  # 2 %
-        (row(10, 50, iqr=12), row(10, 60, iqr=12), comparing.SAME),  # quartiles overlap
-        (row(10, 50), row(13, 60), comparing.SAME),  # eager moved as far: the machine did
-        (row(13, 60), row(10, 50), comparing.SAME),
-        (row(10, 50), row(13, 90), comparing.SLOWER),
+        (row(10, 50), row(10, 40), compare.FASTER),
+        (row(10, 50), row(10, 60), compare.SLOWER),
+        (row(10, 50), row(10, 51), compare.SAME),  # 2 %
+        (row(10, 50, iqr=12), row(10, 60, iqr=12), compare.SAME),  # quartiles overlap
+        (row(10, 50), row(13, 60), compare.SAME),  # eager moved as far: the machine did
+        (row(13, 60), row(10, 50), compare.SAME),
+        (row(10, 50), row(13, 90), compare.SLOWER),
     ],
 )
 def test_verdicts(old, new, said):
-    assert comparing.verdict(old, new, comparable=True) == said
+    assert compare.verdict(old, new, comparable=True) == said
 
 
 def test_eager_says_nothing_of_the_machine_where_torch_is_another():
-    assert comparing.verdict(row(10, 50), row(13, 60), comparable=False) == comparing.SLOWER
+    assert compare.verdict(row(10, 50), row(13, 60), comparable=False) == compare.SLOWER
 
 
 def test_comparing_two_reports(report):
     new = Report(ABOUT | {"torch": "2.15.0+cpu"}, [row(9.2, 20), row(10, 10.1, function="flip/rot90")])
-    text = comparing.text(report, new)
+    text = compare.text(report, new)
     assert "not the same machine or versions: torch 2.13.0+cpu → 2.15.0+cpu" in text
     assert "48.0 (0.20)  20.0 (0.20)   -58 %     +0 %  faster" in text
     assert text.endswith("1 faster, 0 slower, 0 same within noise, 3 only in the old, 1 only in the new")
-    assert "not the same" not in comparing.text(report, report)
-    assert comparing.text(report, report).endswith("0 faster, 0 slower, 4 same within noise")
+    assert "not the same" not in compare.text(report, report)
+    assert compare.text(report, report).endswith("0 faster, 0 slower, 4 same within noise")
 
 
 def test_a_report_comes_back_as_it_was_written(report, tmp_path):

@@ -9,18 +9,19 @@ import types
 import pytest
 import torch
 
-from conformance import case, tensor
-from conformance.bench import BenchError, limits, measuring, selecting
+from conformance import tensor
+from conformance.bench import BenchError, limits, measure, selection
 from conformance.bench.limits import Limits, flops_of, least_bytes
 from conformance.bench.report import Report
 from conformance.bench.timing import Spread
-from conformance.case import Case
-from conformance.cli import main
-from conformance.finding import OPS
-from conformance.generating import GeneratingError
-from conformance.machine import Machine
-from conformance.own import Asked
-from conformance.targets import TargetError, targets
+from conformance.cases import case
+from conformance.cases.adhoc import Asked
+from conformance.cases.case import Case
+from conformance.cases.lookup import OPS
+from conformance.cli.main import main
+from conformance.devices.machine import Machine
+from conformance.devices.targets import TargetError, targets
+from conformance.harness.generator import GeneratingError
 
 FLIP = str(OPS / "test_flip.py")
 MINE = """
@@ -88,7 +89,7 @@ def test_an_interrupted_run_keeps_what_it_has(mine, call, monkeypatch):
             return found
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(measuring.Bench, "row", row)
+    monkeypatch.setattr(measure.Bench, "row", row)
     status, out, _ = call("test_mine.py", "double", "--json", "a.json")
     assert status == 130
     assert "interrupted: 1 cases were measured, 1 were not" in out
@@ -102,7 +103,7 @@ def test_an_interruption_that_a_compilation_swallowed_stops_before_the_next_case
             signal.raise_signal(signal.SIGINT)
         return _row(wanted.id)
 
-    monkeypatch.setattr(measuring.Bench, "row", row)
+    monkeypatch.setattr(measure.Bench, "row", row)
     status, out, _ = call("test_mine.py", "double", "--json", "a.json")
     assert status == 130
     assert "interrupted: 1 cases were measured, 1 were not" in out
@@ -111,7 +112,7 @@ def test_an_interruption_that_a_compilation_swallowed_stops_before_the_next_case
 
 def _row(name):
     times = {way: Spread(1.0, 0.9, 1.1, 50, 0.95, 1.05) for way in ("eager", "compiled", "copy")}
-    return measuring.Row(name, "mine/double", {"dtype": "f32"}, False, times, limits.Limit("copy", 1.0, 512), {})
+    return measure.Row(name, "mine/double", {"dtype": "f32"}, False, times, limits.Limit("copy", 1.0, 512), {})
 
 
 @pytest.mark.parametrize(
@@ -157,7 +158,7 @@ def adds() -> list[Case]:
 
 
 def test_axes_are_given_other_values():
-    found = selecting.varied(adds(), {"dtype": ["u8"], "layout": ["sliced", "contiguous"], "alpha": ["2", "7"]})
+    found = selection.varied(adds(), {"dtype": ["u8"], "layout": ["sliced", "contiguous"], "alpha": ["2", "7"]})
     assert [each.labels for each in found if not each.grad] == [
         ("sliced", "u8", "alpha2", "forward"),
         ("sliced", "u8", "alpha7", "forward"),
@@ -171,31 +172,31 @@ def test_axes_are_given_other_values():
 
 def test_a_function_of_ones_own_and_a_case_with_other_options(mine):
     asked = Asked(inputs=("x=3x4",), grad=("",))
-    (found,) = selecting.cases_of(["lambda x: x.sin()"], asked=asked)
+    (found,) = selection.cases_of(["lambda x: x.sin()"], asked=asked)
     assert (found.grad, found.build()["x"].shape, found.axes) == (("x",), (3, 4), ())
-    (found,) = selecting.cases_of([f"{mine}/test_mine.py::mine/double-f32"])
+    (found,) = selection.cases_of([f"{mine}/test_mine.py::mine/double-f32"])
     assert (found.id, found.grad) == ("mine/double-f32", ())
-    (found,) = selecting.cases_of(["test_mine.py", "double-f32"], asked=Asked(grad=("x",), config=("cpp.simdlen=0",)))
+    (found,) = selection.cases_of(["test_mine.py", "double-f32"], asked=Asked(grad=("x",), config=("cpp.simdlen=0",)))
     assert (found.id, found.grad, found.config) == ("mine/double-f32", ("x",), {"cpp.simdlen": 0})
 
 
 def test_how_to_compile_is_no_axis_to_change():
     with pytest.raises(BenchError, match="--axis grad: that says how to compile"):
-        selecting.varied(adds(), {"grad": ["True"]})
+        selection.varied(adds(), {"grad": ["True"]})
 
 
 def test_the_widest_instruction_set_and_one_gpu_are_measured_on():
     machine = Machine(("avx2", "avx512"), {}, 4)
-    assert selecting.target_of(machine, None, None, 3).name == "cpu_avx512"
-    assert selecting.target_of(machine, "cpu", None, 3).threads == 3
-    assert selecting.target_of(machine, None, "cpu_avx2", 1).name == "cpu_avx2"
+    assert selection.target_of(machine, None, None, 3).name == "cpu_avx512"
+    assert selection.target_of(machine, "cpu", None, 3).threads == 3
+    assert selection.target_of(machine, None, "cpu_avx2", 1).name == "cpu_avx2"
     row = targets()["cuda_sm90"]
     gpu = Machine(("avx2",), {"cuda": {"capability": [9, 0], "properties": dict(row.properties)}}, 4)
-    assert selecting.target_of(gpu, "cuda", None, 1) == row
+    assert selection.target_of(gpu, "cuda", None, 1) == row
     with pytest.raises(TargetError, match="one target at a time, not on cpu_avx2, cuda_sm90"):
-        selecting.target_of(gpu, None, "cpu_avx2,cuda_sm90", 1)
+        selection.target_of(gpu, None, "cpu_avx2,cuda_sm90", 1)
     with pytest.raises(TargetError, match="here are cpu_avx2, cpu_avx512"):
-        selecting.target_of(machine, "cuda", None, 1)
+        selection.target_of(machine, "cuda", None, 1)
 
 
 def test_least_bytes_are_what_is_shown_and_views_cost_nothing():
@@ -248,7 +249,7 @@ def test_the_same_tensors_go_to_both_functions_and_gradients_are_asked_for(grad)
         seen.append(arguments)
         return wanted.fn(**arguments)
 
-    calls = measuring._Calls.of(wanted, compiled, "cpu")
+    calls = measure._Calls.of(wanted, compiled, "cpu")
     got = calls.compiled.function()()
     assert seen[-1]["x"] is calls.eager.names["arguments"]["x"]
     assert len(got) == (2 if grad else 20)  # gradients, or the output's rows
@@ -259,7 +260,7 @@ def test_the_same_tensors_go_to_both_functions_and_gradients_are_asked_for(grad)
 def test_a_compiled_function_of_another_kind_is_refused():
     wanted = adds()[0]
     with pytest.raises(GeneratingError, match=r"compiled gives float64\[20, 30\] where eager gives float32\[20, 30\]"):
-        measuring._Calls.of(wanted, lambda **arguments: wanted.fn(**arguments).double(), "cpu")
+        measure._Calls.of(wanted, lambda **arguments: wanted.fn(**arguments).double(), "cpu")
 
 
 def test_a_recompilation_while_it_is_timed_is_an_error():
@@ -270,9 +271,9 @@ def test_a_recompilation_while_it_is_timed_is_an_error():
             captured.capture.modules.append("another")
             return super().start(work, block)
 
-    bench = measuring.Bench(None, targets()["cpu_avx2"], 0.0001, Recompiling())
+    bench = measure.Bench(None, targets()["cpu_avx2"], 0.0001, Recompiling())
     with pytest.raises(GeneratingError, match="compiled again while it was timed"):
-        bench._timed(adds()[0], captured, {"eager": measuring.Work("f()", {})})
+        bench._timed(adds()[0], captured, {"eager": measure.Work("f()", {})})
 
 
 def test_several_outputs_of_which_one_has_a_gradient():
@@ -280,5 +281,5 @@ def test_several_outputs_of_which_one_has_a_gradient():
         return x * 2, {"index": x.argmax()}
 
     wanted = case(x=tensor(5), grad=True)(test_both).cases[0]
-    calls = measuring._Calls.of(wanted, wanted.fn, "cpu")
+    calls = measure._Calls.of(wanted, wanted.fn, "cpu")
     assert len(calls.eager.function()()) == 1

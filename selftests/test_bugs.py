@@ -2,9 +2,9 @@
 
 import pytest
 
-from conformance import bugs, known_failures
-from conformance.cli import main
-from conformance.finding import OPS
+from conformance.cases.lookup import OPS
+from conformance.cli.main import main
+from conformance.expectations import known_bugs, known_failures
 
 ENTRY = """
 [[failure]]
@@ -65,6 +65,6 @@ def test_a_malformed_reproduction(tmp_path, capsys, more, text):
 
 
 def test_our_own_page_is_what_is_generated():
-    found = bugs.bugs(known_failures.load(OPS.parent / "known_failures").failures)
+    found = known_bugs.bugs(known_failures.load(OPS.parent / "known_failures").failures)
     page = (OPS.parents[1] / "docs" / "known-bugs.md").read_text(encoding="utf-8")
-    assert page == "\n".join(bugs.markdown(found)) + "\n", "python -m conformance bugs > docs/known-bugs.md"
+    assert page == "\n".join(known_bugs.markdown(found)) + "\n", "python -m conformance bugs > docs/known-bugs.md"

@@ -10,22 +10,23 @@ from pathlib import Path
 import pytest
 import torch
 
-from conformance.capture import building, library, linking
-from conformance.capture.patches import applied
+from conformance.capture.patching.patch import applied
+from conformance.capture.toolchain import atomic_build, kernel_linking
+from conformance.devices.cpp_compiler import compiler
 
-pytestmark = pytest.mark.skipif(not library.compiler(), reason="no C++ compiler")
+pytestmark = pytest.mark.skipif(not compiler(), reason="no C++ compiler")
 
 #: Builds {folder}/code.cpp into {folder}/code.so; with another compiler where one is given.
 BUILD = """
 import sys
 from torch._inductor import codecache, cpp_builder
-from conformance.capture import building
-from conformance.capture.patches import applied
+from conformance.capture.patching.patch import applied
+from conformance.capture.toolchain import atomic_build
 folder, *compiler = sys.argv[1:]
 options = cpp_builder.BuildOptionsBase(compiler=(compiler or ["g++"])[0], cflags=["fPIC"], ldflags=["shared"])
 options._finalize_options()
 builder = cpp_builder.CppBuilder("code", f"{folder}/code.cpp", options, folder)
-with applied([building.PATCH]):
+with applied([atomic_build.PATCH]):
     codecache._worker_compile_cpp(f"{folder}/lock", (builder,))
 """
 
@@ -34,7 +35,7 @@ def options(*cflags, header=None, precompiling=False):
     from torch._inductor import cpp_builder
 
     made = cpp_builder.BuildOptionsBase(
-        compiler=library.compiler(), cflags=["fPIC", *cflags], ldflags=["shared"], precompiling=precompiling
+        compiler=compiler(), cflags=["fPIC", *cflags], ldflags=["shared"], precompiling=precompiling
     )
     made.precompiled_header = header
     made._finalize_options()
@@ -46,7 +47,7 @@ def build(folder, build_options, source="code.cpp", name="code"):
     from torch._inductor import codecache, cpp_builder
 
     builder = cpp_builder.CppBuilder(name, str(folder / source), build_options, str(folder))
-    with applied([building.PATCH]):
+    with applied([atomic_build.PATCH]):
         codecache._worker_compile_cpp(str(folder / "lock"), (builder,))
     return builder.get_target_file_path()
 
@@ -134,11 +135,11 @@ def test_torch_is_linked_by_its_names(folder, monkeypatch):
         '#include <ATen/Parallel.h>\nextern "C" int answer() { return at::get_num_threads(); }\n'
     )
     linked = cpp_builder.BuildOptionsBase(
-        compiler=library.compiler(),
+        compiler=compiler(),
         include_dirs=include_paths(),
         cflags=["fPIC", "std=c++20"],
         ldflags=["shared"],
-        libraries=list(linking.LIBRARIES),
+        libraries=list(kernel_linking.LIBRARIES),
         libraries_dirs=library_paths(),
     )
     linked._finalize_options()
@@ -149,4 +150,4 @@ def test_torch_is_linked_by_its_names(folder, monkeypatch):
     assert all(path.stat().st_size < 100_000 for path in names.iterdir())
     assert answer(built) == torch.get_num_threads()
     needed = Path(built).read_bytes()
-    assert all(f"lib{name}.so\0".encode() in needed for name in linking.LIBRARIES)
+    assert all(f"lib{name}.so\0".encode() in needed for name in kernel_linking.LIBRARIES)

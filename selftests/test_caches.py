@@ -9,7 +9,7 @@ from pathlib import Path
 
 from suites import environment
 
-from conformance.capture.environment import build
+from conformance.devices.environment import build
 
 DRIVER = Path(__file__).with_name("caches_driver.py")
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from conformance.changes import Changed, Group, group
-from conformance.grouping.edits import edits
-from conformance.normalize import normalise
-from conformance.snapshot import Store, canonical
+from conformance.normalize.rules import normalise
+from conformance.review.edits.edit import edits
+from conformance.review.groups import Changed, Group, group
+from conformance.storage.snapshots import Store, canonical
 
 REPOSITORY = Path(__file__).parent.parent
 SAMPLES = Path(__file__).with_name("samples")

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from conformance import diagnosis
-from conformance.capture import environment, library
-from conformance.cli import main
-from conformance.commands import doctor
-from conformance.machine import Machine
-from conformance.targets import targets
+from conformance.capture.deviceless import fake_device
+from conformance.cli import diagnosis
+from conformance.cli.commands import doctor
+from conformance.cli.main import main
+from conformance.devices import environment
+from conformance.devices.cpp_compiler import compiler
+from conformance.devices.machine import Machine
+from conformance.devices.targets import targets
 
 ROOT = Path(__file__).parents[1]
 HFLIP = "flip/hflip-224-u8-contiguous"
@@ -212,7 +214,7 @@ def host() -> str:
 
 
 def test_show_checks_numerics(call, mine):
-    if not host() or not library.compiler():
+    if not host() or not compiler():
         pytest.skip("no cpu code runs here")
     file = str(mine / "test_mine.py")
     status, out, _ = call("show", f"{file}::mine/sine-f32", "--target", host(), "--facts", "--numerics")
@@ -225,14 +227,14 @@ def test_show_checks_numerics(call, mine):
 
 
 def test_show_of_wrong_numerics(call, monkeypatch):
-    if not host() or not library.compiler():
+    if not host() or not compiler():
         pytest.skip("no cpu code runs here")
-    from conformance import numerics
+    from conformance.numerics import check
 
     def wrong(*_):
-        raise numerics.NumericsError("output: 3 of 20 elements")
+        raise check.NumericsError("output: 3 of 20 elements")
 
-    monkeypatch.setattr(numerics, "check", wrong)
+    monkeypatch.setattr(check, "check_numerics", wrong)
     status, out, _ = call("show", HFLIP, "--target", host(), "--facts", "--numerics")
     assert status == 1
     assert out.endswith("\nnumerics    wrong\noutput: 3 of 20 elements\n")
@@ -275,7 +277,7 @@ def test_doctor(call, monkeypatch):
 
 
 def test_doctor_without_a_compiler(call, monkeypatch):
-    monkeypatch.setattr(library, "compiler", lambda: None)
+    monkeypatch.setattr(fake_device, "compiler", lambda: None)
     monkeypatch.setattr(diagnosis, "install", lambda packages: f"apt-get install {packages['apt-get']}")
     status, out, _ = call("doctor")
     assert status == 0

@@ -9,10 +9,10 @@ import re
 import pytest
 import torch
 
-from conformance import disagreement
-from conformance.cli import main
-from conformance.given import InputError, given
-from conformance.own import Asked, case_of
+from conformance.cases.adhoc import Asked, case_of
+from conformance.cases.input_syntax import InputError, given
+from conformance.cli.main import main
+from conformance.numerics import messages
 
 MINE = """
 import torch
@@ -211,7 +211,7 @@ def test_how_to_see_it_again():
     asked = Asked(inputs=("x=3x20:f32", "beta=0.5"), grad=("",), config=("cpp.simdlen=1",))
     case, _ = case_of("lambda x, beta: x * beta", (), asked)
     words = "'lambda x, beta: x * beta' --input x=3x20:f32 --input beta=0.5 --config cpp.simdlen=1 --grad="
-    said = disagreement.reproduction(case, "cpu_avx2")
+    said = messages.reproduction(case, "cpu_avx2")
     assert said == f"python -m conformance show {words} --target cpu_avx2 --numerics"
 
 

@@ -16,10 +16,12 @@ import threading
 import pytest
 import torch
 
-from conformance.capture import Capture, environment, logs
-from conformance.cli import main
-from conformance.finding import named
-from conformance.generating import Generator
+from conformance.capture import torch_logs
+from conformance.capture.model import Capture
+from conformance.cases.lookup import named
+from conformance.cli.main import main
+from conformance.devices import environment
+from conformance.harness.generator import Generator
 
 HFLIP = "flip/hflip-224-u8-contiguous"
 BACKWARD = "flip/hflip_backward-static"
@@ -121,7 +123,7 @@ def test_what_torch_logs_asks_for_still_comes(monkeypatch, caplog):
     logger = logging.getLogger("torch._inductor.scheduler.__fusion")
     monkeypatch.setattr(logger, "propagate", True)
     caplog.set_level(logging.DEBUG, logger.name)  # as TORCH_LOGS=fusion does
-    with logs.taken() as lines:
+    with torch_logs.taken() as lines:
         logger.debug("op0 with %s", "op1")
     assert lines == [("fusion", "op0 with op1")]
     assert "op0 with op1" in caplog.messages

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from conformance import machine
-from conformance.capture import environment
-from conformance.capture.companion import Companion
 from conformance.capture.emulation.errors import NotEmulatedError
-from conformance.cli import main
-from conformance.loading import cases_in
-from conformance.targets import targets
+from conformance.cases.loader import cases_in
+from conformance.cli.main import main
+from conformance.devices import environment, machine
+from conformance.devices.targets import targets
+from conformance.harness.gpu_free_worker import Companion
 
 pytestmark = pytest.mark.skipif(not environment.triton_version(), reason="Triton is not installed: pip install triton")
 

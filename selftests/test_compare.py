@@ -6,9 +6,9 @@ import pytest
 from expecttest import assert_expected_inline
 
 from conformance.capture.model import Capture, Module
-from conformance.compare import LONGEST, difference
 from conformance.facts import facts
-from conformance.text import facts_block, graph, parse_facts, snapshot_text
+from conformance.normalize.text import facts_block, graph, parse_facts, snapshot_text
+from conformance.review.diff import LONGEST, difference
 
 FACTS = {"kernels": "1: flip\n  flip (pointwise)\n  of 3 loops", "vectorised": "no: index", "extern": "none"}
 

@@ -8,7 +8,7 @@ import pytest
 from capturing import captured
 from suites import SM90, Suite
 
-from conformance.inputs import tensor
+from conformance.cases.inputs import tensor
 
 GRAPHS = {"triton.cudagraphs": True}
 

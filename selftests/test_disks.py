@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from conformance.acceptance import accept
-from conformance.run import ItemRecord
-from conformance.snapshot import Counts, SnapshotError, Store
+from conformance.storage.accept import accept
+from conformance.storage.runs import ItemRecord
+from conformance.storage.snapshots import Counts, SnapshotError, Store
 
 TARGETS = ["cpu_avx2", "cuda_sm90"]
 

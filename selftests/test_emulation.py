@@ -6,11 +6,12 @@ import time
 
 import pytest
 
-from conformance.capture import environment
+from conformance.capture.deviceless.prepare import prepare
+from conformance.devices import environment
 
 if not environment.triton_version():
     pytest.skip("Triton is not installed: pip install triton", allow_module_level=True)
-environment.prepare()
+prepare()
 
 import torch  # noqa: E402 - after prepare()
 import triton  # noqa: E402
@@ -19,7 +20,7 @@ from interpreting import run  # noqa: E402
 from torch._inductor.runtime import triton_helpers  # noqa: E402
 from torch._inductor.runtime.triton_helpers import libdevice  # noqa: E402
 
-from conformance.capture.emulation import EmulationError, NotEmulatedError  # noqa: E402
+from conformance.capture.emulation.errors import EmulationError, NotEmulatedError  # noqa: E402
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 2.5, 1e-40, 3e38, -3e38, math.inf, -math.inf, math.nan, 7.25]
 

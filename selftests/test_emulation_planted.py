@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from conformance import case, tensor
-from conformance.capture import environment
+from conformance import tensor
+from conformance.capture.deviceless.prepare import prepare
+from conformance.cases import case
+from conformance.devices import environment
 
 pytestmark = pytest.mark.skipif(not environment.triton_version(), reason="Triton is not installed: pip install triton")
 
@@ -112,13 +114,13 @@ PLANTS = {
 @pytest.fixture(scope="module", params=["cuda_sm90", "xpu_pvc"])
 def emulated(request):
     """A function from a case's name to its capture and emulation, each made once, its generated code right."""
-    environment.prepare()
+    prepare()
     import contextlib
 
-    from conformance import numerics
-    from conformance.capture import capture
-    from conformance.capture.emulation import Emulation
-    from conformance.targets import targets
+    from conformance.capture.compile import capture
+    from conformance.capture.emulation.wrapper import Emulation
+    from conformance.devices.targets import targets
+    from conformance.numerics.check import check_numerics
 
     target, declared = targets()[request.param], cases()
 
@@ -128,7 +130,7 @@ def emulated(request):
         with capture(declared[name], target, "deviceless", emulation=emulation) as captured:
 
             def check():
-                numerics.check(declared[name], captured.compiled, target.device, target.name)
+                check_numerics(declared[name], captured.compiled, target.device, target.name)
 
             yield emulation, check
 
@@ -167,9 +169,9 @@ def test_emulation_leaves_nothing_behind(emulated):
     from torch._dynamo import device_interface
     from triton.runtime.jit import JITFunction
 
-    from conformance.capture import capture
-    from conformance.checks import code_text
-    from conformance.targets import targets
+    from conformance.capture.compile import capture
+    from conformance.devices.targets import targets
+    from conformance.harness.item import code_text
 
     def state():
         with capture(cases()["two"], targets()["cuda_sm80"], "deviceless") as captured:
@@ -193,7 +195,8 @@ def test_time_limit_is_the_items(emulated):
 
 
 def test_too_much_to_interpret(emulated, monkeypatch):
-    from conformance.capture.emulation import NotEmulatedError, kernels
+    from conformance.capture.emulation import kernels
+    from conformance.capture.emulation.errors import NotEmulatedError
 
     monkeypatch.setattr(kernels, "MOST_OF_A_LAUNCH", 64)
     with emulated("two") as (_, check), pytest.raises(NotEmulatedError, match="elements, too many to be interpreted"):

@@ -7,11 +7,11 @@ import torch
 from capturing import captured
 
 from conformance.capture import isolation
-from conformance.capture.environment import build
-from conformance.commands.doctor import row
-from conformance.inputs import tensor
-from conformance.machine import Machine
-from conformance.targets import targets
+from conformance.cases.inputs import tensor
+from conformance.cli.commands.doctor import row
+from conformance.devices.environment import build
+from conformance.devices.machine import Machine
+from conformance.devices.targets import targets
 
 #: Inductor hands Triton MHz for kHz before torch 2.15.
 UNIT = 1 if build().release >= (2, 15) else 1000

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from conformance import case, tensor
-from conformance.numerics import NumericsError, check
+from conformance import tensor
+from conformance.cases import case
+from conformance.numerics.check import NumericsError, check_numerics
 
 
 @pytest.fixture(params=[(6, 10), (6, 7, 10)], ids=["rows", "planes"])
@@ -17,9 +18,9 @@ def expanded(request):
 
 
 def test_what_is_right_passes(expanded):
-    check(expanded, lambda x: x * 2, "cpu")
+    check_numerics(expanded, lambda x: x * 2, "cpu")
 
 
 def test_what_is_special_is_laid_in(expanded):
     with pytest.raises(NumericsError, match=r"special values \(nan, inf, huge\)"):
-        check(expanded, lambda x: torch.nan_to_num(x * 2), "cpu")
+        check_numerics(expanded, lambda x: torch.nan_to_num(x * 2), "cpu")

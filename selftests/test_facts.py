@@ -7,11 +7,12 @@ import json
 import pytest
 from capturing import captured, seen
 
-from conformance.capture import Capture, Module, observe
+from conformance.capture.model import Capture, Module
+from conformance.capture.observers import kernels as kernels_module
+from conformance.cases.inputs import image, tensor
 from conformance.facts import NAMES, FactError, changed, facts
 from conformance.facts.binary import MEASURES
-from conformance.inputs import image, tensor
-from conformance.text import facts_block, parse_facts
+from conformance.normalize.text import facts_block, parse_facts
 
 
 def hflip(x):
@@ -216,7 +217,7 @@ class TestCalls:
 
 class TestFacts:
     def test_everything_that_is_watched_exists_in_this_torch(self):
-        assert [patch.where for patch in observe.patches() if patch.missing()] == []
+        assert [patch.where for patch in kernels_module.patches() if patch.missing()] == []
 
     def test_travel_as_json_and_repeat(self):
         first, second = (captured(smooth_l1_loss, x=tensor(20), y=tensor(20), grad="x") for _ in range(2))

@@ -8,8 +8,8 @@ import pytest
 from capturing import captured, seen
 from functions import attention, flip, softmax, total
 
+from conformance.cases.inputs import image, tensor
 from conformance.facts import FactError, facts
-from conformance.inputs import image, tensor
 
 SQUARE = tensor(64, 64)
 

@@ -15,9 +15,9 @@ import pytest
 from capturing import captured
 from functions import FUNCTIONS
 
-from conformance.capture import Capture
+from conformance.capture.model import Capture
+from conformance.devices.targets import targets
 from conformance.facts import Facts, facts
-from conformance.targets import targets
 
 CPUS = [name for name, target in targets().items() if target.device == "cpu"]
 GPUS = [name for name, target in targets().items() if target.device != "cpu"]

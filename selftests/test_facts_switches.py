@@ -8,11 +8,11 @@ import pytest
 from capturing import captured
 from functions import attention, pointwise, softmax, total
 
-from conformance.compare import difference
+from conformance.cases.inputs import tensor
+from conformance.devices.targets import targets
 from conformance.facts import facts
-from conformance.inputs import tensor
-from conformance.targets import targets
-from conformance.text import snapshot_text
+from conformance.normalize.text import snapshot_text
+from conformance.review.diff import difference
 
 CPU, GPUS = "cpu_avx512", ("cuda_sm90", "xpu_bmg")
 

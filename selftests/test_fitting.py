@@ -8,7 +8,7 @@ import sys
 import pytest
 from suites import environment
 
-from conformance.capture.fitting import gone
+from conformance.capture.patching.name_lookup import gone
 
 MODULE = """
 from os.path import (
@@ -96,7 +96,7 @@ def test_this_torch_fits_without_importing_it():
     script = """
 import sys, time
 from conformance.capture import isolation
-from conformance.targets import targets
+from conformance.devices.targets import targets
 begun = time.process_time()
 print(isolation.seen_unfit(targets().values()), "torch" in sys.modules, time.process_time() - begun < 1)
 """

@@ -7,9 +7,9 @@ import json
 import pytest
 from suites import SM90, Suite
 
-from conformance import gaps
-from conformance.cli import main
-from conformance.run import ItemRecord
+from conformance.cli.main import main
+from conformance.expectations import missed_optimisations
+from conformance.storage.runs import ItemRecord
 
 OPEN = """
 from conformance import case, tensor
@@ -73,7 +73,7 @@ def test_reasons_are_grouped_without_their_numbers():
         _item("flip/b", "cpu_avx512", "no: load index -x0 + 19 is not contiguous in x1 (stride -1), 1 of 2"),
         _item("flip/c", "cpu_avx2", "no: dtype int16 has no vectors"),
     ]
-    (section,) = gaps.sections(items)
+    (section,) = missed_optimisations.sections(items)
     assert section.title == "vectorised on cpu: 3 cases, wanted yes"
     assert [(len(reason.cases), reason.targets) for reason in section.reasons] == [
         (2, ["cpu_avx2", "cpu_avx512"]),

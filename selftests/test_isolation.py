@@ -14,16 +14,18 @@ SCRIPT = """
 import json, re, sys
 from pathlib import Path
 
-from conformance.capture import capture
-from conformance.capture import environment
-environment.prepare()
+from conformance.capture.compile import capture
+from conformance.capture.deviceless.prepare import prepare
+prepare()
 
-from conformance.capture import cpu, isolation, observe
-from conformance.case import Case
+from conformance.capture import isolation
+from conformance.capture.observers import kernels
+from conformance.capture.toolchain import cpu_isa
+from conformance.cases.case import Case
 from conformance.facts import facts
-from conformance.inputs import image, tensor
-from conformance.targets import targets
-from conformance.text import snapshot_text
+from conformance.cases.inputs import image, tensor
+from conformance.devices.targets import targets
+from conformance.normalize.text import snapshot_text
 
 def mean(x):
     return x.float().mean(), x.flip(-1)
@@ -49,7 +51,7 @@ def state():
     from torch._inductor import config
     seen = {}
     for target in targets().values():
-        for patch in [*isolation.patches(target, "deviceless"), *observe.patches(), *cpu.GENERATING]:
+        for patch in [*isolation.patches(target, "deviceless"), *kernels.patches(), *cpu_isa.GENERATING]:
             if not patch.missing():
                 seen[patch.where] = id(place(patch))
     seen["interfaces"] = sorted((k, id(v)) for k, v in device_interface.device_interfaces.items())

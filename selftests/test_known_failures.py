@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from conformance.known_failures import KnownFailureError, load
+from conformance.expectations.known_failures import KnownFailureError, load
 
 ENTRY = {
     "case": ["sum/sum-f16", "sum/sum-bf16"],

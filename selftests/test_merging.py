@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conformance.snapshot import SnapshotError, Store
+from conformance.storage.snapshots import SnapshotError, Store
 
 IDENTITY = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
 

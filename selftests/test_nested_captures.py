@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from conformance import case, tensor
-from conformance.capture import capture
+from conformance import tensor
+from conformance.capture.compile import capture
+from conformance.cases import case
+from conformance.devices.targets import targets
 from conformance.facts import facts
-from conformance.reasons import why
-from conformance.targets import targets
+from conformance.facts.explain import why
 
 
 @case(x=tensor(64, 100))

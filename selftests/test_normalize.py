@@ -8,9 +8,9 @@ import pytest
 from expecttest import assert_expected_inline
 from raw import ALL, DEVICE, normalised, sample
 
-from conformance import renaming
-from conformance.normalize import RULES, apply, normalise
-from conformance.text import graph
+from conformance.normalize import renaming
+from conformance.normalize.rules import RULES, apply, normalise
+from conformance.normalize.text import graph
 
 CUDA = "flip-2.13-cuda_sm90"
 

@@ -5,13 +5,14 @@ import re
 import pytest
 import torch
 
-from conformance import case, image, tensor
-from conformance.capture import calling
-from conformance.inputs import placed
-from conformance.numerics import NumericsError, check
-from conformance.policy import Policy, PolicyError
-from conformance.special import FLOATING
-from conformance.tolerance import measure
+from conformance import image, tensor
+from conformance.capture import invoke
+from conformance.cases import case
+from conformance.cases.inputs import placed
+from conformance.cases.numerics_policy import Policy, PolicyError
+from conformance.cases.special_values import FLOATING
+from conformance.numerics.check import NumericsError, check_numerics
+from conformance.numerics.tolerance import measure
 
 
 def case_of(fn, **declared):
@@ -35,7 +36,7 @@ PRODUCT = case_of(product, x=tensor(20, 30), y=tensor(30, 10), grad="x")
 
 def fails(a_case, compiled, *texts):
     with pytest.raises(NumericsError) as caught:
-        check(a_case, compiled, torch.device("cpu"))
+        check_numerics(a_case, compiled, torch.device("cpu"))
     for text in texts:
         assert text in str(caught.value)
     return str(caught.value)
@@ -44,14 +45,14 @@ def fails(a_case, compiled, *texts):
 @pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16", "c64"])
 def test_eager_agrees_with_itself(dtype):
     a_case = case_of(product, x=tensor(20, 30), y=tensor(30, 10), grad=True, dtype=dtype)
-    comparison = check(a_case, a_case.fn, "cpu")
+    comparison = check_numerics(a_case, a_case.fn, "cpu")
     assert [name for _, name, _ in comparison.lines].count("output") == 2 + len(FLOATING)
     assert [name for _, name, _ in comparison.lines].count("gradient of y") == 2 + len(FLOATING)
 
 
 def test_other_order_of_summation_is_within_the_policy():
     halves = lambda x, y: x[:, ::2] @ y[::2] + x[:, 1::2] @ y[1::2]  # noqa: E731
-    check(PRODUCT, halves, "cpu")
+    check_numerics(PRODUCT, halves, "cpu")
 
 
 # What is wrong, and is found -----------------------------------------------------------------------------------------
@@ -73,7 +74,7 @@ def test_a_few_ulp_too_many_and_the_message():
 
 def test_the_target_is_part_of_the_reproduction():
     with pytest.raises(NumericsError, match=r"::test_exp\[cpu_avx2\]"):
-        check(EXP, lambda x: x, "cpu", target="cpu_avx2")
+        check_numerics(EXP, lambda x: x, "cpu", target="cpu_avx2")
 
 
 def test_a_small_element_is_not_excused_by_the_error_of_a_large_one():
@@ -94,7 +95,7 @@ def test_what_only_moves_data_must_be_exact():
         return x.flip(-1)
 
     a_case = case_of(flip, x=image(3, size=16, dtype="f32"))
-    check(a_case, a_case.fn, "cpu")
+    check_numerics(a_case, a_case.fn, "cpu")
     fails(a_case, lambda x: x.flip(-1) * (1 + 2**-23), "all of eager's elements equal float64's")
 
 
@@ -112,7 +113,7 @@ def test_integers_and_booleans_off_by_one(dtype):
         return x.clone()
 
     a_case = case_of(same, x=tensor(6), dtype=dtype)
-    check(a_case, a_case.fn, "cpu")
+    check_numerics(a_case, a_case.fn, "cpu")
 
     def compiled(x):
         y = x.clone()
@@ -137,7 +138,7 @@ def test_eagers_nan_must_be_there_too():
         return torch.log(x)
 
     a_case = case_of(log, x=tensor(20))
-    check(a_case, a_case.fn, "cpu")
+    check_numerics(a_case, a_case.fn, "cpu")
     fails(a_case, lambda x: torch.log(x.abs()), "eager         nan")
     fails(a_case, lambda x: torch.where(x < 0, torch.inf, torch.log(x)), "got           inf")
 
@@ -169,7 +170,7 @@ def test_insignificant_strides_are_a_note():
         return torch.exp(x)
 
     a_case = case_of(column, x=tensor(5, 1))
-    comparison = check(a_case, lambda x: torch.exp(x).as_strided((5, 1), (1, 7)), "cpu")
+    comparison = check_numerics(a_case, lambda x: torch.exp(x).as_strided((5, 1), (1, 7)), "cpu")
     assert len(comparison.notes) == 2 + len(FLOATING)
     assert "insignificant" in comparison.notes[0]
 
@@ -188,7 +189,7 @@ def test_mutation_that_is_lost_or_spills():
         return x.add_(1)
 
     a_case = case_of(add_one, x=tensor(30, 30, layout="sliced"))
-    check(a_case, a_case.fn, "cpu")
+    check_numerics(a_case, a_case.fn, "cpu")
     fails(a_case, lambda x: x + 1, "x after the call", "does not share storage")
 
     def spills(x):
@@ -219,7 +220,7 @@ class _Exp(torch.autograd.Function):
 
 @pytest.mark.parametrize("scale", [1.001, 0.0], ids=["too large", "ignores the cotangent"])
 def test_a_wrong_gradient(scale, monkeypatch):
-    check(EXP_BACKWARD, _Exp.apply_by_name, "cpu")
+    check_numerics(EXP_BACKWARD, _Exp.apply_by_name, "cpu")
     monkeypatch.setattr(_Exp, "scale", scale)
     fails(EXP_BACKWARD, _Exp.apply_by_name, "gradient of x (float32): ", "inputs there  x = ")
 
@@ -256,7 +257,7 @@ def test_what_compiling_raises_is_passed_on():
         raise SyntaxError("no kernel")
 
     with pytest.raises(SyntaxError, match="no kernel"):
-        check(EXP, compiled, "cpu")
+        check_numerics(EXP, compiled, "cpu")
 
 
 # Float64 -------------------------------------------------------------------------------------------------------------
@@ -268,7 +269,7 @@ def test_dtypes_that_the_function_asks_for_are_widened():
 
     a_case = case_of(casts, x=tensor(60, dtype="u8"))
     # eager rounds to f16 in between, which a compiler may leave out: nearer to float64 is right
-    check(a_case, lambda x: (x / 255).mean(), "cpu")
+    check_numerics(a_case, lambda x: (x / 255).mean(), "cpu")
 
 
 def test_a_sum_that_cancels_is_measured_by_its_sensitivity():
@@ -276,7 +277,7 @@ def test_a_sum_that_cancels_is_measured_by_its_sensitivity():
         return x.sum()
 
     a_case = case_of(total, x=tensor(64, 1000, dtype="f32"))
-    check(a_case, lambda x: x.view(8, -1).cumsum(1)[:, -1].sum(), "cpu")
+    check_numerics(a_case, lambda x: x.view(8, -1).cumsum(1)[:, -1].sum(), "cpu")
     fails(a_case, lambda x: x.sum() * 1.001, "1 of 1 elements are off")
 
 
@@ -297,7 +298,7 @@ def test_a_gradient_that_cancels_is_measured_by_its_sensitivity():
         return x.expand(40, 500).clone()
 
     a_case = case_of(rows, x=tensor(500, dtype="f32"), grad=True)
-    check(a_case, lambda x: Total.apply(x, 1.0), "cpu")
+    check_numerics(a_case, lambda x: Total.apply(x, 1.0), "cpu")
     fails(a_case, lambda x: Total.apply(x, 1.0001), "gradient of x (float32): ")
 
 
@@ -312,17 +313,17 @@ def test_a_written_input_that_cancels_is_measured_by_its_sensitivity():
         return compiled
 
     a_case = case_of(step, x=tensor(400, low=1, high=1.001), y=tensor(400, low=0.909, high=0.9091))
-    check(a_case, other(1.0), "cpu")
+    check_numerics(a_case, other(1.0), "cpu")
     fails(a_case, other(1.00001), "x after the call (float32): ")
 
 
 def test_convolutions_are_held_without_tf32():
-    from conformance import modes
+    from conformance.cases import call_modes
 
     before = torch.backends.cudnn.allow_tf32
-    with modes.full_precision("cpu"):
+    with call_modes.full_precision("cpu"):
         assert torch.backends.cudnn.allow_tf32 == before
-    with modes.full_precision("cuda:0"):
+    with call_modes.full_precision("cuda:0"):
         assert not torch.backends.cudnn.allow_tf32
     assert torch.backends.cudnn.allow_tf32 == before
 
@@ -336,7 +337,7 @@ def test_a_function_without_a_float64_reference_says_so():
     a_case = case_of(only_f32, x=tensor(4))
     fails(a_case, only_f32, "its float64 reference raises TypeError: only float32", "'reference': 'eager'")
     stated = case_of(only_f32, x=tensor(4), numerics={"reference": "eager", "reason": "a kernel for float32"})
-    check(stated, only_f32, "cpu")
+    check_numerics(stated, only_f32, "cpu")
     fails(stated, lambda x: x.exp() * 1.0001, "4 of 4 elements are off")
 
 
@@ -345,7 +346,7 @@ def test_raising_where_eager_raises():
         return x.view(3, 3)
 
     a_case = case_of(broken, x=tensor(4), numerics={"raises": "RuntimeError"})
-    check(a_case, a_case.fn, "cpu")
+    check_numerics(a_case, a_case.fn, "cpu")
     fails(a_case, lambda x: x, "compiled raised nothing")
 
     def late(x):
@@ -372,17 +373,17 @@ def test_the_type_is_that_behind_the_compilers_wrappers():
         return caught.value
 
     tracing = raised(broken, torch.ones(4))
-    assert calling.is_of(tracing, "RuntimeError")
-    assert calling.said(tracing) == "TorchRuntimeError (of RuntimeError): shape '[3, 3]' is invalid for input of size 4"
+    assert invoke.is_of(tracing, "RuntimeError")
+    assert invoke.said(tracing) == "TorchRuntimeError (of RuntimeError): shape '[3, 3]' is invalid for input of size 4"
     failing = raised(lambda x: x + 1, torch.ones(4), backend=backend)
     assert isinstance(failing, RuntimeError)
-    assert not calling.is_of(failing, "RuntimeError"), "a compiler that fails is no RuntimeError of the function's"
-    assert not calling.is_of(failing, "KeyError"), "`except KeyError` would not catch it"
-    assert calling.said(failing) == "BackendCompilerFailed (of KeyError): 'buf7'"
+    assert not invoke.is_of(failing, "RuntimeError"), "a compiler that fails is no RuntimeError of the function's"
+    assert not invoke.is_of(failing, "KeyError"), "`except KeyError` would not catch it"
+    assert invoke.said(failing) == "BackendCompilerFailed (of KeyError): 'buf7'"
     value = raised(one, torch.ones(1, 4))
-    assert not calling.is_of(value, "ValueError")
-    assert not calling.is_of(value, "RuntimeError")
-    assert calling.is_of(raised(lambda x: x.sum(5), torch.ones(4)), "LookupError")
+    assert not invoke.is_of(value, "ValueError")
+    assert not invoke.is_of(value, "RuntimeError")
+    assert invoke.is_of(raised(lambda x: x.sum(5), torch.ones(4)), "LookupError")
 
 
 # Policy --------------------------------------------------------------------------------------------------------------
@@ -412,7 +413,7 @@ def test_a_factor_is_used():
 
     fails(EXP, compiled)
     wider = case_of(exp, x=tensor(20, 7), numerics={"factor": 1000, "reason": "an approximation"})
-    check(wider, compiled, "cpu")
+    check_numerics(wider, compiled, "cpu")
 
 
 def test_float64_nan_where_eager_is_finite_is_no_excuse():

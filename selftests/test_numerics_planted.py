@@ -4,10 +4,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from conformance import case, edges, tensor
-from conformance.case import CaseError
-from conformance.numerics import NumericsError, check
-from conformance.policy import validate
+from conformance import edges, tensor
+from conformance.cases import case
+from conformance.cases.case import CaseError
+from conformance.cases.numerics_policy import validate
+from conformance.numerics.check import NumericsError, check_numerics
 
 
 def case_of(fn, **declared):
@@ -22,7 +23,7 @@ def exp(x):
 
 def says(a_case, compiled, *texts):
     with pytest.raises(NumericsError) as caught:
-        check(a_case, compiled, "cpu")
+        check_numerics(a_case, compiled, "cpu")
     for text in texts:
         assert text in str(caught.value), str(caught.value)
 
@@ -114,7 +115,7 @@ def test_special_values_keep_to_the_range_of_an_input():
         return table[index]
 
     a_case = case_of(rows, table=tensor(10, 3), index=tensor(20, dtype="i64", low=0, high=10))
-    check(a_case, a_case.fn, "cpu")
+    check_numerics(a_case, a_case.fn, "cpu")
 
 
 def test_branch_values_that_the_case_names():
@@ -122,15 +123,15 @@ def test_branch_values_that_the_case_names():
         return torch.where(x > 3.25, x, 0.0)
 
     wrong = lambda x: torch.where(x >= 3.25, x, 0.0)  # noqa: E731
-    check(case_of(threshold, x=tensor(50)), wrong, "cpu")
+    check_numerics(case_of(threshold, x=tensor(50)), wrong, "cpu")
     says(case_of(threshold, x=tensor(50), numerics={"branch": [3.25]}), wrong, "special values (edges, ties)")
 
 
 def test_a_group_is_left_out_for_a_reason():
     wrong = lambda x: torch.exp(x).nan_to_num(0, float("inf"))  # noqa: E731
     says(case_of(exp, x=tensor(50)), wrong, "special values (nan)")
-    check(case_of(exp, x=tensor(50), numerics={"without": {"nan": "planted"}}), wrong, "cpu")
-    check(case_of(exp, x=tensor(50), numerics={"for": {"cpu": {"without": {"x": "planted"}}}}), wrong, "cpu")
+    check_numerics(case_of(exp, x=tensor(50), numerics={"without": {"nan": "planted"}}), wrong, "cpu")
+    check_numerics(case_of(exp, x=tensor(50), numerics={"for": {"cpu": {"without": {"x": "planted"}}}}), wrong, "cpu")
     says(case_of(exp, x=tensor(50), numerics={"for": {"cuda": {"without": {"x": "planted"}}}}), wrong, "(nan)")
 
 
@@ -156,7 +157,7 @@ def test_what_is_computed_in_another_order_is_right(fn, other, dtype):
     def function(x, y):
         return fn(x, y)
 
-    check(case_of(function, x=tensor(16, 64, dtype=dtype), y=tensor(16, 64, dtype=dtype)), other, "cpu")
+    check_numerics(case_of(function, x=tensor(16, 64, dtype=dtype), y=tensor(16, 64, dtype=dtype)), other, "cpu")
 
 
 # Calls ---------------------------------------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ def test_an_exception_that_compiled_swallows():
         "special values (nan)",
         "eager raises ValueError: NaN, and compiled",
     )
-    check(case_of(checked, x=tensor(20)), checked, "cpu")
+    check_numerics(case_of(checked, x=tensor(20)), checked, "cpu")
 
 
 def test_an_exception_of_compiled_alone():
@@ -192,7 +193,7 @@ def test_other_sizes_under_dynamic_shapes():
 
     a_case = case_of(product, x=tensor(20, 30), y=tensor(30, 1), dynamic=True)
     seen = []
-    check(a_case, lambda x, y: seen.append((*x.shape, *y.shape)) or x @ y, "cpu")
+    check_numerics(a_case, lambda x, y: seen.append((*x.shape, *y.shape)) or x @ y, "cpu")
     assert {(20, 30, 30, 1), (21, 31, 31, 1), (39, 59, 59, 1)} <= set(seen)
     says(a_case, lambda x, y: x[:, :30] @ y[:30], "other sizes (sizes + 1, sizes × 2 - 1): compiled disagrees")
 
@@ -207,9 +208,9 @@ def test_compiling_again_is_counted():
     says(a_case, static, "other sizes (sizes + 1, sizes × 2 - 1)", "1 frames were compiled again")
     allowed = case_of(double, x=tensor(20), dynamic=True, numerics={"recompiles": 1, "reason": "planted"})
     torch._dynamo.reset()
-    check(allowed, torch.compile(double, backend="eager", dynamic=False), "cpu")
+    check_numerics(allowed, torch.compile(double, backend="eager", dynamic=False), "cpu")
     torch._dynamo.reset()
-    check(a_case, torch.compile(double, backend="eager", dynamic=True), "cpu")
+    check_numerics(a_case, torch.compile(double, backend="eager", dynamic=True), "cpu")
 
 
 def test_modes_surround_the_call():
@@ -218,10 +219,10 @@ def test_modes_surround_the_call():
 
     inputs = {"x": tensor(20, 30), "y": tensor(30, 10), "grad": True}
     narrow = case_of(product, **inputs, mode="autocast")
-    check(narrow, product, "cpu")
+    check_numerics(narrow, product, "cpu")
     wide = lambda x, y: (x.double() @ y.double()).float()  # noqa: E731 - autocast leaves float64 alone
     says(narrow, wide, "dtype is float32, eager's is bfloat16")
-    check(case_of(product, **inputs, mode="no_grad"), product, "cpu")
+    check_numerics(case_of(product, **inputs, mode="no_grad"), product, "cpu")
 
     def with_grad(x, y):
         with torch.enable_grad():

@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from conformance.capture.references import ReferenceMissingError, decomposition, python_reference
-from conformance.numerics import NumericsError, hold
+from conformance.numerics.check import NumericsError, hold
+from conformance.numerics.torch_references import ReferenceMissingError, decomposition, python_reference
 
 aten = torch.ops.aten
 

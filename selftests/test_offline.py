@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.capture import Capture, Module, cubin, offline
+from conformance.capture.model import Capture, Module
+from conformance.capture.offline import compiler, cubin
 
 triton = pytest.importorskip("triton", reason="kernels are compiled by Triton")
 
@@ -47,11 +48,11 @@ def kernel(name, body, *, blocks, pointers=POINTERS, aligned=True, warps=4, extr
         attributes=attributes,
         arguments=", ".join([*pointers, *(f"{block}: tl.constexpr" for block in blocks)]),
     )
-    return offline.Kernel(name, text + "".join(f"    {line}\n" for line in body), device, "inference")
+    return compiler.Kernel(name, text + "".join(f"    {line}\n" for line in body), device, "inference")
 
 
 def launch(made):
-    (only,) = offline.compiled(made)
+    (only,) = compiler.compiled(made)
     return only
 
 
@@ -70,10 +71,10 @@ def cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CONFORMANCE_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton")))
-        offline._worker.cache_clear()
+        compiler._worker.cache_clear()
         yield
-        offline._worker().close()
-        offline._worker.cache_clear()
+        compiler._worker().close()
+        compiler._worker.cache_clear()
 
 
 def test_a_plain_kernel_needs_few_registers_and_nothing_else():
@@ -105,7 +106,7 @@ def test_the_widest_access_depends_on_the_alignment():
 def test_the_instructions_say_the_same_as_the_ptx():
     """The ptx is looked at, since disassembling takes as long as compiling."""
     for aligned, loads in ((True, "LDG.E.128"), (False, "LDG.E R")):
-        ((_, text),) = offline.stage(kernel("copied", COPY, blocks={"X": 1024}, aligned=aligned), "sass")
+        ((_, text),) = compiler.stage(kernel("copied", COPY, blocks={"X": 1024}, aligned=aligned), "sass")
         assert loads in text
 
 
@@ -129,8 +130,8 @@ def test_the_width_of_an_access(ptx, bits):
 def test_a_mistake_is_named_with_its_line():
     made = kernel("mistaken", ["index = tl.arange(0, X)", "tl.store(out + index, nothing)"], blocks={"X": 64})
     line = made.text.rstrip().count("\n") + 1
-    with pytest.raises(offline.KernelError) as raised:
-        offline.compiled(made)
+    with pytest.raises(compiler.KernelError) as raised:
+        compiler.compiled(made)
     assert str(raised.value).startswith(
         f"mistaken (inference) does not compile for cuda: line {line} of its text, `tl.store(out + index, nothing)`: "
     )
@@ -139,8 +140,8 @@ def test_a_mistake_is_named_with_its_line():
 
 def test_a_text_that_is_no_python_is_named_with_its_line():
     made = kernel("broken", ["index = = 1"], blocks={"X": 64})
-    with pytest.raises(offline.KernelError, match=r"broken .* line \d+ of its text, `index = = 1`: SyntaxError"):
-        offline.compiled(made)
+    with pytest.raises(compiler.KernelError, match=r"broken .* line \d+ of its text, `index = = 1`: SyntaxError"):
+        compiler.compiled(made)
 
 
 #: A reduction that keeps twelve values of each element: with 2048 elements a block, registers limit the occupancy.
@@ -178,40 +179,40 @@ def test_a_crowded_reduction_is_compiled_with_half_the_block_too():
     text = CROWDED.replace("KEEP", "; ".join(f"k{n} = tl.full([XBLOCK, R0_BLOCK], 0, tl.float32)" for n in kept))
     text = text.replace("ADD", "; ".join(f"k{n} = k{n} * value + {n}" for n in kept))
     text = text.replace("SUM", " + ".join(f"tl.sum(k{n}, 1)[:, None]" for n in kept))
-    found = offline.compiled(offline.Kernel("crowded", text, "cuda", "inference"))
+    found = compiler.compiled(compiler.Kernel("crowded", text, "cuda", "inference"))
     assert [re.search(r"R0_BLOCK=\d+", each.config)[0] for each in found] == ["R0_BLOCK=2048", "R0_BLOCK=1024"]
     assert found[0].registers > 32
 
 
 def test_what_was_compiled_is_remembered(monkeypatch):
     made = kernel("remembered", COPY, blocks={"X": 64})
-    first = offline.compiled(made)
-    monkeypatch.setattr(offline, "_asked", None)
-    assert offline.compiled(made) == first
+    first = compiler.compiled(made)
+    monkeypatch.setattr(compile, "_asked", None)
+    assert compiler.compiled(made) == first
 
 
 def test_xpu_ends_where_the_installed_triton_does():
     made = kernel("for_xpu", COPY, blocks={"X": 64}, device="xpu")
     if Path(triton.__file__).with_name("backends").joinpath("intel").exists():
         pytest.skip("this Triton has Intel's backend")
-    assert launch(made) == offline.Launch("X=64 num_warps=4 num_stages=2", "ttir")
-    assert "tt.func public @for_xpu" in offline.stage(made, "ttir")[0][1]
-    with pytest.raises(offline.StageError, match=r"no spv of for_xpu: Triton .* has no backend for xpu"):
-        offline.stage(made, "spv")
+    assert launch(made) == compiler.Launch("X=64 num_warps=4 num_stages=2", "ttir")
+    assert "tt.func public @for_xpu" in compiler.stage(made, "ttir")[0][1]
+    with pytest.raises(compiler.StageError, match=r"no spv of for_xpu: Triton .* has no backend for xpu"):
+        compiler.stage(made, "spv")
 
 
 @pytest.mark.parametrize(
     ("stage", "word"), [("ttir", "tt.load"), ("ttgir", "#blocked"), ("llir", "define"), ("ptx", ".entry")]
 )
 def test_stages(stage, word):
-    ((config, text),) = offline.stage(kernel("staged", COPY, blocks={"X": 64}), stage)
+    ((config, text),) = compiler.stage(kernel("staged", COPY, blocks={"X": 64}), stage)
     assert config == "X=64 num_warps=4 num_stages=2"
     assert word in text
 
 
 def test_a_stage_that_there_is_not_names_those_that_there_are():
-    with pytest.raises(offline.StageError, match="there is no stage spv on cuda: known are ttir, ttgir, llir, ptx"):
-        offline.stage(kernel("staged", COPY, blocks={"X": 64}), "spv")
+    with pytest.raises(compiler.StageError, match="there is no stage spv on cuda: known are ttir, ttgir, llir, ptx"):
+        compiler.stage(kernel("staged", COPY, blocks={"X": 64}), "spv")
 
 
 def test_a_capture_whose_kernels_are_not_found_says_so():
@@ -219,8 +220,8 @@ def test_a_capture_whose_kernels_are_not_found_says_so():
     capture = Capture(
         "flip/x", "cuda_sm90", "deviceless", "2.13", "3.7", modules=[Module("forward", "", observed=calls)]
     )
-    with pytest.raises(offline.KernelError, match="no Triton kernel was found in the text of the forward module"):
-        offline.kernels(capture)
+    with pytest.raises(compiler.KernelError, match="no Triton kernel was found in the text of the forward module"):
+        compiler.kernels(capture)
 
 
 # The worker ends with the last two
@@ -229,9 +230,9 @@ def test_a_capture_whose_kernels_are_not_found_says_so():
 def test_a_crash_fails_its_own_kernel_alone():
     made = kernel("crashing", COPY, blocks={"X": 64}, extra="import os; os.write(2, b'last words'); os.abort()")
     with pytest.raises(
-        offline.KernelError, match=r"crashing .* crashed the compiler .* SIGABRT.*\n(.*\n)*.*last words"
+        compiler.KernelError, match=r"crashing .* crashed the compiler .* SIGABRT.*\n(.*\n)*.*last words"
     ):
-        offline.compiled(made)
+        compiler.compiled(made)
 
 
 def test_a_hang_is_cut_off_with_what_it_started(tmp_path, monkeypatch):
@@ -240,10 +241,12 @@ def test_a_hang_is_cut_off_with_what_it_started(tmp_path, monkeypatch):
     hang = (
         f"import subprocess; p = subprocess.Popen(['sleep', '99']); open({str(pid)!r}, 'w').write(str(p.pid)); p.wait()"
     )
-    monkeypatch.setattr(offline, "LIMIT", 1.0)
+    monkeypatch.setattr(compile, "LIMIT", 1.0)
     start = time.monotonic()
-    with pytest.raises(offline.KernelError, match=r"hanging .* was cut off: it took more than 1 s to compile for cuda"):
-        offline.compiled(kernel("hanging", COPY, blocks={"X": 64}, extra=hang))
+    with pytest.raises(
+        compiler.KernelError, match=r"hanging .* was cut off: it took more than 1 s to compile for cuda"
+    ):
+        compiler.compiled(kernel("hanging", COPY, blocks={"X": 64}, extra=hang))
     assert time.monotonic() - start < 30
     assert not _alive(int(pid.read_text()))
 

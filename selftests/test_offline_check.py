@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from suites import SM90, Suite
 
-from conformance import binaries
-from conformance.capture.environment import triton_version
+from conformance.devices.environment import triton_version
+from conformance.storage import binaries
 
 pytestmark = pytest.mark.skipif(not triton_version(), reason="kernels are compiled by Triton")
 

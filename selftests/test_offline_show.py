@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.capture.environment import triton_version
-from conformance.cli import main
+from conformance.cli.main import main
+from conformance.devices.environment import triton_version
 
 pytestmark = pytest.mark.skipif(not triton_version(), reason="kernels are compiled by Triton")
 

@@ -17,15 +17,17 @@ TARGETS = ("cuda_sm90", "xpu_pvc", "cpu_avx2", "cpu_avx512", "cpu_neon")
 
 LISTED = """
 import json, sys
-from conformance.capture import cpu, environment, exploring, isolation
-environment.prepare()
-from conformance.targets import targets
+from conformance.capture import exploration, isolation
+from conformance.capture.deviceless.prepare import prepare
+from conformance.capture.toolchain import cpu_isa
+prepare()
+from conformance.devices.targets import targets
 from torch._inductor.cpu_vec_isa import pick_vec_isa
 own = str(pick_vec_isa())
-explored = exploring.Explorer("", "", [], []).patches()
+explored = exploration.Explorer("", "", [], []).patches()
 asked = sorted(json.loads(sys.argv[1]), key=lambda each: targets()[each[0]].isa == own)
 print("RESULT" + json.dumps({name: [[patch.where, patch.why]
-    for patch in isolation.patches(targets()[name], mode) + (cpu.GENERATING if name.startswith("cpu") else explored)
+    for patch in isolation.patches(targets()[name], mode) + (cpu_isa.GENERATING if name.startswith("cpu") else explored)
     if not (patch.optional and patch.missing())] for name, mode in asked}))
 """
 

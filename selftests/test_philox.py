@@ -3,11 +3,12 @@
 
 import pytest
 
-from conformance.capture import environment
+from conformance.capture.deviceless.prepare import prepare
+from conformance.devices import environment
 
 if not environment.triton_version():
     pytest.skip("Triton is not installed: pip install triton", allow_module_level=True)
-environment.prepare()
+prepare()
 
 import philox  # noqa: E402 - after prepare()
 import torch  # noqa: E402

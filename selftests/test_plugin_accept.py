@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from suites import NATIVE, SM90, Suite
 
-from conformance.known_failures import BASELINE
+from conformance.expectations.known_failures import BASELINE
 from conformance.settings import accept_wanted
-from conformance.snapshot import Store
+from conformance.storage.snapshots import Store
 
 WRONG = '''
 pytest_plugins = ["conformance.plugin"]

@@ -141,12 +141,12 @@ def test_a_torch_that_no_longer_fits(suite):
 
 
 RENAMED = """
-from conformance.capture import deviceless
-from conformance.capture.patches import Patch
+from conformance.capture.deviceless import gpu_patches
+from conformance.capture.patching.patch import Patch
 
-every = deviceless.patches
+every = gpu_patches.patches
 made_up = Patch("torch.cuda:no_such_function", lambda original: original, "made up")
-deviceless.patches = lambda target: [*every(target), *([made_up] if target.device == "cuda" else [])]
+gpu_patches.patches = lambda target: [*every(target), *([made_up] if target.device == "cuda" else [])]
 pytest_plugins = ["conformance.plugin"]
 """
 SENTENCE = "torch.cuda.no_such_function is gone: code for cuda cannot be generated reproducibly"

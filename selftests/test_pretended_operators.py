@@ -11,11 +11,13 @@ from suites import environment
 
 SCRIPT = """
 import json, warnings
-from conformance.capture import environment, isolation, library
-environment.prepare()
+from conformance.capture import isolation
+from conformance.capture.deviceless import fake_device
+from conformance.capture.deviceless.prepare import prepare
+prepare()
 import torch
-from conformance.targets import targets
-library.after_torch(environment.prepare().pretended)
+from conformance.devices.targets import targets
+fake_device.after_torch(prepare().pretended)
 warnings.simplefilter("ignore")  # compressed layouts are a beta
 
 #: Of a tensor with zeros: sparse, compressed, as it is.
@@ -72,7 +74,7 @@ with isolation.isolated(targets()["cuda_sm90"], "deviceless", {}):
     seen["two"] = [what(made) for made in two(cuda[0])]
     seen["wrong"] = outcome(lambda *_: one(cuda, cuda, b=1), x)
 
-from conformance.capture.emulation.layout import DeviceLayout
+from conformance.capture.emulation.fake_strides import DeviceLayout
 strides = {}
 for name in ("cuda_sm90", "xpu_pvc"):
     with isolation.isolated(targets()[name], "deviceless", {}), DeviceLayout():

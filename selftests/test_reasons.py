@@ -7,10 +7,10 @@ import re
 import pytest
 from capturing import captured, seen
 
-from conformance.capture import fallbacks, observe
+from conformance.capture.observers import fallbacks, kernels
+from conformance.cases.inputs import image, tensor
 from conformance.facts import facts
-from conformance.inputs import image, tensor
-from conformance.reasons import why
+from conformance.facts.explain import why
 
 
 def attention(q, k, v):
@@ -185,8 +185,8 @@ class TestWatching:
     def test_changes_nothing_in_the_code(self, monkeypatch):
         watched = {target: codes(target) for target in ("cpu_avx512", "cuda_sm90")}
         assert all(text.strip() for code in watched.values() for text in code)
-        monkeypatch.setattr(observe, "patches", list)
-        monkeypatch.setattr(observe, "module", lambda _: {})
+        monkeypatch.setattr(kernels, "patches", list)
+        monkeypatch.setattr(kernels, "module", lambda _: {})
         assert {target: codes(target) for target in watched} == watched
 
     def test_is_repeated_word_for_word(self):

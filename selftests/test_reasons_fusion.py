@@ -7,9 +7,9 @@ import re
 import pytest
 from capturing import captured, seen
 
-from conformance.capture import fusion
+from conformance.capture.observers import fusion
+from conformance.cases.inputs import tensor
 from conformance.facts import facts
-from conformance.inputs import tensor
 
 
 def functional():

@@ -11,9 +11,9 @@ import textwrap
 import pytest
 from capturing import captured, seen
 
-from conformance.capture import vectorise
+from conformance.capture.observers import vectorisation
+from conformance.cases.inputs import image, tensor
 from conformance.facts import facts
-from conformance.inputs import image, tensor
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_the_reason_is_the_rule_that_inductor_left_by(name, target, rules):
     nests = [nest for call in capture.modules[0].observed["calls"] for nest in call.get("nests", [])]
     texts = [text.split(": ", 1)[-1] if ": yes: " in text or ": no: " in text else text for text in lines(capture)]
     assert len(rules) >= len(nests) > 0, "a nest without a decision"
-    assert vectorise.UNKNOWN not in "\n".join(texts)
+    assert vectorisation.UNKNOWN not in "\n".join(texts)
     for rule in set(rules):
         says = [reason for word, reason in SAYS.items() if word in rule]
         assert says, f"a rule of TilingSelect that has no reason: {rule}"

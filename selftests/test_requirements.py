@@ -2,9 +2,11 @@
 
 import pytest
 
-from conformance import case, tensor
-from conformance.requirements import RequirementDeclarationError, RequirementError, check, validate, wanted_of
-from conformance.targets import targets
+from conformance import tensor
+from conformance.cases import case
+from conformance.cases.selectors import RequirementDeclarationError
+from conformance.devices.targets import targets
+from conformance.expectations.requirements import RequirementError, check, validate, wanted_of
 
 CPU, CUDA = targets()["cpu_avx2"], targets()["cuda_sm90"]
 

@@ -13,9 +13,9 @@ import pytest
 from suites import SM90, environment
 from test_changes import TEXT, edited
 
-from conformance.cli import main
-from conformance.run import Run, remember_as_last
-from conformance.snapshot import Store
+from conformance.cli.main import main
+from conformance.storage.runs import Run, remember_as_last
+from conformance.storage.snapshots import Store
 
 EXP = ("tl_math.abs", "tl_math.exp")
 HINT = ("{'x': 32}", "{'x': 64}")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from expecttest import assert_expected_inline
 
-from conformance.snapshot import Counts, Snapshot, SnapshotError, Store, parse, release
+from conformance.storage.snapshots import Counts, Snapshot, SnapshotError, Store, parse, release
 
 TARGETS = ["cpu_avx2", "cpu_avx512", "cuda_sm80", "cuda_sm90", "xpu_pvc"]
 CASE = "flip/hflip-224-u8"
@@ -257,7 +257,7 @@ def test_a_full_disk_loses_nothing(store, monkeypatch, call):
 
 
 def test_what_is_read_back_is_checked(store, monkeypatch):
-    monkeypatch.setattr("conformance.files.replace", lambda _, text: broken(store, text.replace("new", "torn")))
+    monkeypatch.setattr("conformance.atomic_files.replace", lambda _, text: broken(store, text.replace("new", "torn")))
     with pytest.raises(SnapshotError, match="what was read back is not what was stored"):
         store.merge({CASE: same("new", "cpu_avx2")})
 
@@ -267,7 +267,7 @@ def test_what_is_read_back_is_checked(store, monkeypatch):
 WORKER = """
 import sys
 from pathlib import Path
-from conformance.snapshot import Store
+from conformance.storage.snapshots import Store
 root, worker, rounds = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 for number in range(rounds):
     text = f"worker {worker} round {number}\\n" * 2000

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from conformance import case, story, tensor
-from conformance.capture import environment
-from conformance.capture.environment import PreparationError
-from conformance.case import CaseError
-from conformance.known_failures import BASELINE
-from conformance.snapshot import release
-from conformance.targets import TargetError
+from conformance import story, tensor
+from conformance.cases import case
+from conformance.cases.case import CaseError
+from conformance.devices import environment
+from conformance.devices.environment import PreparationError
+from conformance.devices.targets import TargetError
+from conformance.expectations.known_failures import BASELINE
+from conformance.storage.snapshots import release
 
 ROOT = Path(__file__).parents[1]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.cli import main
-from conformance.loading import cases_in
-from conformance.session import stores_beside
-from conformance.unused import unused
+from conformance.cases.loader import cases_in
+from conformance.cli.main import main
+from conformance.storage.locations import stores_beside
+from conformance.storage.unused import unused
 
 FILE = """
 from conformance import case, tensor

@@ -3,23 +3,29 @@
 
 import pytest
 
-from conformance import case, tensor
-from conformance.capture import environment
+from conformance import tensor
+from conformance.capture.deviceless.prepare import prepare
+from conformance.cases import case
+from conformance.devices import environment
 
 if not environment.triton_version():
     pytest.skip("Triton is not installed: pip install triton", allow_module_level=True)
-environment.prepare()
+prepare()
 
 import torch  # noqa: E402 - after prepare()
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 
-from conformance import numerics  # noqa: E402
-from conformance.capture import capture, isolation  # noqa: E402
-from conformance.capture.emulation import Emulation, EmulationError, as_on_device  # noqa: E402
+from conformance.capture import isolation  # noqa: E402
+from conformance.capture.compile import capture  # noqa: E402
+from conformance.capture.emulation.errors import EmulationError  # noqa: E402
+from conformance.capture.emulation.fake_strides import as_on_device  # noqa: E402
+from conformance.capture.emulation.wrapper import Emulation  # noqa: E402
+from conformance.cases.selectors import RequirementDeclarationError, left_out  # noqa: E402
+from conformance.devices.targets import targets  # noqa: E402
+from conformance.expectations.requirements import validate  # noqa: E402
 from conformance.facts import facts  # noqa: E402
-from conformance.requirements import RequirementDeclarationError, left_out, validate  # noqa: E402
-from conformance.targets import targets  # noqa: E402
+from conformance.numerics.check import check_numerics  # noqa: E402
 
 SM90, PVC = targets()["cuda_sm90"], targets()["xpu_pvc"]
 
@@ -55,7 +61,7 @@ def test_branch(x):
 def held(function, target=SM90):
     one, emulation = function.cases[0], Emulation(target)
     with capture(one, target, "deviceless", emulation=emulation) as got:
-        numerics.check(as_on_device(one), got.compiled, target.device, target.name, called=True)
+        check_numerics(as_on_device(one), got.compiled, target.device, target.name, called=True)
         return got.capture
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from expecttest import assert_expected_inline
 
-from conformance.cli import main
-from conformance.run import ItemRecord
-from conformance.snapshot import Store
-from conformance.summary import _unconfirmed
-from conformance.versions import one_by_one
+from conformance.cli.main import main
+from conformance.harness.summary import _unconfirmed
+from conformance.review.version_diff import one_by_one
+from conformance.storage.runs import ItemRecord
+from conformance.storage.snapshots import Store
 
 
 def text(kernels, policy):

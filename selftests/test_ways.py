@@ -6,10 +6,11 @@ import pytest
 import torch
 from suites import NATIVE, Suite
 
-from conformance import case, tensor
-from conformance.capture.ways import WayError, backend_named, prepared
-from conformance.numerics import check
-from conformance.pairs import pairs
+from conformance import tensor
+from conformance.capture.backends import WayError, backend_named, prepared
+from conformance.cases import case
+from conformance.cases.pairwise import pairs
+from conformance.numerics.check import check_numerics
 
 pytestmark = pytest.mark.skipif(not NATIVE, reason="no cpu target of the table is here")
 
@@ -36,7 +37,7 @@ def cases_of(**declared):
 def test_each_way_holds_the_same_numerics(via, declared):
     (a_case,) = cases_of(**declared)
     with prepared(a_case, via, "aot_eager", "cpu") as function:
-        assert check(a_case, function, "cpu").lines
+        assert check_numerics(a_case, function, "cpu").lines
 
 
 def test_the_dynamo_options_of_a_case_hold_for_any_backend():

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance import files
+from conformance import atomic_files
 from conformance.bench import BenchError, table
 from conformance.bench.report import Report, Row
 
@@ -30,7 +30,7 @@ def write(report: Report, path: Path) -> None:
                 f"{path} is there and has no place for this: put the lines {start} and {end} where it goes"
             )
         part = before + part.rstrip("\n") + after
-    files.replace(path, part)
+    atomic_files.replace(path, part)
 
 
 def refuse(path: Path, device: str) -> None:

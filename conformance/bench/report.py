@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conformance import files
+from conformance import atomic_files
 from conformance.bench import BenchError
 from conformance.bench.limits import Limit
 from conformance.bench.timing import Spread
@@ -67,7 +67,7 @@ class Report:
 
     def write(self, path: Path) -> None:
         data = {"format": FORMAT, **dataclasses.asdict(self)}
-        files.replace(path, json.dumps(data, indent=1) + "\n")
+        atomic_files.replace(path, json.dumps(data, indent=1) + "\n")
 
     @classmethod
     def read(cls, path: Path) -> Report:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from conformance.bench.report import Report, Row
 from conformance.bench.timing import NOISY, Spread
-from conformance.case import MODES
+from conformance.cases.case import MODES
 from conformance.terminal import heading, paint
 
 WIDTH = 120

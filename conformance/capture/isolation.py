@@ -12,11 +12,15 @@ import importlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from conformance.capture import building, cpu, deviceless, environment, fitting, headers, launches, library
+from conformance.capture.deviceless import fake_device, gpu_patches, user_kernels
+from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.model import Mode
-from conformance.capture.options import apart
-from conformance.capture.patches import Patch, applied
-from conformance.targets import Target
+from conformance.capture.patching import name_lookup
+from conformance.capture.patching.patch import Patch, applied
+from conformance.capture.toolchain import atomic_build, cpu_isa, precompiled_headers
+from conformance.cases.compiler_options import apart
+from conformance.devices import environment
+from conformance.devices.targets import Target
 
 #: Functions of torch that remember what the device answered. Cleared before and after each capture.
 #: A name that a torch version does not have is passed over: the function came or went with the version.
@@ -66,8 +70,8 @@ COMMON = [
         "it empties the processor's caches to time the guards for a log: a twentieth of an item's time",
         optional=True,
     ),
-    building.PATCH,
-    *headers.PATCHES,
+    atomic_build.PATCH,
+    *precompiled_headers.PATCHES,
 ]
 
 
@@ -143,9 +147,9 @@ def clear_device_caches() -> None:
 def patches(target: Target, mode: Mode) -> list[Patch]:
     """Every replacement in torch for a capture of this target in this mode."""
     if target.device == "cpu":
-        return [*COMMON, *cpu.patches(target)]
+        return [*COMMON, *cpu_isa.patches(target)]
     pretended = mode == "deviceless"
-    return [*COMMON, *launches.patches(pretended), *(deviceless.patches(target) if pretended else [])]
+    return [*COMMON, *user_kernels.patches(pretended), *(gpu_patches.patches(target) if pretended else [])]
 
 
 @contextlib.contextmanager
@@ -164,14 +168,14 @@ def isolated(target: Target, mode: Mode, config: dict[str, Any]) -> Iterator[Non
         stack.callback(clear_device_caches)
         stack.callback(torch._dynamo.reset)
         if pretended:
-            library.after_torch(environment.prepare().pretended)
-            library.pretend(target)
-            stack.callback(library.pretend, None)
+            fake_device.after_torch(prepare().pretended)
+            fake_device.pretend(target)
+            stack.callback(fake_device.pretend, None)
         clear_device_caches()
         torch._dynamo.reset()  # several sizes of one code object would turn dynamic, and stop after 8 recompilations
         stack.enter_context(applied(patches(target, mode)))
         if pretended:
-            stack.enter_context(deviceless.registered(target))
+            stack.enter_context(gpu_patches.registered(target))
             # threads of autograd for a device that is not there end in an abort
             stack.enter_context(torch.autograd.set_multithreading_enabled(False))
         stack.enter_context(_known(inductor_config, inductor_options(target)))
@@ -195,12 +199,12 @@ def unfit(
 
     `native`: gpus that are here, which need less. `missing`: how to find out; as it stands, by importing torch.
     """
-    from conformance.capture import observe
+    from conformance.capture.observers import kernels
 
     first: dict[str, str] = {}  # of each device type, what is gone
     for target in targets:
         mode: Mode = "native" if target.device in ("cpu", *native) else "deviceless"
-        for patch in [*patches(target, mode), *cpu.GENERATING, *observe.patches()]:
+        for patch in [*patches(target, mode), *cpu_isa.GENERATING, *kernels.patches()]:
             if target.device not in first and not patch.optional and missing(patch):
                 first[target.device] = patch.where.replace(":", ".")
     return {device: _gone(name, [each for each in first if first[each] == name]) for device, name in first.items()}
@@ -215,5 +219,5 @@ def _gone(name: str, devices: Sequence[str]) -> str:
 def seen_unfit(targets: Iterable[Target], native: Collection[str] = ()) -> dict[str, str]:
     """The same without importing torch, of what its sources show."""
     folder = environment.build().folder
-    looked = functools.cache(lambda where: fitting.gone(where, folder))
+    looked = functools.cache(lambda where: name_lookup.gone(where, folder))
     return unfit(targets, native, lambda patch: looked(patch.where))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from conformance.case import Case
+from conformance.cases.case import Case
 
 
 def opinfo_cases() -> Iterator[Case]:

@@ -14,15 +14,15 @@ from conformance.facts.binary import MEASURES
 from conformance.facts.buffers import buffers
 from conformance.facts.bytes_moved import bytes_moved
 from conformance.facts.calls import extern, fallbacks
-from conformance.facts.changing import changed
+from conformance.facts.diff import changed
 from conformance.facts.graph_breaks import graph_breaks
 from conformance.facts.guards import guards
 from conformance.facts.kernels import kernels, kinds
+from conformance.facts.loop_bodies import atomics, casts, layout_changes, loads, stores, tiling, tma
 from conformance.facts.model import Extractor, Fact, FactError, Facts, Seen
 from conformance.facts.patterns import patterns
 from conformance.facts.unfused import unfused
 from conformance.facts.vectorised import vectorised
-from conformance.facts.work import atomics, casts, layout_changes, loads, stores, tiling, tma
 
 __all__ = ["NAMES", "Fact", "FactError", "Facts", "changed", "facts"]
 

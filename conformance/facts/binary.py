@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from conformance.binaries import PARTLY
-from conformance.capture import offline
-from conformance.capture.environment import triton_version
 from conformance.capture.model import Capture
+from conformance.capture.offline import compiler
+from conformance.devices.environment import triton_version
 from conformance.facts.model import Extractor, Fact, FactError, Seen
+
+#: How the line of a kernel begins that is no binary: Triton compiles it up to the stage that follows.
+PARTLY = "compiled as far as"
 
 #: Of each kernel, what the fact is made of, how those of several kernels are put together, and the unit.
 _MEASURES: dict[str, tuple[Callable[[Sequence[int]], int], str]] = {
@@ -47,33 +49,33 @@ def _extractor(name: str) -> Extractor:
 MEASURES: dict[str, Extractor] = {name: _extractor(name) for name in _MEASURES}
 
 
-def binaries(capture: Capture) -> list[tuple[offline.Kernel, list[offline.Launch]]]:
+def binaries(capture: Capture) -> list[tuple[compiler.Kernel, list[compiler.Launch]]]:
     """Every kernel with what it is compiled to. Raises KernelError, and FactError where no binary can be made."""
-    kernels = offline.kernels(capture)
+    kernels = compiler.kernels(capture)
     other = next((kernel.device for kernel in kernels if kernel.device != "cuda"), "")
     if other or any("cpu" in module.observed.get("devices", ()) for module in capture.modules):
         why = f"Triton {triton_version()} makes no binary for {other}" if other else "cpu kernels are not Triton's"
         raise FactError(f"{', '.join(_MEASURES)} are facts of cuda captures, not of {capture.target}'s: {why}")
-    return [(kernel, offline.compiled(kernel)) for kernel in kernels]
+    return [(kernel, compiler.compiled(kernel)) for kernel in kernels]
 
 
 def lines(capture: Capture) -> list[str]:
     """A line for each configuration of each kernel, in their order; for xpu, the stage that it got to."""
     several = len({module.kind for module in capture.modules}) > 1
     found = []
-    for kernel in offline.kernels(capture):
+    for kernel in compiler.kernels(capture):
         name = f"{kernel.module} {kernel.name}" if several else kernel.name
-        found += [f"{name} {launch.config}: {said(launch)}" for launch in offline.compiled(kernel)]
+        found += [f"{name} {launch.config}: {said(launch)}" for launch in compiler.compiled(kernel)]
     return found
 
 
 def ended(capture: Capture) -> str:
     """The stage that kernels end at where the installed Triton makes no binary of them, else ""."""
-    launches = [launch for kernel in offline.kernels(capture) for launch in offline.compiled(kernel)]
+    launches = [launch for kernel in compiler.kernels(capture) for launch in compiler.compiled(kernel)]
     return next((launch.last for launch in launches if launch.last not in ("cubin", "spv")), "")
 
 
-def said(launch: offline.Launch) -> str:
+def said(launch: compiler.Launch) -> str:
     """`registers 28, spills 0, shared_memory 0, widest_access 64, tensor_cores 0`, or the last stage there is."""
     numbers: Mapping[str, int | None] = {name: getattr(launch, name) for name in _MEASURES}
     if launch.registers is None:

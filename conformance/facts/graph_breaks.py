@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from conformance.capture import graph_breaks as watched
+from conformance.capture.observers import graph_breaks as watched
 from conformance.facts.model import Fact, Seen
 
 _JUMP = "generic_jump"  # the one break that Dynamo's counter does not count

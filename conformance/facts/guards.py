@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.capture.work import GUARDS
+from conformance.capture.observers.loop_bodies import GUARDS
 from conformance.facts.model import Fact, Seen
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.capture.rewrites import COUNTERS
+from conformance.capture.observers.pattern_rewrites import COUNTERS
 from conformance.facts.model import Fact, Seen
 
 #: Counters of rewrites that are no patterns, or not always; Inductor's others count bookkeeping or depend on caches.

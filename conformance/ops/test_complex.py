@@ -2,7 +2,8 @@
 
 import torch
 
-from conformance import case, tensor
+from conformance import tensor
+from conformance.cases import case
 
 GRAPH = {"graph_breaks": 0}
 ORDER = {"without": {"huge": "a product of the largest numbers overflows earlier or later, by its order"}}

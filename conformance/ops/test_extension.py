@@ -2,8 +2,9 @@
 
 import torch
 
-from conformance import case, tensor
-from conformance.extension import load
+from conformance import tensor
+from conformance.capture.toolchain.cpp_extension import load
+from conformance.cases import case
 
 SOURCE = """
 #include <ATen/ATen.h>

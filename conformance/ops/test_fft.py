@@ -2,7 +2,8 @@
 
 import torch
 
-from conformance import case, tensor
+from conformance import tensor
+from conformance.cases import case
 
 GRAPH = {"graph_breaks": 0}
 ORDER = {"without": {"huge": "sums of the largest numbers overflow earlier or later, by their order"}}

@@ -2,7 +2,9 @@
 
 from expecttest import assert_expected_inline
 
-from conformance import case, image, references, story, tensor
+from conformance import image, story, tensor
+from conformance.cases import case
+from conformance.numerics import references
 
 DTYPES = ["u8", "f32", "bf16", "i16"]
 LAYOUTS = ["contiguous", "channels_last", "sliced"]

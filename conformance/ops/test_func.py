@@ -5,7 +5,8 @@
 import torch
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 
-from conformance import case, tensor
+from conformance import tensor
+from conformance.cases import case
 
 ONE_GRAPH = {"graph_breaks": 0, "fallbacks": []}
 OVERFLOW = {"without": {"huge": "products of the largest numbers overflow earlier or later, by their order"}}

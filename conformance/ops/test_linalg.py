@@ -2,7 +2,9 @@
 
 import torch
 
-from conformance import case, references, tensor
+from conformance import tensor
+from conformance.cases import case
+from conformance.numerics import references
 
 GRAPH = {"graph_breaks": 0}
 SINGULAR = {"without": {"ties": "a matrix of equal values has no inverse", "huge": "its products overflow"}}

@@ -3,7 +3,9 @@
 import torch
 from expecttest import assert_expected_inline
 
-from conformance import case, references, story, tensor
+from conformance import story, tensor
+from conformance.cases import case
+from conformance.numerics import references
 
 #: Whose gradients are asked for: each one left out saves a product.
 GRADS = {"forward": "", "backward": "a b", "backward_a": "a", "backward_b": "b"}

@@ -2,7 +2,9 @@
 
 import torch
 
-from conformance import case, references, tensor
+from conformance import tensor
+from conformance.cases import case
+from conformance.numerics import references
 
 ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
 ONE_KERNEL = ALONE | {"kernels": 1}

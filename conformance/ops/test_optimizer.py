@@ -2,7 +2,9 @@
 
 import torch
 
-from conformance import case, references, tensor
+from conformance import tensor
+from conformance.cases import case
+from conformance.numerics import references
 
 PARAMETERS = {name: tensor(*shape) for name, shape in {"a": (16, 33), "b": (33,), "c": (7, 5)}.items()}
 GRADIENTS = {f"grad_{name}": tensor(*shape) for name, shape in {"a": (16, 33), "b": (33,), "c": (7, 5)}.items()}

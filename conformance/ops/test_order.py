@@ -2,7 +2,9 @@
 
 import torch
 
-from conformance import case, references, tensor
+from conformance import tensor
+from conformance.cases import case
+from conformance.numerics import references
 
 ALONE = {"extern": [], "graph_breaks": 0}
 

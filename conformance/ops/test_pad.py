@@ -2,7 +2,9 @@
 
 from torch.nn import functional
 
-from conformance import FLUSHED, case, references, tensor
+from conformance import FLUSHED, tensor
+from conformance.cases import case
+from conformance.numerics import references
 
 ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
 ONE_KERNEL = ALONE | {"kernels": 1}

@@ -2,7 +2,8 @@
 
 import torch
 
-from conformance import case, tensor
+from conformance import tensor
+from conformance.cases import case
 
 functional = torch.nn.functional
 

@@ -2,7 +2,8 @@
 
 import torch
 
-from conformance import case, tensor
+from conformance import tensor
+from conformance.cases import case
 
 OVERFLOW = {"without": {"huge": "sums of the largest numbers overflow earlier or later, by their order"}}
 GRAPH = {"graph_breaks": 0}

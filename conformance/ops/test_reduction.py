@@ -2,7 +2,9 @@
 
 import torch
 
-from conformance import case, references, tensor
+from conformance import tensor
+from conformance.cases import case
+from conformance.numerics import references
 
 #: What sums, and sums of squares, come to when a part of them overflows.
 OVERFLOW = {"without": {"huge": "sums of the largest numbers overflow earlier or later, by their order"}}

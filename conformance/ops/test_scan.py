@@ -2,7 +2,9 @@
 
 import torch
 
-from conformance import case, edges, references, tensor
+from conformance import edges, tensor
+from conformance.cases import case
+from conformance.numerics import references
 
 CPU_FALLS_BACK = "a scan that keeps every step is a loop, and could be fused with others"
 GAPS = {"cpu": {"fallbacks": [], "judgement": CPU_FALLS_BACK}}

@@ -6,7 +6,9 @@ import torch
 from expecttest import assert_expected_inline
 from torch.nn.functional import scaled_dot_product_attention
 
-from conformance import case, references, story, tensor
+from conformance import story, tensor
+from conformance.cases import case
+from conformance.numerics import references
 
 DTYPES = ["f16", "bf16", "f32"]
 

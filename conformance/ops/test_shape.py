@@ -2,7 +2,9 @@
 
 import torch
 
-from conformance import case, image, references, tensor
+from conformance import image, tensor
+from conformance.cases import case
+from conformance.numerics import references
 
 functional = torch.nn.functional
 

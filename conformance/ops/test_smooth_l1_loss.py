@@ -3,7 +3,8 @@
 import torch
 from expecttest import assert_expected_inline
 
-from conformance import case, story, tensor
+from conformance import story, tensor
+from conformance.cases import case
 
 aten, functional = torch.ops.aten, torch.nn.functional
 

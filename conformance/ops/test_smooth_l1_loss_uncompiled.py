@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from conformance import references
-from conformance.capture.environment import build
-from conformance.capture.references import REDUCTIONS, decomposition, python_reference
-from conformance.numerics import hold
+from conformance.devices.environment import build
+from conformance.harness.session import OLDEST
+from conformance.numerics import references
+from conformance.numerics.check import hold
+from conformance.numerics.torch_references import REDUCTIONS, decomposition, python_reference
 from conformance.ops import test_smooth_l1_loss as compiled
-from conformance.session import OLDEST
 
 aten, functional = torch.ops.aten, torch.nn.functional
 

@@ -2,7 +2,9 @@
 
 import torch
 
-from conformance import case, edges, references, tensor
+from conformance import edges, tensor
+from conformance.cases import case
+from conformance.numerics import references
 
 functional = torch.nn.functional
 

@@ -5,7 +5,8 @@ import torch
 import triton
 import triton.language as tl
 
-from conformance import case, tensor
+from conformance import tensor
+from conformance.cases import case
 
 #: Where kernels of Triton can be launched at all.
 ONLY = {"gpu": "Triton has no backend for the cpu"}

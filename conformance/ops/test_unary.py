@@ -2,7 +2,9 @@
 
 import torch
 
-from conformance import FLUSHED, case, references, tensor
+from conformance import FLUSHED, tensor
+from conformance.cases import case
+from conformance.numerics import references
 
 #: Inductor's C++ has no vectors of 16-bit integers.
 INT16 = {"cpu i16": {"vectorised": "yes", "judgement": "every instruction set has 16-bit integers in vectors"}}

@@ -4,9 +4,3 @@ The wrapper is loaded as it is and called; its memory is the host's (a pretended
 and operators that Inductor does not generate run on the cpu. Triton's own interpreter does the semantics; what it gets
 wrong or does slowly is replaced: arithmetic.py, memory.py, reductions.py, libdevice.py.
 """
-
-from conformance.capture.emulation.errors import EmulationError, NotEmulatedError
-from conformance.capture.emulation.layout import as_on_device
-from conformance.capture.emulation.wrapper import Emulation
-
-__all__ = ["Emulation", "EmulationError", "NotEmulatedError", "as_on_device"]

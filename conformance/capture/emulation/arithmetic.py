@@ -12,9 +12,9 @@ import triton.language as tl
 from triton._C.libtriton import ir
 from triton.runtime.interpreter import InterpreterBuilder, InterpreterOptions, TensorHandle
 
-from conformance.capture.emulation import assembly
+from conformance.capture.emulation import inline_asm
+from conformance.capture.emulation.dtypes import is_bits, number, rounded, stored, tf32
 from conformance.capture.emulation.errors import KernelFault, NotEmulatedError
-from conformance.capture.emulation.values import is_bits, number, rounded, stored, tf32
 
 
 def _erf(values: np.ndarray) -> np.ndarray:
@@ -184,10 +184,10 @@ class Arithmetic(InterpreterBuilder):
 
     def create_inline_asm(
         self, text: str, _constraints: str, args: Sequence[TensorHandle], types: Sequence[Any], _pure: bool, pack: int
-    ) -> assembly.Results:
+    ) -> inline_asm.Results:
         if pack != 1 or len(types) != 1 or not all(each.dtype.scalar.is_fp32() for each in args):
             raise NotEmulatedError(f"inline assembly of other than single float32: {text.strip()}")
-        return assembly.computed(text, args, tl.float32)
+        return inline_asm.computed(text, args, tl.float32)
 
     def create_dot(self, a: TensorHandle, b: TensorHandle, d: TensorHandle, precision: Any, _max: Any) -> TensorHandle:
         left, right = (number(side.data, side.dtype.scalar) for side in (a, b))

@@ -16,11 +16,11 @@ import triton.language as tl
 from torch._inductor.runtime import triton_heuristics
 from triton.runtime.interpreter import TensorHandle
 
-from conformance.capture.emulation.cooperation import run_together
+from conformance.capture.emulation.dtypes import stored
 from conformance.capture.emulation.errors import EmulationError, NotEmulatedError, NotUniformError, located
-from conformance.capture.emulation.language import language
+from conformance.capture.emulation.grid_barrier import run_together
 from conformance.capture.emulation.memory import Argument
-from conformance.capture.emulation.values import stored
+from conformance.capture.emulation.triton_language import language
 
 #: Elements of a block, times programs, that are computed at once.
 MOST_ELEMENTS = 1 << 18

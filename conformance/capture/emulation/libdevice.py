@@ -124,7 +124,7 @@ def _own() -> dict[str, Callable[..., Any]]:
 
 
 def _kept(dtype: Any) -> np.dtype:
-    from conformance.capture.emulation.values import stored
+    from conformance.capture.emulation.dtypes import stored
 
     return stored(dtype)
 

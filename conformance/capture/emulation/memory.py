@@ -17,8 +17,8 @@ from triton._C.libtriton import ir
 from triton.runtime.interpreter import TensorHandle
 
 from conformance.capture.emulation.arithmetic import Arithmetic
+from conformance.capture.emulation.dtypes import number, rounded, stored
 from conformance.capture.emulation.errors import KernelFault, NotEmulatedError, NotUniformError
-from conformance.capture.emulation.values import number, rounded, stored
 
 _FROM = "argument"  # of a handle's attr: the Argument that a pointer was computed from
 

@@ -12,7 +12,7 @@ import numpy as np
 import triton.language as tl
 from triton.runtime.interpreter import TensorHandle
 
-from conformance.capture.emulation.values import stored
+from conformance.capture.emulation.dtypes import stored
 
 
 def reduce(operand: Any, axis: Any, combine_fn: Callable[..., Any], keep_dims: Any = False, **_options: Any) -> Any:

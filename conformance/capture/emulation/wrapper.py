@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from conformance.capture.emulation.errors import NotEmulatedError
-from conformance.capture.emulation.layout import DeviceLayout
-from conformance.capture.patches import Patch, applied
-from conformance.targets import Target
+from conformance.capture.emulation.fake_strides import DeviceLayout
+from conformance.capture.patching.patch import Patch, applied
+from conformance.devices.targets import Target
 
 #: Seconds that the wrappers of one item may take together, or one launch of a user's kernel outside of them.
 TIME_LIMIT = 60.0
@@ -46,11 +46,11 @@ class Emulation:
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Inside, calls of the compiled function and its backward run what was generated."""
-        from conformance.capture.emulation import operators
+        from conformance.capture.emulation import gpu_operators
 
         self.runs = True
         try:
-            with operators.registered(self.target.device), warnings.catch_warnings():
+            with gpu_operators.registered(self.target.device), warnings.catch_warnings():
                 # Operators that allocate their result in parts do so at first, when the cpu's are called for them.
                 warnings.filterwarnings("ignore", message="An output with one or more elements was resized")
                 yield
@@ -69,12 +69,12 @@ class Emulation:
         def call(args: list[Any]) -> Any:
             if cpp:
                 raise NotEmulatedError("a C++ wrapper launches compiled binaries")
-            from conformance.capture.emulation import language
+            from conformance.capture.emulation import triton_language
 
             with self._answering():
                 if self.rewrite not in loaded:
                     loaded[self.rewrite] = self._loaded(code, constants)
-                with DeviceLayout(), self._timed(), language.language().spoken():
+                with DeviceLayout(), self._timed(), triton_language.language().spoken():
                     return loaded[self.rewrite](args)
 
         return call

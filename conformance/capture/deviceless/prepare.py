@@ -1,0 +1,45 @@
+"""What has to be settled before torch is imported: variables that change code, the cache folder, the pretended device.
+
+`prepare()` is called once a process, as early as the plugin or the command line can; nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+
+from conformance.capture.deviceless import fake_device
+from conformance.devices.environment import build, place_caches, scrub
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What prepare() did. `dropped`: variables taken out. `late`: torch had been imported before, so that the variables
+    and the library came too late. `problem`: why no device can be pretended, or "".
+    """
+
+    dropped: tuple[str, ...]
+    late: bool
+    pretended: tuple[str, ...]
+    problem: str
+
+
+_prepared: list[Prepared] = []  # the one, once it is there
+
+
+def prepare(native: tuple[str, ...] = ()) -> Prepared:
+    """Settles the process: drops variables, settles caches, loads the pretended devices for all but `native` types.
+
+    Has an effect once a process; later calls return the first one's answer.
+    """
+    if not _prepared:
+        late = "torch" in sys.modules
+        dropped = scrub()
+        place_caches()
+        # SymPy keeps 1000 results of each of its functions; dynamic shapes ask for more, a fifth of their CPU seconds
+        os.environ.setdefault("SYMPY_CACHE_SIZE", "5000")
+        pretended = tuple(device for device in ("cuda", "xpu") if device not in native)
+        problem = fake_device.load(build(), pretended, late=late)
+        _prepared.append(Prepared(dropped, late, () if problem else pretended, problem))
+    return _prepared[0]

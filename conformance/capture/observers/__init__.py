@@ -1,0 +1,1 @@
+"""Hooks that record what Inductor decides: one observer for each decision."""

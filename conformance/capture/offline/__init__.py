@@ -1,0 +1,1 @@
+"""Triton kernels compiled to binaries without the device."""

@@ -1,0 +1,1 @@
+"""The C++ compiler: instruction sets, precompiled headers, linking, extensions."""

@@ -1,0 +1,1 @@
+"""What an author declares: cases, their axes, inputs, special values, and how a case is called."""

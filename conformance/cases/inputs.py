@@ -1,0 +1,195 @@
+"""Input builders: how the arguments of a case are made, on the cpu, before any device is chosen.
+
+A builder's property given as a list or a dict is an axis of the case. A property left out is taken from the
+case's own axis of that name (`@case(x=tensor(), y=tensor(), dtype=["f32", "bf16"])`), else from the default.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+
+#: Short names of dtypes, as they appear in ids.
+DTYPES = {
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "i64": "int64",
+    "i32": "int32",
+    "i16": "int16",
+    "i8": "int8",
+    "u8": "uint8",
+    "bool": "bool",
+    "c64": "complex64",
+    "c128": "complex128",
+}
+
+LAYOUTS = ("contiguous", "channels_last", "transposed", "sliced", "offset", "strided", "expanded")
+
+#: Sizes at which code goes wrong: nothing, one, around a vector of 16 (and of 8), a prime, around a block of 1024.
+EDGE_SIZES = (0, 1, 7, 8, 15, 16, 17, 31, 127, 1023, 1024, 1025)
+
+#: The margins of the sliced image in torchvision's benchmarks: rows 9:-12, columns 12:-10.
+SLICE_MARGINS = ((9, 12), (12, 10))
+
+
+def dtype_of(name: str) -> torch.dtype:
+    """The torch dtype of a short name; raises ValueError naming the known ones."""
+    import torch
+
+    if name not in DTYPES:
+        raise ValueError(f"unknown dtype {name!r}: known are {', '.join(DTYPES)}")
+    return getattr(torch, DTYPES[name])
+
+
+def edges(*around: int | None, sizes: Sequence[int] = EDGE_SIZES) -> list[tuple[int, ...]]:
+    """Shapes for an axis, the dimension that is None at each size where code goes wrong.
+
+    `shape=edges()` is (0,), (1,), (7,) and so on, `shape=edges(64, None)` is (64, 0), (64, 1) and so on.
+    """
+    around = around or (None,)
+    return [tuple(size if fixed is None else fixed for fixed in around) for size in sizes]
+
+
+def seed_of(text: str) -> int:
+    """A seed that depends on the text alone: not on the process, the hash seed or the order of cases."""
+    return zlib.crc32(text.encode())
+
+
+@dataclass(frozen=True)
+class Input:
+    """One argument of a case: a recipe with properties, each a value, an axis (list or dict) or None (inherited)."""
+
+    make: Callable[..., torch.Tensor]
+    properties: Mapping[str, Any]
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    def build(self, choice: Mapping[str, Any], seed: int) -> torch.Tensor:
+        """The tensor on the cpu, for one value of each property. Deterministic in (choice, seed)."""
+        import torch
+
+        values = dict(self.defaults) | {name: value for name, value in choice.items() if value is not None}
+        return self.make(generator=torch.Generator().manual_seed(seed), **values).detach()
+
+
+def tensor(
+    *shape: int, dtype: Any = None, layout: Any = None, low: float | None = None, high: float | None = None, **axes: Any
+) -> Input:
+    """A tensor of random values: normal for floating dtypes, the whole range (of 8 bits at most) for integers.
+
+    `shape`: sizes, or left out and given as an axis of the case or of this input (`shape=[(20,), (64, 1000)]`).
+    `dtype`: one of DTYPES (default f32). `layout`: one of LAYOUTS (default contiguous); "transposed" swaps the
+    last two dimensions in memory, "sliced" cuts the last two out of a larger tensor, with a storage offset; "offset" is
+    contiguous from the storage's second element on; "strided" is every other element of the last dimension; "expanded"
+    repeats one row along the first dimension, with stride 0.
+    `low`, `high`: uniform values in this range instead; special values (special.py) keep to it too.
+    """
+    unknown = set(axes) - {"shape"}
+    if unknown:
+        raise ValueError(f"tensor() knows shape, dtype, layout, low and high, not {', '.join(sorted(unknown))}")
+    properties = {"shape": axes.get("shape", tuple(shape) or None), "dtype": dtype, "layout": layout}
+    return Input(_tensor, properties, {"dtype": "f32", "layout": "contiguous", "low": low, "high": high})
+
+
+def image(channels: int = 3, *, size: Any = None, dtype: Any = None, layout: Any = None) -> Input:
+    """A batch of one image, shape (1, channels, size, size). Properties as in `tensor`."""
+    properties = {"size": size, "dtype": dtype, "layout": layout}
+    return Input(_image, properties, {"channels": channels, "size": 224, "dtype": "u8", "layout": "contiguous"})
+
+
+def _image(*, channels: int, size: int, dtype: str, layout: str, generator: torch.Generator) -> torch.Tensor:
+    return _tensor(shape=(1, channels, size, size), dtype=dtype, layout=layout, generator=generator)
+
+
+def _tensor(
+    *,
+    shape: Sequence[int],
+    dtype: str,
+    layout: str,
+    generator: torch.Generator,
+    low: float | None = None,
+    high: float | None = None,
+) -> torch.Tensor:
+    import torch
+
+    def values(shape: Sequence[int]) -> torch.Tensor:
+        return _values(torch, tuple(shape), dtype_of(dtype), generator, low, high)
+
+    if layout == "contiguous":
+        return values(shape)
+    if layout == "channels_last":
+        formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+        if len(shape) not in formats:
+            raise ValueError(f"channels_last is for 4 or 5 dimensions, and the shape is {tuple(shape)}")
+        return values(shape).contiguous(memory_format=formats[len(shape)])
+    if layout == "offset":
+        return values((math.prod(shape) + 1,))[1:].view(tuple(shape))
+    if layout == "strided":
+        return values((*shape[:-1], 2 * shape[-1]))[..., ::2]
+    if layout == "expanded":
+        return values((1, *shape[1:])).expand(tuple(shape))
+    if layout == "transposed":
+        return values((*shape[:-2], shape[-1], shape[-2])).mT
+    if layout == "sliced":
+        (top, bottom), (left, right) = SLICE_MARGINS
+        whole = values((*shape[:-2], shape[-2] + top + bottom, shape[-1] + left + right))
+        return whole[..., top:-bottom, left:-right]
+    raise ValueError(f"unknown layout {layout!r}: known are {', '.join(LAYOUTS)}")
+
+
+def _values(torch, shape, dtype, generator, low, high):
+    if low is not None or high is not None:
+        low, high = (0 if low is None else low), (1 if high is None else high)
+        if dtype.is_floating_point:
+            return (torch.rand(shape, generator=generator) * (high - low) + low).to(dtype)
+        return torch.randint(int(low), int(high), shape, generator=generator).to(dtype)
+    if dtype == torch.bool:
+        return torch.randint(0, 2, shape, generator=generator).to(dtype)
+    if dtype.is_floating_point or dtype.is_complex:
+        wide = torch.complex128 if dtype.is_complex else torch.float64
+        return torch.randn(shape, generator=generator, dtype=wide).to(dtype)
+    info = torch.iinfo(dtype)
+    return torch.randint(max(info.min, -128), min(info.max, 255) + 1, shape, generator=generator).to(dtype)
+
+
+def placed(value: Any, device: Any, *, widen: bool = False) -> Any:
+    """A copy of a tensor, or of all tensors in lists, tuples and dicts, on `device`.
+
+    Keeps size, stride, storage offset, the elements of the storage that a view does not show, requires_grad (the copies
+    are leaves), and which tensors share a storage. `widen`: floating dtypes become float64, complex ones complex128.
+    """
+    return _placed(value, device, widen, {})
+
+
+def _placed(value: Any, device: Any, widen: bool, copies: dict[Any, torch.Tensor]) -> Any:
+    import torch
+
+    if isinstance(value, dict):
+        return {key: _placed(item, device, widen, copies) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        items = [_placed(item, device, widen, copies) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if not isinstance(value, torch.Tensor):
+        return value
+    dtype = value.dtype
+    if widen and (dtype.is_complex or dtype.is_floating_point):
+        dtype = torch.complex128 if dtype.is_complex else torch.float64
+    if value.layout != torch.strided:  # sparse: several tensors in one, and no storage
+        return value.detach().to(device, dtype, copy=True).requires_grad_(value.requires_grad)
+    storage = value.untyped_storage()
+    key = (storage.data_ptr() or id(value), value.dtype)
+    if key not in copies:
+        elements = storage.nbytes() // value.element_size()
+        copies[key] = value.detach().as_strided((elements,), (1,), 0).to(device, dtype, copy=True)
+    # set_ and not as_strided: the copies are ordinary tensors, and no views of one that nobody else sees.
+    copy = torch.empty(0, dtype=dtype, device=copies[key].device)
+    copy.set_(copies[key].untyped_storage(), value.storage_offset(), value.size(), value.stride())
+    return copy.requires_grad_(value.requires_grad)

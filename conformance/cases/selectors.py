@@ -1,0 +1,60 @@
+"""Selectors: which of a case's targets, labels and torch versions a declaration is for.
+
+A selector is "all", or words that must all be among: the target's name, its device, "gpu" (cuda or xpu), the case's
+labels, and torch versions ("torch>=2.13", "torch<2.12").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version
+
+from conformance.devices.environment import build
+
+if TYPE_CHECKING:
+    from conformance.cases.case import Case
+    from conformance.devices.targets import Target
+
+GPUS = ("cuda", "xpu")
+
+
+class RequirementDeclarationError(ValueError):
+    """A requirement that can never be met or never applies: an unknown selector, fact or partner."""
+
+
+def selected(declared: Mapping[str, Mapping[str, Any]], case: Case, target: Target) -> dict[str, Any]:
+    """What `declared`, selector → fact → value, says of this case and target; later selectors override earlier ones."""
+    wanted: dict[str, Any] = {}
+    for selector, facts in declared.items():
+        if _applies(selector, case, target):
+            wanted |= facts
+    return wanted
+
+
+def left_out(case: Case, target: Target) -> str:
+    """Why a case is not for this target or torch version, by its `only`; "" where it is."""
+    if not case.only or any(_applies(selector, case, target) for selector in case.only):
+        return ""
+    return "; ".join(f"{case.id} is for {selector} alone: {why}" for selector, why in case.only.items())
+
+
+def _applies(selector: str, case: Case, target: Target) -> bool:
+    words = {target.name, target.device, *case.labels} | ({"gpu"} if target.device in GPUS else set())
+    return all(word == "all" or word in words or is_installed(word) for word in selector.split())
+
+
+def is_installed(word: str) -> bool:
+    """Whether a word such as "torch>=2.13" holds for the torch at hand; False for any other word."""
+    return word.startswith("torch") and torch_range("", word).contains(Version(build().version).base_version)
+
+
+def torch_range(where: str, word: str) -> SpecifierSet:
+    try:
+        return SpecifierSet(word.removeprefix("torch"))
+    except InvalidSpecifier as error:
+        raise RequirementDeclarationError(
+            f"{where}: {word!r} is no range of torch versions; right would be 'torch>=2.13' or 'torch>=2.11,<2.13'"
+        ) from error

@@ -1,0 +1,92 @@
+"""What `show` and `compare` have in common: which parts, of what, and with which options."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+
+from conformance.cases.adhoc import Asked, OwnError
+from conformance.cli.capture_sections import STAGES
+
+#: Part → help, in the order in which they are printed. Those of EXPLORED need an explored capture.
+PARTS = {
+    "facts": "the facts: those that a snapshot stores, then the others",
+    "why": "why it came out so: what is not vectorised, not fused, falls back or breaks the graph, and the rule",
+    "graph": f"the graphs, before and after passes; STAGE: {', '.join(STAGES)}",
+    "ir": "Inductor's nodes, before and after fusion",
+    "code": "the normalised code",
+    "raw": "what Inductor wrote, not normalised",
+    "binary": "what the kernels' binaries say (cuda): registers, spills, shared memory, widest access, tensor cores",
+    "bytecode": "Python's bytecode before and after Dynamo, and the guards",
+    "log": "what torch's own logs say: graph breaks, recompiles, fusion, schedule, loop order and tiling",
+}
+EXPLORED = ("graph", "bytecode", "log")
+
+
+def settled(words: Sequence[str]) -> list[str]:
+    """The command line with `--graph` and `--grad` told apart from what follows them: `show --graph CASE`.
+
+    argparse gives an option with an optional value whatever comes next.
+    """
+    found = []
+    for word, after in zip(words, [*words[1:], ""], strict=False):
+        alone = not after or after.startswith("-")
+        if word == "--graph" and not (alone or re.fullmatch("[a-z]+", after)):
+            found.append("--graph=all")
+        elif word == "--grad" and not (alone or re.fullmatch(r"\w+(,\w+)*", after)):
+            found.append("--grad=")
+        else:
+            found.append(word)
+    return found
+
+
+def add_parts(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    for name in names:
+        if name == "graph":
+            add = {"action": "append", "nargs": "?", "const": "all", "dest": "stages", "default": []}
+            parser.add_argument("--graph", metavar="STAGE", help=PARTS[name], **add)
+        else:
+            parser.add_argument(
+                f"--{name}", action="append_const", const=name, dest="parts", default=[], help=PARTS[name]
+            )
+
+
+def parts_of(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """The parts that were asked for in the order of PARTS, and the stages of graphs: none for all but the script.
+
+    Raises OwnError for a stage that there is not.
+    """
+    stages = list(dict.fromkeys(arguments.stages))
+    for stage in stages:
+        if stage not in (*STAGES, "all"):
+            raise OwnError(f"--graph {stage}: there is no such stage; known are {', '.join(STAGES)}")
+    parts = [part for part in PARTS if part in arguments.parts or (part == "graph" and stages)]
+    if "all" in stages:
+        stages = [] if stages == ["all"] else list(STAGES)
+    return parts, stages
+
+
+def add_own(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "a function of your own: module:function, path/to/file.py:function, 'lambda x: …'"
+    )
+    add = group.add_argument
+    given = "x=1x3x224x224:u8:channels_last, y=20:f32, beta=0.5, x='torch.randn(3, 4)', x=file.pt; once for each"
+    add("--input", action="append", default=[], metavar="NAME=VALUE", help=given)
+    add(
+        "--grad",
+        action="append",
+        nargs="?",
+        const="",
+        default=[],
+        metavar="NAMES",
+        help="with gradients of all inputs, or of x,y",
+    )
+    add("--dynamic", action="store_true", help="with dynamic shapes")
+    what = "an option of Inductor's, such as triton.persistent_reductions=False; of Dynamo's with dynamo. before it"
+    add("--config", action="append", default=[], metavar="NAME=VALUE", help=what)
+
+
+def asked(arguments: argparse.Namespace) -> Asked:
+    return Asked(tuple(arguments.input), tuple(arguments.grad), arguments.dynamic, tuple(arguments.config))

@@ -1,0 +1,34 @@
+"""The C++ compiler of this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+
+#: What Inductor takes where CXX names nothing.
+_COMPILER = "clang++" if sys.platform == "darwin" else "g++"
+
+
+def compiler() -> str | None:
+    """The C++ compiler that Inductor would use too, and no other: CXX, else the platform's (2.11 to 2.15)."""
+    return shutil.which(os.environ.get("CXX") or _COMPILER)
+
+
+def no_compiler() -> str:
+    """Where there is none: why, and what would be right."""
+    if named := os.environ.get("CXX"):
+        return f"CXX={named} is no program that is here: name a C++ compiler in it, or unset it and have {_COMPILER}"
+    return f"no C++ compiler was found: install {_COMPILER}, or name one in CXX"
+
+
+def compiler_problem() -> str:
+    """What keeps C++ kernels from being built here, or ""."""
+    if compiler() is None:
+        return no_compiler()
+    include = Path(sysconfig.get_path("include"))
+    if not (include / "Python.h").exists():
+        return f"Python.h is not in {include}: install Python's development headers (python3-dev)"
+    return ""

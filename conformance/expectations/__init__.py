@@ -1,0 +1,1 @@
+"""What authors demand or excuse: requirements, missed optimisations, known failures, known bugs."""

@@ -1,0 +1,1 @@
+"""One item run and reported: the layer between pytest and the rest."""

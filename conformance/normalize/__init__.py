@@ -1,0 +1,1 @@
+"""Rules that remove what varies without meaning from generated code."""

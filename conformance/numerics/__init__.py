@@ -1,0 +1,1 @@
+"""Compiled results compared with eager and with float64."""

@@ -1,0 +1,1 @@
+"""Differences between generated texts, grouped and reviewed."""

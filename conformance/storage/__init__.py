@@ -1,0 +1,1 @@
+"""What is written to disk: snapshots, runs, binaries; and accepting."""
