@@ -1,14 +1,55 @@
 """Conformance of torch.compile: is what TorchInductor generates right, and is it still the code we want?
 
-What a test author imports: `case`, the input builders, what several cases say. Importing this imports neither torch
-nor a compiler.
+Everything that a file of cases needs is imported from here: docs/public-names.md lists it. Importing this package
+imports neither torch nor a compiler.
 """
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from conformance.cases.case import Case, case
 from conformance.cases.inputs import EDGE_SIZES, edges, image, tensor
 from conformance.cases.numerics_policy import FLUSHED
-from conformance.harness.explanations import story
+from conformance.harness.explanations import explanation
 from conformance.numerics.references import references
 
-__all__ = ["EDGE_SIZES", "FLUSHED", "Case", "case", "edges", "image", "references", "story", "tensor"]
+if TYPE_CHECKING:
+    from conformance.capture.toolchain.cpp_extension import load as load_cpp_extension
+    from conformance.numerics.check import hold
+    from conformance.numerics.torch_references import REDUCTIONS, decomposition, python_reference
+
+__all__ = [
+    "EDGE_SIZES",
+    "FLUSHED",
+    "REDUCTIONS",
+    "Case",
+    "case",
+    "decomposition",
+    "edges",
+    "explanation",
+    "hold",
+    "image",
+    "load_cpp_extension",
+    "python_reference",
+    "references",
+    "tensor",
+]
 __version__ = "0.1.0"
+
+#: Public names whose modules import torch, or need more than a list of cases needs: imported when they are first used.
+_LATE = {
+    "REDUCTIONS": ("conformance.numerics.torch_references", "REDUCTIONS"),
+    "decomposition": ("conformance.numerics.torch_references", "decomposition"),
+    "hold": ("conformance.numerics.check", "hold"),
+    "load_cpp_extension": ("conformance.capture.toolchain.cpp_extension", "load"),
+    "python_reference": ("conformance.numerics.torch_references", "python_reference"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _LATE[name]
+    return getattr(importlib.import_module(module), attribute)

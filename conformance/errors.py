@@ -1,7 +1,15 @@
-"""The base of every error whose message is all that a user needs."""
+"""The base of this package's errors."""
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class ConformanceError(Exception):
-    """An error of this package. The message says what was wrong, and what would be right."""
+    """An error whose message tells the user all that is needed: what was wrong, and what would be right.
+
+    The command line and the plugin print the message without a traceback. `status`: the exit status of a command that
+    ends with the error: 2 for wrong input or a missing part of the environment, 1 for a case that fails.
+    """
+
+    status: ClassVar[int] = 2

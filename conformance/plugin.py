@@ -12,19 +12,17 @@ from typing import Any
 import pytest
 
 from conformance import settings
-from conformance.cases.case import Case, CaseError
+from conformance.cases.case import Case
 from conformance.cases.lookup import OPS
-from conformance.cases.selectors import RequirementDeclarationError
-from conformance.devices.environment import PreparationError, build, triton_version
+from conformance.devices.environment import build, triton_version
 from conformance.devices.machine import Machine
 from conformance.devices.targets import TargetError
-from conformance.expectations.known_failures import KnownFailureError
+from conformance.errors import ConformanceError
 from conformance.harness import explanations, failure_groups, junit, summary
 from conformance.harness.item import Item
 from conformance.harness.session import Session
 from conformance.harness.subtests import Refusal, SubtestReporter
-from conformance.settings import Settings, SettingsError
-from conformance.storage.binaries import BinaryFileError
+from conformance.settings import Settings
 from conformance.storage.runs import (
     Run,
     RunError,
@@ -36,7 +34,6 @@ from conformance.storage.runs import (
     runs_folder,
     unnamed,
 )
-from conformance.storage.snapshots import SnapshotError
 from conformance.storage.unused import unused
 
 _SESSION = pytest.StashKey[Session]()
@@ -56,9 +53,8 @@ _OPTIONS = (
 )
 #: With these, not everything is looked at, and nothing is called unused.
 _NARROWING = ("keyword", "markexpr", "device", "target", "checks", "baseline")
-#: Errors whose message is the whole story.
-_OURS = (SettingsError, TargetError, RunError, PreparationError, SnapshotError, BinaryFileError, KnownFailureError)
-_TOLD = (AssertionError, CaseError, RequirementDeclarationError, *_OURS)
+#: Errors whose message is all that a user needs: no traceback.
+_WITHOUT_TRACEBACK = (AssertionError, ConformanceError)
 _HARNESS = Path(__file__).parent
 
 
@@ -230,7 +226,7 @@ def _begun_by_workers(config: pytest.Config) -> Session | None:
 def _as_usage_errors() -> Iterator[None]:
     try:
         yield
-    except _OURS as error:
+    except ConformanceError as error:
         raise pytest.UsageError(str(error)) from None
 
 
@@ -288,7 +284,7 @@ def _refused(config: pytest.Config, items: list[pytest.Item]) -> str:
         )
         if not any(config.getoption(name, None) for name in _NARROWING):
             _note_unused(config, list(cases.values()), folders)
-    except (CaseError, RequirementDeclarationError, *_OURS) as error:
+    except ConformanceError as error:
         if not _is_worker(config):
             raise pytest.UsageError(str(error)) from None
         return str(error)
@@ -329,7 +325,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     """A check's message is the whole story: no traceback through the harness."""
     report = yield
-    if _is_ours(item) and call.excinfo is not None and isinstance(call.excinfo.value, _TOLD):
+    if _is_ours(item) and call.excinfo is not None and isinstance(call.excinfo.value, _WITHOUT_TRACEBACK):
         report.longrepr = call.excinfo.getrepr(style="value")
     elif call.excinfo is not None and (said := explanations.mismatch(item.nodeid, call.excinfo.value)):
         report.longrepr = said
@@ -344,7 +340,7 @@ def pytest_make_collect_report() -> Any:
     error = call.excinfo.value if call is not None and call.excinfo is not None else None
     if isinstance(error, pytest.UsageError):
         report.longrepr = str(error)
-    elif isinstance(error, ValueError) and (place := _declared_at(call.excinfo)):
+    elif isinstance(error, (ConformanceError, ValueError)) and (place := _declared_at(call.excinfo)):
         report.longrepr = f"{place}: {error}"
     return report
 

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from conformance.errors import ConformanceError
+
 CHECKS = ("numerics", "requirements", "code")
 #: Ways to run a case: torch.compile, torch.jit.trace, torch.jit.script, torch.export.
 VIA = ("compile", "jit_trace", "jit_script", "export")
@@ -15,7 +17,7 @@ FURTHER_CHECKS = ("binary",)
 ACCEPT = "EXPECTTEST_ACCEPT"
 
 
-class SettingsError(ValueError):
+class SettingsError(ConformanceError, ValueError):
     """A wrong option; the message names what would be right."""
 
 

@@ -9,6 +9,8 @@ the suite's stands between the clock and the call; a recompilation while it is t
 for readers. `comparing`: two reports.
 """
 
+from conformance.errors import ConformanceError
 
-class BenchError(ValueError):
+
+class BenchError(ConformanceError, ValueError):
     """Something asked for that cannot be measured or compared; the message says what would be right."""

@@ -18,9 +18,10 @@ from conformance.cases.case import Case
 from conformance.cases.compiler_options import apart
 from conformance.cases.inputs import Input, placed
 from conformance.cases.numerics_policy import Policy
+from conformance.errors import ConformanceError
 
 
-class WayError(ValueError):
+class WayError(ConformanceError, ValueError):
     """A backend or a way that there is not; the message names those that there are."""
 
 
@@ -49,7 +50,7 @@ def backend_named(name: str) -> Any:
     return found
 
 
-class LimitError(Exception):
+class LimitError(ConformanceError):
     """A way that cannot run the case; the message says what torch.jit or torch.export said of it."""
 
 

@@ -15,12 +15,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from conformance.errors import ConformanceError
+
 #: Seconds until a new process answers: it imports torch, on a machine that may be busy.
 START = 300.0
 _LAST_WORDS = 20
 
 
-class EndedError(RuntimeError):
+class EndedError(ConformanceError, RuntimeError):
     """The process ended while it was asked; the message says how, and what it said last."""
 
 

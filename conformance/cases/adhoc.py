@@ -25,11 +25,12 @@ from conformance.cases.case import Case
 from conformance.cases.input_syntax import Given, given
 from conformance.cases.inputs import Input
 from conformance.cases.lookup import named
+from conformance.errors import ConformanceError
 
 _FUNCTION = re.compile(r"(?P<where>[^:\[\]]+):(?P<name>[A-Za-z_][\w.]*)")
 
 
-class OwnError(ValueError):
+class OwnError(ConformanceError, ValueError):
     """A function or an option that cannot be taken; the message says what would be right."""
 
 

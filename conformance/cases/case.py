@@ -21,6 +21,7 @@ from typing import Any
 from conformance.cases import call_modes
 from conformance.cases.inputs import Input, seed_of
 from conformance.cases.pairwise import pairs
+from conformance.errors import ConformanceError
 
 #: Keywords of @case that say how to compile; each may be an axis.
 MODES = ("grad", "dynamic", "config", "mode")
@@ -28,7 +29,7 @@ MODES = ("grad", "dynamic", "config", "mode")
 _LABEL = re.compile(r"[A-Za-z0-9_.+]+")
 
 
-class CaseError(ValueError):
+class CaseError(ConformanceError, ValueError):
     """A case that is declared wrongly: the message says where, and what would be right."""
 
 
@@ -40,12 +41,12 @@ class Case:
     names are `axes`.
     `arguments`: name → Input or constant, in the order of the signature; `choices`: argument → property → value.
     `grad`: names of the arguments that require a gradient; `dynamic`: dynamic shapes; `config`: Inductor options, and
-    Dynamo's as `dynamo.capture_scalar_outputs`; `mode`: what surrounds the call (see modes.py).
+    Dynamo's as `dynamo.capture_scalar_outputs`; `mode`: what surrounds the call (see call_modes.py).
     `combined`: not declared, but made of what is declared one at a time, for --thorough; nothing is stored for it.
     `prepare`: called before arguments are built. `only`: selector → reason, of the targets and torch versions that it
     is for; without any, for all.
-    `require`: selector → fact → value (see requirements.py); `gaps`: likewise (see gaps.py); `numerics`: see
-    policy.py.
+    `require`: selector → fact → value (see requirements.py); `missed`: likewise (see missed_optimisations.py);
+    `numerics`: see numerics_policy.py.
     """
 
     operator: str
@@ -60,7 +61,7 @@ class Case:
     config: Mapping[str, Any] = field(default_factory=dict)
     require: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     numerics: Mapping[str, Any] = field(default_factory=dict)
-    gaps: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    missed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     axes: tuple[str, ...] = ()
     mode: str = "plain"
     combined: bool = False
@@ -141,7 +142,7 @@ def is_axis(name: str, value: Any) -> bool:
 def case(
     *,
     require: Mapping[str, Mapping[str, Any]] | None = None,
-    gaps: Mapping[str, Mapping[str, Any]] | None = None,
+    missed: Mapping[str, Mapping[str, Any]] | None = None,
     numerics: Mapping[str, Any] | None = None,
     prepare: Callable[[], None] | None = None,
     only: Mapping[str, str] | None = None,
@@ -159,16 +160,16 @@ def case(
 
     `vary`: "product" combines all axes; "one_at_a_time" takes the first value of each, and varies one axis from
     there. `also`: further combinations, axis → label or value, the rest as in the base.
-    `require`: selector → facts; see requirements.py. `gaps`: the same of what Inductor should do and does not; see
-    gaps.py. `numerics`: see policy.py. `prepare`: called before arguments are made, such as to load C++ operators that
-    the function calls (see extension.py). `only={"gpu": "Triton has no backend for the cpu"}`: where the case can run,
+    `require`: selector → facts; see requirements.py. `missed`: the same of what Inductor should do and does
+    not; see missed_optimisations.py. `numerics`: see numerics_policy.py. `prepare`: called before arguments are made, such as to load C++ operators that
+    the function calls (see cpp_extension.py). `only={"gpu": "Triton has no backend for the cpu"}`: where the case can run,
     by selector, and the reason; elsewhere its items are skipped, and say so.
 
     Raises CaseError for a keyword that nothing uses, a missing argument, and labels that make ids ambiguous.
     """
 
     def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
-        given = {"require": require or {}, "gaps": gaps or {}, "numerics": numerics or {}, "prepare": prepare}
+        given = {"require": require or {}, "missed": missed or {}, "numerics": numerics or {}, "prepare": prepare}
         given["only"] = only or {}
         cases = list(_expand(fn, declared, vary, also, given))
         duplicates = {name for name, count in Counter(c.id for c in cases).items() if count > 1}

@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from conformance.cases.inputs import DTYPES, LAYOUTS, Input, tensor
+from conformance.errors import ConformanceError
 
 _TENSOR = re.compile(r"(?P<shape>scalar(?=:|$)|\d+(?:x\d+)+|\d+(?=:))(?P<rest>(?::[^:]*)*)")
 _IMAGE = (3, 4)  # the ranks that channels_last is defined for
 
 
-class InputError(ValueError):
+class InputError(ConformanceError, ValueError):
     """An input that cannot be made; the message says what would be right."""
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from conformance.cases.case import Case, CaseError
 from conformance.cases.loader import NoCaseError, cases_in
+from conformance.errors import ConformanceError
 
 #: The operators that the package brings.
 OPS = Path(__file__).parent.parent / "ops"
@@ -20,7 +21,7 @@ _NODE = re.compile(r"(test_\w+)(?:\[(.*)\])?")
 _NAMED = 3  # as many nearest matches as a message names
 
 
-class UnknownCaseError(LookupError):
+class UnknownCaseError(ConformanceError, LookupError):
     """A name that is no case's; the message names the nearest."""
 
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.cases import special_values
 from conformance.cases.case import CaseError
+from conformance.errors import ConformanceError
 
 if TYPE_CHECKING:
     import torch
@@ -67,7 +68,7 @@ _KINDS = {
 }
 
 
-class PolicyError(ValueError):
+class PolicyError(ConformanceError, ValueError):
     """A case's `numerics` that is malformed, or wider than the policy without a reason."""
 
 

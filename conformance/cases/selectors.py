@@ -13,6 +13,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from conformance.devices.environment import build
+from conformance.errors import ConformanceError
 
 if TYPE_CHECKING:
     from conformance.cases.case import Case
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 GPUS = ("cuda", "xpu")
 
 
-class RequirementDeclarationError(ValueError):
+class RequirementDeclarationError(ConformanceError, ValueError):
     """A requirement that can never be met or never applies: an unknown selector, fact or partner."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Sequence
 
 from conformance.cases.adhoc import Asked, OwnError
@@ -22,23 +21,6 @@ PARTS = {
     "log": "what torch's own logs say: graph breaks, recompiles, fusion, schedule, loop order and tiling",
 }
 EXPLORED = ("graph", "bytecode", "log")
-
-
-def settled(words: Sequence[str]) -> list[str]:
-    """The command line with `--graph` and `--grad` told apart from what follows them: `show --graph CASE`.
-
-    argparse gives an option with an optional value whatever comes next.
-    """
-    found = []
-    for word, after in zip(words, [*words[1:], ""], strict=False):
-        alone = not after or after.startswith("-")
-        if word == "--graph" and not (alone or re.fullmatch("[a-z]+", after)):
-            found.append("--graph=all")
-        elif word == "--grad" and not (alone or re.fullmatch(r"\w+(,\w+)*", after)):
-            found.append("--grad=")
-        else:
-            found.append(word)
-    return found
 
 
 def add_parts(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:

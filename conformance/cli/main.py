@@ -3,63 +3,55 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 
 import conformance
-from conformance.bench import BenchError
-from conformance.capture.offline.compiler import KernelError, StageError
-from conformance.cases.adhoc import OwnError
-from conformance.cases.case import CaseError
-from conformance.cases.input_syntax import InputError
-from conformance.cases.lookup import UnknownCaseError
-from conformance.cli.case_options import settled
-from conformance.cli.commands import accept, bench, bugs, compare, diff, doctor, list_cases, missed, prune, review, show
-from conformance.devices.environment import PreparationError
-from conformance.devices.targets import TargetError
-from conformance.expectations.known_failures import KnownFailureError
-from conformance.harness.generator import GeneratingError
-from conformance.harness.gpu_free_worker import CompanionError
-from conformance.storage.binaries import BinaryFileError
-from conformance.storage.runs import RunError
-from conformance.storage.snapshots import SnapshotError
+from conformance.cli.optional_values import separate_optional_values
+from conformance.errors import ConformanceError
 
-#: Errors whose message is the whole story.
-_OURS = (
-    TargetError,
-    CaseError,
-    UnknownCaseError,
-    PreparationError,
-    StageError,
-    BenchError,
-    BinaryFileError,
-    compare.CompareError,
-    show.ShowError,
-    InputError,
-    OwnError,
-    review.ReviewError,
-    KnownFailureError,
-    RunError,
-    SnapshotError,
-)
+#: Command → its module in cli/commands/ and its help. The module is imported where its command is called: help is fast.
+COMMANDS = {
+    "list": ("list_cases", "list the cases and their files"),
+    "show": ("show", "show facts, code, graphs, IR and reasons of a case, or of your own function, on a target"),
+    "compare": ("compare", "compare two cases (A B --target TARGET), or one case on two targets (CASE TARGET TARGET)"),
+    "bench": (
+        "bench",
+        "time compiled against eager on a device of this machine; explain where compiled is slower",
+    ),
+    "review": ("review", "accept or reject the changes of a run, grouped by edit"),
+    "accept": ("accept", "store what a run generated, on this machine or on another one"),
+    "diff": ("diff", "show what changed between two torch versions, from the stored snapshots"),
+    "missed": ("missed", "list the optimisations that Inductor misses, with its reasons"),
+    "bugs": ("bugs", "list the known bugs of Inductor, each with a script that needs torch alone"),
+    "prune": ("prune", "list or remove snapshots whose case no longer exists"),
+    "drop": ("drop", "remove what is stored for a torch version"),
+    "doctor": ("doctor", "say what this machine can do, what is missing, and the command that installs it"),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns its exit status: 0, 1 for a check that failed, 2 for what could not be done."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(prog="python -m conformance", description=conformance.__doc__.splitlines()[0])
     parser.add_argument("--version", action="version", version=conformance.__version__)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (list_cases, show, compare, bench, review, accept, diff, missed, bugs, prune, doctor):
-        command.add(commands)
+    chosen: ModuleType | None = None
     try:
-        wanted = parser.parse_args(settled(sys.argv[1:] if arguments is None else arguments))
-        status = wanted.run(wanted)
+        for name, (module, text) in COMMANDS.items():
+            command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+            if words[:1] == [name]:
+                chosen = importlib.import_module(f"conformance.cli.commands.{module}")
+                chosen.add_arguments(command)
+        wanted = parser.parse_args(separate_optional_values(words))
+        assert chosen is not None  # noqa: S101 - argparse ends the process where no command is named
+        status = chosen.run(wanted)
         sys.stdout.flush()
-    except _OURS as error:
-        return _fail(str(error), 2)
-    except (GeneratingError, CompanionError, KernelError) as error:
-        return _fail(str(error), 1)
+    except ConformanceError as error:
+        return _fail(str(error), error.status)
     except BrokenPipeError:
         _write_nothing_more()  # whoever reads has enough, as with `| head`
         return 141

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from conformance.errors import ConformanceError
+
 #: Variables that reach torch, Inductor, Triton and the runtimes below them; 62 of 229 tried change or break code.
 _PREFIXES = ("TORCH", "PYTORCH_", "TRITON_", "INDUCTOR_", "AOT_", "ATEN_", "OMP_", "KMP_", "GOMP_", "MKL_", "DNNL_",
              "ONEDNN_", "CUBLAS", "CUDNN_", "NVIDIA_TF32_OVERRIDE", "MLIR_", "LLVM_", "DISABLE_MMA_V")  # fmt: skip
@@ -44,7 +46,7 @@ class Build:
         return int(major), int(minor)
 
 
-class PreparationError(RuntimeError):
+class PreparationError(ConformanceError, RuntimeError):
     """The environment cannot run the suite; the message says what to install."""
 
 

@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from conformance.errors import ConformanceError
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -20,7 +22,7 @@ ISAS = ("avx2", "avx512", "neon")
 _TABLE = Path(__file__).with_name("targets.toml")
 
 
-class TargetError(ValueError):
+class TargetError(ConformanceError, ValueError):
     """An unknown device or target, or a malformed row: the message names what is known."""
 
 

@@ -25,6 +25,7 @@ from typing import Any, Literal
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
+from conformance.errors import ConformanceError
 from conformance.settings import VIA
 
 if sys.version_info >= (3, 11):
@@ -52,7 +53,7 @@ Item = tuple[str, str, str]
 EITHER: Mapping[tuple[str, str], str] = {}
 
 
-class KnownFailureError(ValueError):
+class KnownFailureError(ConformanceError, ValueError):
     """A malformed or impossible entry: the message names the file, the entry and what would be right."""
 
 

@@ -1,6 +1,6 @@
 """Gaps: what Inductor should do and does not, by the judgement written at the case; each with Inductor's reason.
 
-    gaps={"cpu contiguous": {"vectorised": "yes", "judgement": "a row can be loaded as a vector and reversed"}}
+    missed={"cpu contiguous": {"vectorised": "yes", "judgement": "a row can be loaded as a vector and reversed"}}
 
 Selectors and values are those of requirements.py. A gap fails nothing: it is listed, and announced when it closes.
 """
@@ -34,7 +34,7 @@ class Item(Protocol):
 
     case: str
     target: str
-    gaps: list[dict[str, str]]
+    missed: list[dict[str, str]]
 
 
 def find(case: Case, target: Target, facts: Facts) -> tuple[list[dict[str, str]], list[str]]:
@@ -44,7 +44,7 @@ def find(case: Case, target: Target, facts: Facts) -> tuple[list[dict[str, str]]
     one) and `judgement`. Raises RequirementDeclarationError for a fact that does not exist.
     """
     found, closed = [], []
-    declared = selected(case.gaps, case, target)
+    declared = selected(case.missed, case, target)
     judgement = declared.pop(JUDGEMENT, "")
     for fact, wanted in declared.items():
         try:
@@ -53,7 +53,7 @@ def find(case: Case, target: Target, facts: Facts) -> tuple[list[dict[str, str]]
             raise RequirementDeclarationError(f"{case.id} on {target.name}: the gap {fact!r}: {error}") from error
         if meets(got, wanted, f"{case.id}: {fact}"):
             closed.append(
-                f"gap closed: {case.id} on {target.name}: {fact} is {got!r}; move it from gaps= to require= in "
+                f"gap closed: {case.id} on {target.name}: {fact} is {got!r}; move it from missed= to require= in "
                 f"{case.file.name}"
             )
             continue
@@ -120,7 +120,7 @@ def sections(items: Iterable[Item]) -> list[Section]:
     """The gaps of a run: by fact, wanted value and device, then by reason; the largest first."""
     found: dict[tuple[str, str, str], dict[str, Reason]] = {}
     for item in items:
-        for gap in item.gaps:
+        for gap in item.missed:
             reasons = found.setdefault((gap["fact"], gap["wanted"], item.target.partition("_")[0]), {})
             said = gap["reason"] or gap["got"]
             reason = reasons.setdefault(_without_numbers(said), Reason(said))

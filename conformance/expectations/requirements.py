@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from conformance.cases.selectors import RequirementDeclarationError, selected, torch_range
+from conformance.errors import ConformanceError
 
 if TYPE_CHECKING:
     from conformance.cases.case import Case
@@ -32,7 +33,7 @@ _BOUND = re.compile(r"(<=|>=|<|>)\s*(-?\d+(?:\.\d+)?)")
 _HOLDS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 
 
-class RequirementError(AssertionError):
+class RequirementError(ConformanceError, AssertionError):
     """A capture that does not do what its case demands."""
 
 
@@ -112,7 +113,7 @@ def validate(cases: Iterable[Case], targets: Iterable[Target], facts: Iterable[s
             for fact, value in wanted.items():
                 if keyword == "require" and fact in PARTNERS:
                     _validate_partner(where, selector, fact, value, file, members, functions, known)
-                elif keyword == "gaps" and fact == JUDGEMENT:
+                elif keyword == "missed" and fact == JUDGEMENT:
                     _validate_judgement(where, value)
                 elif facts is not None and fact.partition(".")[0] not in set(facts):
                     others = PARTNERS if keyword == "require" else (JUDGEMENT,)
@@ -122,7 +123,7 @@ def validate(cases: Iterable[Case], targets: Iterable[Target], facts: Iterable[s
 
 
 def _declared(case: Case) -> Iterator[tuple[str, str, Any]]:
-    for keyword, declared in (("require", case.require), ("gaps", case.gaps)):
+    for keyword, declared in (("require", case.require), ("missed", case.missed)):
         for selector, wanted in declared.items():
             yield keyword, selector, wanted
 

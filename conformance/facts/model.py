@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conformance.capture.model import Capture
+from conformance.errors import ConformanceError
 
 
-class FactError(LookupError):
+class FactError(ConformanceError, LookupError):
     """A fact that does not exist, or that the capture cannot tell; the message names those that do exist."""
 
 

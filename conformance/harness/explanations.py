@@ -1,7 +1,7 @@
 """Stories: the answer to a question about a case, written down in a test.
 
     def test_story_why_is_the_flip_not_vectorised():
-        seen = story(test_hflip, "224-u8-contiguous", target="cpu_avx512")
+        seen = explanation(test_hflip, "224-u8-contiguous", target="cpu_avx512")
         assert_expected_inline(seen.facts, \"\"\"…\"\"\")
 
 `EXPECTTEST_ACCEPT=1 pytest -n 0 FILE` writes the answer.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Story:
+class Explanation:
     """Texts of a capture, the same on any machine. `facts`: a fact a line. `code`: normalised. `graph`: the joint graph
     where there are gradients, else the forward one.
     """
@@ -34,7 +34,7 @@ class Story:
     graph: str
 
 
-def story(test: Callable[..., Any], labels: str, *, target: str) -> Story:
+def explanation(test: Callable[..., Any], labels: str, *, target: str) -> Explanation:
     """Generates a case's code without running it. `test`: a function decorated with @case; `labels`: as in its id.
 
     Under pytest, skips on another torch than that which stories are written for, and where no code can be generated
@@ -56,7 +56,7 @@ def story(test: Callable[..., Any], labels: str, *, target: str) -> Story:
     else:
         with capture(case, row, "deviceless") as captured:
             made = captured.capture
-    return Story(facts_text(made), code_text(made, row), graph_text(made, row))
+    return Explanation(facts_text(made), code_text(made, row), graph_text(made, row))
 
 
 #: Node ids of tests that tell one, in this process.

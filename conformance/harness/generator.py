@@ -16,6 +16,7 @@ from conformance.devices.cpp_compiler import compiler_problem
 from conformance.devices.environment import PreparationError, build, triton_version
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target, select
+from conformance.errors import ConformanceError
 from conformance.harness.session import Session
 from conformance.settings import Settings
 from conformance.storage.runs import Run
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from conformance.capture.model import Capture
 
 
-class GeneratingError(RuntimeError):
+class GeneratingError(ConformanceError, RuntimeError):
     """A case that cannot be compiled; the message is what compiling raised."""
+
+    status = 1
 
 
 class Generator:

@@ -22,10 +22,13 @@ from conformance.cases.adhoc import OwnCase
 from conformance.cases.case import Case
 from conformance.devices.environment import HIDDEN
 from conformance.devices.targets import Target
+from conformance.errors import ConformanceError
 
 
-class CompanionError(RuntimeError):
+class CompanionError(ConformanceError, RuntimeError):
     """The companion could not capture: its own error, or its end."""
+
+    status = 1
 
 
 class Companion:

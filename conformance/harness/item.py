@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 from conformance.cases.case import Case
 from conformance.cases.selectors import left_out
 from conformance.devices.targets import Target
+from conformance.errors import ConformanceError
 from conformance.harness import evidence
 from conformance.harness.session import Session
 from conformance.review.diff import difference
@@ -36,15 +37,15 @@ class SkipError(Exception):
     """A check that has nothing to look at; the message is the reason."""
 
 
-class CodeError(AssertionError):
+class CodeError(ConformanceError, AssertionError):
     """Generated code that is not what is stored."""
 
 
-class DevicelessError(AssertionError):
+class DevicelessError(ConformanceError, AssertionError):
     """Code generated without the device that is not the device's own."""
 
 
-class StaleKnownFailureError(AssertionError):
+class StaleKnownFailureError(ConformanceError, AssertionError):
     """A known failure that passes."""
 
 
@@ -107,7 +108,7 @@ class Item:
             def required() -> None:
                 self._refuse_combined()
                 self._refuse_without_code(capture)
-                record.gaps, closed = missed_optimisations.find(self.case, self.target, found)
+                record.missed, closed = missed_optimisations.find(self.case, self.target, found)
                 record.notices += closed
                 code = code_text(capture, self.target)
                 requirements.check(self.case, self.target, found, code=code, code_of=self._partner_code)
@@ -294,7 +295,7 @@ class Item:
         from conformance.cases.selectors import selected
         from conformance.expectations.requirements import wanted_of
 
-        wanted = [*wanted_of(self.case, self.target), *selected(self.case.gaps, self.case, self.target)]
+        wanted = [*wanted_of(self.case, self.target), *selected(self.case.missed, self.case, self.target)]
         if capture.error and wanted:
             raise SkipError(f"no code to ask for {', '.join(wanted)}: compiling raises {capture.error}")
 

@@ -99,8 +99,8 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     elif session.settings.accept:
         _accept(session, items, summary)
     summary.lines += _remarks(items)
-    if open_gaps := sum(len(item.gaps) for item in items):
-        summary.lines.append(f"gaps, where Inductor could do better: {open_gaps}; `python -m conformance gaps`")
+    if open_gaps := sum(len(item.missed) for item in items):
+        summary.lines.append(f"gaps, where Inductor could do better: {open_gaps}; `python -m conformance missed`")
     summary.lines += _unconfirmed(items)
     summary.lines += _unused(session.run)
     _say_idle(items, summary, session.settings.plainly)

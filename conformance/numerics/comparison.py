@@ -13,6 +13,7 @@ from conformance.capture import invoke
 from conformance.cases import call_modes
 from conformance.cases.inputs import placed, seed_of
 from conformance.cases.numerics_policy import Policy
+from conformance.errors import ConformanceError
 from conformance.numerics import messages
 from conformance.numerics.float64 import widened
 from conformance.numerics.outcome import Arguments, Outcome, call, cotangent
@@ -24,7 +25,7 @@ MOVES = 4
 _SMOOTH = 1 / 256
 
 
-class NumericsError(AssertionError):
+class NumericsError(ConformanceError, AssertionError):
     """A function that does not do what eager does; the message says where, by how much, and how to see it again."""
 
 

@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from conformance.errors import ConformanceError
+
 if TYPE_CHECKING:
     from conformance.cases.case import Case
     from conformance.numerics.operator_recorder import Called
 
 
-class ReferencesError(AssertionError):
+class ReferencesError(ConformanceError, AssertionError):
     """References that do not do what eager does."""
 
 

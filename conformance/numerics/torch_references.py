@@ -14,11 +14,13 @@ from typing import Any
 
 import torch
 
+from conformance.errors import ConformanceError
+
 #: How aten numbers the reductions that torch.nn.functional names.
 REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 
-class ReferenceMissingError(LookupError):
+class ReferenceMissingError(ConformanceError, LookupError):
     """This torch has no such reference or decomposition."""
 
 

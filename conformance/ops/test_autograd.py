@@ -3,8 +3,7 @@
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from conformance import tensor
-from conformance.cases import case
+from conformance import case, tensor
 
 ONE_GRAPH = {"graph_breaks": 0, "extern": [], "fallbacks": []}
 

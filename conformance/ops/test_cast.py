@@ -2,9 +2,7 @@
 
 import torch
 
-from conformance import tensor
-from conformance.cases import case
-from conformance.numerics import references
+from conformance import case, references, tensor
 
 #: Inductor's C++ has no vectors of 16-bit integers.
 INT16 = {"cpu i16": {"vectorised": "yes", "judgement": "every instruction set has 16-bit integers in vectors"}}
@@ -30,7 +28,7 @@ TO = {
     to=TO,
     vary="one_at_a_time",
     require=vectorised("f64", "f16", "bf16", "i64", "i32", "i8", "u8", "bool"),
-    gaps=INT16,
+    missed=INT16,
     numerics={"exact": True},
 )
 def test_to(x, to):
@@ -40,7 +38,7 @@ def test_to(x, to):
 @case(
     x=tensor(100, low=0, high=100, dtype=["bf16", "u8"]),
     require={"all": ONE_KERNEL},
-    gaps={"cpu": INT16["cpu i16"]},
+    missed={"cpu": INT16["cpu i16"]},
     numerics={"exact": True},
 )
 def test_to_int16(x):
@@ -50,7 +48,7 @@ def test_to_int16(x):
 @case(
     x=tensor(100, dtype=["i64", "i16", "i8", "u8"]),
     require=vectorised("i64", "i8", "u8"),
-    gaps=INT16,
+    missed=INT16,
     numerics={"exact": True},
 )
 def test_wraps(x):
@@ -129,7 +127,7 @@ def test_gradient_of_widened(x):
 @case(
     x=tensor(100, dtype="bf16"),
     require={"all": ONE_KERNEL},
-    gaps={"cpu": INT16["cpu i16"]},
+    missed={"cpu": INT16["cpu i16"]},
     numerics={"reference": "eager", "reason": "the bits of a float64 are others"},
 )
 def test_bits_of_floats(x):

@@ -2,8 +2,7 @@
 
 import torch
 
-from conformance import tensor
-from conformance.cases import case
+from conformance import case, tensor
 
 GRAPH = {"graph_breaks": 0}
 ORDER = {"without": {"huge": "a product of the largest numbers overflows earlier or later, by its order"}}

@@ -5,8 +5,7 @@ from torch._higher_order_ops import scan, while_loop
 from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.map import map as mapped
 
-from conformance import tensor
-from conformance.cases import case
+from conformance import case, tensor
 
 WHOLE = {"graph_breaks": 0, "fallbacks": []}
 #: scan and map become a while_loop, whose counter is read as a number: PyTorch asks for this.

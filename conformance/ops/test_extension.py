@@ -2,9 +2,7 @@
 
 import torch
 
-from conformance import tensor
-from conformance.capture.toolchain.cpp_extension import load
-from conformance.cases import case
+from conformance import case, load_cpp_extension, tensor
 
 SOURCE = """
 #include <ATen/ATen.h>
@@ -30,7 +28,7 @@ TORCH_LIBRARY_IMPL(conformance, CompositeImplicitAutograd, library) {
 
 
 def built() -> None:
-    load("sin_sin", SOURCE)
+    load_cpp_extension("sin_sin", SOURCE)
 
 
 @case(

@@ -2,8 +2,7 @@
 
 import torch
 
-from conformance import tensor
-from conformance.cases import case
+from conformance import case, tensor
 
 GRAPH = {"graph_breaks": 0}
 ORDER = {"without": {"huge": "sums of the largest numbers overflow earlier or later, by their order"}}

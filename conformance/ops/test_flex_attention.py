@@ -6,8 +6,7 @@ Without gradients: an item with the backward's template takes 7 s to interpret, 
 import torch
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-from conformance import tensor
-from conformance.cases import case
+from conformance import case, tensor
 
 #: batch, heads, tokens, features of a head
 QKV = {name: tensor(1, 2, 128, 16) for name in "qkv"}

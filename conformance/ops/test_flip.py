@@ -2,9 +2,7 @@
 
 from expecttest import assert_expected_inline
 
-from conformance import image, story, tensor
-from conformance.cases import case
-from conformance.numerics import references
+from conformance import case, explanation, image, references, tensor
 
 DTYPES = ["u8", "f32", "bf16", "i16"]
 LAYOUTS = ["contiguous", "channels_last", "sliced"]
@@ -30,7 +28,7 @@ REVERSED = {
     vary="one_at_a_time",
     also=ALSO,
     require={"all": ONE_KERNEL},
-    gaps=REVERSED,
+    missed=REVERSED,
     numerics={"exact": True},
 )
 def test_hflip(x):
@@ -47,7 +45,9 @@ def test_hflip(x):
         "cpu f32": {"vectorised": "yes"},
         "cpu bf16": {"vectorised": "yes"},
     },
-    gaps={"cpu i16": {"vectorised": "yes", "judgement": "rows are copied whole, and vectors of 16-bit integers exist"}},
+    missed={
+        "cpu i16": {"vectorised": "yes", "judgement": "rows are copied whole, and vectors of 16-bit integers exist"}
+    },
     numerics={"exact": True},
 )
 def test_vflip(x):
@@ -58,7 +58,7 @@ def test_vflip(x):
     x=image(3, size=[224, 256], dtype=DTYPES, layout=LAYOUTS),
     vary="one_at_a_time",
     require={"all": ONE_KERNEL},
-    gaps=REVERSED,
+    missed=REVERSED,
     numerics={"exact": True},
 )
 def test_both(x):
@@ -70,7 +70,7 @@ def test_both(x):
     grad=True,
     dynamic=[False, True],
     require={"all": {"kernels": 2, "fallbacks": [], "graph_breaks": 0}},  # one there, one back
-    gaps={"cpu": REVERSED["cpu contiguous"]},
+    missed={"cpu": REVERSED["cpu contiguous"]},
     numerics={"exact": True},
 )
 def test_hflip_backward(x):
@@ -78,7 +78,7 @@ def test_hflip_backward(x):
 
 
 def test_story_why_is_the_uint8_flip_not_vectorised():
-    seen = story(test_hflip, "224-u8-contiguous", target="cpu_avx512")
+    seen = explanation(test_hflip, "224-u8-contiguous", target="cpu_avx512")
     assert_expected_inline(
         seen.facts,
         """\

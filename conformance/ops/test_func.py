@@ -5,8 +5,7 @@
 import torch
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 
-from conformance import tensor
-from conformance.cases import case
+from conformance import case, tensor
 
 ONE_GRAPH = {"graph_breaks": 0, "fallbacks": []}
 OVERFLOW = {"without": {"huge": "products of the largest numbers overflow earlier or later, by their order"}}

@@ -2,9 +2,7 @@
 
 import torch
 
-from conformance import tensor
-from conformance.cases import case
-from conformance.numerics import references
+from conformance import case, references, tensor
 
 functional, aten = torch.nn.functional, torch.ops.aten
 

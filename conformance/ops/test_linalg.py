@@ -2,9 +2,7 @@
 
 import torch
 
-from conformance import tensor
-from conformance.cases import case
-from conformance.numerics import references
+from conformance import case, references, tensor
 
 GRAPH = {"graph_breaks": 0}
 SINGULAR = {"without": {"ties": "a matrix of equal values has no inverse", "huge": "its products overflow"}}

@@ -3,9 +3,7 @@
 import torch
 from expecttest import assert_expected_inline
 
-from conformance import story, tensor
-from conformance.cases import case
-from conformance.numerics import references
+from conformance import case, explanation, references, tensor
 
 #: Whose gradients are asked for: each one left out saves a product.
 GRADS = {"forward": "", "backward": "a b", "backward_a": "a", "backward_b": "b"}
@@ -65,7 +63,7 @@ def test_outer_product(a, b):
 
 
 def test_story_which_products_make_the_gradients():
-    seen = story(test_mm, "contiguous-contiguous-f32-backward-static", target="cpu_avx512")
+    seen = explanation(test_mm, "contiguous-contiguous-f32-backward-static", target="cpu_avx512")
     assert_expected_inline(
         seen.graph,
         """\

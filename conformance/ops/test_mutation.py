@@ -2,9 +2,7 @@
 
 import torch
 
-from conformance import tensor
-from conformance.cases import case
-from conformance.numerics import references
+from conformance import case, references, tensor
 
 ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
 ONE_KERNEL = ALONE | {"kernels": 1}
@@ -28,7 +26,7 @@ APART = {
 }
 
 
-@case(x=tensor(20, 33), require={"all": ALONE, "cpu": {"kernels": 1}}, gaps=APART)
+@case(x=tensor(20, 33), require={"all": ALONE, "cpu": {"kernels": 1}}, missed=APART)
 def test_write_through_view(x):
     x[1:5].mul_(2)
     return x.sum(-1)
@@ -104,7 +102,7 @@ def test_overlap(x):
     x=tensor(20, 33),
     dtype=["f32", "i64"],
     require={"all": ALONE, "cpu": {"kernels": 1}},
-    gaps={"gpu": {"kernels": 1, "judgement": "both kernels write as many constants, to two tensors of one size"}},
+    missed={"gpu": {"kernels": 1, "judgement": "both kernels write as many constants, to two tensors of one size"}},
 )
 def test_fill(x):
     x.zero_()

@@ -2,9 +2,7 @@
 
 import torch
 
-from conformance import tensor
-from conformance.cases import case
-from conformance.numerics import references
+from conformance import case, references, tensor
 
 PARAMETERS = {name: tensor(*shape) for name, shape in {"a": (16, 33), "b": (33,), "c": (7, 5)}.items()}
 GRADIENTS = {f"grad_{name}": tensor(*shape) for name, shape in {"a": (16, 33), "b": (33,), "c": (7, 5)}.items()}

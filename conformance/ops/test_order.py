@@ -2,9 +2,7 @@
 
 import torch
 
-from conformance import tensor
-from conformance.cases import case
-from conformance.numerics import references
+from conformance import case, references, tensor
 
 ALONE = {"extern": [], "graph_breaks": 0}
 
@@ -57,7 +55,7 @@ def test_backward(x, function):
     x=tensor(40, low=0, high=9),
     right=[False, True],
     require={"all": ALONE, "gpu": {"fallbacks": []}},
-    gaps={"cpu": {"fallbacks": [], "judgement": "a search among four boundaries is a loop, and could be fused"}},
+    missed={"cpu": {"fallbacks": [], "judgement": "a search among four boundaries is a loop, and could be fused"}},
     numerics={"exact": True, "branch": [0.0, 1.0, 2.5, 6.0]},
 )
 def test_bucketize(x, right):

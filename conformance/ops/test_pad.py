@@ -2,9 +2,7 @@
 
 from torch.nn import functional
 
-from conformance import FLUSHED, tensor
-from conformance.cases import case
-from conformance.numerics import references
+from conformance import FLUSHED, case, references, tensor
 
 ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
 ONE_KERNEL = ALONE | {"kernels": 1}
@@ -69,7 +67,7 @@ REPLICATED = {
     vary="one_at_a_time",
     require={"all": ALONE}
     | {f"replicate {n}": {"fallbacks": [f"aten.replication_pad{n}_backward"]} for n in ("1d", "3d")},
-    gaps={"replicate": REPLICATED},
+    missed={"replicate": REPLICATED},
 )
 def test_dimensions(x, padding):
     return functional.pad(x, BORDERS[: 2 * (x.dim() - 2)], padding)
@@ -82,7 +80,7 @@ def test_dimensions(x, padding):
     grad=True,
     vary="one_at_a_time",
     require={"all": ALONE, "replicate": {"fallbacks": ["aten.replication_pad2d_backward"]}},
-    gaps={"replicate": REPLICATED},
+    missed={"replicate": REPLICATED},
 )
 def test_backward(x, padding):
     return functional.pad(x, BORDERS[:4], padding)
@@ -116,7 +114,7 @@ def test_negative(x, padding, mode_of):
     x=tensor(2, 3, 40),
     grad=True,
     require={"all": ALONE | {"fallbacks": ["aten.replication_pad1d_backward"]}},
-    gaps={"all": REPLICATED},
+    missed={"all": REPLICATED},
 )
 def test_smoothed(x):
     padded = functional.pad(x, (1, 1), "replicate")

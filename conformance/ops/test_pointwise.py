@@ -2,9 +2,7 @@
 
 import torch
 
-from conformance import FLUSHED, tensor
-from conformance.cases import case
-from conformance.numerics import references
+from conformance import FLUSHED, case, references, tensor
 
 #: Inductor's C++ has no vectors of 16-bit integers.
 INT16 = {"cpu i16": {"vectorised": "yes", "judgement": "every instruction set has 16-bit integers in vectors"}}
@@ -28,7 +26,7 @@ SHAPES = [(1000,), (3,), (7, 33)]
             for dtype in ("f32", "f64", "f16", "bf16", "i64", "i32", "i8", "u8")
         },
     },
-    gaps=INT16,
+    missed=INT16,
 )
 def test_add(x, y):
     return x + y
@@ -149,7 +147,7 @@ TO = {
     x=tensor(257, low=0, high=100),
     to=TO,
     require={"all": ONE_KERNEL},
-    gaps={"cpu to_i16": INT16["cpu i16"]},
+    missed={"cpu to_i16": INT16["cpu i16"]},
     numerics={"exact": True},
 )
 def test_cast(x, to):
@@ -172,7 +170,7 @@ def test_compare(x, y):
     y=tensor(257),
     dtype=["u8", "i8", "i16", "i32", "i64"],
     require={"all": ONE_KERNEL},
-    gaps=INT16,
+    missed=INT16,
     numerics={"exact": True},
 )
 def test_bits(x, y):
@@ -224,7 +222,7 @@ def test_adding_zeros(x):
 @case(
     x=tensor(257, dtype=["i8", "u8", "i16", "i32"]),
     require={"all": ONE_KERNEL},
-    gaps=INT16,
+    missed=INT16,
     numerics={"exact": True},
 )
 def test_wrap_around(x):

@@ -3,9 +3,7 @@
 import torch
 from torch.nn import functional
 
-from conformance import tensor
-from conformance.cases import case
-from conformance.numerics import references
+from conformance import case, references, tensor
 
 ANOTHER_NAN = {"without": {"nan": "of several NaN another one is taken: a known failure of conv/pool_backward"}}
 ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}

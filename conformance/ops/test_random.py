@@ -2,8 +2,7 @@
 
 import torch
 
-from conformance import tensor
-from conformance.cases import case
+from conformance import case, tensor
 
 functional = torch.nn.functional
 

@@ -2,9 +2,7 @@
 
 import torch
 
-from conformance import tensor
-from conformance.cases import case
-from conformance.numerics import references
+from conformance import case, references, tensor
 
 #: What sums, and sums of squares, come to when a part of them overflows.
 OVERFLOW = {"without": {"huge": "sums of the largest numbers overflow earlier or later, by their order"}}
@@ -190,7 +188,7 @@ def test_amax_of_a_result(x, y, function):
 @case(
     x=tensor(16, 100, dtype=["f32", "i64", "i32", "u8"]),
     require={"gpu": ONE_KERNEL, "all": {"graph_breaks": 0, "extern": []}},
-    gaps={
+    missed={
         "cpu": {"fallbacks": [], "judgement": "a sum that keeps every step is a loop, and could be fused with others"}
     },
 )

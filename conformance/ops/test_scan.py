@@ -2,9 +2,7 @@
 
 import torch
 
-from conformance import edges, tensor
-from conformance.cases import case
-from conformance.numerics import references
+from conformance import case, edges, references, tensor
 
 CPU_FALLS_BACK = "a scan that keeps every step is a loop, and could be fused with others"
 GAPS = {"cpu": {"fallbacks": [], "judgement": CPU_FALLS_BACK}}
@@ -30,7 +28,7 @@ SCANS = {
     x=tensor(12, 20),
     scan=SCANS,
     require=ONE_KERNEL,
-    gaps=GAPS,
+    missed=GAPS,
     numerics={"for": {"cumprod": PRODUCTS}},
 )
 def test_columns(x, scan):
@@ -42,7 +40,7 @@ def test_columns(x, scan):
     scan={name: SCANS[name] for name in ("cumsum", "cumprod")},
     vary="one_at_a_time",
     require=ONE_KERNEL,
-    gaps=GAPS,
+    missed=GAPS,
     numerics={"for": {"cumprod": PRODUCTS}},
 )
 def test_dtypes(x, scan):
@@ -53,7 +51,7 @@ def test_dtypes(x, scan):
     x=tensor(12, 20, low=0, high=6, dtype="i32"),
     scan={name: SCANS[name] for name in ("cummax", "cummin")},
     require=ONE_KERNEL,
-    gaps=GAPS,
+    missed=GAPS,
 )
 def test_extremes_with_ties(x, scan):
     return scan(x, 0)
@@ -62,18 +60,18 @@ def test_extremes_with_ties(x, scan):
 @case(
     x=tensor(12, 20, dtype="u8"),
     require=ONE_KERNEL,
-    gaps=GAPS,
+    missed=GAPS,
 )
 def test_cumsum_as_another_dtype(x):
     return x.cumsum(-1, dtype=torch.float32)
 
 
-@case(x=tensor(), shape=edges(3, None, sizes=(0, 1025)), require={"all": ALONE}, gaps={"cpu 3x1025": GAPS["cpu"]})
+@case(x=tensor(), shape=edges(3, None, sizes=(0, 1025)), require={"all": ALONE}, missed={"cpu 3x1025": GAPS["cpu"]})
 def test_sizes(x):
     return x.cumsum(-1), x.cummax(-1)
 
 
-@case(x=tensor(9, 33), dynamic=True, require=ONE_KERNEL, gaps=GAPS)
+@case(x=tensor(9, 33), dynamic=True, require=ONE_KERNEL, missed=GAPS)
 def test_dynamic(x):
     return x.cumsum(-1)
 
@@ -85,7 +83,7 @@ def test_dynamic(x):
         "from_the_right": lambda x, _: x.flip(-1).cumsum(-1).flip(-1),
     },
     require={"all": {"graph_breaks": 0, "extern": []}, "gpu": {"fallbacks": []}},
-    gaps=GAPS,
+    missed=GAPS,
 )
 def test_with_pointwise(x, y, function):
     return function(x, y)

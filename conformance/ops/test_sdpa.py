@@ -6,9 +6,7 @@ import torch
 from expecttest import assert_expected_inline
 from torch.nn.functional import scaled_dot_product_attention
 
-from conformance import story, tensor
-from conformance.cases import case
-from conformance.numerics import references
+from conformance import case, explanation, references, tensor
 
 DTYPES = ["f16", "bf16", "f32"]
 
@@ -136,7 +134,7 @@ def test_by_hand_masked(q, k, v, mask):
 def test_story_which_kernel_does_attention_by_hand_become():
     answer = ""
     for target in ("cpu_avx512", "cuda_sm80", "cuda_sm90", "xpu_pvc"):
-        facts = story(test_by_hand, "batch2-f16-forward-static", target=target).facts.splitlines()
+        facts = explanation(test_by_hand, "batch2-f16-forward-static", target=target).facts.splitlines()
         answer += target + next(line for line in facts if line.startswith("fallbacks")).removeprefix("fallbacks") + "\n"
     assert_expected_inline(
         answer,

@@ -2,9 +2,7 @@
 
 import torch
 
-from conformance import image, tensor
-from conformance.cases import case
-from conformance.numerics import references
+from conformance import case, image, references, tensor
 
 functional = torch.nn.functional
 
@@ -20,7 +18,7 @@ EXACT = {"exact": True}
     dynamic=[False, True],
     vary="one_at_a_time",
     require={"all": ONE_KERNEL, "cpu u8": {"kernels": 0, "fallbacks": ["aten.cat"]}},
-    gaps={
+    missed={
         "cpu u8": {"fallbacks": [], "judgement": "copying bytes is what every dtype's kernel does"},
         "cpu i16": {"vectorised": "yes", "judgement": "rows are copied whole, and vectors of 16-bit integers exist"},
     },
@@ -102,7 +100,7 @@ def test_split_and_swap(x):
     x=tensor(12, 35),
     shift={"one": 1, "far": -17},
     require={"all": ONE_KERNEL},
-    gaps={"cpu": {"vectorised": "yes", "judgement": "a rolled row is two contiguous pieces"}},
+    missed={"cpu": {"vectorised": "yes", "judgement": "a rolled row is two contiguous pieces"}},
     numerics=EXACT,
 )
 def test_roll(x, shift):

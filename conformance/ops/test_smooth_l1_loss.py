@@ -3,8 +3,7 @@
 import torch
 from expecttest import assert_expected_inline
 
-from conformance import story, tensor
-from conformance.cases import case
+from conformance import case, explanation, tensor
 
 aten, functional = torch.ops.aten, torch.nn.functional
 
@@ -115,7 +114,7 @@ def test_mean_of_64000(x, y):
 def test_story_which_code_does_beta_0_give():
     answer = ""
     for entry in (test_functional, test_aten):
-        code = story(entry, "mean-20-f32-beta0-forward-static", target="cuda_sm90").code
+        code = explanation(entry, "mean-20-f32-beta0-forward-static", target="cuda_sm90").code
         loss = code[code.index("    tmp2 =") : code.index("tl.broadcast_to")].splitlines()[:-1]
         answer += "\n".join([entry.__name__, *loss, ""])
     assert_expected_inline(

@@ -2,9 +2,7 @@
 
 import torch
 
-from conformance import edges, tensor
-from conformance.cases import case
-from conformance.numerics import references
+from conformance import case, edges, references, tensor
 
 functional = torch.nn.functional
 
@@ -35,7 +33,7 @@ def test_dimensions(x, function, dim):
     x=tensor(2, 6, 5, 9, layout="channels_last"),
     function={name: SOFTMAX[name] for name in ("softmax", "log_softmax")},
     require={"all": ALONE, "cpu softmax torch>=2.13": VECTORISED},
-    gaps={
+    missed={
         "cpu log_softmax": VECTORISED | {"judgement": "six channels of 16 pixels can be loaded as a tile and added up"}
     },
 )
@@ -86,7 +84,7 @@ def test_backward(x, function):
     x=tensor(9, 33),
     dynamic=True,
     require={"all": ALONE, "cpu": ONE_KERNEL},
-    gaps={
+    missed={
         "gpu": {
             "kernels": 1,
             "judgement": "what reduces a column can go on to divide it, as it does for sizes that are known",

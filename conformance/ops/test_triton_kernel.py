@@ -5,8 +5,7 @@ import torch
 import triton
 import triton.language as tl
 
-from conformance import tensor
-from conformance.cases import case
+from conformance import case, tensor
 
 #: Where kernels of Triton can be launched at all.
 ONLY = {"gpu": "Triton has no backend for the cpu"}

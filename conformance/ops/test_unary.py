@@ -2,9 +2,7 @@
 
 import torch
 
-from conformance import FLUSHED, tensor
-from conformance.cases import case
-from conformance.numerics import references
+from conformance import FLUSHED, case, references, tensor
 
 #: Inductor's C++ has no vectors of 16-bit integers.
 INT16 = {"cpu i16": {"vectorised": "yes", "judgement": "every instruction set has 16-bit integers in vectors"}}
@@ -36,7 +34,7 @@ def test_round_decimals(x, decimals):
 @case(
     x=tensor(100, dtype=["i64", "i16", "i8", "u8"]),
     require={"all": ONE_KERNEL} | {f"cpu {dtype}": {"vectorised": "yes"} for dtype in ("i64", "i8", "u8")},
-    gaps=INT16,
+    missed=INT16,
     numerics={"exact": True},
 )
 def test_integers(x):

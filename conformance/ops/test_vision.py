@@ -3,9 +3,7 @@
 import torch
 from torch.nn import functional
 
-from conformance import tensor
-from conformance.cases import case
-from conformance.numerics import references
+from conformance import case, references, tensor
 
 ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
 NO_PLACE = {"grid": "where a grid that is NaN or infinite points to is left open"}

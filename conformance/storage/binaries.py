@@ -19,6 +19,7 @@ from pathlib import Path
 
 from conformance import atomic_files
 from conformance.devices.environment import triton_version
+from conformance.errors import ConformanceError
 from conformance.storage.runs import ItemRecord
 from conformance.storage.snapshots import release
 
@@ -31,11 +32,11 @@ _HEADING = re.compile(r"== (\S+): (\S.*)")
 Key = tuple[str, str]
 
 
-class BinaryError(AssertionError):
+class BinaryError(ConformanceError, AssertionError):
     """Binaries that are not what is stored, or none stored."""
 
 
-class BinaryFileError(ValueError):
+class BinaryFileError(ConformanceError, ValueError):
     """A file that cannot be read or written; the message names the line."""
 
 

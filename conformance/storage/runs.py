@@ -16,6 +16,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from conformance.errors import ConformanceError
+
 #: Below the root folder of the tests; ignored by version control.
 FOLDER = ".conformance"
 LAST = "last"
@@ -27,7 +29,7 @@ _UNUSED = "unused.json"
 _UNNAMED = "[0-9]*T[0-9]*-[0-9]*"
 
 
-class RunError(ValueError):
+class RunError(ConformanceError, ValueError):
     """A run that cannot be read, or written; the message says which and what there is."""
 
 
@@ -41,7 +43,7 @@ class ItemRecord:
     the cpu), "compiled" (nothing was run, but every kernel became a binary), or "generated".
     `confirmed`: whether a real gpu gave the stored text that this one was compared with; None where none was.
     `binaries`: what the kernels' binaries say, a line for each configuration.
-    `gaps`: what Inductor does not do although the case says that it should; see gaps.find.
+    `missed`: what Inductor does not do although the case says that it should; see missed_optimisations.find.
     `drift`: on a torch with nothing stored, how the text differs from the nearest one's.
     `seconds`: for compiling it, by the clock. `cpu_seconds`: for all of it, of the worker and of what it waited for.
     """
@@ -56,7 +58,7 @@ class ItemRecord:
     facts: dict[str, str] = field(default_factory=dict)
     checks: dict[str, str] = field(default_factory=dict)
     drift: str = ""
-    gaps: list[dict[str, str]] = field(default_factory=list)
+    missed: list[dict[str, str]] = field(default_factory=list)
     confirmed: bool | None = None
     binaries: list[str] = field(default_factory=list)
     evidence: str = "generated"

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance import atomic_files
+from conformance.errors import ConformanceError
 from conformance.storage import snapshot_format
 from conformance.storage.snapshot_format import Key
 
@@ -37,7 +38,7 @@ _ESCAPED = re.compile(r"^\\(?=\\*(== |<{7}|={7}|>{7}|\|{7}))")
 _CASE = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9_.+-]*(/[A-Za-z0-9_+][A-Za-z0-9_.+-]*)*")
 
 
-class SnapshotError(Exception):
+class SnapshotError(ConformanceError):
     """The store cannot be read or written: says which file and line, and what mends it.
 
     `counts`: what had been stored when it was raised; None where nothing was to be.

@@ -5,12 +5,14 @@ from __future__ import annotations
 import linecache
 import traceback
 
+from conformance.errors import ConformanceError
 
-class EmulationError(AssertionError):
+
+class EmulationError(ConformanceError, AssertionError):
     """A generated kernel or wrapper did something that it must not do; the message names kernel, line and reason."""
 
 
-class NotEmulatedError(Exception):
+class NotEmulatedError(ConformanceError):
     """Something that cannot be emulated at all; the message is the reason."""
 
 

@@ -2,7 +2,7 @@
 
 The scheduler asks for each pair, in rounds; the last answer about what became two kernels is kept. Where Inductor gives
 a reason (WhyNoFuse, which its log shows), it is that one; the C++ backend gives none, and its rules are watched by
-capture/fusion_cpp.py. selftests/test_reasons_fusion.py takes rules away and sees their reasons go.
+observers/fusion_cpp.py. selftests/facts/test_explain_fusion.py takes rules away and sees their reasons go.
 """
 
 from __future__ import annotations

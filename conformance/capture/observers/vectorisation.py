@@ -3,7 +3,7 @@
 Inductor answers with two lists, empty for "no", and gives no reason. So the functions that it asks on its way are
 watched: which dtypes it met, which of them it did not find among VECTORIZABLE_DTYPES, the loop that it chose, the
 strides that it was told, and whether it came as far as the length of the loop. The last answer before "no" is the
-reason. selftests/test_reasons_vectorised.py follows it line by line and finds the same.
+reason. selftests/facts/test_explain_vectorised.py follows it line by line and finds the same.
 """
 
 from __future__ import annotations

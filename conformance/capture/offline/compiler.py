@@ -27,6 +27,7 @@ from conformance.capture.json_worker import EndedError, Process
 from conformance.capture.model import Capture
 from conformance.devices import environment
 from conformance.devices.environment import HIDDEN
+from conformance.errors import ConformanceError
 
 #: Seconds that one kernel may take, all its configurations together; usual are 0.1 to 2.
 LIMIT = 120.0
@@ -38,11 +39,13 @@ _FORMAT = 2
 _TRITON = re.compile(r"async_compile\.triton\('(\w+)', '''(.*?)''', device_str='(\w+)'\)", re.DOTALL)
 
 
-class KernelError(AssertionError):
+class KernelError(ConformanceError, AssertionError):
     """A generated kernel that does not compile, crashes the compiler or takes too long; the message names it."""
 
+    status = 1
 
-class StageError(ValueError):
+
+class StageError(ConformanceError, ValueError):
     """A stage that there is none of; the message says why, and which there are."""
 
 

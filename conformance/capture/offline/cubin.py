@@ -9,8 +9,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from conformance.errors import ConformanceError
 
-class ToolError(RuntimeError):
+
+class ToolError(ConformanceError, RuntimeError):
     """A tool of Triton's wheel that is missing, or whose answer cannot be read."""
 
 

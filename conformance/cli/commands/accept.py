@@ -17,8 +17,7 @@ from conformance.storage.accept import accept
 from conformance.storage.runs import ItemRecord, Run, RunError, existing
 
 
-def add(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("accept", help="store what a run generated, here or on another machine")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="RUN", help="a run's folder, or its name below .conformance/runs")
     parser.add_argument("paths", nargs="*", metavar="PATH", help="where the cases are; the package's own if left out")
     parser.add_argument(
@@ -26,7 +25,6 @@ def add(commands: argparse._SubParsersAction) -> None:
         action="store_true",
         help="only mark, as given by the real device, what is stored and equal",
     )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 _SECONDS = 0.3
 
 
-def add(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("bench", help="how fast compiled is beside eager, on a device that is here, and why")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
         nargs="*",
@@ -52,7 +51,6 @@ def add(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="writes the tables into a page")
     add_own(parser)
     parser.add_argument("--compare", nargs=2, type=Path, metavar=("OLD", "NEW"), help="instead: two files of --json")
-    parser.set_defaults(run=run)
 
 
 def _seconds(text: str) -> float:

@@ -10,11 +10,9 @@ from conformance.devices.environment import build
 from conformance.expectations import known_bugs, known_failures
 
 
-def add(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("bugs", help="known failures with scripts that reproduce them without the suite")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", metavar="FOLDER", help="known_failures/ of a suite; our own if left out")
     parser.add_argument("--check", action="store_true", help="run the scripts of this torch's bugs instead")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from conformance.cli.capture_sections import Block, comparable
 from conformance.cli.case_options import EXPLORED, add_own, add_parts, asked, parts_of
 from conformance.cli.side_by_side import facts_side_by_side, side_by_side
 from conformance.devices.targets import DEVICES, Target, TargetError
+from conformance.errors import ConformanceError
 from conformance.harness.generator import Generator, origin
 from conformance.review.diff import hunks
 from conformance.terminal import diff_line, heading, highlighted, width
@@ -20,18 +21,16 @@ from conformance.terminal import diff_line, heading, highlighted, width
 _USAGE = "compare two cases (A B --target TARGET), or one case on two targets (CASE TARGET TARGET)"
 
 
-def add(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("compare", help=_USAGE.removeprefix("compare "))
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="CASE|TARGET", help="cases and functions as for show; targets")
     parser.add_argument("--target", nargs="+", default=[], metavar="TARGET", help="the target, or two")
     add_parts(parser, ("facts", "why", "graph", "ir", "code"))
     add_own(parser)
     parser.add_argument("--side-by-side", action="store_true", help="code beside code instead of a unified diff")
     parser.add_argument("--exit-code", action="store_true", help="exit status 1 where facts or code differ")
-    parser.set_defaults(run=run)
 
 
-class CompareError(ValueError):
+class CompareError(ConformanceError, ValueError):
     """Not two things to compare."""
 
 

@@ -14,15 +14,13 @@ from conformance.storage.snapshots import SnapshotError, Store, release
 from conformance.terminal import diff_line, heading
 
 
-def add(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("diff", help="what changed between two torch versions, from what is stored")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("old", metavar="OLD", help="a stored torch version, such as 2.13")
     parser.add_argument("new", metavar="NEW", help="another, such as 2.15")
     parser.add_argument("paths", nargs="*", metavar="PATH", help="where the cases are; the package's own if left out")
     parser.add_argument("--device", metavar="LIST", help="on these devices")
     parser.add_argument("--target", metavar="LIST", help="on these targets")
     parser.add_argument("--markdown", action="store_true", help="a page for release notes or a review")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

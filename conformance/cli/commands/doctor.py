@@ -13,10 +13,8 @@ from conformance.devices.targets import targets
 from conformance.terminal import heading, paint
 
 
-def add(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("doctor", help="what is here, what is missing for more, and the command that adds it")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--describe-device", action="store_true", help="a row of targets.toml for the gpu that is here")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

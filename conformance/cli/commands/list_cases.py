@@ -13,13 +13,11 @@ from conformance.cases.lookup import OPS, cases_below, is_path, matching
 from conformance.devices.targets import Target, select, targets
 
 
-def add(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("list", help="the cases, a line each, and their files")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", nargs="*", metavar="PATTERN|PATH", help="parts of ids, with * and ?; files and folders")
     parser.add_argument("--device", metavar="LIST", help="node ids for pytest, on these devices")
     parser.add_argument("--target", metavar="LIST", help="node ids for pytest, on these targets")
     parser.add_argument("--json", action="store_true", help="for programs")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`gaps`: what Inductor should do and does not, by its reasons; from a run, without running again."""
+"""`missed`: what Inductor should do and does not, by its reasons; from a run, without running again."""
 
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ from conformance.expectations.missed_optimisations import markdown, sections
 from conformance.storage.runs import LAST, RunError, existing
 
 
-def add(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("gaps", help="where Inductor could do better, and its reasons; as a page")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", default=LAST, metavar="RUN", help="a run; the last one if left out")
     parser.add_argument("--json", action="store_true", help="for programs")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -27,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not any("requirements" in item.checks for item in items):
         raise RunError(f"the run {arguments.folder} looked at no facts: run pytest with the check `requirements`")
     if arguments.json:
-        rows = [{"case": item.case, "target": item.target, **gap} for item in items for gap in item.gaps]
+        rows = [{"case": item.case, "target": item.target, **gap} for item in items for gap in item.missed]
         print(json.dumps(rows, indent=1))
         return 0
     versions = sorted({item.torch.partition("+")[0] for item in items})

@@ -15,6 +15,7 @@ from typing import Any
 from conformance.cases.lookup import OPS
 from conformance.cli.commands.accept import checked_items, stores
 from conformance.devices.targets import targets
+from conformance.errors import ConformanceError
 from conformance.review import overview, review
 from conformance.review.groups import Changed, Group, count
 from conformance.review.review import Differing, Review
@@ -25,12 +26,11 @@ _REJECTED = "review.json"
 _KEYS = {"a": "accept", "r": "reject", "s": "skip", "d": "diff", "q": "quit"}
 
 
-class ReviewError(ValueError):
+class ReviewError(ConformanceError, ValueError):
     """A group or case that is not there; the message names those that are."""
 
 
-def add(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("review", help="accept or reject the changes of a run, grouped by edit")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", default=LAST, metavar="RUN", help="a run's folder or name; the last one")
     parser.add_argument("paths", nargs="*", metavar="PATH", help="where the cases are; the package's own if left out")
     parser.add_argument("--by", choices=("group", "case"), default="group", help="what to walk through")
@@ -44,7 +44,6 @@ def add(commands: argparse._SubParsersAction) -> None:
         help="groups by number or id, a case, an item, or all; comma-separated",
     )
     parser.add_argument("--baseline", metavar="RUN", help="compare with that run; nothing can be accepted then")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ from conformance.cases.case import Case, CaseError
 from conformance.cli.capture_sections import blocks, triton_stage
 from conformance.cli.case_options import EXPLORED, PARTS, add_own, add_parts, asked, parts_of
 from conformance.devices.targets import Target, TargetError
+from conformance.errors import ConformanceError
 from conformance.harness.generator import GeneratingError, Generator, origin
 from conformance.terminal import heading, highlighted, paint
 
@@ -19,10 +20,7 @@ if TYPE_CHECKING:
     from conformance.capture.compile import Captured
 
 
-def add(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser(
-        "show", help="facts and code of a case, or of a function of your own, on a target; graphs, IR, reasons, logs"
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words", nargs="*", metavar="CASE", help="an id, a node id of pytest, FILE::id, or module:function"
     )
@@ -33,10 +31,9 @@ def add(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--stage", action="append", dest="triton_stages", default=[], metavar="STAGE", help=what)
     parser.add_argument("--numerics", action="store_true", help="check the results too, on the device or emulated")
     parser.add_argument("--deviceless", action="store_true", help="generate without the device, even where it is here")
-    parser.set_defaults(run=run)
 
 
-class ShowError(ValueError):
+class ShowError(ConformanceError, ValueError):
     """Not one thing to show."""
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from conformance import tensor
+from conformance import case, tensor
 from conformance.capture.compile import capture
-from conformance.cases import case
 from conformance.devices.targets import targets
 from conformance.facts import facts
 from conformance.facts.explain import why

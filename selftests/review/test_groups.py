@@ -15,8 +15,8 @@ from conformance.review.edits.edit import edits
 from conformance.review.groups import Changed, Group, group
 from conformance.storage.snapshots import Store, canonical
 
-REPOSITORY = Path(__file__).parent.parent
-SAMPLES = Path(__file__).with_name("samples")
+REPOSITORY = Path(__file__).parents[2]
+SAMPLES = Path(__file__).parents[1] / "samples"
 TORCH = "2.13"
 
 

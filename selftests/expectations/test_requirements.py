@@ -2,8 +2,7 @@
 
 import pytest
 
-from conformance import tensor
-from conformance.cases import case
+from conformance import case, tensor
 from conformance.cases.selectors import RequirementDeclarationError
 from conformance.devices.targets import targets
 from conformance.expectations.requirements import RequirementError, check, validate, wanted_of

@@ -5,9 +5,8 @@ import re
 import pytest
 import torch
 
-from conformance import image, tensor
+from conformance import case, image, tensor
 from conformance.capture import invoke
-from conformance.cases import case
 from conformance.cases.inputs import placed
 from conformance.cases.numerics_policy import Policy, PolicyError
 from conformance.cases.special_values import FLOATING
@@ -69,7 +68,7 @@ def test_a_few_ulp_too_many_and_the_message():
     assert f"output (float32): 1 of 140 elements are off; the worst at [3, 4]\n  inputs there  x = {x!r}\n" in text
     assert re.search(r"\n  got +\S+\n  eager +\S+\n  float64 +\S+\n  error +\S+ ulp, allowed \S+ ulp \(eager's", text)
     assert 'to reproduce: pytest "' in text
-    assert 'test_numerics.py::test_exp[]" --checks numerics' in text
+    assert 'test_check.py::test_exp[]" --checks numerics' in text
 
 
 def test_the_target_is_part_of_the_reproduction():

@@ -20,7 +20,7 @@ from conformance.devices.cpp_compiler import compiler
 from conformance.devices.machine import Machine
 from conformance.devices.targets import targets
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 HFLIP = "flip/hflip-224-u8-contiguous"
 VFLIP = "flip/vflip-224-u8-contiguous"
 

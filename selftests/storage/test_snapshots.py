@@ -277,7 +277,7 @@ for number in range(rounds):
 
 
 def worker(root, number, rounds, **options):
-    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-c", WORKER, str(root), str(number), str(rounds)]
     return subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, **options)
 

@@ -14,7 +14,7 @@ from conformance.storage.runs import ItemRecord
 OPEN = """
 from conformance import case, tensor
 
-@case(x=tensor(20, dtype=["f32", "f16"]), gaps={"cuda f32": {"kernels": %s, "judgement": "one pass is enough"}})
+@case(x=tensor(20, dtype=["f32", "f16"]), missed={"cuda f32": {"kernels": %s, "judgement": "one pass is enough"}})
 def test_doubled(x):
     return x * 2
 """
@@ -27,27 +27,27 @@ def test_open_and_closed(tmp_path, monkeypatch, capsys):
     ran.has("gaps, where Inductor could do better: 1;")
 
     monkeypatch.chdir(tmp_path)
-    assert main(["gaps", "--json"]) == 0
+    assert main(["missed", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert (found["case"], found["fact"], found["wanted"], found["got"]) == ("it/doubled-f32", "kernels", "0", "1")
-    assert main(["gaps"]) == 0
+    assert main(["missed"]) == 0
     page = capsys.readouterr().out
     assert "## kernels on cuda: 1 case, wanted 0" in page
     assert "  - wanted, since: one pass is enough" in page
 
     suite.write("ops/test_it.py", OPEN % 1)
     ran = suite.run(*SM90, "--checks", "requirements").ends(0)
-    ran.has("gap closed: it/doubled-f32 on cuda_sm90: kernels is 1; move it from gaps= to require= in test_it.py")
+    ran.has("gap closed: it/doubled-f32 on cuda_sm90: kernels is 1; move it from missed= to require= in test_it.py")
     ran.has_not("gaps, where Inductor")
 
 
 @pytest.mark.parametrize(
     ("how", "said"),
     [
-        ("gaps={'cuda u8': {'kernels': 1}}", "gaps['cuda u8']: 'u8' is no target, no device and no label"),
-        ("gaps={'all': {'kernel': 1}}", "gaps['all']: no fact 'kernel': known are kernels, "),
-        ("gaps={'all': {'same_code_as': 'that'}}", "gaps['all']: no fact 'same_code_as'"),
-        ("gaps={'all': {'kernels': 1, 'judgement': 1}}", "'judgement' is 1; it is a sentence"),
+        ("missed={'cuda u8': {'kernels': 1}}", "missed['cuda u8']: 'u8' is no target, no device and no label"),
+        ("missed={'all': {'kernel': 1}}", "missed['all']: no fact 'kernel': known are kernels, "),
+        ("missed={'all': {'same_code_as': 'that'}}", "missed['all']: no fact 'same_code_as'"),
+        ("missed={'all': {'kernels': 1, 'judgement': 1}}", "'judgement' is 1; it is a sentence"),
     ],
 )
 def test_wrong_declaration(tmp_path, how, said):
@@ -63,7 +63,7 @@ def test_wrong_declaration(tmp_path, how, said):
 
 def _item(case: str, target: str, reason: str) -> ItemRecord:
     gap = {"fact": "vectorised", "wanted": "yes", "got": "no", "reason": reason, "judgement": "it can"}
-    return ItemRecord(case, target, "deviceless", "2.13.0", "", gaps=[gap])
+    return ItemRecord(case, target, "deviceless", "2.13.0", "", missed=[gap])
 
 
 def test_reasons_are_grouped_without_their_numbers():
@@ -87,5 +87,5 @@ def test_a_run_that_looked_at_no_facts(tmp_path, monkeypatch, capsys):
     suite.write("ops/test_it.py", OPEN % 1)
     suite.accept(*SM90, "--checks", "code").ends(0)
     monkeypatch.chdir(tmp_path)
-    assert main(["gaps"]) == 2
+    assert main(["missed"]) == 2
     assert "looked at no facts" in capsys.readouterr().err

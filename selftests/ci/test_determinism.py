@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SCRIPT = Path(__file__).resolve().parent.parent / "ci" / "determinism.py"
+SCRIPT = Path(__file__).resolve().parents[2] / "ci" / "determinism.py"
 
 
 def ran(*arguments):

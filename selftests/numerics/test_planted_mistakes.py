@@ -4,8 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from conformance import edges, tensor
-from conformance.cases import case
+from conformance import case, edges, tensor
 from conformance.cases.case import CaseError
 from conformance.cases.numerics_policy import validate
 from conformance.numerics.check import NumericsError, check_numerics

@@ -6,9 +6,8 @@ import pytest
 import torch
 from suites import NATIVE, Suite
 
-from conformance import tensor
+from conformance import case, tensor
 from conformance.capture.backends import WayError, backend_named, prepared
-from conformance.cases import case
 from conformance.cases.pairwise import pairs
 from conformance.numerics.check import check_numerics
 

@@ -3,9 +3,8 @@
 
 import pytest
 
-from conformance import tensor
+from conformance import case, tensor
 from conformance.capture.deviceless.prepare import prepare
-from conformance.cases import case
 from conformance.devices import environment
 
 if not environment.triton_version():

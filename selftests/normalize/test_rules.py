@@ -1,4 +1,4 @@
-"""Normalising: each rule before and after, and names that are only counters. What it keeps: test_meaning.py."""
+"""Normalising: each rule before and after, and names that are only counters. What it keeps: test_meaning_kept.py."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from conformance import tensor
-from conformance.cases import case
+from conformance import case, tensor
 from conformance.numerics.check import NumericsError, check_numerics
 
 

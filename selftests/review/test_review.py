@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from suites import SM90, environment
-from test_changes import TEXT, edited
+from test_groups import TEXT, edited
 
 from conformance.cli.main import main
 from conformance.storage.runs import Run, remember_as_last

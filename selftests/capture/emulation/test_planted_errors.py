@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance import tensor
+from conformance import case, tensor
 from conformance.capture.deviceless.prepare import prepare
-from conformance.cases import case
 from conformance.devices import environment
 
 pytestmark = pytest.mark.skipif(not environment.triton_version(), reason="Triton is not installed: pip install triton")

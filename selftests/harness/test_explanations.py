@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance import story, tensor
-from conformance.cases import case
+from conformance import case, explanation, tensor
 from conformance.cases.case import CaseError
 from conformance.devices import environment
 from conformance.devices.environment import PreparationError
@@ -18,13 +17,13 @@ from conformance.devices.targets import TargetError
 from conformance.expectations.known_failures import BASELINE
 from conformance.storage.snapshots import release
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 on_baseline = pytest.mark.skipif(release(environment.build().version) != BASELINE, reason=f"told on torch {BASELINE}")
 
 FILE = '''
 from expecttest import assert_expected_inline
-from conformance import case, story, tensor
+from conformance import case, explanation, tensor
 
 
 @case(x=tensor(20), dtype=["f32"])
@@ -33,11 +32,11 @@ def test_sine(x):
 
 
 def test_story_one():
-    assert_expected_inline(story(test_sine, "f32", target="cpu_avx2").facts.splitlines()[0], """before""")
+    assert_expected_inline(explanation(test_sine, "f32", target="cpu_avx2").facts.splitlines()[0], """before""")
 
 
 def test_story_two():
-    assert_expected_inline(story(test_sine, "f32", target="cpu_avx512").facts.splitlines()[0], """before""")
+    assert_expected_inline(explanation(test_sine, "f32", target="cpu_avx512").facts.splitlines()[0], """before""")
 '''
 TOLD = '"""kernels       1: sin (pointwise 20, serial)"""'
 
@@ -53,7 +52,7 @@ del test_sine
 
 @on_baseline
 def test_what_a_story_tells():
-    seen = story(sine, "f32-forward", target="cpu_avx2")
+    seen = explanation(sine, "f32-forward", target="cpu_avx2")
     assert seen.facts.startswith("kernels       1: sin (")
     assert "# kernel cpp_fused_sin_0\n" in seen.code
     assert "vectorised" not in seen.code
@@ -63,7 +62,7 @@ def test_what_a_story_tells():
 
 @on_baseline
 def test_with_gradients_the_graph_is_the_joint_one():
-    seen = story(sine, "f32-backward", target="cpu_avx2")
+    seen = explanation(sine, "f32-backward", target="cpu_avx2")
     assert "tangents" in seen.graph
     assert "torch.ops.aten.cos.default" in seen.graph
     assert seen.code.count("def call(args):") == 2
@@ -73,27 +72,27 @@ def test_unknown_names():
     with pytest.raises(
         CaseError, match=r"test_sine has no case 'f16'; it has f32-forward, f32-backward, f64-forward, "
     ):
-        story(sine, "f16", target="cpu_avx2")
+        explanation(sine, "f16", target="cpu_avx2")
     with pytest.raises(CaseError, match="'test_unknown_names' is not decorated with @case"):
-        story(test_unknown_names, "f32", target="cpu_avx2")
+        explanation(test_unknown_names, "f32", target="cpu_avx2")
     with pytest.raises(TargetError, match="unknown target 'cpu_avx3'; known are"):
-        story(sine, "f32-forward", target="cpu_avx3")
+        explanation(sine, "f32-forward", target="cpu_avx3")
 
 
 def test_on_another_torch_it_is_skipped(monkeypatch):
     monkeypatch.setattr(environment, "build", lambda: environment.Build("2.14.1+cpu", (), Path()))
     with pytest.raises(pytest.skip.Exception, match=f"written for torch {BASELINE}"):
-        story(sine, "f32-forward", target="cpu_avx2")
+        explanation(sine, "f32-forward", target="cpu_avx2")
 
 
 def test_what_cannot_be_told_is_skipped_in_a_test_and_raised_elsewhere(monkeypatch):
     monkeypatch.setattr(environment, "triton_version", lambda: "")
     if release(environment.build().version) == BASELINE:
         with pytest.raises(pytest.skip.Exception, match="Triton is not installed"):
-            story(sine, "f32-forward", target="xpu_pvc")
+            explanation(sine, "f32-forward", target="xpu_pvc")
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
     with pytest.raises(PreparationError, match="Triton is not installed"):
-        story(sine, "f32-forward", target="xpu_pvc")
+        explanation(sine, "f32-forward", target="xpu_pvc")
 
 
 def pytest_on(folder, *options, accept):
@@ -103,7 +102,7 @@ def pytest_on(folder, *options, accept):
     (folder / "conftest.py").write_text('pytest_plugins = ["conformance.plugin"]\n')
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CI"))}
     result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", "story", *options],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", "explanation", *options],
         cwd=folder, env=environ | {"PYTHONPATH": str(ROOT), "EXPECTTEST_ACCEPT": accept},
         capture_output=True, text=True, check=False,
     )  # fmt: skip

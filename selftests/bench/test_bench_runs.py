@@ -9,12 +9,11 @@ import types
 import pytest
 import torch
 
-from conformance import tensor
+from conformance import case, tensor
 from conformance.bench import BenchError, limits, measure, selection
 from conformance.bench.limits import Limits, flops_of, least_bytes
 from conformance.bench.report import Report
 from conformance.bench.timing import Spread
-from conformance.cases import case
 from conformance.cases.adhoc import Asked
 from conformance.cases.case import Case
 from conformance.cases.lookup import OPS
