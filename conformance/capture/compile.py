@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from conformance.capture import debug_output, exploration, invoke
-from conformance.capture.deviceless import fake_device
+from conformance.capture.deviceless import pretended_device
 from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.isolation import isolated
 from conformance.capture.model import Capture, Mode, Module
@@ -51,7 +51,7 @@ def capture(
     import torch
 
     prepare()
-    fake_device.after_torch(prepare().pretended)
+    pretended_device.after_torch(prepare().pretended)
     recorder = Recorder()
     result = Capture(
         case=case.id,

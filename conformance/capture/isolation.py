@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from conformance.capture.deviceless import fake_device, gpu_patches, user_kernels
+from conformance.capture.deviceless import gpu_patches, pretended_device, user_kernels
 from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.model import Mode
 from conformance.capture.patching import name_lookup
@@ -168,9 +168,9 @@ def isolated(target: Target, mode: Mode, config: dict[str, Any]) -> Iterator[Non
         stack.callback(clear_device_caches)
         stack.callback(torch._dynamo.reset)
         if pretended:
-            fake_device.after_torch(prepare().pretended)
-            fake_device.pretend(target)
-            stack.callback(fake_device.pretend, None)
+            pretended_device.after_torch(prepare().pretended)
+            pretended_device.pretend(target)
+            stack.callback(pretended_device.pretend, None)
         clear_device_caches()
         torch._dynamo.reset()  # several sizes of one code object would turn dynamic, and stop after 8 recompilations
         stack.enter_context(applied(patches(target, mode)))

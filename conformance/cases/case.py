@@ -160,10 +160,10 @@ def case(
 
     `vary`: "product" combines all axes; "one_at_a_time" takes the first value of each, and varies one axis from
     there. `also`: further combinations, axis → label or value, the rest as in the base.
-    `require`: selector → facts; see requirements.py. `missed`: the same of what Inductor should do and does
-    not; see missed_optimisations.py. `numerics`: see numerics_policy.py. `prepare`: called before arguments are made, such as to load C++ operators that
-    the function calls (see cpp_extension.py). `only={"gpu": "Triton has no backend for the cpu"}`: where the case can run,
-    by selector, and the reason; elsewhere its items are skipped, and say so.
+    `require`: selector → facts; see requirements.py. `missed`: the same of what Inductor should do and does not; see
+    missed_optimisations.py. `numerics`: see numerics_policy.py. `prepare`: called before arguments are made, such as to
+    load C++ operators that the function calls (see cpp_extension.py). `only={"gpu": "Triton has no backend for the
+    cpu"}`: where the case can run, by selector, and the reason; elsewhere its items are skipped, and say so.
 
     Raises CaseError for a keyword that nothing uses, a missing argument, and labels that make ids ambiguous.
     """

@@ -13,7 +13,7 @@ from conformance.cases.case import Case
 from conformance.cases.selectors import left_out
 from conformance.devices.targets import Target
 from conformance.errors import ConformanceError
-from conformance.harness import evidence
+from conformance.harness import artifacts
 from conformance.harness.session import Session
 from conformance.review.diff import difference
 from conformance.storage.runs import ItemRecord
@@ -191,7 +191,7 @@ class Item:
                     report.known(f"{failure.reason} ({failure.issue})")
                 record.checks[name] = f"failed: {_said(error)}"
                 if isinstance(error, AssertionError) and capture is not None:
-                    folder = evidence.keep(self.session.run.evidence(self.name), self.case, self.target, capture)
+                    folder = artifacts.keep(self.session.run.evidence(self.name), self.case, self.target, capture)
                     raise type(error)(f"{error}\n\nevidence: {folder}") from None
                 raise
             self._refuse_stale(name)

@@ -109,11 +109,11 @@ class Session:
         import torch
 
         from conformance.capture import isolation
-        from conformance.capture.deviceless import fake_device
+        from conformance.capture.deviceless import pretended_device
 
         environment.silence_trace()
         torch.set_num_threads(max(1, self.machine.cores // self.workers))
-        fake_device.after_torch(prepare().pretended)
+        pretended_device.after_torch(prepare().pretended)
         if self.settings.plainly:
             _load_ipex(torch.__version__)
             _refuse_unknown(self.settings.backend)

@@ -24,10 +24,10 @@ import torch  # noqa: E402
 import torch._inductor.compile_fx  # noqa: E402 - what every capture imports, once for all forks
 
 from conformance.capture import isolation  # noqa: E402
-from conformance.capture.deviceless import fake_device  # noqa: E402
+from conformance.capture.deviceless import pretended_device  # noqa: E402
 from conformance.devices.targets import Target, targets  # noqa: E402
 
-fake_device.after_torch(prepare().pretended)
+pretended_device.after_torch(prepare().pretended)
 
 SM80, SM90, SM100, PVC, BMG, CPU = (
     targets()[name] for name in ("cuda_sm80", "cuda_sm90", "cuda_sm100", "xpu_pvc", "xpu_bmg", "cpu_avx2")

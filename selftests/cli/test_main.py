@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.capture.deviceless import fake_device
+from conformance.capture.deviceless import pretended_device
 from conformance.cli import diagnosis
 from conformance.cli.commands import doctor
 from conformance.cli.main import main
@@ -277,7 +277,7 @@ def test_doctor(call, monkeypatch):
 
 
 def test_doctor_without_a_compiler(call, monkeypatch):
-    monkeypatch.setattr(fake_device, "compiler", lambda: None)
+    monkeypatch.setattr(pretended_device, "compiler", lambda: None)
     monkeypatch.setattr(diagnosis, "install", lambda packages: f"apt-get install {packages['apt-get']}")
     status, out, _ = call("doctor")
     assert status == 0

@@ -9,7 +9,7 @@ import os
 import sys
 from dataclasses import dataclass
 
-from conformance.capture.deviceless import fake_device
+from conformance.capture.deviceless import pretended_device
 from conformance.devices.environment import build, place_caches, scrub
 
 
@@ -40,6 +40,6 @@ def prepare(native: tuple[str, ...] = ()) -> Prepared:
         # SymPy keeps 1000 results of each of its functions; dynamic shapes ask for more, a fifth of their CPU seconds
         os.environ.setdefault("SYMPY_CACHE_SIZE", "5000")
         pretended = tuple(device for device in ("cuda", "xpu") if device not in native)
-        problem = fake_device.load(build(), pretended, late=late)
+        problem = pretended_device.load(build(), pretended, late=late)
         _prepared.append(Prepared(dropped, late, () if problem else pretended, problem))
     return _prepared[0]

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from conformance.capture.deviceless import fake_device
+from conformance.capture.deviceless import pretended_device
 from conformance.devices import environment
 
 TARGETS = {
@@ -90,7 +90,7 @@ FULL = {"flash": "flash_attention", "cudnn": "cudnn_attention", "efficient": "ef
 
 def ask(*asked: tuple[str, dict[str, Any]]) -> list[list[str]]:
     """What one process answers, one after another: a target has to leave nothing to the next."""
-    built = fake_device._built(environment.build())  # the library without the plugin around it
+    built = pretended_device._built(environment.build())  # the library without the plugin around it
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("attention_driver.py")), str(built)],
         input=json.dumps([(TARGETS[target], case) for target, case in asked]),

@@ -12,12 +12,12 @@ from suites import environment
 SCRIPT = """
 import json, warnings
 from conformance.capture import isolation
-from conformance.capture.deviceless import fake_device
+from conformance.capture.deviceless import pretended_device
 from conformance.capture.deviceless.prepare import prepare
 prepare()
 import torch
 from conformance.devices.targets import targets
-fake_device.after_torch(prepare().pretended)
+pretended_device.after_torch(prepare().pretended)
 warnings.simplefilter("ignore")  # compressed layouts are a beta
 
 #: Of a tensor with zeros: sparse, compressed, as it is.

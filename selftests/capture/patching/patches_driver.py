@@ -38,13 +38,13 @@ from torch._inductor import config  # noqa: E402
 from conformance.capture import exploration as exploration_module  # noqa: E402
 from conformance.capture import isolation  # noqa: E402
 from conformance.capture.compile import capture  # noqa: E402
-from conformance.capture.deviceless import fake_device  # noqa: E402
+from conformance.capture.deviceless import pretended_device  # noqa: E402
 from conformance.capture.toolchain import cpu_isa  # noqa: E402
 from conformance.cases.case import Case  # noqa: E402
 from conformance.devices.targets import targets  # noqa: E402
 
 torch.set_num_threads(1)  # threads do not live on in a fork
-fake_device.after_torch(prepare().pretended)
+pretended_device.after_torch(prepare().pretended)
 
 
 class Made(Case):
