@@ -13,7 +13,8 @@ from conformance.storage.runs import ItemRecord, RunError, existing
 
 
 def outcome(item: ItemRecord) -> str:
-    return item.checks.get("numerics", item.checks.get("compile", "not run")).split(":")[0]
+    found = item.outcome("numerics") or item.outcome("compile")
+    return found.value if found else "not run"
 
 
 def main(arguments: list[str]) -> int:

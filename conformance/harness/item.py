@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from conformance.cases.case import Case
-from conformance.cases.selectors import left_out
+from conformance.cases.selectors import exclusion
 from conformance.devices.targets import Target
 from conformance.errors import ConformanceError
 from conformance.harness import artifacts
 from conformance.harness.session import Session
 from conformance.review.diff import difference
+from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import ItemRecord
 from conformance.storage.snapshots import Snapshot, canonical, release
 
@@ -65,15 +66,15 @@ class Item:
     def run(self, report: Reporter) -> None:
         """Captures once and runs the selected checks, each reporting by itself; raises what compiling raises."""
         session = self.session
-        if why := session.cannot(self.target) or left_out(self.case, self.target):
+        if why := session.cannot(self.target) or exclusion(self.case, self.target):
             self._record = self._begun()
-            self._record.checks["compile"] = f"skipped: {why}"
+            self._record.checks["compile"] = CheckResult(Outcome.SKIPPED, why)
             session.run.write(self._record)
             report.skip(why)
         record = self._record = self._begun()
         before = _cpu_seconds()
         try:
-            if session.settings.plainly:
+            if session.settings.backend_option:
                 self._run_plainly(record, report)
             else:
                 self._run(record, report)
@@ -119,7 +120,7 @@ class Item:
                 else "numerics"
             )
             self._check("numerics", report, capture, functools.partial(self._numerics, captured), shown)
-            if record.checks.get("numerics", "skipped").split(":")[0] != "skipped":
+            if record.outcome("numerics") not in (None, Outcome.SKIPPED):
                 record.evidence = "native" if record.mode == "native" else "emulated"
             self._check("requirements", report, capture, required)
             self._check("code", report, capture, self._code)
@@ -136,16 +137,16 @@ class Item:
             from conformance.numerics.check import check_numerics
 
             if record.mode != "native":
-                raise SkipError(f"{settings.plainly} needs the device: {self.session.not_run(self.target)}")
+                raise SkipError(f"{settings.backend_option} needs the device: {self.session.not_run(self.target)}")
             where = self.target.device, self.target.name
             try:
                 with prepared(self.case, settings.via, settings.backend, *where) as function:
-                    check_numerics(comparable(self.case, settings.via), function, *where, settings.plainly)
+                    check_numerics(comparable(self.case, settings.via), function, *where, settings.backend_option)
             except LimitError as error:
-                raise SkipError(f"{settings.plainly}: {error}") from None
+                raise SkipError(f"{settings.backend_option}: {error}") from None
 
         def none() -> None:
-            raise SkipError(f"{settings.plainly}: no code of Inductor's to look at")
+            raise SkipError(f"{settings.backend_option}: no code of Inductor's to look at")
 
         self._check("numerics", report, None, plain_numerics)
         for name in ("requirements", "code"):
@@ -158,9 +159,9 @@ class Item:
             try:
                 captured = stack.enter_context(self._captured(record))
             except Exception as error:
-                record.checks["compile"] = f"failed: {_said(error)}"
+                record.checks["compile"] = CheckResult(Outcome.FAILED, _said(error))
                 if failure := self._known("compile", error):
-                    record.checks["compile"] = f"known: {failure.reason}"
+                    record.checks["compile"] = CheckResult(Outcome.KNOWN, failure.reason)
                     report.known(f"{failure.reason} ({failure.issue})")
                 raise
             yield captured
@@ -183,19 +184,19 @@ class Item:
             try:
                 body()
             except SkipError as skipped:
-                record.checks[name] = f"skipped: {skipped}"
+                record.checks[name] = CheckResult(Outcome.SKIPPED, str(skipped))
                 report.skip(str(skipped))
             except Exception as error:
                 if failure := self._known(name, error):
-                    record.checks[name] = f"known: {failure.reason}"
+                    record.checks[name] = CheckResult(Outcome.KNOWN, failure.reason)
                     report.known(f"{failure.reason} ({failure.issue})")
-                record.checks[name] = f"failed: {_said(error)}"
+                record.checks[name] = CheckResult(Outcome.FAILED, _said(error))
                 if isinstance(error, AssertionError) and capture is not None:
                     folder = artifacts.keep(self.session.run.evidence(self.name), self.case, self.target, capture)
                     raise type(error)(f"{error}\n\nevidence: {folder}") from None
                 raise
             self._refuse_stale(name)
-            record.checks[name] = "passed"
+            record.checks[name] = CheckResult(Outcome.PASSED)
 
     def _numerics(self, captured: Captured) -> None:
         from conformance.capture.emulation.errors import NotEmulatedError
@@ -224,7 +225,7 @@ class Item:
 
         if native.mode != "native" or self.target.device == "cpu":
             raise SkipError("nothing to compare: this capture does not come from a real gpu")
-        other = self.session.companion.capture(self.case, self.target)[0]
+        other = self.session.gpu_free_worker.capture(self.case, self.target)[0]
         text = snapshot_text(other, facts.facts(other).lines(), self.target.device)
         if found := difference(self._record.text, text):
             raise DevicelessError(f"{self.name}: generated without the device, it differs: {found.message}")
@@ -292,10 +293,10 @@ class Item:
 
     def _refuse_without_code(self, capture: Capture) -> None:
         """Where compiling raises what eager raises, nothing can be required of code, nor be missed in it."""
-        from conformance.cases.selectors import selected
+        from conformance.cases.selectors import values_for
         from conformance.expectations.requirements import wanted_of
 
-        wanted = [*wanted_of(self.case, self.target), *selected(self.case.missed, self.case, self.target)]
+        wanted = [*wanted_of(self.case, self.target), *values_for(self.case.missed, self.case, self.target)]
         if capture.error and wanted:
             raise SkipError(f"no code to ask for {', '.join(wanted)}: compiling raises {capture.error}")
 
@@ -343,7 +344,7 @@ class Item:
         if idle is None:
             return
         if idle.severity == "error":
-            self._record.checks[check] = f"stale: {idle.message}"
+            self._record.checks[check] = CheckResult(Outcome.STALE, idle.message)
             raise StaleKnownFailureError(idle.message)
         self._record.notices.append(idle.message)
 

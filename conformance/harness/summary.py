@@ -18,6 +18,7 @@ from conformance.review import overview
 from conformance.review.review import Review, compared, of_run, stored
 from conformance.storage import binaries
 from conformance.storage.accept import accept
+from conformance.storage.check_results import Outcome
 from conformance.storage.runs import EVIDENCE, ItemRecord, Run
 from conformance.storage.unused import all_collected
 
@@ -45,7 +46,7 @@ def refuse_wrong_declarations(
 
     `cases`: all of the files that were collected, selected or not. `folders`: those of which every file was collected.
     `combined`: those of --thorough, which known failures may name as well; called only where that matters.
-    Raises CaseError, RequirementDeclarationError, KnownFailureError, or SettingsError for an unknown backend.
+    Raises CaseError, DeclarationError, KnownFailureError, or SettingsError for an unknown backend.
     """
     if session.settings.backend != "inductor":
         session.settle_torch()  # only it knows which backends there are; else, collecting needs no torch
@@ -79,13 +80,13 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     counts = [f"{count} {mode}" for mode, count in sorted(generated.items())]
     counts += [f"{skipped} skipped"] if skipped else []
     summary.lines.append(f"{len(items)} items: {', '.join(counts) or 'none compiled'}")
-    passed = Counter(item.evidence for item in items if item.checks.get("numerics") == "passed")
+    passed = Counter(item.evidence for item in items if item.outcome("numerics") is Outcome.PASSED)
     if passed:
         summary.lines.append("numerics: " + ", ".join(f"{passed[kind]} {kind}" for kind in EVIDENCE if passed[kind]))
     summary.lines += compiled_lines(items)
     if skipped == len(items) and not interrupted:
         summary.lines.append("nothing was checked, so this run fails")
-        summary.lines += sorted({said.removeprefix("skipped: ") for item in items for said in item.checks.values()})
+        summary.lines += sorted({result.detail for item in items for result in item.checks.values()})
         summary.failed = True
     else:
         summary.lines += _impossible(items)
@@ -103,8 +104,8 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
         summary.lines.append(f"gaps, where Inductor could do better: {open_gaps}; `python -m conformance missed`")
     summary.lines += _unconfirmed(items)
     summary.lines += _unused(session.run)
-    _say_idle(items, summary, session.settings.plainly)
-    failed = [item for item in items if any(said.startswith("failed") for said in item.checks.values())]
+    _say_idle(items, summary, session.settings.backend_option)
+    failed = [item for item in items if any(result.outcome is Outcome.FAILED for result in item.checks.values())]
     if failed:
         summary.lines.append(f"evidence of {len(failed)} failing items: {session.run.folder / 'failures'}")
     return summary
@@ -127,8 +128,7 @@ def _accept(session: Session, items: Sequence[ItemRecord], summary: Summary) -> 
 
 def _impossible(items: Sequence[ItemRecord]) -> list[str]:
     """Why something could not be generated at all, such as for a torch that replaces what capturing looks at."""
-    said = (item.checks.get("compile", "") for item in items)
-    return sorted({text.removeprefix("skipped: ") for text in said if text.startswith("skipped: ")})
+    return sorted({item.checks["compile"].detail for item in items if item.outcome("compile") is Outcome.SKIPPED})
 
 
 def _differing(session: Session, items: Sequence[ItemRecord]) -> Review:
@@ -137,7 +137,7 @@ def _differing(session: Session, items: Sequence[ItemRecord]) -> Review:
     wanted = [
         item
         for item in items
-        if item.drift or item.checks.get("code", "").startswith("failed") or (taken and "code" in item.checks)
+        if item.drift or item.outcome("code") is Outcome.FAILED or (taken and "code" in item.checks)
     ]
     if session.baseline:
         return compared(wanted, of_run(session.baseline, session.settings.baseline or ""))
@@ -160,7 +160,7 @@ def _unused(run: Run) -> list[str]:
 
 
 def _skipped(item: ItemRecord) -> bool:
-    return all(said.startswith("skipped") for said in item.checks.values())
+    return all(result.outcome is Outcome.SKIPPED for result in item.checks.values())
 
 
 def _remarks(items: Sequence[ItemRecord]) -> list[str]:
@@ -180,20 +180,20 @@ def _say_idle(items: Sequence[ItemRecord], summary: Summary, way: str) -> None:
             summary.lines.append(f"known failure: {error}")
             summary.failed = True
             continue
-        failures.merge(_of(mine, "known"))
-        ran = [*_of(mine, "failed"), *((item.case, "compile", item.target) for item in mine if item.text)]
+        failures.merge(_of(mine, Outcome.KNOWN))
+        ran = [*_of(mine, Outcome.FAILED), *((item.case, "compile", item.target) for item in mine if item.text)]
         modes = {(item.case, item.target): item.mode for item in mine}
         for idle in failures.unused(ran, mine[0].torch, modes):
             summary.lines.append(f"known failure: {idle.message}")
             summary.failed |= idle.severity == "error"
 
 
-def _of(items: Sequence[ItemRecord], outcome: str) -> list[known_failures.Item]:
+def _of(items: Sequence[ItemRecord], outcome: Outcome) -> list[known_failures.Item]:
     return [
         (item.case, check, item.target)
         for item in items
-        for check, said in item.checks.items()
-        if said.startswith(outcome)
+        for check, result in item.checks.items()
+        if result.outcome is outcome
     ]
 
 

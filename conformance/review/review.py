@@ -10,6 +10,7 @@ from pathlib import Path
 from conformance.review.diff import Difference, difference
 from conformance.review.groups import Changed, Group, fact_edits, group
 from conformance.storage.accept import Accepted, accept
+from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord, Run
 from conformance.storage.snapshots import Snapshot, SnapshotError, Store, canonical, release
 
@@ -34,7 +35,7 @@ class Differing:
     @property
     def fails(self) -> bool:
         """Whether its numerics do: nothing of it is ever accepted."""
-        return self.item.checks.get("numerics", "").startswith("failed")
+        return self.item.outcome("numerics") is Outcome.FAILED
 
     @property
     def difference(self) -> Difference | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord
 from conformance.storage.snapshots import Counts, Key, Snapshot, SnapshotError, Store, canonical, release
 
@@ -42,7 +43,7 @@ def accept(items: Iterable[ItemRecord], mode: str, targets: Sequence[str]) -> Ac
     for item in items:
         if not item.text or item.target not in targets:
             continue
-        if item.checks.get("numerics", "").startswith("failed"):
+        if item.outcome("numerics") is Outcome.FAILED:
             accepted.refused[item.name] = "its numerics fail"
         elif mode == "confirm" and not is_confirmed(item):
             accepted.refused[item.name] = "not checked on the device (--verify-deviceless)"
@@ -69,7 +70,7 @@ def accept(items: Iterable[ItemRecord], mode: str, targets: Sequence[str]) -> Ac
 
 def is_confirmed(item: ItemRecord) -> bool:
     """Whether a real gpu gave the text, and it is the one generated without it."""
-    return item.mode == "native" and item.checks.get("deviceless") == "passed"
+    return item.mode == "native" and item.outcome("deviceless") is Outcome.PASSED
 
 
 def _wanted(

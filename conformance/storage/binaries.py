@@ -20,6 +20,7 @@ from pathlib import Path
 from conformance import atomic_files
 from conformance.devices.environment import triton_version
 from conformance.errors import ConformanceError
+from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord
 from conformance.storage.snapshots import release
 
@@ -73,7 +74,7 @@ def files_beside(expected_code: Path) -> list[Path]:
 def remove(path: Path, case_ids: Iterable[str], order: Sequence[str]) -> None:
     """Takes cases out of a file, and the file where nothing is left. Raises BinaryFileError."""
     gone = {case_id.partition("/")[2] for case_id in case_ids}
-    with atomic_files.locked(path.parent, BinaryFileError):
+    with atomic_files.lock_folder(path.parent, BinaryFileError):
         stored = read(path)
         stored.lines = {key: lines for key, lines in stored.lines.items() if key[0] not in gone}
         write(path, stored, order)
@@ -130,7 +131,9 @@ def write(path: Path, stored: Stored, order: Sequence[str]) -> None:
     blocks = ["\n".join([f"== {case}: {' '.join(targets)}", *lines]) for (case, lines), targets in alike.items()]
     try:
         if blocks:
-            atomic_files.replace(path, "\n\n".join([f"torch {stored.torch}, Triton {stored.triton}", *blocks]) + "\n")
+            atomic_files.write_atomically(
+                path, "\n\n".join([f"torch {stored.torch}, Triton {stored.triton}", *blocks]) + "\n"
+            )
         else:
             path.unlink(missing_ok=True)
     except OSError as error:
@@ -157,17 +160,12 @@ def accept(items: Iterable[ItemRecord], mode: str, targets: Sequence[str]) -> li
     wanted: dict[Path, dict[Key, tuple[str, ...]]] = defaultdict(dict)
     torch = ""
     for item in items:
-        if (
-            item.binaries
-            and item.text
-            and item.target in targets
-            and not item.checks.get("numerics", "").startswith("failed")
-        ):
+        if item.binaries and item.text and item.target in targets and item.outcome("numerics") is not Outcome.FAILED:
             wanted[path(Path(item.store), item.case)][_key(item.case, item.target)] = tuple(item.binaries)
             torch = item.torch
     said = []
     for file, lines in sorted(wanted.items()):
-        with atomic_files.locked(file.parent, BinaryFileError):
+        with atomic_files.lock_folder(file.parent, BinaryFileError):
             stored = read(file)
             if not stored.is_of(torch):
                 stored = Stored(release(torch), triton_version())

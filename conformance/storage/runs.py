@@ -11,12 +11,13 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from conformance.errors import ConformanceError
+from conformance.storage.check_results import CheckResult, Outcome
 
 #: Below the root folder of the tests; ignored by version control.
 FOLDER = ".conformance"
@@ -37,8 +38,8 @@ class RunError(ConformanceError, ValueError):
 class ItemRecord:
     """What one (case, target) came to. `store`, `known`: the folders of its snapshots and known failures.
 
-    `text`: the snapshot's text, "" where nothing was generated. `checks`: check → "passed", "failed: …", "skipped: …",
-    "known: …" (a known failure) or "stale: …" (one that passes).
+    `text`: the snapshot's text, "" where nothing was generated. `checks`: the result of each check by its name;
+    "compile" where the item could not be compiled.
     `evidence`: what the numerics come from: "native" (run on the device), "emulated" (what was generated for it, run on
     the cpu), "compiled" (nothing was run, but every kernel became a binary), or "generated".
     `confirmed`: whether a real gpu gave the stored text that this one was compared with; None where none was.
@@ -56,7 +57,7 @@ class ItemRecord:
     known: str = ""
     text: str = ""
     facts: dict[str, str] = field(default_factory=dict)
-    checks: dict[str, str] = field(default_factory=dict)
+    checks: dict[str, CheckResult] = field(default_factory=dict)
     drift: str = ""
     missed: list[dict[str, str]] = field(default_factory=list)
     confirmed: bool | None = None
@@ -69,6 +70,20 @@ class ItemRecord:
     @property
     def name(self) -> str:
         return f"{self.case}-{self.target}"
+
+    def outcome(self, check: str) -> Outcome | None:
+        """How the check ended; None where it was not made."""
+        return self.checks[check].outcome if check in self.checks else None
+
+    def to_json(self) -> dict[str, Any]:
+        checks = {check: result.to_json() for check, result in self.checks.items()}
+        return {each.name: getattr(self, each.name) for each in fields(self)} | {"checks": checks}
+
+    @classmethod
+    def from_json(cls, data: Any) -> ItemRecord:
+        """Reads what to_json wrote. Raises TypeError or ValueError for anything else."""
+        checks = {check: CheckResult.from_json(result) for check, result in data.get("checks", {}).items()}
+        return cls(**data | {"checks": checks})
 
 
 class Run:
@@ -97,16 +112,27 @@ class Run:
         """Called by the worker that ran the item."""
         path = self.folder / "items" / f"{item.name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, asdict(item))
+        _write(path, item.to_json())
 
     def items(self) -> Iterator[ItemRecord]:
-        """In the order of their names."""
+        """In the order of their names. Raises RunError for a run of another version of the suite, or a broken one."""
         for path in sorted((self.folder / "items").rglob("*.json")):
-            yield ItemRecord(**json.loads(path.read_text(encoding="utf-8")))
+            yield self._read(path)
 
     def item(self, case: str, target: str) -> ItemRecord | None:
+        """None where the run has no such item. Raises RunError as `items` does."""
         path = self.folder / "items" / f"{case}-{target}.json"
-        return ItemRecord(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+        return self._read(path) if path.exists() else None
+
+    def _read(self, path: Path) -> ItemRecord:
+        try:
+            return ItemRecord.from_json(json.loads(path.read_text(encoding="utf-8")))
+        except (AttributeError, TypeError, ValueError) as error:
+            name = self.folder.resolve().name
+            again = "pytest" if Path(name).match(_UNNAMED) else f"pytest --save-run {name}"
+            raise RunError(
+                f"the run {self.folder} was not written by this version of the suite ({error}); make it again: {again}"
+            ) from error
 
     def note_unused(self, names: Sequence[str], prune: str) -> None:
         """Snapshots of no case, which each worker finds alike, and the command that removes them."""
@@ -211,9 +237,11 @@ def named(root: Path, name: str) -> Path:
 
 
 def existing(root: Path, name: str) -> Run:
-    """Raises RunError naming the runs that there are."""
+    """Raises RunError naming the runs that there are, or for a run that another version of the suite wrote."""
     folder = named(root, name)
     if not (folder / "run.json").exists():
         known = sorted(path.parent.name for path in runs_folder(root).glob("*/run.json"))
         raise RunError(f"there is no run {name!r}; there are: {', '.join(known) or 'none (make one with --save-run)'}")
-    return Run(folder)
+    run = Run(folder)
+    next(run.items(), None)  # a run of another version is refused here, and not in the middle of pytest
+    return run

@@ -7,11 +7,13 @@ from suites import Suite
 
 from conformance.cli.main import main
 from conformance.storage.accept import accept
+from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import ItemRecord, Run
 from conformance.storage.snapshots import Snapshot, Store
 
 F32, F16 = "scale/double-f32", "scale/double-f16"
 TORCH = "2.13.0+cu130"
+PASSED = CheckResult(Outcome.PASSED)
 SAME, OTHER = "kernels     1: mul\n", "kernels     2: mul\n"
 
 
@@ -22,7 +24,7 @@ def brought(suite: Suite) -> Run:
     run = Run(suite.root / "brought")
     run.begin({"torch": TORCH})
     for case, text in ((F32, SAME), (F16, OTHER)):
-        run.write(record(case, text, deviceless="passed"))
+        run.write(record(case, text, deviceless=PASSED))
     return run
 
 
@@ -30,7 +32,7 @@ def store(suite: Suite) -> Store:
     return Store(suite.root / "ops" / "expected_code", ["cuda_sm80", "cuda_sm90"])
 
 
-def record(case: str, text: str, mode: str = "native", target: str = "cuda_sm90", **checks: str) -> ItemRecord:
+def record(case: str, text: str, mode: str = "native", target: str = "cuda_sm90", **checks: CheckResult) -> ItemRecord:
     return ItemRecord(
         case=case, target=target, mode=mode, torch=TORCH, store="/elsewhere/ops/expected_code", text=text, checks=checks
     )
@@ -60,8 +62,9 @@ def test_confirm_only_changes_no_text(suite, brought, capsys):
 
 
 def test_only_a_checked_gpu_confirms(suite, brought, capsys):
-    for mode, said in (("native", "failed: it differs"), ("native", ""), ("deviceless", "passed")):
-        brought.write(record(F32, SAME, mode, **({"deviceless": said} if said else {})))
+    failed = CheckResult(Outcome.FAILED, "it differs")
+    for mode, checks in (("native", {"deviceless": failed}), ("native", {}), ("deviceless", {"deviceless": PASSED})):
+        brought.write(record(F32, SAME, mode, **checks))
         assert accepted(suite, "--confirm-only") == 1
         assert f"{F32}-cuda_sm90: not checked on the device (--verify-deviceless)" in capsys.readouterr().out
         assert accepted(suite) == 0
@@ -69,8 +72,8 @@ def test_only_a_checked_gpu_confirms(suite, brought, capsys):
 
 
 def test_what_is_not_here(suite, brought, capsys):
-    brought.write(record("scale/gone-f32", SAME, deviceless="passed"))
-    brought.write(record(F16, SAME, deviceless="passed", numerics="failed: wrong"))
+    brought.write(record("scale/gone-f32", SAME, deviceless=PASSED))
+    brought.write(record(F16, SAME, deviceless=PASSED, numerics=CheckResult(Outcome.FAILED, "wrong")))
     assert accepted(suite) == 1
     said = capsys.readouterr().out
     assert "not accepted: scale/gone-f32-cuda_sm90: there is no such case here\n" in said
@@ -87,7 +90,7 @@ def test_accepting_at_the_end_of_a_run(tmp_path):
     """What EXPECTTEST_ACCEPT=1 and =new do with texts that the gpu gave."""
     folder = str(tmp_path / "expected_code")
     for mode in ("all", "new"):
-        items = [record(F32, SAME, deviceless="passed"), record(F32, SAME, "deviceless", "cuda_sm80")]
+        items = [record(F32, SAME, deviceless=PASSED), record(F32, SAME, "deviceless", "cuda_sm80")]
         for item in items:
             item.store = folder
         kept = accept(items, mode, ["cuda_sm80", "cuda_sm90"])

@@ -23,7 +23,7 @@ COUNTING = """
 pytest_plugins = ["conformance.plugin"]
 
 def pytest_collection_modifyitems():
-    import conformance.capture.compiling as compiling
+    import conformance.capture.compile as compiling
     from pathlib import Path
     before = compiling.isolated
     def counting(target, *rest):

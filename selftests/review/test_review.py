@@ -20,6 +20,7 @@ from conformance.storage.snapshots import Store
 EXP = ("tl_math.abs", "tl_math.exp")
 HINT = ("{'x': 32}", "{'x': 64}")
 TORCH = "2.13.0+cpu"
+FAILED = {"outcome": "failed", "detail": "differs"}
 OPS = """
 from conformance import case, tensor
 
@@ -52,7 +53,7 @@ class Project:
         if stored is not None:
             self.store.merge({case: {("2.13", target): stored}})
         self.items[case] = new
-        checks = more.pop("checks", {"code": "failed: differs"})
+        checks = more.pop("checks", {"code": FAILED})
         data = {"case": case, "target": target, "mode": "deviceless", "torch": TORCH, "store": str(self.store.root)}
         path = self.run.folder / "items" / f"{case}-{target}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -185,7 +186,7 @@ def test_facts_come_first_and_targets_that_changed_alike_are_shown_once(project,
 
 
 def test_nothing_is_stored_of_an_item_whose_numerics_fail(project, review):
-    project.add("op/c1", edited(EXP), checks={"numerics": "failed: wrong", "code": "failed: differs"})
+    project.add("op/c1", edited(EXP), checks={"numerics": FAILED, "code": FAILED})
     assert "numerics of 1 of them fail: those are not accepted" in review(keys="")[1]
     status, out, _ = review("--accept", "all")
     assert (status, project.accepted()) == (1, {"op/c2", "op/c3", "op/c4"})

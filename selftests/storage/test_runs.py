@@ -1,8 +1,12 @@
 """Run folders: of the unnamed ones the newest are kept, and none goes away under a run that still writes to it."""
 
+import json
 import os
 
+import pytest
+
 from conformance.storage import runs as runs_module
+from conformance.storage.check_results import CheckResult, Outcome
 
 
 def test_a_run_that_is_not_over_is_kept(tmp_path):
@@ -21,3 +25,33 @@ def test_a_run_that_cannot_be_kept_below_the_root_says_where_it_is(tmp_path):
     (where,) = runs_module.kept_elsewhere(root, runs_module.Run(runs_module.named(root, "mine")))
     assert where == f"{root}/.conformance/runs cannot be written: this run is in {runs_module.runs_folder(root)}/mine"
     assert runs_module.kept_elsewhere(tmp_path, runs_module.Run(runs_module.named(tmp_path, "mine"))) == []
+
+
+def test_an_item_is_read_as_it_was_written(tmp_path):
+    run = runs_module.Run(tmp_path / "mine")
+    checks = {
+        "numerics": CheckResult(Outcome.FAILED, "NumericsError: first: second"),
+        "code": CheckResult(Outcome.PASSED),
+    }
+    item = runs_module.ItemRecord("scale/double", "cuda_sm90", "native", "2.13.0", "/ops", checks=checks)
+    run.begin({})
+    run.write(item)
+    assert run.item("scale/double", "cuda_sm90") == item
+    assert list(run.items()) == [item]
+    assert (item.outcome("numerics"), item.outcome("binary")) == (Outcome.FAILED, None)
+
+
+def test_a_run_of_the_version_before_is_refused(tmp_path):
+    """It stored a check's result as a text."""
+    for name, again in (("mine", "pytest --save-run mine"), ("20260101T000000-7", "pytest")):
+        run = runs_module.Run(runs_module.named(tmp_path, name))
+        run.begin({})
+        run.write(runs_module.ItemRecord("scale/double", "cuda_sm90", "native", "2.13.0", "/ops"))
+        (file,) = (run.folder / "items").rglob("*.json")
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"checks": {"code": "failed: it differs"}}))
+        with pytest.raises(runs_module.RunError) as caught:
+            runs_module.existing(tmp_path, name)
+        assert str(caught.value) == (
+            f"the run {run.folder} was not written by this version of the suite (a check's result is 'failed: it "
+            f"differs', not an outcome and its detail); make it again: {again}"
+        )

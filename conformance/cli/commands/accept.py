@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from conformance.cases.lookup import OPS, cases_below
@@ -14,7 +13,7 @@ from conformance.devices.targets import targets
 from conformance.harness.session import Session
 from conformance.settings import Settings
 from conformance.storage.accept import accept
-from conformance.storage.runs import ItemRecord, Run, RunError, existing
+from conformance.storage.runs import Run, existing
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     brought = existing(Path.cwd(), named)
     folders = stores([Path(path) for path in arguments.paths] or [OPS])
     items, unknown = [], []
-    for item in checked_items(brought):
+    for item in brought.items():
         if item.case in folders:
             items.append(dataclasses.replace(item, store=str(folders[item.case])))
         else:
@@ -47,11 +46,3 @@ def stores(paths: list[Path]) -> dict[str, Path]:
     """Case id → the folder of its snapshots in this checkout, wherever the run was made."""
     session = Session(Settings(), Machine(), Run(Path(os.devnull)))
     return {case.id: session.store(case).root for case in cases_below(paths)}
-
-
-def checked_items(brought: Run) -> Iterator[ItemRecord]:
-    """Raises RunError for a run of another version of the suite, or a broken one."""
-    try:
-        yield from brought.items()
-    except (TypeError, ValueError) as error:
-        raise RunError(f"{brought.folder}: not written by this version of the suite: {error}") from error

@@ -8,7 +8,6 @@ import os
 from collections import Counter
 from pathlib import Path
 
-from conformance.cli.commands.accept import checked_items
 from conformance.expectations.missed_optimisations import markdown, sections
 from conformance.storage.runs import LAST, RunError, existing
 
@@ -21,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Raises RunError."""
     named = arguments.folder + os.sep if Path(arguments.folder).is_dir() else arguments.folder
-    items = list(checked_items(existing(Path.cwd(), named)))
+    items = list(existing(Path.cwd(), named).items())
     if not any("requirements" in item.checks for item in items):
         raise RunError(f"the run {arguments.folder} looked at no facts: run pytest with the check `requirements`")
     if arguments.json:

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from conformance.cases.lookup import OPS
-from conformance.cli.commands.accept import checked_items, stores
+from conformance.cli.commands.accept import stores
 from conformance.devices.targets import targets
 from conformance.errors import ConformanceError
 from conformance.review import overview, review
 from conformance.review.groups import Changed, Group, count
 from conformance.review.review import Differing, Review
 from conformance.storage.runs import LAST, ItemRecord, Run, existing, runs_folder
-from conformance.terminal import diff_line, heading, paint
+from conformance.terminal import diff_line, heading, styled
 
 _REJECTED = "review.json"
 _KEYS = {"a": "accept", "r": "reject", "s": "skip", "d": "diff", "q": "quit"}
@@ -74,7 +74,7 @@ def _run(word: str) -> Run:
 
 def _compared(brought: Run, arguments: argparse.Namespace) -> tuple[Review, list[str]]:
     """The run against what is stored in this checkout; what it has of cases that are not here."""
-    items, unknown = list(checked_items(brought)), []
+    items, unknown = list(brought.items()), []
     if arguments.baseline:
         return review.compared(items, review.of_run(_run(arguments.baseline), arguments.baseline)), []
     table = targets()
@@ -271,7 +271,7 @@ class _Session:
             facts = "; ".join(f"{title} ({count} of {len(each.members)})" for title, count in each.facts[:4])
             lines.append(f"  facts: {facts or 'unchanged'}")
         fails = sum(member.fails for member in self.review.members(number))
-        lines += [paint(f"  numerics of {fails} of them fail: those are not accepted", "red")] if fails else []
+        lines += [styled(f"  numerics of {fails} of them fail: those are not accepted", "red")] if fails else []
         inner = self.review.inner(number)
         lines += ["  with it, in the same texts:"] if inner else []
         lines += [f"    {n}  {overview.line_of(self.review.groups[n - 1])}" for n in inner]
