@@ -50,14 +50,14 @@ def measure(files: Sequence[Path], pattern: str, targets: str | None) -> dict[st
     """Target → kernels: `case`, `name`, `launches`, `seconds`; `problem` where it does not compile, else ""."""
     from conformance.capture.offline import compiler
     from conformance.cases.lookup import OPS, cases_below
-    from conformance.devices.targets import select
+    from conformance.devices.targets import select_targets
     from conformance.harness.generator import GeneratingError, Generator
 
     measured: dict[str, list[dict[str, Any]]] = {}
     with contextlib.closing(Generator()) as generator:
         gpus = [target for target in generator.machine.targets().values() if target.device != "cpu"]
         cases = [case for case in cases_below(files or [OPS]) if fnmatch.fnmatch(case.id, pattern)]
-        for target in select(gpus, None, targets):
+        for target in select_targets(gpus, None, targets):
             seen: set[str] = set()
             kernels = measured[target.name] = []
             for case in cases:
@@ -65,7 +65,7 @@ def measure(files: Sequence[Path], pattern: str, targets: str | None) -> dict[st
                     with generator.captured(case, target, deviceless=True) as captured:
                         found = compiler.kernels(captured.capture)
                 except GeneratingError as error:
-                    print(f"not generated: {str(error).splitlines()[0]}", file=sys.stderr)
+                    print(f"not generated: {first_line(error)}", file=sys.stderr)
                     continue
                 for kernel in found:
                     if kernel.text in seen:

@@ -30,6 +30,7 @@ from conformance.cases.lookup import cases_below
 from conformance.cases.numerics_policy import OMISSIBLE
 from conformance.devices.machine import Machine
 from conformance.devices.targets import targets
+from conformance.errors import first_line
 from conformance.numerics import comparison
 from conformance.numerics.check import check_numerics
 from conformance.numerics.comparison import NumericsError
@@ -55,7 +56,7 @@ def main() -> int:
     cases = list(cases_below(options.cases)) if options.cases else []
     if options.opinfo:
         cases += list(opinfo(options.dtype))
-    name = options.target or f"cpu_{Machine.ask().isas[0]}"
+    name = options.target or f"cpu_{Machine.detect().isas[0]}"
     for case in itertools.islice(cases, 0, None, options.every):
         found += measured(case, name)
         if options.json:
@@ -99,7 +100,7 @@ def measured(case: Case, target: str) -> list[dict[str, Any]]:
         with capture(replace(case, numerics=numerics), targets()[target], "native") as captured:
             check_numerics(replace(case, numerics=numerics), captured.compiled, "cpu", target)
     except NumericsError as error:
-        print(f"{case.id}: {str(error).splitlines()[0]}", file=sys.stderr)
+        print(f"{case.id}: {first_line(error)}", file=sys.stderr)
     except Exception as error:  # noqa: BLE001 - a survey: what does not run is named and left out
         print(f"{case.id}: {type(error).__name__}", file=sys.stderr)
     finally:

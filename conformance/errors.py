@@ -13,3 +13,8 @@ class ConformanceError(Exception):
     """
 
     status: ClassVar[int] = 2
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, without blanks around it; "" where there is no message."""
+    return (str(error).strip().splitlines() or [""])[0].rstrip()

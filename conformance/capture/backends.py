@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from conformance.cases.case import Case
-from conformance.cases.compiler_options import apart
-from conformance.cases.inputs import Input, placed
+from conformance.cases.compiler_options import split_options
+from conformance.cases.inputs import Input, copy_to
 from conformance.cases.numerics_policy import Policy
-from conformance.errors import ConformanceError
+from conformance.errors import ConformanceError, first_line
 
 
 class WayError(ConformanceError, ValueError):
@@ -68,11 +68,11 @@ def prepared(case: Case, via: str, backend: str, device: str, target: str = "") 
     torch._dynamo.reset()
     try:
         if via == "compile":
-            _, for_dynamo = apart(case.config)  # Inductor's options are Inductor's
+            _, for_dynamo = split_options(case.config)  # Inductor's options are Inductor's
             with torch._dynamo.config.patch(for_dynamo):
                 yield torch.compile(case.fn, backend=backend_named(backend), dynamic=case.dynamic)
         else:
-            raises = via != "jit_script" and Policy.of_case(case, target, device).raises  # a script is only read
+            raises = via != "jit_script" and Policy.for_case(case, target, device).raises  # a script is only read
             yield _made({"jit_trace": _traced, "jit_script": _scripted, "export": _exported}[via], case, device, raises)
     finally:
         torch._dynamo.reset()
@@ -102,8 +102,7 @@ def _made(make: Callable[..., Callable[..., Any]], case: Case, device: str, rais
         return make(case, device)
     except Exception as error:
         if not raises:
-            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            raise LimitError(f"{type(error).__name__}: {lines[0] if lines else ''}") from error
+            raise LimitError(f"{type(error).__name__}: {first_line(error)}") from error
         raised = error
 
     def fn(**_: Any) -> Any:
@@ -126,7 +125,7 @@ def _of_tensors(case: Case) -> tuple[list[str], Callable[..., Any]]:
 def _examples(case: Case, names: list[str], device: str) -> tuple[Any, ...]:
     import torch
 
-    built = placed(case.build(), torch.device(device))
+    built = copy_to(case.build(), torch.device(device))
     return tuple(built[name] for name in names)
 
 

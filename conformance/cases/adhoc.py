@@ -22,20 +22,20 @@ from pathlib import Path
 from typing import Any
 
 from conformance.cases.case import Case
-from conformance.cases.input_syntax import Given, given
+from conformance.cases.input_syntax import ParsedInput, parse_input
 from conformance.cases.inputs import Input
-from conformance.cases.lookup import named
-from conformance.errors import ConformanceError
+from conformance.cases.lookup import find_case
+from conformance.errors import ConformanceError, first_line
 
 _FUNCTION = re.compile(r"(?P<where>[^:\[\]]+):(?P<name>[A-Za-z_][\w.]*)")
 
 
-class OwnError(ConformanceError, ValueError):
+class AdhocError(ConformanceError, ValueError):
     """A function or an option that cannot be taken; the message says what would be right."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class AdhocOptions:
     """What was typed. `inputs`, `config`: NAME=VALUE each; `grad`: names, or ("",) for all that can."""
 
     inputs: tuple[str, ...] = ()
@@ -45,33 +45,33 @@ class Asked:
 
 
 @dataclass(frozen=True, eq=False)
-class OwnCase(Case):
+class AdhocCase(Case):
     """A case that is declared nowhere. `word`, `asked`: what it is made from: another process can make it too."""
 
-    word: str = ""
-    asked: Mapping[str, Any] = field(default_factory=dict)
+    spec: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def command(self) -> str:
         """What to type to see it again, but for the target and the parts."""
-        words = [shlex.quote(self.word)]
-        words += [f"--input {shlex.quote(text)}" for text in self.asked["inputs"]]
-        words += [f"--config {shlex.quote(text)}" for text in self.asked["config"]]
-        words += ["--grad=" + ",".join(filter(None, self.asked["grad"]))] if self.asked["grad"] else []
-        return " ".join(["python -m conformance show", *words, *(["--dynamic"] if self.asked["dynamic"] else [])])
+        words = [shlex.quote(self.spec)]
+        words += [f"--input {shlex.quote(text)}" for text in self.options["inputs"]]
+        words += [f"--config {shlex.quote(text)}" for text in self.options["config"]]
+        words += ["--grad=" + ",".join(filter(None, self.options["grad"]))] if self.options["grad"] else []
+        return " ".join(["python -m conformance show", *words, *(["--dynamic"] if self.options["dynamic"] else [])])
 
 
-def case_of(word: str, targets: Collection[str], asked: Asked) -> tuple[Case, str]:
+def resolve_case(word: str, targets: Collection[str], asked: AdhocOptions) -> tuple[Case, str]:
     """The case that a word of the command line names, with what was asked for, and the target that its name ends in.
 
-    Raises OwnError and InputError, and what `finding.named` raises.
+    Raises AdhocError and InputError, and what `finding.named` raises.
     """
     options = _config(asked.config)
-    if is_own(word):
+    if is_adhoc_function(word):
         return _own(word, asked, options), ""
-    case, target = named(word, targets)
+    case, target = find_case(word, targets)
     if asked.inputs:
-        raise OwnError(
+        raise AdhocError(
             f"{case.id} brings its inputs; --input is for a function: module:function or path/to/file.py:function"
         )
     if not (asked.grad or asked.dynamic or options):
@@ -81,15 +81,15 @@ def case_of(word: str, targets: Collection[str], asked: Asked) -> tuple[Case, st
     changed["dynamic"] = asked.dynamic or case.dynamic
     inputs = [name for name, value in case.arguments.items() if isinstance(value, Input)]
     changed["grad"] = _grad(case.id, asked.grad, inputs, case.build()) or case.grad
-    return OwnCase(**changed, word=word, asked=dataclasses.asdict(asked)), target
+    return AdhocCase(**changed, spec=word, options=dataclasses.asdict(asked)), target
 
 
-def is_own(word: str) -> bool:
+def is_adhoc_function(word: str) -> bool:
     """Whether a word names a function rather than a case."""
     return bool(_FUNCTION.fullmatch(word)) or word.lstrip().startswith("lambda")
 
 
-def _own(word: str, asked: Asked, config: Mapping[str, Any]) -> Case:
+def _own(word: str, asked: AdhocOptions, config: Mapping[str, Any]) -> Case:
     if word.lstrip().startswith("lambda"):
         operator, name, fn, file = "own", "lambda", _lambda(word), Path("lambda")
     else:
@@ -101,7 +101,7 @@ def _own(word: str, asked: Asked, config: Mapping[str, Any]) -> Case:
         )
     arguments = _arguments(word, fn, asked.inputs)
     if "torch" in sys.modules and isinstance(fn, sys.modules["torch"].nn.Module):
-        arguments = {"parameters": Given(_parameters(fn), {})} | arguments
+        arguments = {"parameters": ParsedInput(_parameters(fn), {})} | arguments
         fn = _called_with_parameters(fn)
     case = Case(
         operator=operator,
@@ -116,7 +116,7 @@ def _own(word: str, asked: Asked, config: Mapping[str, Any]) -> Case:
     )
     values = {field.name: getattr(case, field.name) for field in dataclasses.fields(case)}
     values["grad"] = _grad(word, asked.grad, list(case.choices), case.build() if asked.grad else {})
-    return OwnCase(**values, word=word, asked=dataclasses.asdict(asked))
+    return AdhocCase(**values, spec=word, options=dataclasses.asdict(asked))
 
 
 def _parameters(module: Any) -> dict[str, Any]:
@@ -141,14 +141,14 @@ def _lambda(text: str) -> Callable[..., Any]:
     try:
         made = eval(text, {"torch": torch, "math": math, "F": torch.nn.functional})  # noqa: S307 - the user's own code
     except SyntaxError as error:
-        raise OwnError(f"{text!r} cannot be read: {error.msg}") from None
+        raise AdhocError(f"{text!r} cannot be read: {error.msg}") from None
     if not callable(made):
-        raise OwnError(f"{text!r} is no function")
+        raise AdhocError(f"{text!r} is no function")
     return made
 
 
 def _function(word: str, where: str, path: str) -> Callable[..., Any]:
-    """Raises OwnError, one sentence for each way in which there is no such function."""
+    """Raises AdhocError, one sentence for each way in which there is no such function."""
     module = _file(Path(where)) if where.endswith(".py") else _module(where)
     value: Any = module
     for part in path.split("."):
@@ -156,15 +156,15 @@ def _function(word: str, where: str, path: str) -> Callable[..., Any]:
             names = [name for name, each in vars(module).items() if callable(each) and not name.startswith("_")]
             near = difflib.get_close_matches(part, names, 3) or names[:3]
             also = f"; it has {', '.join(near)}" if near else ""
-            raise OwnError(f"{where} has no function {path!r}{also}")
+            raise AdhocError(f"{where} has no function {path!r}{also}")
         value = getattr(value, part)
     if getattr(value, "cases", None):
         first = value.cases[0].id
-        raise OwnError(f"{word} declares cases; name one of them, such as {where}::{first}")
+        raise AdhocError(f"{word} declares cases; name one of them, such as {where}::{first}")
     if isinstance(value, type):
-        raise OwnError(f"{word} is a class; name a function, or an object that can be called")
+        raise AdhocError(f"{word} is a class; name a function, or an object that can be called")
     if not callable(value):
-        raise OwnError(f"{word} is of type {type(value).__name__}, and cannot be called")
+        raise AdhocError(f"{word} is of type {type(value).__name__}, and cannot be called")
     return value
 
 
@@ -175,17 +175,17 @@ def _module(name: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
-            raise OwnError(
+            raise AdhocError(
                 f"there is no module {name!r} here or installed; of a file: path/to/file.py:function"
             ) from None
-        raise OwnError(f"{name} cannot be imported: {error}") from error
+        raise AdhocError(f"{name} cannot be imported: {error}") from error
     except Exception as error:
-        raise OwnError(f"{name} cannot be imported: {type(error).__name__}: {_first(error)}") from error
+        raise AdhocError(f"{name} cannot be imported: {type(error).__name__}: {first_line(error)}") from error
 
 
 def _file(path: Path) -> Any:
     if not path.is_file():
-        raise OwnError(f"there is no file {path}")
+        raise AdhocError(f"there is no file {path}")
     folder = str(path.resolve().parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)  # it may import what is beside it
@@ -195,38 +195,38 @@ def _file(path: Path) -> Any:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise OwnError(f"{path} cannot be imported: {type(error).__name__}: {_first(error)}") from error
+        raise AdhocError(f"{path} cannot be imported: {type(error).__name__}: {first_line(error)}") from error
     return module
 
 
-def _arguments(word: str, fn: Callable[..., Any], texts: Sequence[str]) -> dict[str, Given]:
-    """The arguments in the order of the signature. Raises OwnError for one that is missing or that there is not."""
-    found: dict[str, Given] = {}
+def _arguments(word: str, fn: Callable[..., Any], texts: Sequence[str]) -> dict[str, ParsedInput]:
+    """The arguments in the order of the signature. Raises AdhocError for one that is missing or that there is not."""
+    found: dict[str, ParsedInput] = {}
     for text in texts:
-        name, value = given(text)
+        name, value = parse_input(text)
         if name in found:
-            raise OwnError(f"--input {name} is given twice")
+            raise AdhocError(f"--input {name} is given twice")
         found[name] = value
     called = getattr(fn, "forward", fn) if not inspect.isroutine(fn) else fn  # a torch.nn.Module
     try:
         parameters = inspect.signature(called).parameters
     except (TypeError, ValueError):
-        raise OwnError(f"{word} says nothing of its parameters; wrap it: 'lambda x: …'") from None
+        raise AdhocError(f"{word} says nothing of its parameters; wrap it: 'lambda x: …'") from None
     kinds = {name: parameter.kind for name, parameter in parameters.items()}
     open_ended = any(kind is inspect.Parameter.VAR_KEYWORD for kind in kinds.values())
     named_ones = [name for name, kind in kinds.items() if kind in _BY_NAME]
     for name, parameter in parameters.items():
         if parameter.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL):
-            raise OwnError(f"{word} takes {name!r} by position only; wrap it: 'lambda {name}: …'")
+            raise AdhocError(f"{word} takes {name!r} by position only; wrap it: 'lambda {name}: …'")
     for name in found:
         if name not in named_ones and not open_ended:
             has = f"its parameters are {', '.join(named_ones)}" if named_ones else "it has none"
-            raise OwnError(f"{word} has no parameter {name!r}; {has}")
+            raise AdhocError(f"{word} has no parameter {name!r}; {has}")
     for name, parameter in parameters.items():
         if name not in found and parameter.default is parameter.empty and parameter.kind in _BY_NAME:
             missing = [n for n in named_ones if n not in found and parameters[n].default is parameter.empty]
             example = " ".join(f"--input {n}=1x3x224x224:u8" for n in missing)
-            raise OwnError(f"nothing says what {word} is called with: {example}")
+            raise AdhocError(f"nothing says what {word} is called with: {example}")
     order = [name for name in named_ones if name in found] + [name for name in found if name not in named_ones]
     return {name: found[name] for name in order}
 
@@ -243,9 +243,9 @@ def _grad(word: str, asked: Sequence[str], inputs: Sequence[str], values: Mappin
     for name in wanted:
         if name not in differentiable:
             has = ", ".join(differentiable) or "none"
-            raise OwnError(f"--grad {name}: of the inputs of {word}, gradients are there for {has}")
+            raise AdhocError(f"--grad {name}: of the inputs of {word}, gradients are there for {has}")
     if not differentiable:
-        raise OwnError(f"--grad: no input of {word} is of a floating dtype")
+        raise AdhocError(f"--grad: no input of {word} is of a floating dtype")
     return tuple(wanted or differentiable)
 
 
@@ -264,16 +264,12 @@ def _config(texts: Sequence[str]) -> dict[str, Any]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
-            raise OwnError(f"--config {text!r}: an option is NAME=VALUE, such as triton.persistent_reductions=False")
+            raise AdhocError(f"--config {text!r}: an option is NAME=VALUE, such as triton.persistent_reductions=False")
         if (near := nearest(name)) is not None:
             also = f"; nearest: {', '.join(near)}" if near else ""
-            raise OwnError(f"--config {text!r}: torch has no option {name!r}{also}")
+            raise AdhocError(f"--config {text!r}: torch has no option {name!r}{also}")
         try:
             found[name] = ast.literal_eval(value)
         except (ValueError, SyntaxError):
             found[name] = value  # text needs no quotes here
     return found
-
-
-def _first(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [""])[0]

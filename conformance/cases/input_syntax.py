@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.cases.inputs import DTYPES, LAYOUTS, Input, tensor
-from conformance.errors import ConformanceError
+from conformance.errors import ConformanceError, first_line
 
 _TENSOR = re.compile(r"(?P<shape>scalar(?=:|$)|\d+(?:x\d+)+|\d+(?=:))(?P<rest>(?::[^:]*)*)")
 _IMAGE = (3, 4)  # the ranks that channels_last is defined for
@@ -29,14 +29,14 @@ class InputError(ConformanceError, ValueError):
 
 
 @dataclass(frozen=True)
-class Given:
+class ParsedInput:
     """An argument: an Input with one value for each of its properties, or a constant (`choice` is empty then)."""
 
     argument: Any
     choice: Mapping[str, Any]
 
 
-def given(text: str) -> tuple[str, Given]:
+def parse_input(text: str) -> tuple[str, ParsedInput]:
     """The name, and the argument, of `NAME=VALUE`. Raises InputError."""
     name, equals, value = text.partition("=")
     name, value = name.strip(), value.strip()
@@ -47,12 +47,12 @@ def given(text: str) -> tuple[str, Given]:
     if value.endswith(".pt") and "(" not in value:
         return name, _loaded(text, Path(value))
     try:
-        return name, Given(ast.literal_eval(value), {})
+        return name, ParsedInput(ast.literal_eval(value), {})
     except (ValueError, SyntaxError):
         return name, _expression(text, value)
 
 
-def _tensor(text: str, shape: str, words: list[str]) -> Given:
+def _tensor(text: str, shape: str, words: list[str]) -> ParsedInput:
     sizes = () if shape == "scalar" else tuple(int(size) for size in shape.split("x"))
     chosen: dict[str, Any] = {}
     for word in words:
@@ -85,8 +85,8 @@ def _tensor(text: str, shape: str, words: list[str]) -> Given:
     try:
         recipe.build(choice, 0)
     except (ValueError, RuntimeError, IndexError) as error:
-        raise InputError(f"--input {text!r}: {str(error).strip().splitlines()[0]}") from error
-    return Given(recipe, choice)
+        raise InputError(f"--input {text!r}: {first_line(error)}") from error
+    return ParsedInput(recipe, choice)
 
 
 def _number(text: str, word: str, value: str) -> float:
@@ -96,7 +96,7 @@ def _number(text: str, word: str, value: str) -> float:
         raise InputError(f"--input {text!r}: {word!r} is no number") from None
 
 
-def _loaded(text: str, path: Path) -> Given:
+def _loaded(text: str, path: Path) -> ParsedInput:
     import torch
 
     try:
@@ -104,14 +104,13 @@ def _loaded(text: str, path: Path) -> Given:
     except OSError as error:
         raise InputError(f"--input {text!r}: {path}: {error.strerror or error}") from error
     except Exception as error:
-        said = str(error).strip().splitlines()[0]
-        raise InputError(f"--input {text!r}: {path} is nothing that torch.save wrote: {said}") from error
+        raise InputError(f"--input {text!r}: {path} is nothing that torch.save wrote: {first_line(error)}") from error
     if isinstance(value, torch.Tensor):
-        return Given(Input(lambda **_: value.clone(memory_format=torch.preserve_format), {}), {})
-    return Given(value, {})
+        return ParsedInput(Input(lambda **_: value.clone(memory_format=torch.preserve_format), {}), {})
+    return ParsedInput(value, {})
 
 
-def _expression(text: str, source: str) -> Given:
+def _expression(text: str, source: str) -> ParsedInput:
     import math
 
     import torch
@@ -128,4 +127,4 @@ def _expression(text: str, source: str) -> Given:
     except Exception as error:
         what = "a shape (3x224x224), a Python literal (text in quotes: \"'mean'\"), an expression or a .pt file"
         raise InputError(f"--input {text!r}: {type(error).__name__}: {error}; a value is {what}") from error
-    return Given(Input(made, {}), {}) if isinstance(value, torch.Tensor) else Given(value, {})
+    return ParsedInput(Input(made, {}), {}) if isinstance(value, torch.Tensor) else ParsedInput(value, {})

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from conformance.cases.case import Case, CaseError
 from conformance.cases.loader import NoCaseError, cases_in
-from conformance.errors import ConformanceError
+from conformance.errors import ConformanceError, first_line
 
 #: The operators that the package brings.
 OPS = Path(__file__).parent.parent / "ops"
@@ -25,7 +25,7 @@ class UnknownCaseError(ConformanceError, LookupError):
     """A name that is no case's; the message names the nearest."""
 
 
-def is_path(word: str) -> bool:
+def is_test_path(word: str) -> bool:
     """Whether a word of the command line is a test file or a folder of them, rather than a pattern."""
     return word.endswith(".py") or Path(word).is_dir()
 
@@ -44,7 +44,7 @@ def cases_below(paths: Sequence[Path]) -> list[Case]:
     return found
 
 
-def matching(cases: Iterable[Case], patterns: Sequence[str]) -> list[Case]:
+def matching_cases(cases: Iterable[Case], patterns: Sequence[str]) -> list[Case]:
     """Those whose id holds one of the patterns, in which * and ? stand for anything; all where there is no pattern.
 
     Raises UnknownCaseError where there is none.
@@ -56,7 +56,7 @@ def matching(cases: Iterable[Case], patterns: Sequence[str]) -> list[Case]:
     return found
 
 
-def named(word: str, targets: Collection[str]) -> tuple[Case, str]:
+def find_case(word: str, targets: Collection[str]) -> tuple[Case, str]:
     """A case and the target that its name ends in, "" for none.
 
         flip/hflip-224-u8-contiguous                       the id, among the operators that the package brings
@@ -110,8 +110,7 @@ def _cases(file: Path) -> dict[str, Case]:
             raise
         raise CaseError(f"{file}: {error}") from error  # raised by the declaration, which knows its function alone
     except Exception as error:
-        said = (str(error).strip().splitlines() or [""])[0]
-        raise CaseError(f"{file} cannot be imported: {type(error).__name__}: {said}") from error
+        raise CaseError(f"{file} cannot be imported: {type(error).__name__}: {first_line(error)}") from error
 
 
 def _near(wanted: Sequence[str], cases: Iterable[Case], file: str = "") -> str:

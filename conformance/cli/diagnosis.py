@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.devices import environment
-from conformance.devices.cpp_compiler import compiler, compiler_problem, no_compiler
+from conformance.devices.cpp_compiler import compiler_problem, find_compiler, missing_compiler_message
 from conformance.devices.environment import PreparationError
 from conformance.devices.machine import Machine
 from conformance.devices.targets import DEVICES, targets
+from conformance.errors import first_line
 from conformance.harness.session import NEWEST, OLDEST, Session
 from conformance.settings import Settings
 from conformance.storage.runs import Run
@@ -44,19 +45,19 @@ def findings() -> Iterator[Finding]:
     yield _triton()
     if not (torch.fatal or cache.fatal):
         try:
-            yield from _devices(Machine.ask())
+            yield from _devices(Machine.detect())
         except PreparationError as error:
             yield Finding("devices", str(error), "A torch that finds its devices", fatal=True)
     yield cache
 
 
 def _compiler() -> Finding:
-    path = compiler()
+    path = find_compiler()
     if path is None:
         what = "A C++ compiler: without one, code for cpu is generated, and not run; for gpus, not even generated"
         return Finding(
             "compiler",
-            f"none: {no_compiler()}",
+            f"none: {missing_compiler_message()}",
             what,
             install({"apt-get": "g++", "dnf": "gcc-c++", "zypper": "gcc-c++"}),
         )
@@ -78,7 +79,7 @@ def _torch() -> Finding:
     python = shortened(sys.executable)
     install_it = f"{python} -m pip install 'torch>={oldest}'"
     try:
-        build = environment.build()
+        build = environment.torch_build()
     except PreparationError:
         return Finding("torch", "not installed", "torch: without it, nothing can be done", install_it, fatal=True)
     if build.release < OLDEST:
@@ -101,7 +102,7 @@ def _triton() -> Finding:
 
 def _release() -> tuple[int, int]:
     try:
-        return environment.build().release
+        return environment.torch_build().release
     except PreparationError:
         return (0, 0)
 
@@ -112,8 +113,9 @@ def _devices(machine: Machine) -> Iterator[Finding]:
     try:
         session.settle_torch()
     except (ImportError, OSError) as error:
-        why = str(error).strip().splitlines()[0]
-        yield Finding("devices", f"torch cannot be imported: {why}", "A torch that can be imported", fatal=True)
+        yield Finding(
+            "devices", f"torch cannot be imported: {first_line(error)}", "A torch that can be imported", fatal=True
+        )
         return
     for device in DEVICES:
         rows = [target for target in targets().values() if target.device == device]
@@ -136,9 +138,9 @@ def _devices(machine: Machine) -> Iterator[Finding]:
 
 
 def _unused_gpu() -> Finding:
-    version = environment.build().version.partition("+")[0]
+    version = environment.torch_build().version.partition("+")[0]
     said = "an NVIDIA GPU is here, and this torch cannot use it"
-    if "cuda" in environment.build().gpu:
+    if "cuda" in environment.torch_build().gpus:
         return Finding("", said, "A driver that is new enough for this torch, or CUDA_VISIBLE_DEVICES hides the GPU")
     command = f"{shortened(sys.executable)} -m pip install --force-reinstall torch=={version}"
     return Finding("", said, "A torch that is built for CUDA, to run code on the GPU that is here", command)

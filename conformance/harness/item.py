@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 from conformance.cases.case import Case
 from conformance.cases.selectors import exclusion
 from conformance.devices.targets import Target
-from conformance.errors import ConformanceError
+from conformance.errors import ConformanceError, first_line
 from conformance.harness import artifacts
 from conformance.harness.session import Session
 from conformance.review.diff import difference
@@ -377,8 +377,7 @@ def _partner(case: Case, name: str) -> Case:
 
 
 def _said(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+    return f"{type(error).__name__}: {first_line(error)}"
 
 
 def _distance(version: str, torch: str) -> tuple[int, ...]:

@@ -21,7 +21,8 @@ from conformance.cases.case import Case
 from conformance.cli.case_options import add_own, asked
 from conformance.devices import environment
 from conformance.devices.machine import Machine
-from conformance.devices.targets import Target
+from conformance.devices.targets import GPUS, Target
+from conformance.errors import first_line
 from conformance.harness.generator import GeneratingError, Generator
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def _seconds(text: str) -> float:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """1 where a case could not be measured. Raises BenchError, CaseError, UnknownCaseError, OwnError, InputError,
+    """1 where a case could not be measured. Raises BenchError, CaseError, UnknownCaseError, AdhocError, InputError,
     TargetError and PreparationError.
     """
     if arguments.compare:
@@ -71,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if not arguments.what:
         raise BenchError("which cases? name some, as in `bench flip`; `python -m conformance list` names all")
-    prepare(("cuda", "xpu"))  # before the generator does: nothing is timed beside a pretended device
+    prepare(GPUS)  # before the generator does: nothing is timed beside a pretended device
     with contextlib.closing(Generator()) as generator:
         machine = generator.machine
         target = selection.target_of(machine, arguments.device, arguments.target, arguments.threads)
@@ -141,7 +142,7 @@ def _rows(bench: Bench, cases: Sequence[Case], report: Report, asked_to_stop: li
         try:
             report.rows.append(bench.row(case))
         except GeneratingError as error:
-            yield str(error).splitlines()[0]
+            yield first_line(error)
         finally:
             if sys.stderr.isatty():
                 print("\r\x1b[K", end="", file=sys.stderr, flush=True)
@@ -157,7 +158,7 @@ def about(machine: Machine, target: Target, arguments: argparse.Namespace) -> di
         "processor": str(gpu.get("name", "")) or _processor(),
         "cores": machine.cores,
         "load": round(os.getloadavg()[0], 1),
-        "torch": environment.build().version,
+        "torch": environment.torch_build().version,
         "triton": environment.triton_version(),
         "python": platform.python_version(),
         "seconds": arguments.min_time,
