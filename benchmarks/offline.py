@@ -51,6 +51,7 @@ def measure(files: Sequence[Path], pattern: str, targets: str | None) -> dict[st
     from conformance.capture.offline import compiler
     from conformance.cases.lookup import OPS, cases_below
     from conformance.devices.targets import select_targets
+    from conformance.errors import first_line
     from conformance.harness.generator import GeneratingError, Generator
 
     measured: dict[str, list[dict[str, Any]]] = {}
