@@ -75,7 +75,7 @@ def measure(files: Sequence[Path], pattern: str, targets: str | None) -> dict[st
                     made: dict[str, Any] = {"case": case.id, "name": kernel.name, "launches": [], "problem": ""}
                     kernels.append(made)
                     try:
-                        launches, made["seconds"] = compiler.compiled_now(kernel)
+                        launches, made["seconds"] = compiler.compile_uncached(kernel)
                         made["launches"] = [dataclasses.asdict(launch) for launch in launches]
                     except compiler.KernelError as error:
                         made["problem"] = str(error)

@@ -43,7 +43,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from conformance.capture.compile import merely_generate
 from conformance.cases.case import Case
-from conformance.cases.inputs import placed
+from conformance.cases.inputs import copy_to
 from conformance.cases.lookup import OPS, cases_below
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target
@@ -114,7 +114,7 @@ def bare_native(case: Case, target: Target) -> None:
     with config.patch(options), functorch_config.patch(enable_autograd_cache=False):
         results = []
         for function in (case.fn, torch.compile(case.fn, dynamic=case.dynamic)):
-            arguments = placed(case.build(), torch.device(target.device))
+            arguments = copy_to(case.build(), torch.device(target.device))
             output = function(**arguments)
             inputs = [arguments[name] for name in case.grad]
             gradients = torch.autograd.grad(output, inputs, torch.ones_like(output)) if inputs else ()
@@ -144,7 +144,7 @@ def prepared(checks: Sequence[str] | None = None) -> BenchmarkSession:
     folder = Path(tempfile.mkdtemp(prefix="conformance-overhead-"))
     settings = Settings(emulation=False)  # nothing bare is run without the device either
     settings = dataclasses.replace(settings, checks=tuple(checks)) if checks else settings
-    session = BenchmarkSession(settings, Machine.ask(), Run(folder / "run"))
+    session = BenchmarkSession(settings, Machine.detect(), Run(folder / "run"))
     session.run.begin({})
     session.snapshots = Store(folder / "expected_code", tuple(session.machine.targets()))
     session.prepare()

@@ -15,7 +15,7 @@ _PATIENCE = 300  # seconds to wait for another process
 
 
 @contextlib.contextmanager
-def locked(folder: Path, error: type[Exception]) -> Iterator[None]:
+def lock_folder(folder: Path, error: type[Exception]) -> Iterator[None]:
     """Holds the folder's lock, and clears what a killed process left. Raises `error` where that cannot be had."""
     lock = FileLock(folder / LOCK, timeout=_PATIENCE)
     try:
@@ -36,7 +36,7 @@ def locked(folder: Path, error: type[Exception]) -> Iterator[None]:
         lock.release()
 
 
-def replace(path: Path, content: str) -> None:
+def write_atomically(path: Path, content: str) -> None:
     """Writes a file so that it is the old or the new one at every moment. Raises OSError; the old one then stays."""
     data = content.encode("utf-8")
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ import pytest
 from conformance import settings
 from conformance.cases.case import Case
 from conformance.cases.lookup import OPS
-from conformance.devices.environment import build, triton_version
+from conformance.devices.environment import torch_build, triton_version
 from conformance.devices.machine import Machine
 from conformance.devices.targets import TargetError
 from conformance.errors import ConformanceError
@@ -119,7 +119,7 @@ def _settings(config: pytest.Config) -> Settings:
     """Asked for once: expecttest is given the variable as it means it, and ours is gone then."""
     if _SETTINGS not in config.stash:
         wanted = config.stash[_SETTINGS] = _asked_settings(config)
-        settings.clean_for_expecttest(wanted.accept, workers=_is_worker(config) or _worker_count(config) > 1)
+        settings.configure_expecttest(wanted.accept, workers=_is_worker(config) or _worker_count(config) > 1)
     return config.stash[_SETTINGS]
 
 
@@ -129,12 +129,12 @@ def _asked_settings(config: pytest.Config) -> Settings:
         devices=option("device"),
         targets=option("target"),
         require_device=option("require_device"),
-        checks=settings.checks_named(option("checks")),
-        accept=given["accept"] if "accept" in given else settings.accept_wanted(os.environ),
+        checks=settings.parse_checks(option("checks")),
+        accept=given["accept"] if "accept" in given else settings.parse_accept(os.environ),
         save_run=option("save_run"),
         baseline=option("baseline"),
         backend=option("backend"),
-        via=settings.via_named(option("via"), option("backend")),
+        via=settings.parse_via(option("via"), option("backend")),
         thorough=option("thorough"),
         fail_on_drift=option("fail_on_drift"),
         verify_deviceless=option("verify_deviceless"),
@@ -165,7 +165,7 @@ def _session(config: pytest.Config) -> Session:
 def _begin(config: pytest.Config) -> Session:
     wanted = _settings(config)
     run = fresh(config.rootpath, wanted.save_run)
-    session = Session(wanted, Machine.ask(), run, workers=_worker_count(config))
+    session = Session(wanted, Machine.detect(), run, workers=_worker_count(config))
     if wanted.baseline:
         session.baseline = existing(config.rootpath, wanted.baseline)
         if session.baseline.folder.resolve() == run.folder.resolve():
@@ -190,7 +190,7 @@ def _about(session: Session) -> dict[str, Any]:
 
 def _begin_in_worker(config: pytest.Config) -> Session:
     given, wanted = _worker_data(config), _settings(config)
-    machine = Machine.from_json(given["machine"]) if "machine" in given else Machine.ask()
+    machine = Machine.from_json(given["machine"]) if "machine" in given else Machine.detect()
     run = Run(Path(given["run"]) if "run" in given else runs_folder(config.rootpath) / given["later"])
     session = Session(wanted, machine, run, workers=given["workers"])
     if wanted.baseline:
@@ -217,7 +217,7 @@ def _begun_by_workers(config: pytest.Config) -> Session | None:
     run = made_by_workers(config.rootpath, config.stash[_LATER]) if _LATER in config.stash else None
     if run is None:
         return None
-    session = Session(_settings(config), Machine.ask(), run, workers=_worker_count(config))
+    session = Session(_settings(config), Machine.detect(), run, workers=_worker_count(config))
     run.describe(_about(session))
     return session
 
@@ -240,7 +240,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         for device in sorted(devices)
     ]
     triton = f", Triton {triton_version()}" if triton_version() else ", no Triton"
-    return [f"conformance: torch {build().version}{triton}; {'; '.join(said)}", *session.notices]
+    return [f"conformance: torch {torch_build().version}{triton}; {'; '.join(said)}", *session.notices]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

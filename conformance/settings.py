@@ -13,7 +13,7 @@ CHECKS = ("numerics", "requirements", "code")
 #: Ways to run a case: torch.compile, torch.jit.trace, torch.jit.script, torch.export.
 VIA = ("compile", "jit_trace", "jit_script", "export")
 #: Only where they are named: they take longer.
-FURTHER_CHECKS = ("binary",)
+OPTIONAL_CHECKS = ("binary",)
 ACCEPT = "EXPECTTEST_ACCEPT"
 
 
@@ -43,7 +43,7 @@ class Settings:
     verify_deviceless: bool = False
 
     @property
-    def plainly(self) -> str:
+    def backend_option(self) -> str:
         """How cases are run where Inductor's code is not captured, as it was asked for; "" where it is."""
         if self.via != "compile":
             return f"--via {self.via}"
@@ -52,7 +52,7 @@ class Settings:
     emulation: bool = True
 
 
-def via_named(text: str, backend: str) -> str:
+def parse_via(text: str, backend: str) -> str:
     """Raises SettingsError for an unknown way, and for a backend where torch.compile is not asked."""
     if text not in VIA:
         raise SettingsError(f"unknown --via {text!r}; known are {', '.join(VIA)}")
@@ -61,11 +61,11 @@ def via_named(text: str, backend: str) -> str:
     return text
 
 
-def checks_named(text: str | None) -> tuple[str, ...]:
+def parse_checks(text: str | None) -> tuple[str, ...]:
     """Raises SettingsError for an unknown check."""
     if text is None:
         return CHECKS
-    known = (*CHECKS, *FURTHER_CHECKS)
+    known = (*CHECKS, *OPTIONAL_CHECKS)
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if name not in known:
@@ -75,7 +75,7 @@ def checks_named(text: str | None) -> tuple[str, ...]:
     return tuple(name for name in known if name in names)
 
 
-def accept_wanted(environment: Mapping[str, str]) -> str:
+def parse_accept(environment: Mapping[str, str]) -> str:
     """What EXPECTTEST_ACCEPT asks for: "" for unset, empty, 0, false; "all" for 1, true; "new".
 
     Raises SettingsError for another value, and where CI is set: CI compares, it never accepts.
@@ -90,7 +90,7 @@ def accept_wanted(environment: Mapping[str, str]) -> str:
     return "new" if value == "new" else "all"
 
 
-def clean_for_expecttest(accept: str, *, workers: bool) -> None:
+def configure_expecttest(accept: str, *, workers: bool) -> None:
     """Gives expecttest an environment that means what ours means: it takes 0 as yes, and loses literals among workers.
 
     Best before expecttest is imported, since it reads the variable then; where it is already, it is told.

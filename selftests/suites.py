@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.devices.environment import cache_folder
-from conformance.devices.machine import Machine, _isas
+from conformance.devices.machine import Machine, instruction_sets
 
 REPOSITORY = Path(__file__).parent.parent
 CONFTEST = 'pytest_plugins = ["conformance.plugin"]\n'
 
 #: A cpu target that this host runs, and one that it does not.
-NATIVE = next((f"cpu_{isa}" for isa in Machine(isas=_isas()).isas), "")
+NATIVE = next((f"cpu_{isa}" for isa in Machine(isas=instruction_sets()).isas), "")
 FOREIGN = "cpu_avx2" if NATIVE == "cpu_neon" else "cpu_neon"
 
 #: Where no compiler is needed but once, for the pretended device.

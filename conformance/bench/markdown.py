@@ -30,7 +30,7 @@ def write(report: Report, path: Path) -> None:
                 f"{path} is there and has no place for this: put the lines {start} and {end} where it goes"
             )
         part = before + part.rstrip("\n") + after
-    atomic_files.replace(path, part)
+    atomic_files.write_atomically(path, part)
 
 
 def refuse(path: Path, device: str) -> None:

@@ -13,7 +13,7 @@ from conformance.bench.report import Row
 from conformance.bench.timing import Clock, CpuClock, GpuClock, Spread, Work, in_turns
 from conformance.cases import call_modes
 from conformance.cases.case import Case, case
-from conformance.cases.inputs import placed, tensor
+from conformance.cases.inputs import copy_to, tensor
 from conformance.devices.targets import Target
 from conformance.facts import facts
 from conformance.harness.generator import GeneratingError, Generator
@@ -89,7 +89,7 @@ class Bench:
 
     def _timed(self, wanted: Case, captured: Any, works: Mapping[str, Work]) -> dict[str, Spread]:
         modules = len(captured.capture.modules)
-        with _named(wanted, self.target), call_modes.entered(wanted.mode, self.target.device):
+        with _named(wanted, self.target), call_modes.enter_mode(wanted.mode, self.target.device):
             times = in_turns(works, self.clock, self.seconds)
         if len(captured.capture.modules) != modules:
             raise GeneratingError(f"{wanted.id} for {self.target.name}: compiled again while it was timed")
@@ -127,8 +127,8 @@ class _Calls:
         """Calls each function once. Raises what they raise, and GeneratingError where the outputs differ in kind."""
         import torch
 
-        arguments = placed(wanted.build(), torch.device(device))
-        with call_modes.entered(wanted.mode, device):
+        arguments = copy_to(wanted.build(), torch.device(device))
+        with call_modes.enter_mode(wanted.mode, device):
             return cls._called(wanted, compiled, arguments)
 
     @classmethod

@@ -67,7 +67,7 @@ class Report:
 
     def write(self, path: Path) -> None:
         data = {"format": FORMAT, **dataclasses.asdict(self)}
-        atomic_files.replace(path, json.dumps(data, indent=1) + "\n")
+        atomic_files.write_atomically(path, json.dumps(data, indent=1) + "\n")
 
     @classmethod
     def read(cls, path: Path) -> Report:

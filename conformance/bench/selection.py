@@ -9,32 +9,32 @@ from pathlib import Path
 from typing import Any
 
 from conformance.bench import BenchError
-from conformance.cases.adhoc import Asked, case_of, is_own
-from conformance.cases.case import MODES, Case, label_of
+from conformance.cases.adhoc import AdhocOptions, is_adhoc_function, resolve_case
+from conformance.cases.case import COMPILE_KEYWORDS, Case, label_of
 from conformance.cases.inputs import DTYPES, LAYOUTS, Input
-from conformance.cases.lookup import OPS, cases_below, is_path, matching
+from conformance.cases.lookup import OPS, cases_below, is_test_path, matching_cases
 from conformance.devices.machine import Machine
-from conformance.devices.targets import Target, TargetError, select
+from conformance.devices.targets import Target, TargetError, select_targets
 
-NOTHING = Asked()
+NOTHING = AdhocOptions()
 
 _KNOWN = {"dtype": tuple(DTYPES), "layout": LAYOUTS}
 
 
-def cases_of(words: Sequence[str], axes: Sequence[str] = (), asked: Asked = NOTHING) -> list[Case]:
+def cases_of(words: Sequence[str], axes: Sequence[str] = (), asked: AdhocOptions = NOTHING) -> list[Case]:
     """The cases that the words of a command line name: as for `list`, or one as for `show`, also a function.
 
     `asked`: inputs of one's own and how to compile. `axes`: see `varied`.
-    Raises CaseError, UnknownCaseError, OwnError, InputError and BenchError.
+    Raises CaseError, UnknownCaseError, AdhocError, InputError and BenchError.
     """
-    single = [word for word in words if is_own(word) or "::" in word]
-    paths = [Path(word) for word in words if is_path(word)]
-    patterns = [word for word in words if word not in single and not is_path(word)]
-    found = matching(cases_below(paths or [OPS]), patterns) if paths or patterns else []
+    single = [word for word in words if is_adhoc_function(word) or "::" in word]
+    paths = [Path(word) for word in words if is_test_path(word)]
+    patterns = [word for word in words if word not in single and not is_test_path(word)]
+    found = matching_cases(cases_below(paths or [OPS]), patterns) if paths or patterns else []
     if asked != NOTHING:
         single += [f"{case.file}::{case.id}" for case in found]
         found = []
-    return varied([*found, *(case_of(word, (), asked)[0] for word in single)], _axes(axes))
+    return varied([*found, *(resolve_case(word, (), asked)[0] for word in single)], _axes(axes))
 
 
 def _axes(words: Sequence[str]) -> dict[str, list[str]]:
@@ -78,7 +78,7 @@ def _with(case: Case, name: str, text: str) -> Case:
     choices = {each: dict(properties) for each, properties in case.choices.items()}
     for position in _positions(case, name):
         owner, _, axis = case.axes[position].rpartition(".")
-        if axis in MODES:
+        if axis in COMPILE_KEYWORDS:
             raise BenchError(f"--axis {name}: that says how to compile; choose the cases that say so instead")
         if not owner and axis in arguments:
             value = arguments[axis] = _parsed(name, text, arguments[axis])
@@ -118,7 +118,7 @@ def target_of(machine: Machine, devices: str | None, names: str | None, threads:
     """
     known = list(machine.targets().values())
     here = [target for target in known if machine.is_native(target)]
-    chosen = select(known, devices or (None if names else "cpu"), names)
+    chosen = select_targets(known, devices or (None if names else "cpu"), names)
     native = [target for target in chosen if target in here]
     if not native:
         what = ", ".join(target.name for target in chosen)

@@ -10,13 +10,14 @@ import statistics
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
+from rich.table import Table
+
 from conformance.bench.report import Report, Row
 from conformance.bench.timing import NOISY, Spread
-from conformance.cases.case import MODES
-from conformance.terminal import heading, paint
+from conformance.cases.case import COMPILE_KEYWORDS
+from conformance.terminal import heading, table_text
 
 WIDTH = 120
-_SEPARATOR = "  "
 #: Of each table, so many amounts of bytes or operations are told with their rates.
 _AMOUNTS = 4
 
@@ -82,7 +83,7 @@ def axes_of(rows: Sequence[Row]) -> tuple[dict[str, str], str]:
 
 def _said(axis: str, label: str) -> str:
     """`dtype f32`, but `beta1`, `backward` and `static`, which need no name."""
-    return label if label.startswith(axis) or axis in MODES else f"{axis} {label}"
+    return label if label.startswith(axis) or axis in COMPILE_KEYWORDS else f"{axis} {label}"
 
 
 def title(name: str, common: str) -> str:
@@ -111,9 +112,9 @@ def _function(name: str, rows: Sequence[Row]) -> list[str]:
     axes, common = axes_of(rows)
     header, lines = cells(rows, axes)
     marks = [row.loses for row in rows]
-    shown = columns(header, lines, left=len(axes), red=marks)
+    shown = aligned(header, lines, left=len(axes), red=marks)
     limit = textwrap.wrap(limits(rows), WIDTH, subsequent_indent="      ")
-    return [heading(title(name, common)), *shown, *limit, *_losses(rows, axes)]
+    return [heading(title(name, common)), shown, *limit, *_losses(rows, axes)]
 
 
 def limits(rows: Sequence[Row]) -> str:
@@ -139,19 +140,14 @@ def scaled(value: float, unit: str) -> str:
     return f"{value:.0f} {unit}"
 
 
-def columns(header: Sequence[str], lines: Sequence[Sequence[str]], left: int, red: Sequence[bool]) -> list[str]:
-    """Aligned; the first `left` columns to the left, the others to the right. `red`: which lines stand out."""
-    widths = [max(len(cell) for cell in column) for column in zip(header, *lines, strict=True)]
-
-    def line(cells: Sequence[str]) -> str:
-        aligned = [
-            cell.ljust(width) if number < left else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        ]
-        return _SEPARATOR.join(aligned).rstrip()
-
-    marked = [paint(line(each), "red") if loses else line(each) for each, loses in zip(lines, red, strict=True)]
-    return [line(header), *marked]
+def aligned(header: Sequence[str], lines: Sequence[Sequence[str]], left: int, red: Sequence[bool]) -> str:
+    """Returns the cells as a table. `left`: columns that are aligned to the left. `red`: lines that stand out."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
+    for number, title in enumerate(header):
+        table.add_column(title, justify="left" if number < left else "right")
+    for cells, stands_out in zip(lines, red, strict=True):
+        table.add_row(*cells, style="red" if stands_out else "")
+    return table_text(table)
 
 
 def losses(rows: Sequence[Row], axes: Mapping[str, str]) -> list[tuple[str, str]]:

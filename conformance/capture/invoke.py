@@ -7,7 +7,7 @@ from typing import Any
 
 from conformance.cases import call_modes
 from conformance.cases.case import Case
-from conformance.cases.inputs import placed
+from conformance.cases.inputs import copy_to
 from conformance.cases.numerics_policy import Policy
 
 #: Whose exceptions wrap what was raised while compiling.
@@ -26,12 +26,12 @@ def call(case: Case, compiled: Callable[..., Any], device: str, target: str = ""
     """
     import torch
 
-    arguments = placed(case.build(), torch.device(device))
+    arguments = copy_to(case.build(), torch.device(device))
     try:
-        with call_modes.entered(case.mode, device):
+        with call_modes.enter_mode(case.mode, device):
             compiled(**arguments)
     except Exception as error:
-        if not Policy.of_case(case, target, device).raises:
+        if not Policy.for_case(case, target, device).raises:
             raise
         return said(error)
     return ""

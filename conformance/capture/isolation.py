@@ -18,7 +18,7 @@ from conformance.capture.model import Mode
 from conformance.capture.patching import name_lookup
 from conformance.capture.patching.patch import Patch, applied
 from conformance.capture.toolchain import atomic_build, cpu_isa, precompiled_headers
-from conformance.cases.compiler_options import apart
+from conformance.cases.compiler_options import split_options
 from conformance.devices import environment
 from conformance.devices.targets import Target
 
@@ -179,7 +179,7 @@ def isolated(target: Target, mode: Mode, config: dict[str, Any]) -> Iterator[Non
             # threads of autograd for a device that is not there end in an abort
             stack.enter_context(torch.autograd.set_multithreading_enabled(False))
         stack.enter_context(_known(inductor_config, inductor_options(target)))
-        for_inductor, for_dynamo = apart(config)
+        for_inductor, for_dynamo = split_options(config)
         stack.enter_context(inductor_config.patch(for_inductor))
         stack.enter_context(_known(functorch_config, FUNCTORCH_OPTIONS))
         stack.enter_context(_known(dynamo_config, DYNAMO_OPTIONS))
@@ -213,11 +213,13 @@ def unfit(
 def _gone(name: str, devices: Sequence[str]) -> str:
     *others, last = devices
     listed = f"{', '.join(others)} and {last}" if others else last
-    return f"torch {environment.build().version}: {name} is gone: code for {listed} cannot be generated reproducibly"
+    return (
+        f"torch {environment.torch_build().version}: {name} is gone: code for {listed} cannot be generated reproducibly"
+    )
 
 
 def seen_unfit(targets: Iterable[Target], native: Collection[str] = ()) -> dict[str, str]:
     """The same without importing torch, of what its sources show."""
-    folder = environment.build().folder
+    folder = environment.torch_build().folder
     looked = functools.cache(lambda where: name_lookup.gone(where, folder))
     return unfit(targets, native, lambda patch: looked(patch.where))

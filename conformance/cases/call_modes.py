@@ -10,7 +10,7 @@ MODES = ("plain", "no_grad", "inference", "autocast")
 
 
 @contextlib.contextmanager
-def entered(mode: str, device: str) -> Iterator[None]:
+def enter_mode(mode: str, device: str) -> Iterator[None]:
     """Surrounds a call with `mode` on a device of this type (`cuda:0` will do)."""
     import torch
 
@@ -24,7 +24,7 @@ def entered(mode: str, device: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def full_precision(device: str) -> Iterator[None]:
+def without_tf32(device: str) -> Iterator[None]:
     """On cuda, convolutions of float32 without TF32, as products are; nothing elsewhere.
 
     By default cuDNN may round float32 to the 10 bits of TF32. It does so or not by an input's layout, which Inductor

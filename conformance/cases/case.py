@@ -20,11 +20,11 @@ from typing import Any
 
 from conformance.cases import call_modes
 from conformance.cases.inputs import Input, seed_of
-from conformance.cases.pairwise import pairs
+from conformance.cases.pairwise import pairwise_rows
 from conformance.errors import ConformanceError
 
 #: Keywords of @case that say how to compile; each may be an axis.
-MODES = ("grad", "dynamic", "config", "mode")
+COMPILE_KEYWORDS = ("grad", "dynamic", "config", "mode")
 
 _LABEL = re.compile(r"[A-Za-z0-9_.+]+")
 
@@ -96,7 +96,7 @@ class Axis:
     values: Mapping[str, Any]  # label → value, in order; the first is the base
 
     @classmethod
-    def of(cls, name: str, values: Any) -> Axis:
+    def from_values(cls, name: str, values: Any) -> Axis:
         if isinstance(values, Mapping):
             labelled = dict(values)
         else:
@@ -203,9 +203,9 @@ def _expand(fn, declared, vary, also, given) -> Iterator[Case]:
     inputs = {name: declared[name] for name in parameters if isinstance(declared[name], Input)}
     inheritable = {p for i in inputs.values() for p, value in i.properties.items() if value is None}
     for name in declared:
-        if name not in parameters and name not in MODES and name not in inheritable:
+        if name not in parameters and name not in COMPILE_KEYWORDS and name not in inheritable:
             raise CaseError(
-                f"{where}: {name!r} is neither a parameter of the function nor one of {', '.join(MODES)} "
+                f"{where}: {name!r} is neither a parameter of the function nor one of {', '.join(COMPILE_KEYWORDS)} "
                 f"nor a property that an input leaves open ({', '.join(sorted(inheritable)) or 'none does'})"
             )
 
@@ -215,11 +215,11 @@ def _expand(fn, declared, vary, also, given) -> Iterator[Case]:
         if isinstance(value, Input):
             for prop, choice in value.properties.items():
                 if is_axis(prop, choice):
-                    axes.append(Axis.of(f"{name}.{prop}", choice))
+                    axes.append(Axis.from_values(f"{name}.{prop}", choice))
                 else:
                     fixed[f"{name}.{prop}"] = choice
         elif is_axis(name, value):
-            axes.append(Axis.of(name, value))
+            axes.append(Axis.from_values(name, value))
         else:
             fixed[name] = value
 
@@ -254,7 +254,7 @@ def _expand(fn, declared, vary, also, given) -> Iterator[Case]:
 def _combinations(axes: list[Axis], vary: str, also, where: str) -> Iterator[tuple[str, ...]]:
     labels = [list(axis.values) for axis in axes]
     if vary == "combined":
-        yield from pairs(labels, [case.labels for case in also])
+        yield from pairwise_rows(labels, [case.labels for case in also])
         return
     if vary == "product":
         yield from itertools.product(*labels)
@@ -304,7 +304,7 @@ def _grad_names(value: Any, inputs: list[str], where: str) -> tuple[str, ...]:
     return names
 
 
-def resized(case: Case, change: Callable[[int], int], seed: int = 2) -> dict[str, Any] | None:
+def resized_arguments(case: Case, change: Callable[[int], int], seed: int = 2) -> dict[str, Any] | None:
     """A case's arguments with every size above 1 changed, equal ones alike; None where no input has such a size.
 
     Sizes are what inputs are declared by, `shape` and `size`; sizes of 1 broadcast, and stay.

@@ -25,7 +25,7 @@ def nearest(name: str) -> list[str] | None:
     return None if name in names else difflib.get_close_matches(name, names)
 
 
-def apart(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_options(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """A case's options: Inductor's, and Dynamo's without the `dynamo.` before them."""
     dynamo = {name.removeprefix(_DYNAMO): value for name, value in config.items() if name.startswith(_DYNAMO)}
     return {name: value for name, value in config.items() if not name.startswith(_DYNAMO)}, dynamo

@@ -160,22 +160,22 @@ def _values(torch, shape, dtype, generator, low, high):
     return torch.randint(max(info.min, -128), min(info.max, 255) + 1, shape, generator=generator).to(dtype)
 
 
-def placed(value: Any, device: Any, *, widen: bool = False) -> Any:
+def copy_to(value: Any, device: Any, *, widen: bool = False) -> Any:
     """A copy of a tensor, or of all tensors in lists, tuples and dicts, on `device`.
 
     Keeps size, stride, storage offset, the elements of the storage that a view does not show, requires_grad (the copies
     are leaves), and which tensors share a storage. `widen`: floating dtypes become float64, complex ones complex128.
     """
-    return _placed(value, device, widen, {})
+    return _copy_to(value, device, widen, {})
 
 
-def _placed(value: Any, device: Any, widen: bool, copies: dict[Any, torch.Tensor]) -> Any:
+def _copy_to(value: Any, device: Any, widen: bool, copies: dict[Any, torch.Tensor]) -> Any:
     import torch
 
     if isinstance(value, dict):
-        return {key: _placed(item, device, widen, copies) for key, item in value.items()}
+        return {key: _copy_to(item, device, widen, copies) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        items = [_placed(item, device, widen, copies) for item in value]
+        items = [_copy_to(item, device, widen, copies) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if not isinstance(value, torch.Tensor):
         return value

@@ -86,7 +86,9 @@ class Policy:
     recompiles: int = 0
 
     @classmethod
-    def of(cls, numerics: Mapping[str, Any], where: str = "numerics", inputs: Iterable[str] = ()) -> Policy:
+    def from_declaration(
+        cls, numerics: Mapping[str, Any], where: str = "numerics", inputs: Iterable[str] = ()
+    ) -> Policy:
         """Reads a case's `numerics`, without `for`. `inputs`: names that `without` and `branch` may name.
 
         Raises PolicyError for what is unknown, malformed or wider without a reason.
@@ -102,12 +104,12 @@ class Policy:
         return policy
 
     @classmethod
-    def of_case(cls, case: Case, target: str, device: str) -> Policy:
+    def for_case(cls, case: Case, target: str, device: str) -> Policy:
         """What the case says of this target. `device`: a device type."""
         inputs = [name for name in case.arguments if name in case.choices]
-        return cls.of(_chosen(case, target, device), case.id, inputs)
+        return cls.from_declaration(_chosen(case, target, device), case.id, inputs)
 
-    def numbers(self, dtype: torch.dtype) -> tuple[float, float]:
+    def factor_and_floor(self, dtype: torch.dtype) -> tuple[float, float]:
         """Factor and floor."""
         real = dtype.to_real() if dtype.is_complex else dtype
         factor, floor = POLICY.get(str(real).removeprefix("torch."), SMALL)
@@ -163,21 +165,21 @@ def _validate(case: Case) -> None:
     declared = dict(case.numerics)
     inputs = list(case.choices)
     selectors = declared.pop("for", {})
-    Policy.of(declared, case.id, inputs)
+    Policy.from_declaration(declared, case.id, inputs)
     if not isinstance(selectors, Mapping):
         raise PolicyError(f"{case.id}: numerics['for'] is a dict of selector → numerics, not {selectors!r}")
     for selector, numerics in selectors.items():
         if not isinstance(numerics, Mapping) or "for" in numerics:
             raise PolicyError(f"{case.id}: numerics['for'][{selector!r}] is a dict of numerics, not {numerics!r}")
-        Policy.of(declared | dict(numerics), f"{case.id}: numerics['for'][{selector!r}]", inputs)
+        Policy.from_declaration(declared | dict(numerics), f"{case.id}: numerics['for'][{selector!r}]", inputs)
 
 
 def _chosen(case: Case, target: str, device: str) -> dict[str, Any]:
-    from conformance.cases.selectors import selected
+    from conformance.cases.selectors import values_for
 
     declared = dict(case.numerics)
     selectors = declared.pop("for", {})
-    return declared | selected(selectors, case, SimpleNamespace(name=target, device=device))
+    return declared | values_for(selectors, case, SimpleNamespace(name=target, device=device))
 
 
 def _kind(key: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 _Pair = tuple[tuple[int, str], tuple[int, str]]
 
 
-def pairs(axes: Sequence[Sequence[str]], rows: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
+def pairwise_rows(axes: Sequence[Sequence[str]], rows: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
     """Further rows, beside the given ones, until every pair has been there. The same ones each time.
 
     Most mistakes need no more than two values to meet, and there are far fewer pairs than combinations.

@@ -12,21 +12,20 @@ from typing import TYPE_CHECKING, Any
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
-from conformance.devices.environment import build
+from conformance.devices.environment import torch_build
+from conformance.devices.targets import GPUS
 from conformance.errors import ConformanceError
 
 if TYPE_CHECKING:
     from conformance.cases.case import Case
     from conformance.devices.targets import Target
 
-GPUS = ("cuda", "xpu")
 
-
-class RequirementDeclarationError(ConformanceError, ValueError):
+class DeclarationError(ConformanceError, ValueError):
     """A requirement that can never be met or never applies: an unknown selector, fact or partner."""
 
 
-def selected(declared: Mapping[str, Mapping[str, Any]], case: Case, target: Target) -> dict[str, Any]:
+def values_for(declared: Mapping[str, Mapping[str, Any]], case: Case, target: Target) -> dict[str, Any]:
     """What `declared`, selector → fact → value, says of this case and target; later selectors override earlier ones."""
     wanted: dict[str, Any] = {}
     for selector, facts in declared.items():
@@ -35,7 +34,7 @@ def selected(declared: Mapping[str, Mapping[str, Any]], case: Case, target: Targ
     return wanted
 
 
-def left_out(case: Case, target: Target) -> str:
+def exclusion(case: Case, target: Target) -> str:
     """Why a case is not for this target or torch version, by its `only`; "" where it is."""
     if not case.only or any(_applies(selector, case, target) for selector in case.only):
         return ""
@@ -44,18 +43,20 @@ def left_out(case: Case, target: Target) -> str:
 
 def _applies(selector: str, case: Case, target: Target) -> bool:
     words = {target.name, target.device, *case.labels} | ({"gpu"} if target.device in GPUS else set())
-    return all(word == "all" or word in words or is_installed(word) for word in selector.split())
+    return all(word == "all" or word in words or matches_installed_torch(word) for word in selector.split())
 
 
-def is_installed(word: str) -> bool:
+def matches_installed_torch(word: str) -> bool:
     """Whether a word such as "torch>=2.13" holds for the torch at hand; False for any other word."""
-    return word.startswith("torch") and torch_range("", word).contains(Version(build().version).base_version)
+    return word.startswith("torch") and parse_torch_range("", word).contains(
+        Version(torch_build().version).base_version
+    )
 
 
-def torch_range(where: str, word: str) -> SpecifierSet:
+def parse_torch_range(where: str, word: str) -> SpecifierSet:
     try:
         return SpecifierSet(word.removeprefix("torch"))
     except InvalidSpecifier as error:
-        raise RequirementDeclarationError(
+        raise DeclarationError(
             f"{where}: {word!r} is no range of torch versions; right would be 'torch>=2.13' or 'torch>=2.11,<2.13'"
         ) from error

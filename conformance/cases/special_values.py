@@ -32,7 +32,7 @@ FLOATING = ("nan", "inf", "huge", "denormals", "edges", "ties")
 INTEGER = ("wrap",)
 GROUPS = (*FLOATING, *INTEGER)
 
-MEANING = {
+DESCRIPTIONS = {
     "nan": "NaN",
     "inf": "±inf",
     "huge": "the largest numbers",
@@ -47,7 +47,7 @@ _TIES = (-1.0, 0.0, 0.5, 1.0)
 
 
 @dataclass(frozen=True)
-class Special:
+class SpecialCall:
     """One further call: the group's name, and arguments that are new with each `build`."""
 
     group: str
@@ -55,10 +55,10 @@ class Special:
 
     @property
     def title(self) -> str:
-        return f"special values ({self.group}: {MEANING[self.group]})"
+        return f"special values ({self.group}: {DESCRIPTIONS[self.group]})"
 
 
-def calls(case: Case, without: Mapping[str, str], branch: Any) -> Iterator[Special]:
+def calls(case: Case, without: Mapping[str, str], branch: Any) -> Iterator[SpecialCall]:
     """The further calls of a case; none for a group that no input takes part in.
 
     `without`: names of groups, or of inputs that stay ordinary, to reasons. `branch`: values where the function changes
@@ -81,7 +81,7 @@ def calls(case: Case, without: Mapping[str, str], branch: Any) -> Iterator[Speci
             for position, (name, each) in enumerate(inputs.items())
         ]
         if any(changed):
-            yield Special(group, arguments)
+            yield SpecialCall(group, arguments)
 
 
 def _bounds(each: Input, choice: Mapping[str, Any]) -> tuple[float | None, float | None]:
@@ -102,7 +102,7 @@ def _lay(group, tensor, bounds, branch, place, *, ties: bool) -> bool:
     values = _values(group, tensor.dtype, bounds, branch, signed_zero=ties)
     if not values.numel():
         return False
-    shown = once(tensor.detach())
+    shown = unexpanded(tensor.detach())
     if shown.is_complex():
         shown = torch.view_as_real(shown)
     position, seed = place
@@ -121,7 +121,7 @@ def _lay(group, tensor, bounds, branch, place, *, ties: bool) -> bool:
     return True
 
 
-def once(tensor: torch.Tensor) -> torch.Tensor:
+def unexpanded(tensor: torch.Tensor) -> torch.Tensor:
     """A view of the tensor with what an expanded dimension repeats shown once."""
     sizes = [1 if stride == 0 else size for size, stride in zip(tensor.shape, tensor.stride(), strict=True)]
     return tensor.as_strided(sizes, tensor.stride())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from conformance.cases.adhoc import Asked, OwnError
+from conformance.cases.adhoc import AdhocError, AdhocOptions
 from conformance.cli.capture_sections import STAGES
 
 #: Part → help, in the order in which they are printed. Those of EXPLORED need an explored capture.
@@ -37,12 +37,12 @@ def add_parts(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
 def parts_of(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
     """The parts that were asked for in the order of PARTS, and the stages of graphs: none for all but the script.
 
-    Raises OwnError for a stage that there is not.
+    Raises AdhocError for a stage that there is not.
     """
     stages = list(dict.fromkeys(arguments.stages))
     for stage in stages:
         if stage not in (*STAGES, "all"):
-            raise OwnError(f"--graph {stage}: there is no such stage; known are {', '.join(STAGES)}")
+            raise AdhocError(f"--graph {stage}: there is no such stage; known are {', '.join(STAGES)}")
     parts = [part for part in PARTS if part in arguments.parts or (part == "graph" and stages)]
     if "all" in stages:
         stages = [] if stages == ["all"] else list(STAGES)
@@ -70,5 +70,5 @@ def add_own(parser: argparse.ArgumentParser) -> None:
     add("--config", action="append", default=[], metavar="NAME=VALUE", help=what)
 
 
-def asked(arguments: argparse.Namespace) -> Asked:
-    return Asked(tuple(arguments.input), tuple(arguments.grad), arguments.dynamic, tuple(arguments.config))
+def asked(arguments: argparse.Namespace) -> AdhocOptions:
+    return AdhocOptions(tuple(arguments.input), tuple(arguments.grad), arguments.dynamic, tuple(arguments.config))

@@ -29,15 +29,15 @@ _HARMLESS = ("TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_LOGS_FORMAT", "TORCH_TRACE",
 
 
 #: With these no runtime finds a device: CUDA's, HIP's and Level Zero's.
-HIDDEN = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ONEAPI_DEVICE_SELECTOR": "opencl:cpu"}
+HIDE_GPUS = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ONEAPI_DEVICE_SELECTOR": "opencl:cpu"}
 
 
 @dataclass(frozen=True)
-class Build:
+class TorchBuild:
     """The installed torch, read without importing it. `gpu`: the device types it was built for."""
 
     version: str
-    gpu: tuple[str, ...]
+    gpus: tuple[str, ...]
     folder: Path
 
     @property
@@ -51,7 +51,7 @@ class PreparationError(ConformanceError, RuntimeError):
 
 
 @cache
-def build() -> Build:
+def torch_build() -> TorchBuild:
     """Raises PreparationError where torch is not installed."""
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
@@ -59,7 +59,7 @@ def build() -> Build:
     folder = Path(spec.submodule_search_locations[0])
     facts = runpy.run_path(str(folder / "version.py"))
     gpu = tuple(device for device, keys in (("cuda", ("cuda", "hip")), ("xpu", ("xpu",))) if any(map(facts.get, keys)))
-    return Build(facts["__version__"], gpu, folder)
+    return TorchBuild(facts["__version__"], gpu, folder)
 
 
 @cache
@@ -69,7 +69,7 @@ def triton_version() -> str:
     return next((found.version for name in names for found in importlib.metadata.distributions(name=name)), "")
 
 
-def scrub() -> tuple[str, ...]:
+def remove_code_variables() -> tuple[str, ...]:
     """Takes the variables that change generated code out of the environment; returns their names, sorted."""
     dropped = sorted(name for name in os.environ if name.startswith(_PREFIXES) and name not in _HARMLESS)
     for name in dropped:
@@ -102,14 +102,14 @@ def _unwritable(folder: Path) -> str:
         return error.strerror or str(error)
 
 
-def place_caches() -> None:
+def set_cache_variables() -> None:
     """Compiled objects are shared by workers and runs, apart from other users of Inductor, and by torch version."""
-    folder = cache_folder() / f"torch-{build().version}"
+    folder = cache_folder() / f"torch-{torch_build().version}"
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(folder / "inductor"))
     os.environ.setdefault("TRITON_CACHE_DIR", str(folder / "triton"))
 
 
-def silence_trace() -> None:
+def disable_trace_records() -> None:
     """Without TORCH_TRACE: no line of JSON for each step of a compile, which pytest keeps and prints with a failure.
 
     PyTorch makes these lines, graphs printed and all, as long as its logger has any handler; its own goes by itself

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.devices import environment
-from conformance.devices.targets import Target, matching, targets
+from conformance.devices.targets import Target, matching_target, targets
 
 #: cpuinfo flags that an instruction set needs; the build flags of Inductor's own classes ask for the same.
 _ISA_FLAGS = {
@@ -52,9 +52,9 @@ class Machine:
     cores: int = 1
 
     @classmethod
-    def ask(cls) -> Machine:
+    def detect(cls) -> Machine:
         """Raises PreparationError where torch is not installed."""
-        return cls(isas=_isas(), gpus=_gpus(), cores=len(os.sched_getaffinity(0)))
+        return cls(isas=instruction_sets(), gpus=_gpus(), cores=len(os.sched_getaffinity(0)))
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -74,7 +74,7 @@ class Machine:
 
     def target_of(self, device: str) -> Target:
         gpu = self.gpus[device]
-        return matching(device, tuple(gpu["capability"]), gpu["properties"])
+        return matching_target(device, tuple(gpu["capability"]), gpu["properties"])
 
     def is_native(self, target: Target) -> bool:
         """Whether code for the target runs here."""
@@ -91,7 +91,7 @@ class Machine:
         return "deviceless"
 
 
-def _isas() -> tuple[str, ...]:
+def instruction_sets() -> tuple[str, ...]:
     """From the flags that the kernel reports; empty where there is no /proc/cpuinfo."""
     path = Path("/proc/cpuinfo")
     if not path.exists():
@@ -105,7 +105,7 @@ def _isas() -> tuple[str, ...]:
 
 
 def _gpus() -> dict[str, dict[str, Any]]:
-    if not environment.build().gpu:
+    if not environment.torch_build().gpus:
         return {}
     result = subprocess.run([sys.executable, "-c", _ASK], capture_output=True, text=True, check=False)
     for line in result.stdout.splitlines():

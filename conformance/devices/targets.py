@@ -16,7 +16,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-DEVICES = ("cpu", "cuda", "xpu")
+#: The device types that are GPUs.
+GPUS = ("cuda", "xpu")
+DEVICES = ("cpu", *GPUS)
 ISAS = ("avx2", "avx512", "neon")
 
 _TABLE = Path(__file__).with_name("targets.toml")
@@ -86,16 +88,20 @@ def _target(name: str, row: dict[str, Any]) -> Target:
     return Target(name=name, **row)
 
 
-def multiprocessors(properties: Mapping[str, Any]) -> int:
+def multiprocessor_count(properties: Mapping[str, Any]) -> int:
     """Streaming multiprocessors (cuda) or Xe cores (xpu): what splits reductions."""
     return properties.get("multi_processor_count") or properties.get("gpu_subslice_count") or 0
 
 
-def matching(device: str, capability: tuple[int, int], properties: Mapping[str, Any]) -> Target:
+def matching_target(device: str, capability: tuple[int, int], properties: Mapping[str, Any]) -> Target:
     """The target that a real gpu is: capability and number of multiprocessors agree; else `<device>_local`."""
     for target in targets().values():
         same_part = device != "cuda" or target.capability == capability
-        if target.device == device and same_part and multiprocessors(target.properties) == multiprocessors(properties):
+        if (
+            target.device == device
+            and same_part
+            and multiprocessor_count(target.properties) == multiprocessor_count(properties)
+        ):
             return target
     return Target(
         name=f"{device}_local",
@@ -108,7 +114,7 @@ def matching(device: str, capability: tuple[int, int], properties: Mapping[str, 
     )
 
 
-def select(known: Iterable[Target], devices: str | None, names: str | None) -> list[Target]:
+def select_targets(known: Iterable[Target], devices: str | None, names: str | None) -> list[Target]:
     """The targets that `--device` and `--target` name (comma-separated; both: the intersection), in table order.
 
     Raises TargetError for a name that is not known, and for a selection that is empty.

@@ -59,7 +59,7 @@ class KnownFailureError(ConformanceError, ValueError):
 
 @dataclass(frozen=True)
 class Failure:
-    """One entry. `where`: file and number, for messages. `ways`: as Settings.plainly says it, "" for Inductor."""
+    """One entry. `where`: file and number, for messages. `ways`: see Settings.backend_option, "" for Inductor."""
 
     where: str
     cases: tuple[str, ...]
@@ -97,7 +97,7 @@ class Idle:
 class KnownFailures:
     """All entries, and what they excused in this process. `used` is plain: workers send theirs, one process merges.
 
-    `way`: how this run runs cases, as Settings.plainly says it: entries for others are none of its.
+    `way`: how this run runs cases, as Settings.backend_option says it: entries for others are none of its.
     """
 
     failures: list[Failure] = field(default_factory=list)
@@ -245,7 +245,7 @@ def _when(failure: Failure) -> tuple[Any, ...]:
 
 
 def _ways(where: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """As Settings.plainly says them: "--via export", "--backend aot_eager", or "" for Inductor."""
+    """As Settings.backend_option says them: "--via export", "--backend aot_eager", or "" for Inductor."""
     ways = []
     for key in _WAYS:
         names = _names(where, key, entry[key]) if key in entry else ()

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from conformance.cases.selectors import RequirementDeclarationError, selected
+from conformance.cases.selectors import DeclarationError, values_for
 from conformance.expectations.requirements import JUDGEMENT, meets
 
 if TYPE_CHECKING:
@@ -41,16 +41,16 @@ def find(case: Case, target: Target, facts: Facts) -> tuple[list[dict[str, str]]
     """The gaps that are open, and a sentence for each that has closed.
 
     An open one is plain data: `fact`, `wanted`, `got`, `reason` (the fact's line: Inductor's own reason where it has
-    one) and `judgement`. Raises RequirementDeclarationError for a fact that does not exist.
+    one) and `judgement`. Raises DeclarationError for a fact that does not exist.
     """
     found, closed = [], []
-    declared = selected(case.missed, case, target)
+    declared = values_for(case.missed, case, target)
     judgement = declared.pop(JUDGEMENT, "")
     for fact, wanted in declared.items():
         try:
             got = facts.value(fact)
         except LookupError as error:
-            raise RequirementDeclarationError(f"{case.id} on {target.name}: the gap {fact!r}: {error}") from error
+            raise DeclarationError(f"{case.id} on {target.name}: the gap {fact!r}: {error}") from error
         if meets(got, wanted, f"{case.id}: {fact}"):
             closed.append(
                 f"gap closed: {case.id} on {target.name}: {fact} is {got!r}; move it from missed= to require= in "

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from conformance.cases.selectors import RequirementDeclarationError, selected, torch_range
+from conformance.cases.selectors import DeclarationError, parse_torch_range, values_for
 from conformance.errors import ConformanceError
 
 if TYPE_CHECKING:
@@ -47,21 +47,21 @@ def check(
     """Raises RequirementError with every requirement that is not met; returns those that are, readable.
 
     `code`: the capture's normalised code; `code_of`: that of another case function with the same labels and target, by
-    its name without `test_`. Raises RequirementDeclarationError for a fact that does not exist.
+    its name without `test_`. Raises DeclarationError for a fact that does not exist.
     """
     met, failed = [], []
     for fact, wanted in wanted_of(case, target).items():
         line = f"{fact}: wanted {_show(fact, wanted)}"
         if fact in PARTNERS:
             if code_of is None:
-                raise RequirementDeclarationError(f"{case.id}: {fact} needs the code of {wanted!r}, which nobody gave")
+                raise DeclarationError(f"{case.id}: {fact} needs the code of {wanted!r}, which nobody gave")
             same = code == code_of(partner(wanted))
             got, holds = ("the same code" if same else "other code"), same == (fact == "same_code_as")
         else:
             try:
                 got = facts.value(fact)
             except LookupError as error:
-                raise RequirementDeclarationError(f"{case.id} on {target.name}: requires {fact!r}: {error}") from error
+                raise DeclarationError(f"{case.id} on {target.name}: requires {fact!r}: {error}") from error
             holds = meets(got, wanted, f"{case.id}: {fact}")
         (met if holds else failed).append(f"{line}, got {got if fact in PARTNERS else repr(got)}")
     if failed:
@@ -79,7 +79,7 @@ def check(
 
 def wanted_of(case: Case, target: Target) -> dict[str, Any]:
     """Fact → what is wanted of it, for this case and target."""
-    return selected(case.require, case, target)
+    return values_for(case.require, case, target)
 
 
 def partner(name: str) -> str:
@@ -90,7 +90,7 @@ def partner(name: str) -> str:
 def validate(cases: Iterable[Case], targets: Iterable[Target], facts: Iterable[str] | None = None) -> None:
     """Refuses requirements that are declared wrongly. Needs no capture; meant for all cases, at collection.
 
-    `facts`: the names of all facts, to refuse others. Raises RequirementDeclarationError for the first mistake.
+    `facts`: the names of all facts, to refuse others. Raises DeclarationError for the first mistake.
     """
     cases = list(cases)
     known = {word for target in targets for word in (target.name, target.device)} | {"gpu"}
@@ -106,7 +106,7 @@ def validate(cases: Iterable[Case], targets: Iterable[Target], facts: Iterable[s
             where = f"{file.name}: test_{name}: only[{selector!r}]"
             _validate_selector(where, selector, {}, known, labels)
             if not isinstance(why, str) or not why.strip():
-                raise RequirementDeclarationError(f"{where} is {why!r}; it is a sentence: why nowhere else")
+                raise DeclarationError(f"{where} is {why!r}; it is a sentence: why nowhere else")
         for keyword, selector, wanted in _declared(members[0]):
             where = f"{file.name}: test_{name}: {keyword}[{selector!r}]"
             _validate_selector(where, selector, wanted, known, labels)
@@ -117,9 +117,7 @@ def validate(cases: Iterable[Case], targets: Iterable[Target], facts: Iterable[s
                     _validate_judgement(where, value)
                 elif facts is not None and fact.partition(".")[0] not in set(facts):
                     others = PARTNERS if keyword == "require" else (JUDGEMENT,)
-                    raise RequirementDeclarationError(
-                        f"{where}: no fact {fact!r}: known are {', '.join([*facts, *others])}"
-                    )
+                    raise DeclarationError(f"{where}: no fact {fact!r}: known are {', '.join([*facts, *others])}")
 
 
 def _declared(case: Case) -> Iterator[tuple[str, str, Any]]:
@@ -130,22 +128,20 @@ def _declared(case: Case) -> Iterator[tuple[str, str, Any]]:
 
 def _validate_judgement(where: str, value: Any) -> None:
     if not isinstance(value, str) or not value.strip():
-        raise RequirementDeclarationError(
-            f"{where}: {JUDGEMENT!r} is {value!r}; it is a sentence: what Inductor should do"
-        )
+        raise DeclarationError(f"{where}: {JUDGEMENT!r} is {value!r}; it is a sentence: what Inductor should do")
 
 
 def _validate_selector(where: str, selector: str, wanted: Any, known: set[str], labels: set[str]) -> None:
     if not isinstance(wanted, Mapping):
-        raise RequirementDeclarationError(f"{where} is {wanted!r}; it is a dict of fact → what is wanted")
+        raise DeclarationError(f"{where} is {wanted!r}; it is a dict of fact → what is wanted")
     words = selector.split()
     if not words or ("all" in words and len(words) > 1):
-        raise RequirementDeclarationError(f"{where}: a selector is 'all', or other words that must all apply")
+        raise DeclarationError(f"{where}: a selector is 'all', or other words that must all apply")
     for word in words:
         if word.startswith("torch"):
-            torch_range(where, word)
+            parse_torch_range(where, word)
         elif word != "all" and word not in known and word not in labels:
-            raise RequirementDeclarationError(
+            raise DeclarationError(
                 f"{where}: {word!r} is no target, no device and no label of these cases; "
                 f"known are {', '.join(['all', *sorted(known), *sorted(labels)])}"
             )
@@ -155,12 +151,12 @@ def _validate_partner(where, selector, fact, value, file, members, functions, kn
     others = functions.get((file, partner(value)) if isinstance(value, str) else None)
     if others is None:
         names = ", ".join(sorted(name for other, name in functions if other == file))
-        raise RequirementDeclarationError(f"{where}: {fact} names {value!r}; the functions of the file are {names}")
+        raise DeclarationError(f"{where}: {fact} names {value!r}; the functions of the file are {names}")
     words = set(selector.split()) - known  # what is left are labels
     selected = {case.labels for case in members if words <= {"all", *case.labels}}
     missing = selected - {case.labels for case in others}
     if missing:
-        raise RequirementDeclarationError(
+        raise DeclarationError(
             f"{where}: {fact} = {value!r} has no case with the labels {'-'.join(min(missing)) or '(none)'}"
         )
 
@@ -171,7 +167,7 @@ def meets(got: Any, wanted: Any, where: str) -> bool:
         bound = _BOUND.fullmatch(wanted.strip())
         if bound:
             if isinstance(got, bool) or not isinstance(got, (int, float)):
-                raise RequirementDeclarationError(f"{where}: wanted {wanted!r}, and its value is no number but {got!r}")
+                raise DeclarationError(f"{where}: wanted {wanted!r}, and its value is no number but {got!r}")
             return _HOLDS[bound[1]](got, float(bound[2]))
         return isinstance(got, str) and (got == wanted or re.split(r"[\s:,]", got, maxsplit=1)[0] == wanted)
     if isinstance(wanted, tuple):

@@ -20,7 +20,7 @@ from conformance.cases.case import Case, CaseError
 
 if TYPE_CHECKING:
     from conformance.devices.targets import Target
-    from conformance.harness.gpu_free_worker import Companion
+    from conformance.harness.gpu_free_worker import GpuFreeWorker
 
 
 @dataclass(frozen=True)
@@ -42,17 +42,17 @@ def explanation(test: Callable[..., Any], labels: str, *, target: str) -> Explan
     """
     from conformance.capture.compile import capture
     from conformance.devices import environment
-    from conformance.devices.targets import select, targets
+    from conformance.devices.targets import select_targets, targets
     from conformance.harness.generator import code_text, facts_text, graph_text
 
     _told.add(_current_test())
     case = _case(test, labels)
-    row = select(targets().values(), None, target)[0]
+    row = select_targets(targets().values(), None, target)[0]
     if why := _impossible(row):
         _give_up(why)
-    environment.silence_trace()
+    environment.disable_trace_records()
     if row.device in _gpus():
-        made = _companion().capture(case, row)
+        made = _gpu_free_worker().capture(case, row)
     else:
         with capture(case, row, "deviceless") as captured:
             made = captured.capture
@@ -95,7 +95,7 @@ def _impossible(target: Target) -> str:
     from conformance.expectations.known_failures import BASELINE
     from conformance.storage.snapshots import release
 
-    if _current_test() and release(environment.build().version) != BASELINE:
+    if _current_test() and release(environment.torch_build().version) != BASELINE:
         return f"written for torch {BASELINE}"
     from conformance.capture.deviceless.prepare import prepare
 
@@ -112,17 +112,17 @@ def _gpus() -> tuple[str, ...]:
     """Device types that are really here."""
     from conformance.devices.machine import Machine
 
-    return tuple(Machine.ask().gpus)
+    return tuple(Machine.detect().gpus)
 
 
 @functools.cache
-def _companion() -> Companion:
+def _gpu_free_worker() -> GpuFreeWorker:
     """A process that sees no gpu, for machines with one."""
-    from conformance.harness.gpu_free_worker import Companion
+    from conformance.harness.gpu_free_worker import GpuFreeWorker
 
-    companion = Companion()
-    atexit.register(companion.close)
-    return companion
+    worker = GpuFreeWorker()
+    atexit.register(worker.close)
+    return worker
 
 
 def _give_up(why: str) -> NoReturn:

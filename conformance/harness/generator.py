@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from conformance.capture.deviceless.prepare import prepare
 from conformance.cases.case import Case
-from conformance.cases.selectors import left_out
+from conformance.cases.selectors import exclusion
 from conformance.devices.cpp_compiler import compiler_problem
-from conformance.devices.environment import PreparationError, build, triton_version
+from conformance.devices.environment import PreparationError, torch_build, triton_version
 from conformance.devices.machine import Machine
-from conformance.devices.targets import Target, select
+from conformance.devices.targets import Target, select_targets
 from conformance.errors import ConformanceError
 from conformance.harness.session import Session
 from conformance.settings import Settings
@@ -36,7 +36,7 @@ class Generator:
     """This process, prepared for capturing: make it before torch is imported. Raises PreparationError without torch."""
 
     def __init__(self) -> None:
-        self.machine = Machine.ask()
+        self.machine = Machine.detect()
         self.session = Session(Settings(), self.machine, Run(Path(os.devnull)))
         self.session.prepare()
         if dropped := prepare().dropped:
@@ -44,7 +44,7 @@ class Generator:
 
     def target(self, name: str) -> Target:
         """Raises TargetError naming those that are known."""
-        return select(self.machine.targets().values(), None, name)[0]
+        return select_targets(self.machine.targets().values(), None, name)[0]
 
     def is_native(self, target: Target, *, deviceless: bool = False, run: bool = False) -> bool:
         """Whether `captured` compiles for the device at hand. On cpu only to run it: the code is the same."""
@@ -61,7 +61,7 @@ class Generator:
         """
         self.session.settle_torch()
         native = self.is_native(target, deviceless=deviceless, run=run)
-        missing = self.session.cannot(target) or left_out(case, target)
+        missing = self.session.cannot(target) or exclusion(case, target)
         if why := missing or (native and target.device == "cpu" and compiler_problem()):
             raise PreparationError(f"{target.name}: {why}")
         with contextlib.ExitStack() as stack:
@@ -86,7 +86,7 @@ def origin(capture: Capture, target: Target) -> str:
     else:
         how = "generated, not run" if target.device == "cpu" else "generated without the device"
     triton = f", Triton {triton_version()}" if triton_version() and target.device != "cpu" else ""
-    return f"{how}; torch {build().version}{triton}"
+    return f"{how}; torch {torch_build().version}{triton}"
 
 
 def facts_text(capture: Capture) -> str:

@@ -1,96 +1,93 @@
-"""A process of its own that sees no gpu, for deviceless captures where a real device is, and for comparing with it.
+"""The GPU-free worker: a process that sees no GPU. It makes deviceless captures on a machine that has a GPU.
 
-    python -m conformance.harness.gpu_free_worker     # a request a line on stdin, an answer a line on stdout; both JSON
+    python -m conformance.harness.gpu_free_worker    # one request a line on stdin, one answer a line on stdout
 
-A real device cannot be pretended away in the process that uses it: its guards, its context and its driver are there.
+A process that uses a real GPU cannot pretend another one: PyTorch's guards, context and driver for the GPU are loaded.
 """
 
 from __future__ import annotations
 
 import functools
-import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from conformance.capture.deviceless.prepare import prepare
+from conformance.capture.json_worker import JsonWorker, WorkerError, claim_stdout, serve
 from conformance.capture.model import Capture
-from conformance.cases.adhoc import OwnCase
+from conformance.cases.adhoc import AdhocCase
 from conformance.cases.case import Case
-from conformance.devices.environment import HIDDEN
+from conformance.devices.environment import HIDE_GPUS
 from conformance.devices.targets import Target
 from conformance.errors import ConformanceError
 
+#: Seconds for one capture. The first one also imports torch. On a slow machine, a capture with an empty cache and
+#: emulation takes up to two minutes: more than 600 s means that the worker hangs.
+CAPTURE_LIMIT = 600.0
 
-class CompanionError(ConformanceError, RuntimeError):
-    """The companion could not capture: its own error, or its end."""
+
+class GpuFreeWorkerError(ConformanceError, RuntimeError):
+    """The GPU-free worker could not capture. The message: what compiling raised there, or how the worker ended."""
 
     status = 1
 
 
-class Companion:
-    """The process, started at its first capture."""
+class GpuFreeWorker:
+    """The parent's side of the worker. The process starts at the first capture."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
+        self._worker = JsonWorker(__name__, os.environ | HIDE_GPUS, echo_stderr=True)
 
     def capture(
         self, case: Case, target: Target, *, explore: bool = False, emulate: bool = False
     ) -> tuple[Capture, Callable[[], list[str]]]:
-        """The deviceless capture of a case, and a function that raises what its emulated numerics came to, or says it.
+        """Captures a case without the device.
 
-        Raises CompanionError with what compiling raised there.
+        Returns the capture, and a function for its emulated numerics: it returns the lines that say what was compared,
+        or raises what the numerics check raised. Raises GpuFreeWorkerError.
         """
-        process = self._started()
-        request = {"file": str(case.file), "case": case.id, "target": target.name, "explore": explore}
-        request["emulate"] = emulate
-        if isinstance(case, OwnCase):
-            request |= {"word": case.word, "asked": case.asked}
+        request = {"file": str(case.file), "case": case.id, "target": target.name}
+        request |= {"explore": explore, "emulate": emulate}
+        if isinstance(case, AdhocCase):
+            request |= {"spec": case.spec, "options": case.options}
         try:
-            process.stdin.write(json.dumps(request) + "\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        if not line:
-            self.close()
-            raise CompanionError(f"the process without a device ended while it captured {case.id} for {target.name}")
-        answer = json.loads(line)
+            answer = self._worker.ask(request, CAPTURE_LIMIT)
+        except WorkerError as error:
+            message = f"the GPU-free worker could not capture {case.id} for {target.name}: {error}"
+            raise GpuFreeWorkerError(message) from None
         if "raised" in answer:
-            raise CompanionError(answer["raised"])
-        check = answer.pop("numerics", None)
-        return Capture.from_json(answer), functools.partial(_outcome, check)
+            raise GpuFreeWorkerError(answer["raised"])
+        numerics = answer.pop("numerics", None)
+        return Capture.from_json(answer), functools.partial(_numerics_lines, numerics)
 
     def close(self) -> None:
-        if self._process is not None:
-            self._process.stdin.close()
-            self._process.wait(timeout=30)
-            self._process = None
-
-    def _started(self) -> subprocess.Popen[str]:
-        if self._process is None:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "conformance.harness.gpu_free_worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                env=os.environ | HIDDEN,
-            )
-        return self._process
+        """Kills the process."""
+        self._worker.close()
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return _capture(request)
+    except Exception as error:  # noqa: BLE001 - whatever compiling raises is the answer
+        return {"raised": f"{type(error).__name__}: {error}"}
+
+
+def _capture(request: dict[str, Any]) -> dict[str, Any]:
     from conformance.capture.compile import capture
-    from conformance.cases.adhoc import Asked, case_of
+    from conformance.cases.adhoc import AdhocOptions, resolve_case
     from conformance.cases.loader import cases_in
     from conformance.devices.targets import targets
 
-    if "word" in request:
-        asked = Asked(**{name: tuple(v) if isinstance(v, list) else v for name, v in request["asked"].items()})
-        case, _ = case_of(request["word"], list(targets()), asked)
+    if "spec" in request:
+        sent = request["options"]
+        options = AdhocOptions(
+            inputs=tuple(sent["inputs"]),
+            grad=tuple(sent["grad"]),
+            dynamic=sent["dynamic"],
+            config=tuple(sent["config"]),
+        )
+        case, _ = resolve_case(request["spec"], list(targets()), options)
     else:
         case = cases_in(Path(request["file"]))[request["case"]]
     target = targets()[request["target"]]
@@ -101,51 +98,44 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         emulation = Emulation(target)
     with capture(case, target, "deviceless", explore=request["explore"], emulation=emulation) as captured:
         answer = captured.capture.to_json()
-        if emulation is not None:
+        if captured.compiled is not None:
             answer["numerics"] = _numerics(case, captured.compiled, target)
     return answer
 
 
 def _numerics(case: Case, compiled: Callable[..., Any], target: Target) -> dict[str, Any]:
-    """What was compared, as told; or what the check raised: the name of its type, its message, and whether it says that
-    something is wrong.
-    """
+    """What the numerics check found, as JSON: its lines, or the type and message of what it raised."""
     from conformance.capture.emulation.fake_strides import as_on_device
     from conformance.numerics.check import check_numerics
 
     try:
-        return {"told": check_numerics(as_on_device(case), compiled, target.device, target.name).told()}
-    except Exception as error:  # noqa: BLE001 - it is raised again where it was asked for
-        return {"type": type(error).__name__, "said": str(error), "wrong": isinstance(error, AssertionError)}
+        return {"lines": check_numerics(as_on_device(case), compiled, target.device, target.name).told()}
+    except Exception as error:  # noqa: BLE001 - the parent raises it again
+        return {"type": type(error).__name__, "message": str(error), "failure": isinstance(error, AssertionError)}
 
 
-def _outcome(numerics: dict[str, Any] | None) -> list[str]:
-    """What was compared. Raises an error of the name that it had in the companion: known failures are told by it."""
+def _numerics_lines(numerics: dict[str, Any] | None) -> list[str]:
+    """The lines of the numerics check, or the error that it raised in the worker.
+
+    The error gets a class of the same name: known failures match it by name and message.
+    """
     from conformance.capture.emulation.errors import NotEmulatedError
 
     if numerics is None:
         return []
-    if "told" in numerics:
-        return numerics["told"]
+    if "lines" in numerics:
+        return numerics["lines"]
     if numerics["type"] == NotEmulatedError.__name__:
-        raise NotEmulatedError(numerics["said"])
-    kind = AssertionError if numerics["wrong"] else RuntimeError
-    raise type(numerics["type"], (kind,), {})(numerics["said"])
+        raise NotEmulatedError(numerics["message"])
+    base = AssertionError if numerics["failure"] else RuntimeError
+    raise type(numerics["type"], (base,), {})(numerics["message"])
 
 
 def main() -> None:
-    """Serves until stdin ends. What torch prints goes to stderr: stdout is for answers."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-
+    """Serves requests until stdin ends."""
+    answers = claim_stdout()
     prepare()
-    for line in sys.stdin:
-        try:
-            answer = _answer(json.loads(line))
-        except Exception as error:  # noqa: BLE001 - whatever compiling raises is the answer
-            answer = {"raised": f"{type(error).__name__}: {error}"}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+    serve(answers, _answer)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from conformance.capture.compile import Captured
     from conformance.capture.emulation.wrapper import Emulation
     from conformance.capture.model import Mode
-    from conformance.harness.gpu_free_worker import Companion
+    from conformance.harness.gpu_free_worker import GpuFreeWorker
 
 
 #: Torch versions that captures are made for. A newer one is tried, and what does not fit is switched off.
@@ -59,27 +59,27 @@ class Session:
     @functools.cached_property
     def selected(self) -> list[Target]:
         """The targets of this run. Raises TargetError for an unknown name or an empty selection."""
-        return targets.select(self.machine.targets().values(), self.settings.devices, self.settings.targets)
+        return targets.select_targets(self.machine.targets().values(), self.settings.devices, self.settings.targets)
 
     @functools.cached_property
     def torch(self) -> str:
-        return environment.build().version
+        return environment.torch_build().version
 
     def prepare(self) -> None:
         """Settles this process before torch is imported, and says what cannot be done here."""
-        prepared = prepare(("cuda", "xpu") if self.machine.gpus else ())
+        prepared = prepare(targets.GPUS if self.machine.gpus else ())
         triton = environment.triton_version()
-        for device in ("cuda", "xpu"):
+        for device in targets.GPUS:
             if device in self.machine.gpus:
                 continue
             if not triton:
                 self.problems[device] = "Triton is not installed: pip install triton"
             elif prepared.problem:
                 self.problems[device] = prepared.problem
-        if environment.build().release < OLDEST:
+        if environment.torch_build().release < OLDEST:
             why = f"torch {self.torch} is too old to capture generated code; {OLDEST[0]}.{OLDEST[1]} is the oldest"
             self.problems |= dict.fromkeys(targets.DEVICES, why)
-        elif not self.settings.plainly:
+        elif not self.settings.backend_option:
             self._look_at_torch()
         if prepared.dropped:
             self.notices.append(f"ignored, because they change generated code: {', '.join(prepared.dropped)}")
@@ -111,10 +111,10 @@ class Session:
         from conformance.capture import isolation
         from conformance.capture.deviceless import pretended_device
 
-        environment.silence_trace()
+        environment.disable_trace_records()
         torch.set_num_threads(max(1, self.machine.cores // self.workers))
         pretended_device.after_torch(prepare().pretended)
-        if self.settings.plainly:
+        if self.settings.backend_option:
             _load_ipex(torch.__version__)
             _refuse_unknown(self.settings.backend)
             return  # nothing is captured, and its torch may be too old for what capturing looks at
@@ -137,7 +137,7 @@ class Session:
 
     def cannot(self, target: Target) -> str:
         """Why nothing can be generated for the target here, or ""."""
-        if self.settings.plainly:
+        if self.settings.backend_option:
             return ""  # nothing is generated: what runs here, runs
         return self.problems.get(target.device, "")
 
@@ -145,7 +145,7 @@ class Session:
     def captured(
         self, case: Case, target: Target, mode: Mode, *, explore: bool = False, emulate: bool = False
     ) -> Iterator[Captured]:
-        """A capture, made by the companion where a gpu that is here has to be hidden. Raises what compiling raises.
+        """A capture, made by the GPU-free worker where a GPU that is here has to be hidden. Raises what compiling raises.
 
         Also for another device type: no PyTorch has both cuda and xpu. `emulate`: what is generated for a gpu that
         is not here runs on the cpu.
@@ -153,7 +153,7 @@ class Session:
         from conformance.capture.compile import Captured, capture
 
         if mode == "deviceless" and target.device != "cpu" and self.machine.gpus:
-            made, numerics = self.companion.capture(case, target, explore=explore, emulate=emulate)
+            made, numerics = self.gpu_free_worker.capture(case, target, explore=explore, emulate=emulate)
             yield Captured(made, None, numerics if emulate else None)
         else:
             emulation = self._emulation(target) if emulate else None
@@ -173,15 +173,15 @@ class Session:
         return Emulation(target)
 
     @functools.cached_property
-    def companion(self) -> Companion:
-        from conformance.harness.gpu_free_worker import Companion
+    def gpu_free_worker(self) -> GpuFreeWorker:
+        from conformance.harness.gpu_free_worker import GpuFreeWorker
 
-        return Companion()
+        return GpuFreeWorker()
 
     def close(self) -> None:
         """Ends what was started for it."""
-        if "companion" in vars(self):
-            self.companion.close()
+        if "gpu_free_worker" in vars(self):
+            self.gpu_free_worker.close()
 
     def missing_devices(self) -> list[str]:
         """Device types that were selected and of which no selected target runs here."""
@@ -196,7 +196,7 @@ class Session:
         return store_of(case.file, tuple(self.machine.targets()))
 
     def known(self, case: Case) -> known_failures.KnownFailures:
-        return _known(self.known_folder(case), self.settings.plainly)
+        return _known(self.known_folder(case), self.settings.backend_option)
 
     def known_folder(self, case: Case) -> Path:
         return folder_beside(case.file, KNOWN)

@@ -17,7 +17,7 @@ import torch
 
 from conformance.capture.observers.recompiles import compiled_frames
 from conformance.cases import call_modes, special_values
-from conformance.cases.case import resized
+from conformance.cases.case import resized_arguments
 from conformance.cases.numerics_policy import Policy
 from conformance.numerics import messages
 from conformance.numerics.comparison import Comparison, Holder, NumericsError
@@ -53,7 +53,7 @@ def calls(case: Case, policy: Policy) -> Iterator[Call]:
         yield Call("ordinary", str(seed), title, case.build(seed))
     if case.dynamic and "sizes" not in policy.without:
         for name, change in OTHER_SIZES.items():
-            if (arguments := resized(case, change)) is not None:
+            if (arguments := resized_arguments(case, change)) is not None:
                 yield Call("sizes", name, f"other sizes ({name})", arguments)
     for each in special_values.calls(case, policy.without, policy.branch):
         yield Call("special", each.group, each.title, each.arguments)
@@ -77,13 +77,13 @@ def check_numerics(
     Raises NumericsError for a disagreement, PolicyError for a malformed `case.numerics`. Disagreements of further calls
     (other sizes, special values) are told together, after the ordinary ones agree.
     """
-    policy = Policy.of_case(case, target, torch.device(device).type)
+    policy = Policy.for_case(case, target, torch.device(device).type)
     comparison = Comparison()
     reproduction = messages.reproduction(case, target, how)
     further: dict[tuple[str, str], list[str]] = {}
     for each in calls(case, policy):
         before = compiled_frames()
-        with call_modes.full_precision(device):
+        with call_modes.without_tf32(device):
             problems = _problems(case, compiled, device, policy, comparison, each)
         recompiled = compiled_frames() - before
         if (called or each.title != "first call") and recompiled > policy.recompiles and not policy.raises:
@@ -156,7 +156,7 @@ def hold(
     Raises NumericsError, PolicyError, and whatever the functions raise.
     """
     title = f"{messages.name_of(candidate)} against {messages.name_of(eager)}"
-    policy = Policy.of(numerics or {}, where=title)
+    policy = Policy.from_declaration(numerics or {}, where=title)
     comparison = Comparison()
     holder = Holder(eager, Arguments(inputs, options), device, policy, title, comparison, "call", layout)
     holder.special = values != "ordinary"

@@ -11,7 +11,7 @@ import torch
 
 from conformance.capture import invoke
 from conformance.cases import call_modes
-from conformance.cases.inputs import placed, seed_of
+from conformance.cases.inputs import copy_to, seed_of
 from conformance.cases.numerics_policy import Policy
 from conformance.errors import ConformanceError
 from conformance.numerics import messages
@@ -117,8 +117,8 @@ class Holder:
         return ""
 
     def _call(self, fn: Callable[..., Any]) -> Outcome:
-        with call_modes.entered(self.mode, self.device):
-            return call(fn, self.arguments.placed(self.device))
+        with call_modes.enter_mode(self.mode, self.device):
+            return call(fn, self.arguments.copy_to(self.device))
 
     def _values(self, what: str, names: list[str], got: Any, eager: Any, reference: Any) -> Iterator[str]:
         before = self.arguments.named()
@@ -180,8 +180,8 @@ class Holder:
         """Float64's outcome: in the case's mode, but for autocast, which is about being narrow."""
         mode = "plain" if self.mode == "autocast" else self.mode
         with widened():
-            with call_modes.entered(mode, "cpu"):
-                outcome = call(self.eager, arguments.placed("cpu", widen=True))
+            with call_modes.enter_mode(mode, "cpu"):
+                outcome = call(self.eager, arguments.copy_to("cpu", widen=True))
             outcome.backward(dict(cotangents), widen=True)
         return outcome
 
@@ -203,9 +203,9 @@ class Holder:
         """Both must raise it, and before they write to an input."""
         raised = []
         for fn in (self.eager, candidate):
-            arguments = self.arguments.placed(self.device)
+            arguments = self.arguments.copy_to(self.device)
             try:
-                with call_modes.entered(self.mode, self.device):
+                with call_modes.enter_mode(self.mode, self.device):
                     fn(*arguments.args, **arguments.kwargs)
             except Exception as error:  # noqa: BLE001 - which one is the question
                 raised.append((invoke.is_of(error, wanted), invoke.said(error)))
@@ -224,7 +224,7 @@ class Holder:
 
 def _moved(arguments: Arguments, seed: int, scale: float) -> Arguments:
     """Float64 copies whose values are each `scale` ulp of their former dtype up or down, at random."""
-    wide = arguments.placed("cpu", widen=True)
+    wide = arguments.copy_to("cpu", widen=True)
     generator = torch.Generator().manual_seed(seed)
     for (_, tensor), old in zip(wide.named().items(), arguments.named().values(), strict=True):
         if old.dtype.is_floating_point or old.dtype.is_complex:
@@ -236,7 +236,7 @@ def _moved(arguments: Arguments, seed: int, scale: float) -> Arguments:
 def _moved_each(tensors: Mapping[str, torch.Tensor], seed: int, scale: float) -> dict[str, torch.Tensor]:
     """The same of tensors by name."""
     generator = torch.Generator().manual_seed(MOVES + seed)
-    return {name: _nudged(placed(t, "cpu", widen=True), t.dtype, scale, generator) for name, t in tensors.items()}
+    return {name: _nudged(copy_to(t, "cpu", widen=True), t.dtype, scale, generator) for name, t in tensors.items()}
 
 
 def _nudged(wide: torch.Tensor, dtype: torch.dtype, scale: float, generator: torch.Generator) -> torch.Tensor:

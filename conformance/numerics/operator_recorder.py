@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.cases import call_modes
 from conformance.cases.case import Case
-from conformance.cases.inputs import placed, seed_of
+from conformance.cases.inputs import copy_to, seed_of
 from conformance.numerics.outcome import Arguments, cotangent, flatten
 from conformance.numerics.torch_references import inductor_table
 
@@ -46,15 +46,15 @@ class _Recording(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if torch.Tag.nondeterministic_seeded not in func.tags and func.overloadpacket.__name__ not in _UNWRITTEN:
-            args_, kwargs_ = placed((tuple(args), dict(kwargs or {})), "cpu")
+            args_, kwargs_ = copy_to((tuple(args), dict(kwargs or {})), "cpu")
             self.calls.append(Called(func, _detached(args_), _detached(kwargs_)))
         return func(*args, **(kwargs or {}))
 
 
 def called(case: Case, arguments: Mapping[str, Any]) -> list[Called]:
     """What calling the case's function in eager on the cpu calls, its backward included. Raises what it raises."""
-    placed_ = Arguments(kwargs=dict(arguments)).placed("cpu")
-    with _Recording() as recording, call_modes.entered(case.mode, "cpu"):
+    placed_ = Arguments(kwargs=dict(arguments)).copy_to("cpu")
+    with _Recording() as recording, call_modes.enter_mode(case.mode, "cpu"):
         value = case.fn(**placed_.kwargs)
     wanted = {f"output{path}": leaf for path, leaf in flatten(value) if isinstance(leaf, torch.Tensor)}
     wanted = {name: t for name, t in wanted.items() if t.requires_grad}

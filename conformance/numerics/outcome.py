@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from conformance.cases.inputs import placed
-from conformance.cases.special_values import once
+from conformance.cases.inputs import copy_to
+from conformance.cases.special_values import unexpanded
 
 
 @dataclass
@@ -19,8 +19,8 @@ class Arguments:
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
 
-    def placed(self, device: Any, *, widen: bool = False) -> Arguments:
-        args, kwargs = placed((self.args, self.kwargs), device, widen=widen)
+    def copy_to(self, device: Any, *, widen: bool = False) -> Arguments:
+        args, kwargs = copy_to((self.args, self.kwargs), device, widen=widen)
         return Arguments(args, kwargs)
 
     def named(self) -> dict[str, torch.Tensor]:
@@ -51,7 +51,7 @@ class Outcome:
     def backward(self, cotangents: dict[str, torch.Tensor], *, widen: bool = False) -> None:
         """Runs the backward of all outputs that have a cotangent (cpu tensors), and keeps the inputs' gradients."""
         pairs = [(tensor, cotangents[name]) for name, tensor in self.tensors().items() if name in cotangents]
-        pairs = [(tensor, placed(cotangent, tensor.device, widen=widen)) for tensor, cotangent in pairs]
+        pairs = [(tensor, copy_to(cotangent, tensor.device, widen=widen)) for tensor, cotangent in pairs]
         if pairs:
             torch.autograd.backward([tensor for tensor, _ in pairs], [cotangent for _, cotangent in pairs])
         self.gradients = {
@@ -102,7 +102,7 @@ def _unseen(tensor: torch.Tensor) -> torch.Tensor:
     if elements == tensor.numel():
         return torch.empty(0)
     whole = tensor.detach().as_strided((elements,), (1,), 0).clone()
-    once(whole.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())).zero_()
+    unexpanded(whole.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())).zero_()
     return whole.view(torch.uint8)  # so that NaN equals itself
 
 

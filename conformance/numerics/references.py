@@ -44,7 +44,7 @@ def references(*tests: Callable[..., Any], disagree: Mapping[str, str] | None = 
 
 def _known(disagree: Mapping[str, str]) -> dict[str, str]:
     """What is said of the torch at hand."""
-    from conformance.cases.selectors import is_installed
+    from conformance.cases.selectors import matches_installed_torch
 
     known = {}
     for said, why in disagree.items():
@@ -54,7 +54,7 @@ def _known(disagree: Mapping[str, str]) -> dict[str, str]:
                 f"disagree names {said!r}; after the operator come ranges of torch versions such as 'torch<2.13', "
                 f"not {wrong[0]!r}"
             )
-        if all(is_installed(word) for word in words):
+        if all(matches_installed_torch(word) for word in words):
             known[op] = why
     return known
 
@@ -70,7 +70,7 @@ def disagreements(cases: list[Case]) -> dict[str, list[str]]:
         try:
             calls = called(case, arguments)
         except (RuntimeError, ValueError, IndexError, TypeError):
-            if group == "ordinary" and not Policy.of_case(case, "", "cpu").raises:
+            if group == "ordinary" and not Policy.for_case(case, "", "cpu").raises:
                 raise
             continue  # what eager refuses has no reference
         for each in calls:
@@ -110,7 +110,7 @@ def _calls(cases: list[Case]) -> Iterator[tuple[Case, str, Mapping[str, Any]]]:
         if key in seen:
             continue
         seen.add(key)
-        policy = Policy.of_case(case, "", "cpu")
+        policy = Policy.for_case(case, "", "cpu")
         yield case, "ordinary", case.build(0)
         for each in special_values.calls(case, policy.without, policy.branch):
             yield case, each.group, each.arguments

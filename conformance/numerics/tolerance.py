@@ -74,7 +74,9 @@ def measure(
     if policy.exact or not (eager.dtype.is_floating_point or eager.dtype.is_complex):
         wrong = _bits_differ(got, eager)
         return Measured(got.numel(), wrong, _first(wrong), True, why="must be equal bit for bit")
-    if policy.numbers(eager.dtype)[0] >= 1 and identical(got, eager):  # no further off than eager: the usual case
+    if policy.factor_and_floor(eager.dtype)[0] >= 1 and identical(
+        got, eager
+    ):  # the usual case
         return Measured(got.numel(), torch.zeros(got.shape, dtype=torch.bool), None, False, why=OWN_BITS)
     wide = torch.complex128 if eager.dtype.is_complex else torch.float64
     reference = eager.to(wide) if reference is None else reference.to(wide)
@@ -112,7 +114,7 @@ def _measure_real(
     measurable = _component(dtype) != torch.float64 and policy.reference == "float64"
     exact = measurable and may_be_exact and not eager_error.any() and int(finite.sum()) >= NEIGHBOURS_EXACT
     ulp = ulp_of(magnitude if measurable or not got.numel() else magnitude.amax().expand_as(magnitude), dtype)
-    factor, floor = policy.numbers(dtype)
+    factor, floor = policy.factor_and_floor(dtype)
     if exact:
         allowed = torch.zeros_like(ulp)
     elif bool((error <= floor * ulp).all()):

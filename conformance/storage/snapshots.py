@@ -298,7 +298,7 @@ class Store:
                 if not re.fullmatch(r"[A-Za-z0-9_.+-]+", target):
                     raise SnapshotError(f"{target!r} is no target's name")
         total, errors = Counts(), []
-        with atomic_files.locked(self.root, SnapshotError):
+        with atomic_files.lock_folder(self.root, SnapshotError):
             for case_id in sorted(updates):
                 counts, error = self._tried(case_id, updates[case_id], (confirmed or {}).get(case_id, ()))
                 total += counts
@@ -332,7 +332,7 @@ class Store:
         path = self.path(case_id)
         try:
             if snapshot.texts:
-                atomic_files.replace(path, self.format(snapshot))
+                atomic_files.write_atomically(path, self.format(snapshot))
             else:
                 path.unlink(missing_ok=True)
         except (OSError, UnicodeEncodeError) as error:
@@ -342,14 +342,14 @@ class Store:
 
     def remove(self, case_ids: Iterable[str]) -> None:
         """Removes the files of cases. Raises SnapshotError where one could not be."""
-        with atomic_files.locked(self.root, SnapshotError):
+        with atomic_files.lock_folder(self.root, SnapshotError):
             for case_id in case_ids:
                 self._write(case_id, Snapshot())
 
     def drop(self, torch: str) -> int:
         """Removes all texts of a torch version, and files that hold nothing else. Returns how many texts went."""
         dropped = 0
-        with atomic_files.locked(self.root, SnapshotError):
+        with atomic_files.lock_folder(self.root, SnapshotError):
             for case_id in self.cases():
                 before = self.read(case_id) or Snapshot()
                 after = before.without(torch)

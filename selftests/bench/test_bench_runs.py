@@ -14,7 +14,7 @@ from conformance.bench import BenchError, limits, measure, selection
 from conformance.bench.limits import Limits, flops_of, least_bytes
 from conformance.bench.report import Report
 from conformance.bench.timing import Spread
-from conformance.cases.adhoc import Asked
+from conformance.cases.adhoc import AdhocOptions
 from conformance.cases.case import Case
 from conformance.cases.lookup import OPS
 from conformance.cli.main import main
@@ -170,12 +170,14 @@ def test_axes_are_given_other_values():
 
 
 def test_a_function_of_ones_own_and_a_case_with_other_options(mine):
-    asked = Asked(inputs=("x=3x4",), grad=("",))
+    asked = AdhocOptions(inputs=("x=3x4",), grad=("",))
     (found,) = selection.cases_of(["lambda x: x.sin()"], asked=asked)
     assert (found.grad, found.build()["x"].shape, found.axes) == (("x",), (3, 4), ())
     (found,) = selection.cases_of([f"{mine}/test_mine.py::mine/double-f32"])
     assert (found.id, found.grad) == ("mine/double-f32", ())
-    (found,) = selection.cases_of(["test_mine.py", "double-f32"], asked=Asked(grad=("x",), config=("cpp.simdlen=0",)))
+    (found,) = selection.cases_of(
+        ["test_mine.py", "double-f32"], asked=AdhocOptions(grad=("x",), config=("cpp.simdlen=0",))
+    )
     assert (found.id, found.grad, found.config) == ("mine/double-f32", ("x",), {"cpp.simdlen": 0})
 
 

@@ -8,7 +8,7 @@ from suites import NATIVE, Suite
 
 from conformance import case, tensor
 from conformance.capture.backends import WayError, backend_named, prepared
-from conformance.cases.pairwise import pairs
+from conformance.cases.pairwise import pairwise_rows
 from conformance.numerics.check import check_numerics
 
 pytestmark = pytest.mark.skipif(not NATIVE, reason="no cpu target of the table is here")
@@ -89,13 +89,13 @@ AXES = [["a", "b", "c"], ["0", "1"], ["x", "y", "z"]]
 
 def test_pairs_cover_every_two_values():
     rows = [("a", "0", "x"), ("b", "0", "x")]
-    found = list(pairs(AXES, rows))
+    found = list(pairwise_rows(AXES, rows))
     assert not set(found) & set(rows)
     for (one, left), (other, right) in itertools.combinations(enumerate(AXES), 2):
         for pair in itertools.product(left, right):
             assert any((row[one], row[other]) == pair for row in (*rows, *found))
     assert len(found) < 3 * 2 * 3 - 2
-    assert found == list(pairs(AXES, rows))
+    assert found == list(pairwise_rows(AXES, rows))
 
 
 def test_thorough_combines_what_varies_one_at_a_time(suite: Suite):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from suites import environment
 
-from conformance.devices.environment import build
+from conformance.devices.environment import torch_build
 
 DRIVER = Path(__file__).with_name("caches_driver.py")
 
@@ -30,7 +30,7 @@ def test_every_cleared_cache_has_to_be():
             problems.append(f"{where}: asked for a pretended device, it {alone}")
         elif after != alone:
             problems.append(f"{where}: is not cleared: it answers {after} for one device after another, not {alone}")
-        elif without == alone and build().release >= NEEDED_FROM.get(where, (0, 0)):
+        elif without == alone and torch_build().release >= NEEDED_FROM.get(where, (0, 0)):
             problems.append(f"{where}: need not be cleared, it answers {alone} anyhow: take it out of DEVICE_CACHES")
     assert not problems, "\n".join(problems)
     assert len(found) > 10

@@ -16,7 +16,7 @@ from conformance.cli import diagnosis
 from conformance.cli.commands import doctor
 from conformance.cli.main import main
 from conformance.devices import environment
-from conformance.devices.cpp_compiler import compiler
+from conformance.devices.cpp_compiler import find_compiler
 from conformance.devices.machine import Machine
 from conformance.devices.targets import targets
 
@@ -160,7 +160,7 @@ def test_show(call):
     status, out, _ = call("show", HFLIP, "--target", "cpu_avx2")
     assert status == 0
     first, facts, *_ = out.splitlines()
-    assert first.startswith(f"# {HFLIP} for cpu_avx2: generated, not run; torch {environment.build().version}")
+    assert first.startswith(f"# {HFLIP} for cpu_avx2: generated, not run; torch {environment.torch_build().version}")
     assert re.fullmatch(r"kernels +1: flip \(.*\)", facts)
     assert "\n--- inference\n# kernel cpp_fused_flip_0\n" in out
 
@@ -209,12 +209,12 @@ def test_show_for_a_pretended_device(call):
 
 def host() -> str:
     """The target that runs here."""
-    machine = Machine.ask()
+    machine = Machine.detect()
     return next((target.name for target in targets().values() if machine.is_native(target)), "")
 
 
 def test_show_checks_numerics(call, mine):
-    if not host() or not compiler():
+    if not host() or not find_compiler():
         pytest.skip("no cpu code runs here")
     file = str(mine / "test_mine.py")
     status, out, _ = call("show", f"{file}::mine/sine-f32", "--target", host(), "--facts", "--numerics")
@@ -227,7 +227,7 @@ def test_show_checks_numerics(call, mine):
 
 
 def test_show_of_wrong_numerics(call, monkeypatch):
-    if not host() or not compiler():
+    if not host() or not find_compiler():
         pytest.skip("no cpu code runs here")
     from conformance.numerics import check
 
@@ -272,7 +272,7 @@ def test_doctor(call, monkeypatch):
     assert (status, err) == (0, "")
     rows = dict(line.split(maxsplit=1) for line in out.partition("\n\n")[0].splitlines())
     assert list(rows) == ["Python", "compiler", "Python.h", "torch", "Triton", "cpu", "cuda", "xpu", "cache"]
-    assert environment.build().version in rows["torch"]
+    assert environment.torch_build().version in rows["torch"]
     assert out.endswith("\nThe suite can run here.\n")
 
 
@@ -289,7 +289,7 @@ def test_doctor_without_triton(call, monkeypatch):
     monkeypatch.setattr(environment, "triton_version", lambda: "")
     status, out, _ = call("doctor")
     assert status == 0
-    pin = diagnosis.TRITON.get(environment.build().release)
+    pin = diagnosis.TRITON.get(environment.torch_build().release)
     assert f" -m pip install triton{f'=={pin}' if pin else ''}\n" in out
 
 
@@ -298,10 +298,10 @@ def test_doctor_without_a_torch_that_will_do(call, monkeypatch, version, said):
     def build():
         if version is None:
             raise environment.PreparationError("torch is not installed")
-        return environment.Build(version, (), Path())
+        return environment.TorchBuild(version, (), Path())
 
-    monkeypatch.setattr(environment, "build", build)
-    monkeypatch.setattr(environment, "place_caches", lambda: None)
+    monkeypatch.setattr(environment, "torch_build", build)
+    monkeypatch.setattr(environment, "set_cache_variables", lambda: None)
     status, out, _ = call("doctor")
     assert status == 1
     assert re.search(f"^torch +{said}", out, re.MULTILINE)
@@ -327,7 +327,7 @@ def test_doctor_with_a_cache_that_cannot_be_written(call, monkeypatch):
 
 def test_describe_device(call, monkeypatch):
     machine = Machine(gpus={})
-    monkeypatch.setattr(Machine, "ask", lambda: machine)
+    monkeypatch.setattr(Machine, "detect", lambda: machine)
     status, out, err = call("doctor", "--describe-device")
     assert (status, out) == (1, "")
     assert err.startswith("no gpu is here that this torch can use")
@@ -372,7 +372,7 @@ def test_interrupting_is_quiet(call, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Machine, "ask", interrupted)
+    monkeypatch.setattr(Machine, "detect", interrupted)
     assert call("show", HFLIP, "--target", "cpu_avx2") == (130, "", "")
 
 

@@ -9,8 +9,8 @@ import re
 import pytest
 import torch
 
-from conformance.cases.adhoc import Asked, case_of
-from conformance.cases.input_syntax import InputError, given
+from conformance.cases.adhoc import AdhocOptions, resolve_case
+from conformance.cases.input_syntax import InputError, parse_input
 from conformance.cli.main import main
 from conformance.numerics import messages
 
@@ -57,7 +57,7 @@ def called(*words):
 
 def built(text: str, seed: int = 0):
     """The value of `x=…`."""
-    name, value = given(f"x={text}")
+    name, value = parse_input(f"x={text}")
     assert name == "x"
     argument = value.argument
     return argument.build(value.choice, seed) if hasattr(argument, "build") else argument
@@ -125,7 +125,7 @@ def test_a_file(tmp_path):
 )
 def test_a_wrong_input(text, said):
     with pytest.raises(InputError, match=f"^--input '{text}': .*{said}"):
-        given(text)
+        parse_input(text)
 
 
 @pytest.mark.parametrize(
@@ -203,13 +203,13 @@ def test_options(mine):
     assert "no vector instruction set" in out
     _, out, _ = called("ours.functions:scale", *words, "--dynamic")
     assert re.search(r"pointwise \(?s\d+\*s\d+", out)
-    case, _ = case_of("flip/hflip-224-f32-contiguous", (), Asked(grad=("",), config=("cpp.simdlen=1",)))
+    case, _ = resolve_case("flip/hflip-224-f32-contiguous", (), AdhocOptions(grad=("",), config=("cpp.simdlen=1",)))
     assert (case.id, case.grad, case.config) == ("flip/hflip-224-f32-contiguous", ("x",), {"cpp.simdlen": 1})
 
 
 def test_how_to_see_it_again():
-    asked = Asked(inputs=("x=3x20:f32", "beta=0.5"), grad=("",), config=("cpp.simdlen=1",))
-    case, _ = case_of("lambda x, beta: x * beta", (), asked)
+    asked = AdhocOptions(inputs=("x=3x20:f32", "beta=0.5"), grad=("",), config=("cpp.simdlen=1",))
+    case, _ = resolve_case("lambda x, beta: x * beta", (), asked)
     words = "'lambda x, beta: x * beta' --input x=3x20:f32 --input beta=0.5 --config cpp.simdlen=1 --grad="
     said = messages.reproduction(case, "cpu_avx2")
     assert said == f"python -m conformance show {words} --target cpu_avx2 --numerics"

@@ -18,7 +18,7 @@ import torch
 
 from conformance.capture import torch_logs
 from conformance.capture.model import Capture
-from conformance.cases.lookup import named
+from conformance.cases.lookup import find_case
 from conformance.cli.main import main
 from conformance.devices import environment
 from conformance.harness.generator import Generator
@@ -136,14 +136,14 @@ def generator():
 
 
 def test_an_explored_capture_travels_as_json(generator):
-    case, _ = named(BACKWARD, ())
+    case, _ = find_case(BACKWARD, ())
     with generator.captured(case, generator.target("cpu_avx2"), explore=True) as captured:
         capture = captured.capture
         assert Capture.from_json(json.loads(json.dumps(capture.to_json()))) == capture
 
 
 def test_a_normal_capture_is_not_explored(generator):
-    case, _ = named(HFLIP, ())
+    case, _ = find_case(HFLIP, ())
     with generator.captured(case, generator.target("cpu_avx2")) as captured:
         assert captured.capture.exploration is None
 

@@ -3,7 +3,7 @@
 import pytest
 
 from conformance import case, tensor
-from conformance.cases.selectors import RequirementDeclarationError
+from conformance.cases.selectors import DeclarationError
 from conformance.devices.targets import targets
 from conformance.expectations.requirements import RequirementError, check, validate, wanted_of
 
@@ -63,7 +63,7 @@ def test_what_may_be_wanted(wanted, got, expected):
 
 
 def test_a_bound_on_what_is_no_number_is_a_mistake():
-    with pytest.raises(RequirementDeclarationError, match="is no number but 'yes'"):
+    with pytest.raises(DeclarationError, match="is no number but 'yes'"):
         met(">=1", "yes")
 
 
@@ -119,13 +119,13 @@ def test_partners(fact, other_code, expected):
         with pytest.raises(RequirementError, match=f"{fact}: wanted .* other, got "):
             check(f32, CPU, Values(), code="a", code_of=code_of)
     assert asked == ["other"]
-    with pytest.raises(RequirementDeclarationError, match="nobody gave"):
+    with pytest.raises(DeclarationError, match="nobody gave"):
         check(f32, CPU, Values(), code="a")
 
 
 def test_an_unknown_fact_is_no_failure_of_the_compiler():
     f32 = cases_of({"all": {"kernel": 1}})[0]
-    with pytest.raises(RequirementDeclarationError, match=r"requires 'kernel': no fact 'kernel': known are kernels"):
+    with pytest.raises(DeclarationError, match=r"requires 'kernel': no fact 'kernel': known are kernels"):
         check(f32, CPU, Values(kernels=1))
 
 
@@ -147,7 +147,7 @@ def test_declarations_that_are_refused(require, text):
 
     narrow.__name__ = "test_narrow"
     others = [*cases_of({}, "test_other"), *case(x=tensor(20, dtype=["f32"]))(narrow).cases]
-    with pytest.raises(RequirementDeclarationError, match=r"test_requirements\.py: test_add: require") as caught:
+    with pytest.raises(DeclarationError, match=r"test_requirements\.py: test_add: require") as caught:
         validate([*cases_of(require), *others], targets().values(), ["kernels"])
     assert text in str(caught.value)
 

@@ -19,7 +19,9 @@ from conformance.storage.snapshots import release
 
 ROOT = Path(__file__).parents[2]
 
-on_baseline = pytest.mark.skipif(release(environment.build().version) != BASELINE, reason=f"told on torch {BASELINE}")
+on_baseline = pytest.mark.skipif(
+    release(environment.torch_build().version) != BASELINE, reason=f"told on torch {BASELINE}"
+)
 
 FILE = '''
 from expecttest import assert_expected_inline
@@ -80,14 +82,14 @@ def test_unknown_names():
 
 
 def test_on_another_torch_it_is_skipped(monkeypatch):
-    monkeypatch.setattr(environment, "build", lambda: environment.Build("2.14.1+cpu", (), Path()))
+    monkeypatch.setattr(environment, "torch_build", lambda: environment.TorchBuild("2.14.1+cpu", (), Path()))
     with pytest.raises(pytest.skip.Exception, match=f"written for torch {BASELINE}"):
         explanation(sine, "f32-forward", target="cpu_avx2")
 
 
 def test_what_cannot_be_told_is_skipped_in_a_test_and_raised_elsewhere(monkeypatch):
     monkeypatch.setattr(environment, "triton_version", lambda: "")
-    if release(environment.build().version) == BASELINE:
+    if release(environment.torch_build().version) == BASELINE:
         with pytest.raises(pytest.skip.Exception, match="Triton is not installed"):
             explanation(sine, "f32-forward", target="xpu_pvc")
     monkeypatch.delenv("PYTEST_CURRENT_TEST")

@@ -7,7 +7,7 @@ import torch
 
 from conformance import case, image, tensor
 from conformance.capture import invoke
-from conformance.cases.inputs import placed
+from conformance.cases.inputs import copy_to
 from conformance.cases.numerics_policy import Policy, PolicyError
 from conformance.cases.special_values import FLOATING
 from conformance.numerics.check import NumericsError, check_numerics
@@ -320,9 +320,9 @@ def test_convolutions_are_held_without_tf32():
     from conformance.cases import call_modes
 
     before = torch.backends.cudnn.allow_tf32
-    with call_modes.full_precision("cpu"):
+    with call_modes.without_tf32("cpu"):
         assert torch.backends.cudnn.allow_tf32 == before
-    with call_modes.full_precision("cuda:0"):
+    with call_modes.without_tf32("cuda:0"):
         assert not torch.backends.cudnn.allow_tf32
     assert torch.backends.cudnn.allow_tf32 == before
 
@@ -403,7 +403,7 @@ def test_the_type_is_that_behind_the_compilers_wrappers():
 )
 def test_a_malformed_policy_is_refused(numerics, text):
     with pytest.raises(PolicyError, match=re.escape(text)):
-        Policy.of(numerics)
+        Policy.from_declaration(numerics)
 
 
 def test_a_factor_is_used():
@@ -427,7 +427,7 @@ def test_float64_nan_where_eager_is_finite_is_no_excuse():
 def test_placed_keeps_everything_but_the_storage():
     base = torch.arange(24.0).view(4, 6)
     one, other = base[1:, 2:], base.t()
-    one_copy, other_copy, number = placed((one, other, 3), "cpu")
+    one_copy, other_copy, number = copy_to((one, other, 3), "cpu")
     assert number == 3
     assert (one_copy.stride(), one_copy.storage_offset()) == ((6, 1), 8)
     assert torch.equal(one, one_copy)
@@ -436,8 +436,8 @@ def test_placed_keeps_everything_but_the_storage():
     other_copy.zero_()
     assert not one_copy.any(), "copies share storage as the originals do"
     assert one.all(), "and not with them"
-    leaf = placed(torch.ones(3, requires_grad=True), "cpu", widen=True)
+    leaf = copy_to(torch.ones(3, requires_grad=True), "cpu", widen=True)
     assert leaf.is_leaf
     assert leaf.requires_grad
     assert leaf.dtype == torch.float64
-    assert placed(torch.ones(1).expand(5), "cpu").stride() == (0,)
+    assert copy_to(torch.ones(1).expand(5), "cpu").stride() == (0,)

@@ -6,7 +6,7 @@ import pytest
 from suites import NATIVE, SM90, Suite
 
 from conformance.expectations.known_failures import BASELINE
-from conformance.settings import accept_wanted
+from conformance.settings import parse_accept
 from conformance.storage.snapshots import Store
 
 WRONG = '''
@@ -27,7 +27,7 @@ def pytest_collection_modifyitems():
     [(None, ""), ("", ""), ("0", ""), ("false", ""), ("False", ""), ("1", "all"), ("true", "all"), ("new", "new")],
 )
 def test_what_the_variable_means(value, wanted):
-    assert accept_wanted({} if value is None else {"EXPECTTEST_ACCEPT": value}) == wanted
+    assert parse_accept({} if value is None else {"EXPECTTEST_ACCEPT": value}) == wanted
 
 
 def test_does_not_accept(accepted):

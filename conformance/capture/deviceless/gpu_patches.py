@@ -15,7 +15,7 @@ from typing import Any
 
 from conformance.capture.observers import fallbacks
 from conformance.capture.patching.patch import Patch
-from conformance.devices.targets import Target, multiprocessors
+from conformance.devices.targets import GPUS, Target, multiprocessor_count
 
 
 def properties(target: Target) -> Any:
@@ -200,7 +200,7 @@ def _clone(original: Callable[..., Any]) -> Callable[..., Any]:
     def clone(self: Any) -> Any:
         import torch
 
-        if self.device.type not in ("cuda", "xpu"):
+        if self.device.type not in GPUS:
             return original(self)
         copy = torch.empty(self.nbytes(), dtype=torch.uint8, device=self.device).untyped_storage()
         return copy.copy_(self)
@@ -307,7 +307,7 @@ def _interface(target: Target) -> type:
         get_raw_stream = staticmethod(lambda index: 0)
         synchronize = staticmethod(lambda device=None: None)
         memory_allocated = staticmethod(lambda device=None: 0)
-        get_multi_processor_count = staticmethod(lambda device=None: multiprocessors(target.properties))
+        get_multi_processor_count = staticmethod(lambda device=None: multiprocessor_count(target.properties))
         get_compute_capability = staticmethod(lambda device=None: compute_capability(target))
         is_bf16_supported = staticmethod(has_bf16)
         is_triton_capable = staticmethod(lambda device=None: True)
@@ -327,7 +327,7 @@ def _triton_driver(target: Target) -> Iterator[None]:
         "max_shared_mem": target.properties.get(
             "shared_memory_per_block_optin", target.properties.get("local_mem_size")
         ),
-        "multiprocessor_count": multiprocessors(target.properties),
+        "multiprocessor_count": multiprocessor_count(target.properties),
         "warpSize": target.properties.get("warp_size", 32),
         "mem_clock_rate": target.properties.get("memory_clock_rate", 0),
         "mem_bus_width": target.properties.get("memory_bus_width", 0),

@@ -10,7 +10,8 @@ import sys
 from dataclasses import dataclass
 
 from conformance.capture.deviceless import pretended_device
-from conformance.devices.environment import build, place_caches, scrub
+from conformance.devices.environment import remove_code_variables, set_cache_variables, torch_build
+from conformance.devices.targets import GPUS
 
 
 @dataclass(frozen=True)
@@ -35,11 +36,11 @@ def prepare(native: tuple[str, ...] = ()) -> Prepared:
     """
     if not _prepared:
         late = "torch" in sys.modules
-        dropped = scrub()
-        place_caches()
+        dropped = remove_code_variables()
+        set_cache_variables()
         # SymPy keeps 1000 results of each of its functions; dynamic shapes ask for more, a fifth of their CPU seconds
         os.environ.setdefault("SYMPY_CACHE_SIZE", "5000")
-        pretended = tuple(device for device in ("cuda", "xpu") if device not in native)
-        problem = pretended_device.load(build(), pretended, late=late)
+        pretended = tuple(device for device in GPUS if device not in native)
+        problem = pretended_device.load(torch_build(), pretended, late=late)
         _prepared.append(Prepared(dropped, late, () if problem else pretended, problem))
     return _prepared[0]

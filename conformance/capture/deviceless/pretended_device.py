@@ -16,10 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conformance.devices.cpp_compiler import compiler, no_compiler
+from conformance.devices.cpp_compiler import find_compiler, missing_compiler_message
 
 if TYPE_CHECKING:
-    from conformance.devices.environment import Build
+    from conformance.devices.environment import TorchBuild
     from conformance.devices.targets import Target
 
 DEVICES = {"cuda": 1, "xpu": 2}
@@ -38,7 +38,7 @@ _SOURCES = sorted(Path(__file__).parent.glob("pretend_*.cpp"))
 _loaded: list[ctypes.CDLL] = []  # the one, once it is there
 
 
-def load(build: Build, devices: tuple[str, ...], *, late: bool) -> str:
+def load(build: TorchBuild, devices: tuple[str, ...], *, late: bool) -> str:
     """Loads the library, building it first where no build of it is cached; returns why it cannot be, or "".
 
     `late`: torch is imported already, so that its hooks may have been looked up.
@@ -108,12 +108,12 @@ def pretend(target: Target | None) -> None:
         found.pretend(device, major, minor, ctypes.c_long(cudnn))
 
 
-def _built(build: Build) -> Path:
+def _built(build: TorchBuild) -> Path:
     from conformance.devices.environment import cache_folder
 
-    cxx = compiler()
+    cxx = find_compiler()
     if cxx is None:
-        raise OSError(no_compiler())
+        raise OSError(missing_compiler_message())
     key = hashlib.sha256(
         "\n".join([build.version, str(build.folder), cxx, *(source.read_text() for source in _SOURCES)]).encode()
     ).hexdigest()[:16]

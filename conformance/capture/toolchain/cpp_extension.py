@@ -9,10 +9,10 @@ import io
 import sys
 from pathlib import Path
 
-from conformance.atomic_files import locked
+from conformance.atomic_files import lock_folder
 from conformance.capture.toolchain.atomic_build import is_partial
 from conformance.devices import environment
-from conformance.devices.cpp_compiler import compiler, no_compiler
+from conformance.devices.cpp_compiler import find_compiler, missing_compiler_message
 
 
 class ExtensionError(environment.PreparationError):
@@ -29,11 +29,11 @@ def load(name: str, source: str) -> None:
     """
     import torch
 
-    if compiler() is None:
-        raise ExtensionError(f"{name} is C++, and {no_compiler()}")
+    if find_compiler() is None:
+        raise ExtensionError(f"{name} is C++, and {missing_compiler_message()}")
     key = hashlib.sha256(f"{torch.__version__}\n{sys.version}\n{source}".encode()).hexdigest()[:16]
     folder = environment.cache_folder() / f"extension-{name}-{key}"
-    with locked(folder, ExtensionError):
+    with lock_folder(folder, ExtensionError):
         library = next((path for path in folder.glob("*.so") if not is_partial(path)), None) or _built(
             name, source, folder
         )

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from conformance.cases.lookup import OPS
-from conformance.devices.environment import build
+from conformance.devices.environment import torch_build
 from conformance.expectations import known_bugs, known_failures
 
 
@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.check:
         print("\n".join(known_bugs.markdown(found)))
         return 0
-    version = build().version
+    version = torch_build().version
     gone = 0
     for bug in found:
         if bug.reproduction and bug.applies_to(version):

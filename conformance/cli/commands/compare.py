@@ -7,16 +7,17 @@ import contextlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from conformance.cases.adhoc import Asked, case_of
+from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
 from conformance.cli.capture_sections import Block, comparable
 from conformance.cli.case_options import EXPLORED, add_own, add_parts, asked, parts_of
+from conformance.cli.highlighting import highlighted
 from conformance.cli.side_by_side import facts_side_by_side, side_by_side
 from conformance.devices.targets import DEVICES, Target, TargetError
 from conformance.errors import ConformanceError
 from conformance.harness.generator import Generator, origin
 from conformance.review.diff import hunks
-from conformance.terminal import diff_line, heading, highlighted, width
+from conformance.terminal import diff_line, heading
 
 _USAGE = "compare two cases (A B --target TARGET), or one case on two targets (CASE TARGET TARGET)"
 
@@ -45,7 +46,7 @@ class _Side:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Raises CompareError, OwnError, InputError, UnknownCaseError, CaseError, TargetError, PreparationError and
+    """Raises CompareError, AdhocError, InputError, UnknownCaseError, CaseError, TargetError, PreparationError and
     GeneratingError.
     """
     words = [*arguments.words, *(name for word in arguments.target for name in word.split(","))]
@@ -83,7 +84,7 @@ def _compare(first: _Side, second: _Side, parts: Sequence[str], *, columns: bool
             print(highlighted(facts_block(first.facts).rstrip("\n"), "facts"))
         else:
             titles = _apart(first.name, second.name)
-            print("\n".join(facts_side_by_side(first.facts, second.facts, titles, width())))
+            print(facts_side_by_side(first.facts, second.facts, titles))
     titles = list(dict.fromkeys(block.title for side in (first, second) for block in side.blocks))
     for title in titles:
         old, new = ("\n".join(b.text for b in side.blocks if b.title == title) for side in (first, second))
@@ -92,7 +93,7 @@ def _compare(first: _Side, second: _Side, parts: Sequence[str], *, columns: bool
         if old == new:
             continue
         if columns:
-            print("\n".join(side_by_side(old.splitlines(), new.splitlines(), width())))
+            print(side_by_side(old.splitlines(), new.splitlines()))
         else:
             print("\n".join(_diff(hunks(old, new), (first.name, second.name))))
     return int(exit_code and differ)
@@ -104,14 +105,14 @@ def _apart(first: str, second: str) -> tuple[str, str]:
     return (target, on) if case == other else (case, other) if target == on else (first, second)
 
 
-def _two(words: Sequence[str], own: Asked, generator: Generator) -> list[tuple[Case, Target]]:
+def _two(words: Sequence[str], own: AdhocOptions, generator: Generator) -> list[tuple[Case, Target]]:
     known = generator.machine.targets()
     targets = [word for word in words if _is_target(word, known)]
     wanted = [generator.target(name) for name in targets]
     names = [word for word in words if word not in targets]
     if (len(names), len(wanted)) not in ((2, 0), (2, 1), (1, 2), (1, 1)):
         raise CompareError(f"{_USAGE}; given are {len(names)} cases and {len(wanted)} targets")
-    found = [case_of(name, known, own) for name in names]
+    found = [resolve_case(name, known, own) for name in names]
     if len(found) == 1:
         ((case, ends_in),) = found
         if len(wanted) == 1 and ends_in:

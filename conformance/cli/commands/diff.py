@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from conformance.cases.lookup import OPS
-from conformance.devices.targets import select, targets
+from conformance.devices.targets import select_targets, targets
 from conformance.review.version_diff import compared, page
 from conformance.storage.locations import stores_beside
 from conformance.storage.snapshots import SnapshotError, Store, release
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Raises SnapshotError, TargetError."""
-    wanted = select(targets().values(), arguments.device, arguments.target)
+    wanted = select_targets(targets().values(), arguments.device, arguments.target)
     stores = stores_beside([Path(path) for path in arguments.paths] or [OPS])
     for version in (arguments.old, arguments.new):
         refuse_unknown(stores, version)

@@ -10,7 +10,7 @@ from conformance.cli import diagnosis
 from conformance.cli.diagnosis import Finding
 from conformance.devices.machine import Machine
 from conformance.devices.targets import targets
-from conformance.terminal import heading, paint
+from conformance.terminal import heading, styled
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,11 +20,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """1 where the suite cannot run at all. Raises PreparationError where torch cannot be asked for devices."""
     if arguments.describe_device:
-        return describe_device(Machine.ask())
+        return describe_device(Machine.detect())
     findings = [Finding("Python", f"{platform.python_version()} ({sys.executable})"), *diagnosis.findings()]
     width = max(len(finding.name) for finding in findings) + 2
     for finding in findings:
-        said = paint(finding.said, "red") if finding.missing else finding.said
+        said = styled(finding.said, "red") if finding.missing else finding.said
         print(f"{finding.name:<{width}}{said}")
     missing = [finding for finding in findings if finding.missing]
     if missing:
@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         if finding.command:
             print(f"      {finding.command}")
     fatal = any(finding.fatal for finding in findings)
-    print(f"\n{paint('The suite cannot run here.', 'red') if fatal else 'The suite can run here.'}")
+    print(f"\n{styled('The suite cannot run here.', 'red') if fatal else 'The suite can run here.'}")
     return int(fatal)
 
 
@@ -49,7 +49,7 @@ def describe_device(machine: Machine) -> int:
 
 def row(machine: Machine, device: str) -> str:
     """The text to put into targets.toml, with the properties that Inductor asks for."""
-    from conformance.devices.environment import build
+    from conformance.devices.environment import torch_build
 
     gpu, own = machine.gpus[device], machine.target_of(device)
     capability = gpu["capability"]
@@ -65,7 +65,7 @@ def row(machine: Machine, device: str) -> str:
         f"[{name}]",
         f'device = "{device}"',
         f"description = {_toml(str(gpu['properties'].get('name', device)))}",
-        f'confirmed = "on the device, torch {build().version}"',
+        f'confirmed = "on the device, torch {torch_build().version}"',
         f"capability = [{capability[0]}, {capability[1]}]",
         f"[{name}.properties]",
         *(f"{key} = {_toml(value)}" for key, value in properties.items()),

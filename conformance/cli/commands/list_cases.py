@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from conformance.cases.case import Case
-from conformance.cases.lookup import OPS, cases_below, is_path, matching
-from conformance.devices.targets import Target, select, targets
+from conformance.cases.lookup import OPS, cases_below, is_test_path, matching_cases
+from conformance.devices.targets import Target, select_targets, targets
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,10 +24,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Raises CaseError, UnknownCaseError and TargetError."""
     wanted: list[Target] = []
     if arguments.device or arguments.target:
-        wanted = select(targets().values(), arguments.device, arguments.target)
-    paths = [Path(word) for word in arguments.what if is_path(word)]
-    patterns = [word for word in arguments.what if not is_path(word)]
-    cases = matching(cases_below(paths or [OPS]), patterns)
+        wanted = select_targets(targets().values(), arguments.device, arguments.target)
+    paths = [Path(word) for word in arguments.what if is_test_path(word)]
+    patterns = [word for word in arguments.what if not is_test_path(word)]
+    cases = matching_cases(cases_below(paths or [OPS]), patterns)
     if arguments.json:
         print(json.dumps([_described(case, wanted) for case in cases], indent=1))
     elif wanted:

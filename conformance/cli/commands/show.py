@@ -7,14 +7,15 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from conformance.capture.offline.compiler import refuse_unknown_stage
-from conformance.cases.adhoc import Asked, case_of
+from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case, CaseError
 from conformance.cli.capture_sections import blocks, triton_stage
 from conformance.cli.case_options import EXPLORED, PARTS, add_own, add_parts, asked, parts_of
+from conformance.cli.highlighting import highlighted
 from conformance.devices.targets import Target, TargetError
 from conformance.errors import ConformanceError
 from conformance.harness.generator import GeneratingError, Generator, origin
-from conformance.terminal import heading, highlighted, paint
+from conformance.terminal import heading, styled
 
 if TYPE_CHECKING:
     from conformance.capture.compile import Captured
@@ -38,7 +39,7 @@ class ShowError(ConformanceError, ValueError):
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Raises ShowError, OwnError, InputError, UnknownCaseError, CaseError, TargetError, PreparationError and
+    """Raises ShowError, AdhocError, InputError, UnknownCaseError, CaseError, TargetError, PreparationError and
     GeneratingError.
     """
     words = arguments.words
@@ -49,11 +50,11 @@ def run(arguments: argparse.Namespace) -> int:
         return _show(generator, words[0], asked(arguments), arguments)
 
 
-def _show(generator: Generator, word: str, own: Asked, arguments: argparse.Namespace) -> int:
+def _show(generator: Generator, word: str, own: AdhocOptions, arguments: argparse.Namespace) -> int:
     known = generator.machine.targets()
     if arguments.target:
         generator.target(arguments.target)  # a wrong one is said before anything is imported
-    case, named = case_of(word, known, own)
+    case, named = resolve_case(word, known, own)
     if not (arguments.target or named):
         raise TargetError(f"which target? --target {{{','.join(known)}}}")
     target = generator.target(arguments.target or named)
@@ -99,7 +100,7 @@ def _numerics(case: Case, captured: Captured, target: Target, *, native: bool) -
             held = case if native else as_on_device(case)
             told = check_numerics(held, captured.compiled, target.device, target.name).told()
     except wrong as error:
-        print(f"\nnumerics    {paint('wrong', 'red')}{how}\n{error}")
+        print(f"\nnumerics    {styled('wrong', 'red')}{how}\n{error}")
         return 1
     except NotEmulatedError as error:
         print(f"\nnumerics    not checked: not emulated: {error}")
@@ -108,7 +109,7 @@ def _numerics(case: Case, captured: Captured, target: Target, *, native: bool) -
         raise CaseError(str(error)) from error
     except Exception as error:
         raise GeneratingError(f"{case.id} on {target.name}: {type(error).__name__}: {error}") from error
-    print(f"\nnumerics    {paint('right', 'green')}{how}: {told[0]}")
+    print(f"\nnumerics    {styled('right', 'green')}{how}: {told[0]}")
     for note in told[1:]:
         print(f"            {note}")
     return 0

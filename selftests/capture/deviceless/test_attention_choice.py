@@ -90,7 +90,7 @@ FULL = {"flash": "flash_attention", "cudnn": "cudnn_attention", "efficient": "ef
 
 def ask(*asked: tuple[str, dict[str, Any]]) -> list[list[str]]:
     """What one process answers, one after another: a target has to leave nothing to the next."""
-    built = pretended_device._built(environment.build())  # the library without the plugin around it
+    built = pretended_device._built(environment.torch_build())  # the library without the plugin around it
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("attention_driver.py")), str(built)],
         input=json.dumps([(TARGETS[target], case) for target, case in asked]),
@@ -110,7 +110,7 @@ def answers() -> list[dict[str, list[str]]]:
 def expected(case: dict[str, Any], answer: str) -> list[str]:
     before, _, since = answer.partition("/")
     changed = (2, 12) if case in SINCE_2_12 else (2, 14)
-    name = FULL[since if since and environment.build().release >= changed else before]
+    name = FULL[since if since and environment.torch_build().release >= changed else before]
     return [name, f"!{name}_backward"] if case.get("grad") and name != "math" else [name]
 
 

@@ -9,12 +9,12 @@ from capturing import captured
 from conformance.capture import isolation
 from conformance.cases.inputs import tensor
 from conformance.cli.commands.doctor import row
-from conformance.devices.environment import build
+from conformance.devices.environment import torch_build
 from conformance.devices.machine import Machine
 from conformance.devices.targets import targets
 
 #: Inductor hands Triton MHz for kHz before torch 2.15.
-UNIT = 1 if build().release >= (2, 15) else 1000
+UNIT = 1 if torch_build().release >= (2, 15) else 1000
 
 
 def test_as_on_the_h200():

@@ -20,7 +20,7 @@ from conformance.capture.compile import capture  # noqa: E402
 from conformance.capture.emulation.errors import EmulationError  # noqa: E402
 from conformance.capture.emulation.fake_strides import as_on_device  # noqa: E402
 from conformance.capture.emulation.wrapper import Emulation  # noqa: E402
-from conformance.cases.selectors import RequirementDeclarationError, left_out  # noqa: E402
+from conformance.cases.selectors import DeclarationError, exclusion  # noqa: E402
 from conformance.devices.targets import targets  # noqa: E402
 from conformance.expectations.requirements import validate  # noqa: E402
 from conformance.facts import facts  # noqa: E402
@@ -104,10 +104,10 @@ def test_a_case_says_where_alone_it_can_be_run():
         return x
 
     [there], [nowhere] = test_there.cases, test_nowhere.cases
-    assert left_out(there, SM90) == ""
-    assert "Triton has no backend" in left_out(there, targets()["cpu_avx2"])
+    assert exclusion(there, SM90) == ""
+    assert "Triton has no backend" in exclusion(there, targets()["cpu_avx2"])
     validate([there], targets().values())
-    with pytest.raises(RequirementDeclarationError, match="'tpu' is no target"):
+    with pytest.raises(DeclarationError, match="'tpu' is no target"):
         validate([nowhere], targets().values())
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from conformance.capture.deviceless.prepare import prepare
-from conformance.devices.cpp_compiler import compiler
+from conformance.devices.cpp_compiler import find_compiler
 
 prepare()
 
@@ -169,7 +169,7 @@ def built(target: str) -> str:
         source, whole = Path(folder, "code.cpp"), Path(folder, "code.so")
         source.write_text('extern "C" int answer() { return 42; }')
         whole.write_text("\177ELF half of it")
-        options = cpp_builder.BuildOptionsBase(compiler=compiler(), cflags=["fPIC"], ldflags=["shared"])
+        options = cpp_builder.BuildOptionsBase(compiler=find_compiler(), cflags=["fPIC"], ldflags=["shared"])
         options._finalize_options()
         builder = cpp_builder.CppBuilder("code", str(source), options, folder)
         codecache._worker_compile_cpp(f"{folder}/lock", (builder,))

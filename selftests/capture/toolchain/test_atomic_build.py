@@ -12,9 +12,9 @@ import torch
 
 from conformance.capture.patching.patch import applied
 from conformance.capture.toolchain import atomic_build, kernel_linking
-from conformance.devices.cpp_compiler import compiler
+from conformance.devices.cpp_compiler import find_compiler
 
-pytestmark = pytest.mark.skipif(not compiler(), reason="no C++ compiler")
+pytestmark = pytest.mark.skipif(not find_compiler(), reason="no C++ compiler")
 
 #: Builds {folder}/code.cpp into {folder}/code.so; with another compiler where one is given.
 BUILD = """
@@ -35,7 +35,7 @@ def options(*cflags, header=None, precompiling=False):
     from torch._inductor import cpp_builder
 
     made = cpp_builder.BuildOptionsBase(
-        compiler=compiler(), cflags=["fPIC", *cflags], ldflags=["shared"], precompiling=precompiling
+        compiler=find_compiler(), cflags=["fPIC", *cflags], ldflags=["shared"], precompiling=precompiling
     )
     made.precompiled_header = header
     made._finalize_options()
@@ -135,7 +135,7 @@ def test_torch_is_linked_by_its_names(folder, monkeypatch):
         '#include <ATen/Parallel.h>\nextern "C" int answer() { return at::get_num_threads(); }\n'
     )
     linked = cpp_builder.BuildOptionsBase(
-        compiler=compiler(),
+        compiler=find_compiler(),
         include_dirs=include_paths(),
         cflags=["fPIC", "std=c++20"],
         ldflags=["shared"],
