@@ -118,7 +118,7 @@ def triton_stage(name: str, capture: Capture, target: Target) -> list[Block]:
     return [
         Block(f"{name}: {kernel.module}, {kernel.name}, {launch}", text.strip("\n"))
         for kernel in compiler.kernels(capture)
-        for launch, text in compiler.stage(kernel, name)
+        for launch, text in compiler.stage_texts(kernel, name)
     ] or [Block(name, _no_kernel(target))]
 
 

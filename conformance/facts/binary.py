@@ -56,7 +56,7 @@ def binaries(capture: Capture) -> list[tuple[compiler.Kernel, list[compiler.Laun
     if other or any("cpu" in module.observed.get("devices", ()) for module in capture.modules):
         why = f"Triton {triton_version()} makes no binary for {other}" if other else "cpu kernels are not Triton's"
         raise FactError(f"{', '.join(_MEASURES)} are facts of cuda captures, not of {capture.target}'s: {why}")
-    return [(kernel, compiler.compiled(kernel)) for kernel in kernels]
+    return [(kernel, compiler.launches(kernel)) for kernel in kernels]
 
 
 def lines(capture: Capture) -> list[str]:
@@ -65,13 +65,13 @@ def lines(capture: Capture) -> list[str]:
     found = []
     for kernel in compiler.kernels(capture):
         name = f"{kernel.module} {kernel.name}" if several else kernel.name
-        found += [f"{name} {launch.config}: {said(launch)}" for launch in compiler.compiled(kernel)]
+        found += [f"{name} {launch.config}: {said(launch)}" for launch in compiler.launches(kernel)]
     return found
 
 
 def ended(capture: Capture) -> str:
     """The stage that kernels end at where the installed Triton makes no binary of them, else ""."""
-    launches = [launch for kernel in compiler.kernels(capture) for launch in compiler.compiled(kernel)]
+    launches = [launch for kernel in compiler.kernels(capture) for launch in compiler.launches(kernel)]
     return next((launch.last for launch in launches if launch.last not in ("cubin", "spv")), "")
 
 

@@ -24,7 +24,7 @@ def test_the_stage_and_the_binary_of_each_kernel(capsys):
     ("target", "stage", "why"),
     [
         ("cpu_avx2", "ptx", "there is no stage ptx on cpu: its kernels are C++"),
-        ("cuda_sm90", "spv", "there is no stage spv on cuda: known are ttir, ttgir, llir, ptx, sass"),
+        ("cuda_sm90", "spv", "there is no stage spv on cuda: its stages are ttir, ttgir, llir, ptx, sass"),
         ("xpu_bmg", "ttgir", "no ttgir of triton_poi_fused_flip_0: Triton "),
     ],
 )

@@ -1,4 +1,4 @@
-"""Beside a real gpu, what is for another target is captured and emulated by a process that sees none."""
+"""On a machine with a GPU, the GPU-free worker captures and emulates cases for other targets."""
 
 from __future__ import annotations
 
@@ -12,9 +12,19 @@ from conformance.cases.loader import cases_in
 from conformance.cli.main import main
 from conformance.devices import environment, machine
 from conformance.devices.targets import targets
-from conformance.harness.gpu_free_worker import Companion
+from conformance.harness import gpu_free_worker
+from conformance.harness.gpu_free_worker import GpuFreeWorker, GpuFreeWorkerError
 
 pytestmark = pytest.mark.skipif(not environment.triton_version(), reason="Triton is not installed: pip install triton")
+
+#: The worker alone runs this: it hides all GPUs.
+BROKEN = """
+import os, sys, time
+
+if os.environ.get("ONEAPI_DEVICE_SELECTOR") == "opencl:cpu":
+    print("last words", file=sys.stderr, flush=True)
+    {do}
+"""
 
 FILE = """
 import torch
@@ -36,7 +46,7 @@ def test_wrapped(x):
 
 @pytest.fixture
 def beside_a_gpu(tmp_path, monkeypatch):
-    """A test file, on a machine that says it has an xpu."""
+    """A test file, on a machine that seems to have an xpu."""
     (tmp_path / "test_mine.py").write_text(FILE)
     monkeypatch.setattr(machine, "_gpus", lambda: {"xpu": {"capability": [0, 0], "properties": {"name": "pretended"}}})
     return tmp_path / "test_mine.py"
@@ -49,18 +59,35 @@ def test_show_numerics(beside_a_gpu: Path, capsys):
     assert " tensors compared; nearest to the limit: " in said
 
 
-def test_what_the_companion_found(beside_a_gpu: Path):
+def test_numerics_of_the_gpu_free_worker(beside_a_gpu: Path):
     cases, target = cases_in(beside_a_gpu), targets()["cuda_sm90"]
     right, wrong, wrapped = (cases[f"mine/{name}"] for name in ("sine", "wrong", "wrapped-wrapped"))
-    with contextlib.closing(Companion()) as companion:
-        _, outcome = companion.capture(right, target, emulate=True)
+    with contextlib.closing(GpuFreeWorker()) as worker:
+        _, outcome = worker.capture(right, target, emulate=True)
         assert " tensors compared" in outcome()[0]
-        _, outcome = companion.capture(wrong, target, emulate=True)
+        _, outcome = worker.capture(wrong, target, emulate=True)
         with pytest.raises(AssertionError, match="off") as raised:
             outcome()
         assert type(raised.value).__name__ == "NumericsError"
-        _, outcome = companion.capture(wrapped, target, emulate=True)
+        _, outcome = worker.capture(wrapped, target, emulate=True)
         with pytest.raises(NotEmulatedError, match=r"a C\+\+ wrapper"):
             outcome()
-        _, outcome = companion.capture(right, target)
+        _, outcome = worker.capture(right, target)
         assert outcome() == []
+
+
+@pytest.mark.parametrize(
+    ("do", "reason"),
+    [("os.abort()", "ended by SIGABRT"), ("time.sleep(99)", "no answer within 10 s")],
+    ids=["crash", "hang"],
+)
+def test_a_worker_that_gives_no_answer(beside_a_gpu: Path, monkeypatch, do, reason):
+    case = cases_in(beside_a_gpu)["mine/sine"]
+    beside_a_gpu.write_text(BROKEN.format(do=do))
+    monkeypatch.setattr(gpu_free_worker, "CAPTURE_LIMIT", 10.0 if "sleep" in do else 60.0)
+    wanted = f"the GPU-free worker could not capture mine/sine for cuda_sm90: {reason}; the last lines of its stderr:\n"
+    with contextlib.closing(GpuFreeWorker()) as worker:
+        with pytest.raises(GpuFreeWorkerError) as raised:
+            worker.capture(case, targets()["cuda_sm90"])
+        assert str(raised.value).startswith(wanted)
+        assert "last words" in str(raised.value)

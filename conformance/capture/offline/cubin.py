@@ -1,4 +1,4 @@
-"""What a compiled kernel says of itself: a cubin's resources and instructions, read with what Triton's wheel brings."""
+"""Reads compiled kernels: resources and instructions of a cubin, accesses in PTX. Triton's wheel has the tools."""
 
 from __future__ import annotations
 
@@ -13,53 +13,54 @@ from conformance.errors import ConformanceError
 
 
 class ToolError(ConformanceError, RuntimeError):
-    """A tool of Triton's wheel that is missing, or whose answer cannot be read."""
+    """A tool of Triton's wheel is missing, fails, or writes output that cannot be read."""
 
 
 @dataclass(frozen=True)
 class Usage:
-    """`registers`, `local` (bytes of local memory): a thread. Shared memory is asked for at the launch."""
+    """Per thread: `registers`, and `local`, the bytes of local memory. (The launch requests shared memory.)"""
 
     registers: int
     local: int
 
 
-def usage(binary: bytes, name: str) -> Usage:
-    """Of the kernel `name` in a cubin. Raises ToolError."""
-    said = _run("cuobjdump", ["-res-usage"], binary)
-    found = re.search(rf"Function {re.escape(name)}:\s*(.*)", said)
-    numbers = dict(re.findall(r"(\w+):(\d+)", found[1])) if found else {}
+def resource_usage(binary: bytes, name: str) -> Usage:
+    """Resources of the kernel `name` in a cubin. Raises ToolError."""
+    output = _run("cuobjdump", ["-res-usage"], binary)
+    match = re.search(rf"Function {re.escape(name)}:\s*(.*)", output)
+    numbers = dict(re.findall(r"(\w+):(\d+)", match[1])) if match else {}
     missing = [key for key in ("REG", "STACK", "LOCAL") if key not in numbers]
     if missing:
-        raise ToolError(f"cuobjdump -res-usage does not say {missing[0]} of {name}:\n{said}")
+        raise ToolError(f"cuobjdump -res-usage printed no {missing[0]} for the kernel {name}:\n{output}")
     return Usage(int(numbers["REG"]), int(numbers["STACK"]) + int(numbers["LOCAL"]))
 
 
 def sass(binary: bytes) -> str:
-    """The instructions, disassembled. Raises ToolError."""
+    """The disassembled instructions of a cubin. Raises ToolError."""
     return _run("nvdisasm", ["-c"], binary)
 
 
-#: `ld.global.L1::evict_first.v4.b32`, `st.global.v2.f32`, and asynchronous copies from global to shared memory.
+#: Loads and stores: `ld.global.L1::evict_first.v4.b32`, `st.global.v2.f32`.
 _ACCESS = re.compile(r"\b(?:ld|st)(?:\.[a-z_]+)*?\.global(?:\.[\w:]+?)*?(?:\.v(\d))?\.[bsuf](\d+)\b")
+#: Asynchronous copies from global to shared memory.
 _COPY = re.compile(r"\bcp\.async\.c[ag]\.shared\.global[^;]*?\], *\[[^\]]*\], *(0x[0-9a-f]+|\d+)")
 _TENSOR = re.compile(r"^[^/\n]*\b(?:mma\.sync|wgmma\.mma_async|tcgen05\.mma)\b", re.MULTILINE)
 
 
 def widest_access(ptx: str) -> int:
-    """Bits of the widest load or store of global memory that one thread does at once; 0 without any."""
+    """Bits of the widest load or store of global memory by one thread in PTX; 0 without any."""
     bits = [int(lanes or 1) * int(width) for lanes, width in _ACCESS.findall(ptx)]
     bits += [8 * int(size, 0) for size in _COPY.findall(ptx)]
     return max(bits, default=0)
 
 
 def tensor_cores(ptx: str) -> int:
-    """How many instructions for tensor cores there are."""
+    """The number of tensor-core instructions in PTX."""
     return len(_TENSOR.findall(ptx))
 
 
-def spirv(binary: bytes) -> str:
-    """SPIR-V is shown in words of 32 bits, eight a line: the wheel brings no disassembler."""
+def spirv_words(binary: bytes) -> str:
+    """SPIR-V as 32-bit words in hexadecimal, eight a line: Triton's wheel has no disassembler."""
     words = [binary[at : at + 4][::-1].hex() for at in range(0, len(binary), 4)]
     return "\n".join(" ".join(words[at : at + 8]) for at in range(0, len(words), 8))
 
@@ -70,7 +71,7 @@ def _tool(name: str) -> Path:
 
     path = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / name
     if not path.exists():
-        raise ToolError(f"Triton {triton.__version__} brings no {name} ({path}): install the stock wheel of triton")
+        raise ToolError(f"Triton {triton.__version__} has no {name} ({path}): install the standard triton wheel")
     return path
 
 

@@ -1,66 +1,64 @@
-"""Compiles generated Triton kernels, one a request: the process behind offline.py.
+"""The worker process behind compiler.py: it compiles one generated Triton kernel per request.
 
-    python -m conformance.capture.offline.worker    # a request a line on stdin, an answer a line on stdout; both JSON
+    python -m conformance.capture.offline.worker    # one request a line on stdin, one answer a line on stdout
 
-A request is the text that Inductor hands to async_compile.triton. It is executed, which gives Inductor's autotuner, and
-that is told to compile: configurations, signature, alignment of arguments and options are its own. No device is needed:
-the text says for which one it is. Private parts of torch, used in 2.11 to 2.15: what `_launches` calls, and `_PATCHES`.
+A request holds the text that Inductor hands to async_compile.triton. The worker executes the text, which creates
+Inductor's autotuner, and makes that compile: Inductor chooses configurations, signature, alignment and options. No
+device is needed: the text names it. Private parts of torch, checked with 2.11 to 2.15: what `_compile_configurations`
+calls, since Inductor has no public way to compile a kernel without loading it; and `_PATCHES`.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from conformance.capture.json_worker import claim_stdout, serve
 from conformance.capture.offline import cubin
 from conformance.capture.patching.patch import Patch, applied
 
 
 def main() -> None:
-    """Serves until stdin ends. What torch and Triton print goes to stderr: stdout is for answers."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
+    """Serves requests until stdin ends."""
+    answers = claim_stdout()
     from torch._inductor import config
 
-    # it would read the binary into a driver that is not there
+    # a static launcher would load the binary into a driver, and there is none
     for name in ("use_static_triton_launcher", "use_static_cuda_launcher"):
         if hasattr(config, name):
             setattr(config, name, False)
     with applied(_PATCHES):
-        answers.write("ready\n")
-        answers.flush()
-        for line in sys.stdin:
-            request = json.loads(line)
-            try:
-                answer = _answer(request)
-            except Exception as error:  # noqa: BLE001 - whatever compiling raises is the answer
-                answer = _told(error, request["text"])
-            answers.write(json.dumps(answer) + "\n")
-            answers.flush()
+        serve(answers, _answer)
 
 
 def _answer(request: dict[str, Any]) -> dict[str, Any]:
-    start = _seconds()
+    try:
+        return _compile_kernel(request)
+    except Exception as error:  # noqa: BLE001 - whatever compiling raises is the answer
+        return _error_answer(error, request["text"])
+
+
+def _compile_kernel(request: dict[str, Any]) -> dict[str, Any]:
+    start = _cpu_seconds()
     kernel = _autotuner(request["name"], request["text"], Path(request["folder"]))
-    results = _launches(kernel)
+    results = _compile_configurations(kernel)
     stage = request["stage"]
     if stage:
-        return {"stages": [{"config": _words(each.config), "text": _text(each.kernel, stage)} for each in results]}
-    return {"launches": [_launch(each) for each in results], "seconds": _seconds() - start}
+        texts = [{"config": _config_text(each.config), "text": _stage_text(each.kernel, stage)} for each in results]
+        return {"stages": texts}
+    return {"launches": [_launch(each) for each in results], "seconds": _cpu_seconds() - start}
 
 
-def _seconds() -> float:
-    """CPU seconds of this process and of those that it has waited for."""
+def _cpu_seconds() -> float:
+    """CPU seconds of this process and of the children that it has waited for."""
     return sum(os.times()[:4])
 
 
 def _autotuner(name: str, text: str, folder: Path) -> Any:
-    """The kernel as its text makes it: Inductor's CachingAutotuner. Triton reads the source back from its file."""
+    """Executes a kernel's text, which creates Inductor's CachingAutotuner. Triton reads the source from the file."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.{os.getpid()}.py"
     path.write_text(text, encoding="utf-8")
@@ -72,13 +70,13 @@ def _autotuner(name: str, text: str, folder: Path) -> Any:
         path.unlink()
 
 
-def _launches(kernel: Any) -> list[Any]:
-    """All configurations that Inductor may launch, compiled; `config` and `kernel` of each.
+def _compile_configurations(kernel: Any) -> list[Any]:
+    """Compiles all configurations that Inductor may launch. Returns objects with `config` and `kernel`.
 
-    Where registers limit the occupancy of a reduction, it also compiles one with half the block, which it knows from
-    the driver: here, from the binary.
+    When registers limit the occupancy of a reduction, Inductor also compiles one with half the block. It asks the
+    driver for the registers; here they come from the binary.
     """
-    kernel._make_launchers = lambda: None  # a launcher loads the binary
+    kernel._make_launchers = lambda: None  # a launcher would load the binary
     kernel._precompile_worker()
     for result in kernel.compile_results:
         if "cubin" in result.kernel.asm:
@@ -88,7 +86,7 @@ def _launches(kernel: Any) -> list[Any]:
 
 
 def _launch(result: Any) -> dict[str, Any]:
-    launch = {"config": _words(result.config), "last": list(result.kernel.asm)[-1]}
+    launch = {"config": _config_text(result.config), "last": list(result.kernel.asm)[-1]}
     if "cubin" in result.kernel.asm:
         usage, ptx = _usage(result.kernel), result.kernel.asm["ptx"]
         launch |= {
@@ -102,55 +100,56 @@ def _launch(result: Any) -> dict[str, Any]:
 
 
 def _usage(compiled: Any) -> cubin.Usage:
-    return cubin.usage(compiled.asm["cubin"], compiled.metadata.name)
+    return cubin.resource_usage(compiled.asm["cubin"], compiled.metadata.name)
 
 
-def _text(compiled: Any, stage: str) -> str | None:
+def _stage_text(compiled: Any, stage: str) -> str | None:
+    """None where the installed Triton does not reach the stage."""
     if stage == "sass" and "cubin" in compiled.asm:
         return cubin.sass(compiled.asm["cubin"])
     text = compiled.asm.get(stage)
-    return text if text is None or isinstance(text, str) else cubin.spirv(text)
+    return text if text is None or isinstance(text, str) else cubin.spirv_words(text)
 
 
-def _words(config: Any) -> str:
+def _config_text(config: Any) -> str:
     """`XBLOCK=1024 num_warps=4 num_stages=1`."""
-    said = dict(config.kwargs) | {"num_warps": config.num_warps, "num_stages": config.num_stages}
+    values = dict(config.kwargs) | {"num_warps": config.num_warps, "num_stages": config.num_stages}
     if getattr(config, "maxnreg", None):
-        said["maxnreg"] = config.maxnreg
-    return " ".join(f"{name}={value}" for name, value in said.items())
+        values["maxnreg"] = config.maxnreg
+    return " ".join(f"{name}={value}" for name, value in values.items())
 
 
-def _told(error: BaseException, text: str) -> dict[str, Any]:
-    """What was raised, and the line of the kernel's text that it is about, as far as the error tells."""
-    line = getattr(error, "lineno", None)  # a SyntaxError's
+def _error_answer(error: BaseException, text: str) -> dict[str, Any]:
+    """What compiling raised, and the line of the kernel's text that the error names, if it names one."""
+    line = getattr(error, "lineno", None)  # of a SyntaxError
     node, source = getattr(error, "node", None), getattr(error, "src", None)  # of Triton's CompilationError
     if node is not None and isinstance(source, str):
         start = text.find(source.strip().split("\n")[0])
         line = text[: max(start, 0)].count("\n") + node.lineno
-    said = getattr(error, "error_message", None) or str(error)
+    message = getattr(error, "error_message", None) or str(error)
     if (cause := error.__cause__) is not None and not getattr(error, "error_message", None):
-        said = f"{type(cause).__name__}: {cause}"
+        message = f"{type(cause).__name__}: {cause}"
     lines = text.split("\n")
     source = lines[line - 1].strip() if line and line <= len(lines) else ""
-    return {"raised": f"{type(error).__name__}: {said}".strip(), "line": line, "source": source}
+    return {"raised": f"{type(error).__name__}: {message}".strip(), "line": line, "source": source}
 
 
 # Triton without the device's backend ----------------------------------------------------------------------------------
 
 
-def _compile(original: Callable[..., Any]) -> Callable[..., Any]:
-    def compile_as_far_as_possible(src: Any, target: Any = None, options: Any = None, **kwargs: Any) -> Any:
+def _compile_to_last_stage(original: Callable[..., Any]) -> Callable[..., Any]:
+    def triton_compile(src: Any, target: Any = None, options: Any = None, **kwargs: Any) -> Any:
         from triton.backends import backends
 
         if any(backend.compiler.supports_target(target) for backend in backends.values()):
             return original(src, target=target, options=options, **kwargs)
-        return _to_ttir(src, options)
+        return _compile_to_ttir(src, options)
 
-    return compile_as_far_as_possible
+    return triton_compile
 
 
-def _to_ttir(src: Any, options: Any) -> Any:
-    """Its ttir: the same for all devices but for the names of libdevice's functions, which here are cuda's."""
+def _compile_to_ttir(src: Any, options: Any) -> Any:
+    """Compiles to ttir only, for cuda. For another device, only the names of libdevice's functions would differ."""
     from triton._C.libtriton import ir
     from triton.backends.compiler import GPUTarget
     from triton.compiler.compiler import make_backend
@@ -174,9 +173,13 @@ _PATCHES = [
     Patch(
         "torch._inductor.runtime.triton_helpers:set_driver_to_gpu",
         lambda _: lambda: None,
-        "a kernel's text calls it, and there is no driver: Triton is told the target instead",
+        "a kernel's text calls it, but there is no driver: the text itself tells Triton the target",
     ),
-    Patch(f"{_HEURISTICS}:triton.compile", _compile, "without a backend for the device it stops before ttir"),
+    Patch(
+        f"{_HEURISTICS}:triton.compile",
+        _compile_to_last_stage,
+        "without a backend for the device, Triton would stop before ttir",
+    ),
 ]
 
 

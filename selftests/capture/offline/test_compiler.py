@@ -52,7 +52,7 @@ def kernel(name, body, *, blocks, pointers=POINTERS, aligned=True, warps=4, extr
 
 
 def launch(made):
-    (only,) = compiler.compiled(made)
+    (only,) = compiler.launches(made)
     return only
 
 
@@ -106,7 +106,7 @@ def test_the_widest_access_depends_on_the_alignment():
 def test_the_instructions_say_the_same_as_the_ptx():
     """The ptx is looked at, since disassembling takes as long as compiling."""
     for aligned, loads in ((True, "LDG.E.128"), (False, "LDG.E R")):
-        ((_, text),) = compiler.stage(kernel("copied", COPY, blocks={"X": 1024}, aligned=aligned), "sass")
+        ((_, text),) = compiler.stage_texts(kernel("copied", COPY, blocks={"X": 1024}, aligned=aligned), "sass")
         assert loads in text
 
 
@@ -131,7 +131,7 @@ def test_a_mistake_is_named_with_its_line():
     made = kernel("mistaken", ["index = tl.arange(0, X)", "tl.store(out + index, nothing)"], blocks={"X": 64})
     line = made.text.rstrip().count("\n") + 1
     with pytest.raises(compiler.KernelError) as raised:
-        compiler.compiled(made)
+        compiler.launches(made)
     assert str(raised.value).startswith(
         f"mistaken (inference) does not compile for cuda: line {line} of its text, `tl.store(out + index, nothing)`: "
     )
@@ -141,7 +141,7 @@ def test_a_mistake_is_named_with_its_line():
 def test_a_text_that_is_no_python_is_named_with_its_line():
     made = kernel("broken", ["index = = 1"], blocks={"X": 64})
     with pytest.raises(compiler.KernelError, match=r"broken .* line \d+ of its text, `index = = 1`: SyntaxError"):
-        compiler.compiled(made)
+        compiler.launches(made)
 
 
 #: A reduction that keeps twelve values of each element: with 2048 elements a block, registers limit the occupancy.
@@ -179,16 +179,16 @@ def test_a_crowded_reduction_is_compiled_with_half_the_block_too():
     text = CROWDED.replace("KEEP", "; ".join(f"k{n} = tl.full([XBLOCK, R0_BLOCK], 0, tl.float32)" for n in kept))
     text = text.replace("ADD", "; ".join(f"k{n} = k{n} * value + {n}" for n in kept))
     text = text.replace("SUM", " + ".join(f"tl.sum(k{n}, 1)[:, None]" for n in kept))
-    found = compiler.compiled(compiler.Kernel("crowded", text, "cuda", "inference"))
+    found = compiler.launches(compiler.Kernel("crowded", text, "cuda", "inference"))
     assert [re.search(r"R0_BLOCK=\d+", each.config)[0] for each in found] == ["R0_BLOCK=2048", "R0_BLOCK=1024"]
     assert found[0].registers > 32
 
 
 def test_what_was_compiled_is_remembered(monkeypatch):
     made = kernel("remembered", COPY, blocks={"X": 64})
-    first = compiler.compiled(made)
-    monkeypatch.setattr(compile, "_asked", None)
-    assert compiler.compiled(made) == first
+    first = compiler.launches(made)
+    monkeypatch.setattr(compiler, "_ask_worker", None)
+    assert compiler.launches(made) == first
 
 
 def test_xpu_ends_where_the_installed_triton_does():
@@ -196,23 +196,24 @@ def test_xpu_ends_where_the_installed_triton_does():
     if Path(triton.__file__).with_name("backends").joinpath("intel").exists():
         pytest.skip("this Triton has Intel's backend")
     assert launch(made) == compiler.Launch("X=64 num_warps=4 num_stages=2", "ttir")
-    assert "tt.func public @for_xpu" in compiler.stage(made, "ttir")[0][1]
+    assert "tt.func public @for_xpu" in compiler.stage_texts(made, "ttir")[0][1]
     with pytest.raises(compiler.StageError, match=r"no spv of for_xpu: Triton .* has no backend for xpu"):
-        compiler.stage(made, "spv")
+        compiler.stage_texts(made, "spv")
 
 
 @pytest.mark.parametrize(
     ("stage", "word"), [("ttir", "tt.load"), ("ttgir", "#blocked"), ("llir", "define"), ("ptx", ".entry")]
 )
 def test_stages(stage, word):
-    ((config, text),) = compiler.stage(kernel("staged", COPY, blocks={"X": 64}), stage)
+    ((config, text),) = compiler.stage_texts(kernel("staged", COPY, blocks={"X": 64}), stage)
     assert config == "X=64 num_warps=4 num_stages=2"
     assert word in text
 
 
-def test_a_stage_that_there_is_not_names_those_that_there_are():
-    with pytest.raises(compiler.StageError, match="there is no stage spv on cuda: known are ttir, ttgir, llir, ptx"):
-        compiler.stage(kernel("staged", COPY, blocks={"X": 64}), "spv")
+def test_an_unknown_stage_is_refused_with_the_known_ones():
+    message = "there is no stage spv on cuda: its stages are ttir, ttgir, llir, ptx"
+    with pytest.raises(compiler.StageError, match=message):
+        compiler.stage_texts(kernel("staged", COPY, blocks={"X": 64}), "spv")
 
 
 def test_a_capture_whose_kernels_are_not_found_says_so():
@@ -232,7 +233,7 @@ def test_a_crash_fails_its_own_kernel_alone():
     with pytest.raises(
         compiler.KernelError, match=r"crashing .* crashed the compiler .* SIGABRT.*\n(.*\n)*.*last words"
     ):
-        compiler.compiled(made)
+        compiler.launches(made)
 
 
 def test_a_hang_is_cut_off_with_what_it_started(tmp_path, monkeypatch):
@@ -241,12 +242,12 @@ def test_a_hang_is_cut_off_with_what_it_started(tmp_path, monkeypatch):
     hang = (
         f"import subprocess; p = subprocess.Popen(['sleep', '99']); open({str(pid)!r}, 'w').write(str(p.pid)); p.wait()"
     )
-    monkeypatch.setattr(compile, "LIMIT", 1.0)
+    monkeypatch.setattr(compiler, "LIMIT", 1.0)
     start = time.monotonic()
     with pytest.raises(
         compiler.KernelError, match=r"hanging .* was cut off: it took more than 1 s to compile for cuda"
     ):
-        compiler.compiled(kernel("hanging", COPY, blocks={"X": 64}, extra=hang))
+        compiler.launches(kernel("hanging", COPY, blocks={"X": 64}, extra=hang))
     assert time.monotonic() - start < 30
     assert not _alive(int(pid.read_text()))
 
