@@ -1,103 +1,113 @@
-"""Colour on a terminal, plain text anywhere else."""
+"""Output for people: rich's colours, tables and progress on a terminal; exact plain text everywhere else.
+
+rich is imported where it draws: `--help` and piped text do not wait for it.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
-import re
 import shutil
 import sys
-import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-_CODES = {"bold": "1", "red": "31", "green": "32", "cyan": "36"}
-_WIDTH = 120  # where there is no terminal
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+_WIDTH = 120  # columns where there is no terminal
+_UNFOLDED = 1_000_000  # columns: no line is longer
+_DIFF_STYLES = {"--- ": "bold", "+++ ": "bold", "-": "red", "+": "green", "@": "cyan"}
 
 
-def coloured() -> bool:
-    """Whether stdout takes colour: a terminal that can, and no NO_COLOR (https://no-color.org)."""
+def has_colour() -> bool:
+    """Whether stdout shows colours: a terminal that can, without NO_COLOR (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def width() -> int:
-    """Columns of the terminal; COLUMNS says otherwise."""
+    """Returns the columns of the terminal, or 120 without a terminal. The variable COLUMNS overrides both."""
     return shutil.get_terminal_size((_WIDTH, 24)).columns
 
 
-def paint(text: str, colour: str) -> str:
-    """`colour`: bold, red, green or cyan."""
-    return f"\x1b[{_CODES[colour]}m{text}\x1b[0m" if text and coloured() else text
+def styled(text: str, style: str) -> str:
+    """Returns the text in a style of rich, such as "red" or "bold". Plain where stdout shows no colours."""
+    if not (text and has_colour()):
+        return text
+    from rich.style import Style
+
+    return Style.parse(style).render(text)
 
 
 def heading(text: str) -> str:
-    return paint(text, "bold")
+    return styled(text, "bold")
 
 
 def diff_line(line: str) -> str:
-    """A line of a unified diff."""
-    if line.startswith(("--- ", "+++ ")):
-        return paint(line, "bold")
-    colour = {"-": "red", "+": "green", "@": "cyan"}.get(line[:1])
-    return paint(line, colour) if colour else line
+    """Returns a line of a unified diff in its colour."""
+    style = next((style for start, style in _DIFF_STYLES.items() if line.startswith(start)), "")
+    return styled(line, style) if style else line
 
 
-def highlighted(text: str, language: str) -> str:
-    """`language`: python, code (Python with kernels in C++), facts, log, bytecode, or "" for none.
+def text_in_colour(text: Text) -> str:
+    """Returns a text of rich with its colours. Its lines are not folded."""
+    return _drawn(text, _UNFOLDED)
 
-    Plain where stdout takes no colour; on a terminal, long lines of facts are folded. Code needs pygments, which comes
-    with pytest.
+
+def table_text(table: Table) -> str:
+    """Returns a table of rich as lines. A terminal gets it in colour and in its width; a pipe gets its full width."""
+    lines = _drawn(table, width() if sys.stdout.isatty() else _UNFOLDED).split("\n")
+    return "\n".join(line.rstrip() for line in lines).rstrip("\n")
+
+
+def _drawn(renderable: RenderableType, columns: int) -> str:
+    from rich.console import Console
+
+    colour = has_colour()
+    console = Console(
+        file=io.StringIO(),
+        width=columns,
+        force_terminal=colour,
+        color_system="auto" if colour else None,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+    with console.capture() as capture:
+        console.print(renderable, end="")
+    return capture.get()
+
+
+@contextlib.contextmanager
+def progress(total: int) -> Iterator[Callable[[str], None]]:
+    """Shows a bar on stderr while stderr is a terminal. Call the function with a label when the next of `total` starts.
+
+    No thread redraws the bar: a thread would disturb what `bench` measures.
     """
-    if language == "facts" and sys.stdout.isatty():
-        text = "\n".join(_folded(line) for line in text.splitlines())
-    if not (coloured() and language):
-        return text
-    if language == "facts":
-        return re.sub(r"^([a-z]\S*)(?=\s|$)", lambda name: paint(name[1], "cyan"), text, flags=re.MULTILINE)
-    if language == "log":
-        return re.sub(r"^\[\w+\]", lambda name: paint(name[0], "cyan"), text, flags=re.MULTILINE)
-    if language == "bytecode":
-        return re.sub(r"\b[A-Z][A-Z_]{2,}\b", lambda name: paint(name[0], "cyan"), text)
-    try:
-        import pygments
-        from pygments.formatters import TerminalFormatter
-        from pygments.lexers import CppLexer, PythonLexer
-    except ImportError:
-        return text
-    out = []
-    for kind, piece in _pieces(text) if language == "code" else [("python", text)]:
-        if kind == "facts":
-            out.append(highlighted(piece, kind))
-            continue
-        lexer = (CppLexer if kind == "cpp" else PythonLexer)(stripnl=False, ensurenl=False)
-        out.append(pygments.highlight(piece, lexer, TerminalFormatter(bg=_background())))
-    return "".join(out)
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        yield lambda _label: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+    columns = (MofNCompleteColumn(), BarColumn(20), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    console = Console(stderr=True)
+    with Progress(
+        *columns,
+        console=console,
+        auto_refresh=False,
+        transient=True,
+        redirect_stdout=sys.stdout.isatty(),  # lines that are printed meanwhile go above the bar; a pipe stays a pipe
+    ) as bar:
+        task = bar.add_task("", total=total)
+        started = False
 
-def _background() -> str:
-    """Terminals that say so end COLORFGBG with the number of the background's colour; 7 and 15 are light."""
-    return "light" if os.environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15") else "dark"
+        def start(label: str) -> None:
+            nonlocal started
+            bar.update(task, description=label, advance=int(started), refresh=True)
+            started = True
 
-
-def _folded(line: str) -> str:
-    """A fact's line in the terminal's width, what follows below the value."""
-    value = re.match(r"\S*\s*", line)
-    indent = " " * min(len(value[0]) + 2, width() // 2)
-    return "\n".join(textwrap.wrap(line, width(), subsequent_indent=indent, break_long_words=False)) or line
-
-
-def _pieces(text: str) -> Iterator[tuple[str, str]]:
-    """A text of kernels, calls and facts as (facts, cpp or python, text): together the whole text again."""
-    kind, taken = "facts" if re.match(r"[a-z_]+  +\S", text) else "python", []
-    for line in text.splitlines(keepends=True):
-        now = kind
-        if kind == "facts":
-            now = "facts" if line.strip() else "python"
-        elif re.match(r'(#include|extern "C"|template ?<|namespace )', line):
-            now = "cpp"
-        elif kind == "cpp" and re.match(r"(# kernel |def |--- |''')", line):
-            now = "python"
-        if now != kind and taken:
-            yield kind, "".join(taken)
-            taken = []
-        kind = now
-        taken.append(line)
-    yield kind, "".join(taken)
+        yield start

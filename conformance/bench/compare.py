@@ -63,7 +63,7 @@ def _function(name: str, pairs: Sequence[tuple[Row, Row]], verdicts: dict[str, s
         for old, new in pairs
     ]
     slower = [verdicts[new.case] == SLOWER for _, new in pairs]
-    return [heading(table.title(name, common)), *table.columns(header, lines, left=len(axes), red=slower)]
+    return [heading(table.title(name, common)), table.aligned(header, lines, left=len(axes), red=slower)]
 
 
 def _counts(old: Report, new: Report, verdicts: dict[str, str]) -> str:

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import difflib
+import itertools
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from conformance.terminal import paint
+from rich.table import Table
+from rich.text import Text
 
-#: Between the columns, as diff --side-by-side has it: the same, different, only left, only right.
+from conformance.terminal import table_text, width
+
+#: The marks of `diff --side-by-side`: the same, different, only on the left, only on the right.
 SAME, DIFFERENT, LEFT, RIGHT = " ", "|", "<", ">"
 
-
-def side_by_side(left: Sequence[str], right: Sequence[str], width: int) -> Iterator[str]:
-    """Lines that belong together in one row; long ones go on in the next."""
-    column = max(20, (width - 3) // 2)
-    for mark, old, new in rows(left, right):
-        yield from _row(mark, old, new, column)
+#: Of each column of text.
+_LEAST_WIDTH = 20
 
 
-def rows(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """(mark, line of the left, line of the right)."""
+def side_by_side(left: Sequence[str], right: Sequence[str]) -> str:
+    """Returns a row for each pair of lines that belong together. Long lines are folded."""
+    column = max(_LEAST_WIDTH, (width() - 3) // 2)
+    table = _table([column, 3, column])
+    for mark, old, new in aligned_lines(left, right):
+        table.add_row(*_cells(mark, old, new, column))
+    return table_text(table)
+
+
+def aligned_lines(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Yields (mark, line of the left, line of the right)."""
     matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
     for tag, a0, a1, b0, b1 in matcher.get_opcodes():
         if tag == "equal":
@@ -31,46 +41,38 @@ def rows(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, str, 
         yield from ((RIGHT, "", line) for line in right[b0 + both : b1])
 
 
-def facts_side_by_side(
-    left: Mapping[str, str], right: Mapping[str, str], titles: Sequence[str], width: int
-) -> Iterator[str]:
-    """A row for each fact under the two titles; those that differ are marked and coloured."""
+def facts_side_by_side(left: Mapping[str, str], right: Mapping[str, str], titles: tuple[str, str]) -> str:
+    """Returns the rows of each fact, under the two titles. Facts that differ are marked and coloured."""
     names = [*left, *(name for name in right if name not in left)]
     first = max(len(name) for name in names) + 2
-    column = max(20, (width - first - 3) // 2)
-    for line in _row(SAME, *titles, column):
-        yield paint(f"{'':<{first}}{line}", "bold")
+    column = max(_LEAST_WIDTH, (width() - first - 3) // 2)
+    table = _table([first, column, 3, column])
+    table.add_row("", *_cells(SAME, *titles, column), style="bold")
     for name in names:
-        old, new = left.get(name, "").splitlines(), right.get(name, "").splitlines()
-        given = [(mark, a, b) for mark, a, b in _paired(old, new)]
-        for number, line in enumerate(row for each in given for row in _row(*each, column)):
-            yield f"{paint(f'{name if number == 0 else str():<{first}}', 'cyan')}{line}".rstrip()
+        old, new = (facts.get(name, "").splitlines() for facts in (left, right))
+        mark = SAME if old == new else DIFFERENT
+        for number, (one, other) in enumerate(itertools.zip_longest(old, new, fillvalue="")):
+            title = Text(name if number == 0 else "", "cyan")
+            table.add_row(title, *_cells(mark, one.strip(), other.strip(), column))
+    return table_text(table)
 
 
-def _paired(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """Lines of a fact beside each other; the whole fact is the same or not."""
-    mark = SAME if old == new else DIFFERENT
-    for number in range(max(len(old), len(new))):
-        yield mark, *(lines[number].strip() if number < len(lines) else "" for lines in (old, new))
+def _table(widths: Sequence[int]) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=0)
+    for columns in widths:
+        table.add_column(width=columns, overflow="fold")
+    return table
 
 
-def _row(mark: str, old: str, new: str, column: int) -> Iterator[str]:
-    lines = [list(_wrapped(text, column)) for text in (old, new)]
-    for number in range(max(map(len, lines))):
-        a, b = (each[number] if number < len(each) else "" for each in lines)
-        padded = f"{a:<{column}}"
-        if mark == SAME:
-            yield f"{padded}   {b}".rstrip()
-        else:
-            yield f"{paint(padded, 'red')} {paint(mark, 'bold')} {paint(b, 'green')}".rstrip()
+def _cells(mark: str, old: str, new: str, column: int) -> tuple[Text, Text, Text]:
+    """Returns both lines, folded, and the mark beside each line of them."""
+    left, right = _folded(old, column), _folded(new, column)
+    marks = "\n".join([f" {mark} "] * (1 + max(left.count("\n"), right.count("\n"))))
+    styles = ("", "", "") if mark == SAME else ("red", "bold", "green")
+    return Text(left, styles[0]), Text(marks, styles[1]), Text(right, styles[2])
 
 
-def _wrapped(text: str, column: int) -> Iterator[str]:
-    """At a blank where there is one in the second half; what follows is indented as far as the line, and by two."""
-    indent = " " * min(len(text) - len(text.lstrip()) + 2, column // 2)
-    while len(text) > column:
-        cut = text.rfind(" ", column // 2, column + 1)
-        cut = cut if cut > len(indent) else column
-        yield text[:cut].rstrip()
-        text = indent + text[cut:].lstrip()
-    yield text
+def _folded(line: str, column: int) -> str:
+    """Folds a line; the lines after the first are indented by two more."""
+    indent = " " * min(len(line) - len(line.lstrip()) + 2, column // 2)
+    return "\n".join(textwrap.wrap(line, column, subsequent_indent=indent, break_on_hyphens=False))
