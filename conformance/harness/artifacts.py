@@ -36,7 +36,7 @@ def reproduction(case: Case, target: Target) -> str:
 
 import sys
 
-from conformance.cli import main
+from conformance.cli.main import main
 
 sys.exit(main(["show", "{case.file}::{case.id}", "--target", "{target.name}", "--numerics"]))
 '''
