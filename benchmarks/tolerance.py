@@ -34,7 +34,7 @@ from conformance.errors import first_line
 from conformance.numerics import comparison
 from conformance.numerics.check import check_numerics
 from conformance.numerics.comparison import NumericsError
-from conformance.numerics.tolerance import eager_error_there, identical, ulp_of
+from conformance.numerics.tolerance import bits_equal, eager_error_at_magnitude, ulp_of
 
 FLOORS = (0.5, 1.0, 2.0, 4.0, 8.0)
 
@@ -67,7 +67,7 @@ def main() -> int:
 
 def opinfo(dtype: str) -> Iterator[Case]:
     """PyTorch's samples with floating tensors cast, each as one case."""
-    from conformance.capture.opinfo import opinfo_cases
+    from opinfo_cases import opinfo_cases
 
     for case in opinfo_cases():
         arguments = {name: _cast(value, dtype_of(dtype)) for name, value in case.arguments.items()}
@@ -110,7 +110,7 @@ def measured(case: Case, target: str) -> list[dict[str, Any]]:
 
 def needed(got: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor) -> dict[str, Any]:
     """`same`: eager's own bits. `factors`: floor → the least factor with which all finite elements pass."""
-    if identical(got, eager):
+    if bits_equal(got, eager):
         return {"same": True, "factors": dict.fromkeys(map(str, FLOORS), 0.0)}
     values, eager_values, wide = (t.detach().double().flatten() for t in (got, eager, reference))
     finite = values.isfinite() & eager_values.isfinite() & wide.isfinite()
@@ -118,7 +118,7 @@ def needed(got: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor) -> d
     error, eager_error, magnitude = (values - wide).abs(), (eager_values - wide).abs(), wide.abs()
     if not len(values):
         return {"same": False, "factors": dict.fromkeys(map(str, FLOORS), 0.0)}
-    ulp, there = ulp_of(magnitude, got.dtype), eager_error_there(eager_error, magnitude)
+    ulp, there = ulp_of(magnitude, got.dtype), eager_error_at_magnitude(eager_error, magnitude)
     factors = {}
     for floor in FLOORS:
         over = error - floor * ulp

@@ -16,8 +16,8 @@ from conformance.harness.explanations import explanation
 from conformance.numerics.references import references
 
 if TYPE_CHECKING:
-    from conformance.capture.toolchain.cpp_extension import load as load_cpp_extension
-    from conformance.numerics.check import hold
+    from conformance.capture.toolchain.cpp_extension import load_cpp_extension
+    from conformance.numerics.check import assert_agrees_with_eager
     from conformance.numerics.torch_references import REDUCTIONS, decomposition, python_reference
 
 __all__ = [
@@ -25,11 +25,11 @@ __all__ = [
     "FLUSHED",
     "REDUCTIONS",
     "Case",
+    "assert_agrees_with_eager",
     "case",
     "decomposition",
     "edges",
     "explanation",
-    "hold",
     "image",
     "load_cpp_extension",
     "python_reference",
@@ -41,9 +41,9 @@ __version__ = "0.1.0"
 #: Public names whose modules import torch, or need more than a list of cases needs: imported when they are first used.
 _LATE = {
     "REDUCTIONS": ("conformance.numerics.torch_references", "REDUCTIONS"),
+    "assert_agrees_with_eager": ("conformance.numerics.check", "assert_agrees_with_eager"),
     "decomposition": ("conformance.numerics.torch_references", "decomposition"),
-    "hold": ("conformance.numerics.check", "hold"),
-    "load_cpp_extension": ("conformance.capture.toolchain.cpp_extension", "load"),
+    "load_cpp_extension": ("conformance.capture.toolchain.cpp_extension", "load_cpp_extension"),
     "python_reference": ("conformance.numerics.torch_references", "python_reference"),
 }
 

@@ -17,7 +17,7 @@ from conformance.cases.inputs import copy_to, tensor
 from conformance.devices.targets import Target
 from conformance.facts import facts
 from conformance.harness.generator import GeneratingError, Generator
-from conformance.numerics.outcome import cotangent, flatten
+from conformance.numerics.outcome import leaves_of, random_cotangent
 
 if TYPE_CHECKING:
     import torch
@@ -139,7 +139,7 @@ class _Calls:
         if _kinds(outputs) != _kinds(got):
             raise GeneratingError(f"compiled gives {_said(got)} where eager gives {_said(outputs)}")
         inputs = [arguments[name] for name in wanted.grad]
-        cotangents = [cotangent(each.shape, each.dtype, 0).to(each) for each in outputs if each.requires_grad]
+        cotangents = [random_cotangent(each.shape, each.dtype, 0).to(each) for each in outputs if each.requires_grad]
         works = [_work(fn, arguments, inputs, cotangents, one=value is outputs[0]) for fn in (wanted.fn, compiled)]
         gradients = [[each for each in work.function()() if each is not None] for work in works] if inputs else [[], []]
         if _kinds(gradients[0]) != _kinds(gradients[1]):
@@ -168,7 +168,7 @@ def _work(fn: Callable[..., Any], arguments: dict[str, Any], inputs: Any, cotang
 def _tensors(value: Any) -> list[torch.Tensor]:
     import torch
 
-    return [leaf for _, leaf in flatten(value) if isinstance(leaf, torch.Tensor)]
+    return [leaf for _, leaf in leaves_of(value) if isinstance(leaf, torch.Tensor)]
 
 
 def _kinds(tensors: list[torch.Tensor]) -> list[tuple[Any, ...]]:

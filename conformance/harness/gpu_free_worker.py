@@ -47,7 +47,7 @@ class GpuFreeWorker:
         Returns the capture, and a function for its emulated numerics: it returns the lines that say what was compared,
         or raises what the numerics check raised. Raises GpuFreeWorkerError.
         """
-        request = {"file": str(case.file), "case": case.id, "target": target.name}
+        request: dict[str, Any] = {"file": str(case.file), "case": case.id, "target": target.name}
         request |= {"explore": explore, "emulate": emulate}
         if isinstance(case, AdhocCase):
             request |= {"spec": case.spec, "options": case.options}
@@ -109,7 +109,7 @@ def _numerics(case: Case, compiled: Callable[..., Any], target: Target) -> dict[
     from conformance.numerics.check import check_numerics
 
     try:
-        return {"lines": check_numerics(as_on_device(case), compiled, target.device, target.name).told()}
+        return {"lines": check_numerics(as_on_device(case), compiled, target.device, target.name).summary()}
     except Exception as error:  # noqa: BLE001 - the parent raises it again
         return {"type": type(error).__name__, "message": str(error), "failure": isinstance(error, AssertionError)}
 

@@ -21,9 +21,9 @@ from conformance.storage.runs import ItemRecord
 from conformance.storage.snapshots import Snapshot, canonical, release
 
 if TYPE_CHECKING:
-    from conformance.capture.compile import Captured
+    from conformance.capture.compile import CaptureResult
     from conformance.capture.model import Capture
-    from conformance.expectations.known_failures import Failure
+    from conformance.expectations.known_failures import KnownFailure
 
 
 class Reporter(Protocol):
@@ -116,7 +116,7 @@ class Item:
 
             shown = (
                 "numerics (emulated)"
-                if (captured.compiled or captured.elsewhere) and record.mode != "native"
+                if (captured.compiled or captured.worker_numerics) and record.mode != "native"
                 else "numerics"
             )
             self._check("numerics", report, capture, functools.partial(self._numerics, captured), shown)
@@ -133,16 +133,16 @@ class Item:
         settings = self.session.settings
 
         def plain_numerics() -> None:
-            from conformance.capture.backends import LimitError, comparable, prepared
+            from conformance.capture.backends import UnsupportedCaseError, function_via, with_plain_tuples
             from conformance.numerics.check import check_numerics
 
             if record.mode != "native":
                 raise SkipError(f"{settings.backend_option} needs the device: {self.session.not_run(self.target)}")
             where = self.target.device, self.target.name
             try:
-                with prepared(self.case, settings.via, settings.backend, *where) as function:
-                    check_numerics(comparable(self.case, settings.via), function, *where, settings.backend_option)
-            except LimitError as error:
+                with function_via(self.case, settings.via, settings.backend, *where) as function:
+                    check_numerics(with_plain_tuples(self.case, settings.via), function, *where, settings.backend_option)
+            except UnsupportedCaseError as error:
                 raise SkipError(f"{settings.backend_option}: {error}") from None
 
         def none() -> None:
@@ -153,7 +153,7 @@ class Item:
             self._check(name, report, None, none)
 
     @contextlib.contextmanager
-    def _compiled(self, record: ItemRecord, report: Reporter) -> Iterator[Captured]:
+    def _compiled(self, record: ItemRecord, report: Reporter) -> Iterator[CaptureResult]:
         """The capture; an error while compiling is the item's own, or a known failure of "compile"."""
         with contextlib.ExitStack() as stack:
             try:
@@ -166,7 +166,7 @@ class Item:
                 raise
             yield captured
 
-    def _captured(self, record: ItemRecord) -> contextlib.AbstractContextManager[Captured]:
+    def _captured(self, record: ItemRecord) -> contextlib.AbstractContextManager[CaptureResult]:
         emulate = "numerics" in self.session.settings.checks and not self.session.not_emulated(self.target)
         return self.session.captured(self.case, self.target, record.mode, emulate=emulate and record.mode != "native")
 
@@ -198,19 +198,19 @@ class Item:
             self._refuse_stale(name)
             record.checks[name] = CheckResult(Outcome.PASSED)
 
-    def _numerics(self, captured: Captured) -> None:
+    def _numerics(self, captured: CaptureResult) -> None:
         from conformance.capture.emulation.errors import NotEmulatedError
         from conformance.capture.emulation.fake_strides import as_on_device
         from conformance.numerics.check import check_numerics
 
-        if captured.compiled is None and captured.elsewhere is None:
+        if captured.compiled is None and captured.worker_numerics is None:
             raise SkipError(self._not_run())
         case = self.case if self._record.mode == "native" else as_on_device(self.case)
         try:
-            if captured.elsewhere is not None:
-                captured.elsewhere()
+            if captured.worker_numerics is not None:
+                captured.worker_numerics()
             else:
-                check_numerics(case, captured.compiled, self.target.device, self.target.name, called=True)
+                check_numerics(case, captured.compiled, self.target.device, self.target.name, already_called=True)
         except NotEmulatedError as error:
             raise SkipError(f"not emulated: {error}") from None
 
@@ -294,9 +294,9 @@ class Item:
     def _refuse_without_code(self, capture: Capture) -> None:
         """Where compiling raises what eager raises, nothing can be required of code, nor be missed in it."""
         from conformance.cases.selectors import values_for
-        from conformance.expectations.requirements import wanted_of
+        from conformance.expectations.requirements import wanted_facts
 
-        wanted = [*wanted_of(self.case, self.target), *values_for(self.case.missed, self.case, self.target)]
+        wanted = [*wanted_facts(self.case, self.target), *values_for(self.case.missed, self.case, self.target)]
         if capture.error and wanted:
             raise SkipError(f"no code to ask for {', '.join(wanted)}: compiling raises {capture.error}")
 
@@ -327,7 +327,7 @@ class Item:
                 self.session.codes[key] = code_text(captured.capture, self.target)
         return self.session.codes[key]
 
-    def _known(self, check: str, error: Exception) -> Failure | None:
+    def _known(self, check: str, error: Exception) -> KnownFailure | None:
         return self.session.known(self.case).match(
             self.case.id,
             check,
@@ -338,15 +338,15 @@ class Item:
         )
 
     def _refuse_stale(self, check: str) -> None:
-        idle = self.session.known(self.case).passed(
+        problem = self.session.known(self.case).stale_entry(
             self.case.id, check, self.target.name, self.session.torch, self._record.mode
         )
-        if idle is None:
+        if problem is None:
             return
-        if idle.severity == "error":
-            self._record.checks[check] = CheckResult(Outcome.STALE, idle.message)
-            raise StaleKnownFailureError(idle.message)
-        self._record.notices.append(idle.message)
+        if problem.severity == "error":
+            self._record.checks[check] = CheckResult(Outcome.STALE, problem.message)
+            raise StaleKnownFailureError(problem.message)
+        self._record.notices.append(problem.message)
 
 
 def _cpu_seconds() -> float:

@@ -1,1 +1,1 @@
-"""Compiled results compared with eager and with float64."""
+"""Compares compiled results with eager and with float64."""

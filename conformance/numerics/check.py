@@ -1,10 +1,13 @@
-"""Numerics: is a compiled function right? Held to eager on the same device, and both to float64 on the cpu.
+"""Checks that a compiled function computes what eager computes, on the same device, within the error against float64.
 
-`check` does it for a case and its compiled function, `hold` for anything uncompiled: a reference, a decomposition.
-Compared are values, dtype, shape, strides, storage offset, requires_grad, container types, which outputs and inputs
-share storage, changed inputs, gradients; for two calls with other values, under dynamic shapes for other sizes, and for
-special values, all served by what the first call compiled. How far values may be off: tolerance.py. What a case may say
-of it: policy.py. The whole of it in prose: docs/numerics.md.
+`check_numerics` checks a case and its compiled function. `assert_agrees_with_eager` checks a function that is not
+compiled: a reference or a decomposition. Both compare values, dtype, shape, strides, storage offset, requires_grad,
+container types, shared storage, changed inputs and gradients. `check_numerics` makes several calls: two with different
+values, calls with other sizes under dynamic shapes, and calls with special values. The code that the first call
+compiled must serve all of them.
+
+tolerance.py says how far a value may be from float64, cases/numerics_policy.py what a case may declare, and
+docs/numerics.md describes the whole check.
 """
 
 from __future__ import annotations
@@ -20,25 +23,31 @@ from conformance.cases import call_modes, special_values
 from conformance.cases.case import resized_arguments
 from conformance.cases.numerics_policy import Policy
 from conformance.numerics import messages
-from conformance.numerics.comparison import Comparison, Holder, NumericsError
+from conformance.numerics.comparison import CallComparison, Comparison, NumericsError
 from conformance.numerics.outcome import Arguments
 
 if TYPE_CHECKING:
     from conformance.cases.case import Case
 
-__all__ = ["Comparison", "NumericsError", "check_numerics", "hold"]
+__all__ = ["Comparison", "NumericsError", "assert_agrees_with_eager", "check_numerics"]
 
-#: Inputs are built from these seeds, one call of the compiled function each: what was baked in shows at the second.
+#: One ordinary call for each seed. The second call finds constants that were baked into the code.
 SEEDS = (0, 1)
-#: Further sizes under dynamic shapes, for each size above 1: names and how they are made.
-OTHER_SIZES = {"sizes + 1": lambda size: size + 1, "sizes × 2 - 1": lambda size: size * 2 - 1}
-#: Of each further call, so many problems are told.
-TOLD = 2
+#: Further calls under dynamic shapes: the name of the call, and the function that changes each size above 1.
+OTHER_SIZES: dict[str, Callable[[int], int]] = {
+    "sizes + 1": lambda size: size + 1,
+    "sizes × 2 - 1": lambda size: size * 2 - 1,
+}
+#: The message shows this many disagreements of each further call.
+SHOWN_PER_CALL = 2
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call of the compiled function. `kind`: "ordinary", "sizes" or "special"; `name`: the group or the sizes."""
+    """One call of the compiled function.
+
+    `kind`: "ordinary", "sizes" or "special". `name`: the seed, the sizes, or the group of special values.
+    """
 
     kind: str
     name: str
@@ -47,7 +56,7 @@ class Call:
 
 
 def calls(case: Case, policy: Policy) -> Iterator[Call]:
-    """All calls of a case's numerics, in order; the arguments are built when they are asked for."""
+    """All calls of the numerics check of a case, in order. Builds the arguments of a call when it is reached."""
     for seed in SEEDS:
         title = "first call" if seed == SEEDS[0] else "second call, with other values"
         yield Call("ordinary", str(seed), title, case.build(seed))
@@ -55,8 +64,8 @@ def calls(case: Case, policy: Policy) -> Iterator[Call]:
         for name, change in OTHER_SIZES.items():
             if (arguments := resized_arguments(case, change)) is not None:
                 yield Call("sizes", name, f"other sizes ({name})", arguments)
-    for each in special_values.calls(case, policy.without, policy.branch):
-        yield Call("special", each.group, each.title, each.arguments)
+    for special in special_values.calls(case, policy.without, policy.branch):
+        yield Call("special", special.group, special.title, special.arguments)
 
 
 def check_numerics(
@@ -64,78 +73,87 @@ def check_numerics(
     compiled: Callable[..., Any],
     device: torch.device | str,
     target: str = "",
-    how: str = "",
+    run_options: str = "",
     *,
-    called: bool = False,
+    already_called: bool = False,
 ) -> Comparison:
-    """Holds `compiled`, the compiled `case.fn`, to eager on `device` and to float64.
+    """Compares `compiled`, the compiled `case.fn`, with eager on `device` and with float64 on the CPU.
 
-    `target`: its name, for what the case says of it. `how`: options that say how it was run, for the message.
-    `called`: it has been, with other values, and what that compiled is to serve the first call too.
+    `target`: name of the target, which selects what the case declares. `run_options`: pytest options of this run, for
+    the command that reproduces a failure. `already_called`: `compiled` was called before, with other values; the code
+    of that call must serve the first call here too.
 
-    Arguments are passed by name. What compiling raises is passed on as it is, also from a backward.
-    Raises NumericsError for a disagreement, PolicyError for a malformed `case.numerics`. Disagreements of further calls
-    (other sizes, special values) are told together, after the ordinary ones agree.
+    Passes arguments by name. Passes on every exception of compiling, also from a backward.
+    Raises NumericsError where results disagree, PolicyError for a malformed `case.numerics`. A disagreement of an
+    ordinary call is raised at once. Those of further calls (other sizes, special values) are raised together.
     """
     policy = Policy.for_case(case, target, torch.device(device).type)
     comparison = Comparison()
-    reproduction = messages.reproduction(case, target, how)
+    reproduction = messages.reproduction(case, target, run_options)
     further: dict[tuple[str, str], list[str]] = {}
-    for each in calls(case, policy):
+    for call in calls(case, policy):
         before = compiled_frames()
         with call_modes.without_tf32(device):
-            problems = _problems(case, compiled, device, policy, comparison, each)
+            disagreements = _disagreements(case, compiled, device, policy, comparison, call)
         recompiled = compiled_frames() - before
-        if (called or each.title != "first call") and recompiled > policy.recompiles and not policy.raises:
-            served = "the capture" if called else "the first call"
-            problems.append(f"{recompiled} frames were compiled again, where what {served} compiled should have served")
-        if problems and each.kind == "ordinary":
-            names = messages.Names(f"{case.id}, {each.title}", "compiled", reproduction)
-            raise NumericsError(messages.message(names, problems))
-        if problems:
-            further[each.kind, each.name] = problems
+        may_compile = call.title == "first call" and not already_called
+        if recompiled > policy.recompiles and not may_compile and not policy.raises:
+            disagreements.append(messages.recompilation(recompiled, already_called=already_called))
+        if disagreements and call.kind == "ordinary":
+            heading = messages.Heading(f"{case.id}, {call.title}", "compiled", reproduction)
+            raise NumericsError(messages.failure_message(heading, disagreements))
+        if disagreements:
+            further[call.kind, call.name] = disagreements
         if policy.raises:
             break
     if further:
-        raise NumericsError(_told(further, case, reproduction))
+        raise NumericsError(_message_of_further_calls(further, case, reproduction))
     return comparison
 
 
-def _problems(case, compiled, device, policy: Policy, comparison: Comparison, each: Call) -> list[str]:
-    holder = Holder(
+def _disagreements(
+    case: Case,
+    compiled: Callable[..., Any],
+    device: torch.device | str,
+    policy: Policy,
+    comparison: Comparison,
+    call: Call,
+) -> list[str]:
+    call_comparison = CallComparison(
         case.fn,
-        Arguments(kwargs=dict(each.arguments)),
+        Arguments(kwargs=dict(call.arguments)),
         device,
         policy,
-        f"{case.id}/{each.name}",
+        f"{case.id}/{call.name}",
         comparison,
-        each.title,
+        call.title,
         mode=case.mode,
-        special=each.kind == "special",
+        special=call.kind == "special",
     )
-    if each.kind == "sizes" and (why := holder.unfit()):
-        comparison.notes.append(f"{each.title}: not tried, eager raises {why}")
+    if call.kind == "sizes" and (error := call_comparison.eager_error()):
+        comparison.notes.append(f"{call.title}: skipped, because eager raises {error}")
         return []
-    return holder.run(compiled)
+    return call_comparison.disagreements(compiled)
 
 
-def _told(further: Mapping[tuple[str, str], list[str]], case: Case, reproduction: str) -> str:
-    """One message for all further calls; its first line names each, so that a known failure excuses no other."""
+def _message_of_further_calls(further: Mapping[tuple[str, str], list[str]], case: Case, reproduction: str) -> str:
+    """One message for all further calls. Its first line names each call, so that a known failure excuses no other."""
     kinds = {"sizes": "other sizes", "special": "special values"}
     titles = [
-        f"{said} ({', '.join(name for other, name in further if other == kind)})"
-        for kind, said in kinds.items()
+        f"{title} ({', '.join(name for other, name in further if other == kind)})"
+        for kind, title in kinds.items()
         if any(other == kind for other, _ in further)
     ]
     lines = []
-    for (_, name), problems in further.items():
-        lines += [f"[{name}] {problem}" for problem in problems[:TOLD]]
-        lines += [f"[{name}] … and {len(problems) - TOLD} more"] if len(problems) > TOLD else []
-    names = messages.Names(f"{case.id}, {' and '.join(titles)}", "compiled", reproduction)
-    return messages.message(names, lines, told=len(lines))
+    for (_, name), disagreements in further.items():
+        lines += [f"[{name}] {disagreement}" for disagreement in disagreements[:SHOWN_PER_CALL]]
+        if len(disagreements) > SHOWN_PER_CALL:
+            lines.append(f"[{name}] … and {len(disagreements) - SHOWN_PER_CALL} more")
+    heading = messages.Heading(f"{case.id}, {' and '.join(titles)}", "compiled", reproduction)
+    return messages.failure_message(heading, lines, shown=len(lines))
 
 
-def hold(
+def assert_agrees_with_eager(
     candidate: Callable[..., Any],
     eager: Callable[..., Any],
     *inputs: Any,
@@ -146,24 +164,30 @@ def hold(
     values: str = "ordinary",
     **options: Any,
 ) -> Comparison:
-    """Holds an uncompiled reference or decomposition to an eager function and to float64, with the policy of `check`.
+    """Compares an uncompiled reference or decomposition with an eager function and with float64.
 
-        hold(decomposition(aten.smooth_l1_loss.default), F.smooth_l1_loss, x, y, reduction="sum")
+        assert_agrees_with_eager(
+            decomposition(aten.smooth_l1_loss.default), F.smooth_l1_loss, x, y, reduction="sum"
+        )
 
-    Both are called with copies of `inputs` and `options`. Gradients are compared for inputs that require them;
-    `grad_outputs` instead of random ones. `layout=False` leaves strides, storage offsets and aliasing open.
-    `values`: other than "ordinary", they are special: where eager raises, the candidate must.
-    Raises NumericsError, PolicyError, and whatever the functions raise.
+    The policy is that of `check_numerics`. Calls both functions with copies of `inputs` and `options`. Compares the
+    gradients of inputs that require them. `grad_outputs`: cotangents instead of random ones, one for each output that
+    requires a gradient, with its shape and dtype. `layout=False` does not compare strides, storage offsets and shared
+    storage. `numerics`: as in @case. `values`: "ordinary", or the group of special values that `inputs` contain; with
+    special values, an exception of eager is expected of the candidate too.
+    Raises NumericsError, PolicyError, and every exception of the two functions.
     """
-    title = f"{messages.name_of(candidate)} against {messages.name_of(eager)}"
+    title = f"{messages.qualified_name(candidate)} against {messages.qualified_name(eager)}"
     policy = Policy.from_declaration(numerics or {}, where=title)
     comparison = Comparison()
-    holder = Holder(eager, Arguments(inputs, options), device, policy, title, comparison, "call", layout)
-    holder.special = values != "ordinary"
+    arguments = Arguments(inputs, options)
+    call_comparison = CallComparison(eager, arguments, device, policy, title, comparison, "call", layout)
+    call_comparison.special = values != "ordinary"
     if grad_outputs is not None:
-        holder.cotangents = [grad_outputs] if isinstance(grad_outputs, torch.Tensor) else list(grad_outputs)
-    problems = holder.run(candidate)
-    if problems:
-        names = messages.Names(title, "candidate", "")
-        raise NumericsError(messages.message(names, problems))
+        is_single = isinstance(grad_outputs, torch.Tensor)
+        call_comparison.cotangents = [grad_outputs] if is_single else list(grad_outputs)
+    disagreements = call_comparison.disagreements(candidate)
+    if disagreements:
+        heading = messages.Heading(title, "candidate", "")
+        raise NumericsError(messages.failure_message(heading, disagreements))
     return comparison

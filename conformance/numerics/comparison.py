@@ -1,4 +1,4 @@
-"""One call of a candidate held to eager and to float64: what differs, in words."""
+"""Compares one call of a candidate with eager and with float64, and describes the disagreements."""
 
 from __future__ import annotations
 
@@ -15,48 +15,59 @@ from conformance.cases.inputs import copy_to, seed_of
 from conformance.cases.numerics_policy import Policy
 from conformance.errors import ConformanceError
 from conformance.numerics import messages
-from conformance.numerics.float64 import widened
-from conformance.numerics.outcome import Arguments, Outcome, call, cotangent
-from conformance.numerics.tolerance import NEIGHBOURS, Measured, measure
+from conformance.numerics.float64 import computing_in_float64
+from conformance.numerics.outcome import Arguments, Outcome, call, random_cotangent
+from conformance.numerics.tolerance import NEIGHBOURS, Measurement, measure
 
-#: How often the inputs are moved to see how sensitive the result is; only where a tensor disagrees.
-MOVES = 4
-#: A result that moves by more than this share of it where inputs move by a 1024th as much, jumps: it is not sensitive.
+#: To see how sensitive a result is, the check perturbs the inputs this often. Only where a tensor disagrees.
+PERTURBATIONS = 4
+#: A perturbation of 1 ulp is repeated at 1/1024 ulp. An element that then still moves by more than this share of its
+#: first move jumps between branches: it does not count as sensitive.
 _SMOOTH = 1 / 256
+#: Part of an outcome → title of a tensor of that part, in messages.
+_TITLES = {"outputs": "{}", "inputs": "{} after the call", "gradients": "gradient of {}"}
 
 
 class NumericsError(ConformanceError, AssertionError):
-    """A function that does not do what eager does; the message says where, by how much, and how to see it again."""
+    """A function does not do what eager does. The message says where, by how much, and how to reproduce it."""
 
 
 @dataclass
 class Comparison:
-    """What was compared: a line (call, name of the tensor, measurement) for each tensor; `notes` are no failures."""
+    """What a numerics check compared.
 
-    lines: list[tuple[str, str, Measured]] = field(default_factory=list)
+    `measurements`: (title of the call, name of the tensor, measurement) for each tensor. `notes`: differences that are
+    no failures, and calls that were skipped.
+    """
+
+    measurements: list[tuple[str, str, Measurement]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
-    def worst(self) -> tuple[str, str, Measured] | None:
-        """The line whose error is nearest to what it is allowed."""
-        return max(self.lines, key=lambda line: line[2].error / (line[2].allowed or 1.0), default=None)
+    def nearest_to_limit(self) -> tuple[str, str, Measurement] | None:
+        """The entry whose error is the largest share of the allowed error."""
+        return max(self.measurements, key=lambda entry: entry[2].error / (entry[2].allowed or 1.0), default=None)
 
-    def told(self) -> list[str]:
-        """How many tensors, and the one nearest to its limit; then the notes, a line each."""
-        count = f"{len(self.lines)} tensor{'s' * (len(self.lines) != 1)} compared"
-        if self.worst is None:
+    def summary(self) -> list[str]:
+        """One line with the number of tensors and the tensor nearest to its limit, then one line for each note."""
+        count = f"{len(self.measurements)} tensor{'s' * (len(self.measurements) != 1)} compared"
+        if self.nearest_to_limit is None:
             return [count, *self.notes]
-        which, name, measured = self.worst
-        nearest = f"; nearest to the limit: {name}, {which}: {measured.error:.3g} ulp of {measured.allowed:.3g} allowed"
-        return [count + (", bit for bit" if measured.exact else nearest), *self.notes]
+        title, name, measurement = self.nearest_to_limit
+        error = f"{measurement.error:.3g} ulp of {measurement.allowed:.3g} allowed"
+        nearest = f"; nearest to the limit: {name}, {title}: {error}"
+        return [count + (", bit for bit" if measurement.exact else nearest), *self.notes]
 
 
 @dataclass
-class Holder:
-    """One call of a candidate, of eager and of float64 with the same arguments, and what differs.
+class CallComparison:
+    """Compares one call of a candidate with eager and with float64, all with the same arguments.
 
-    `which`: names the call. `salt`: cotangents depend on it. `layout`: whether strides, storage offsets and aliasing
-    count. `special`: values are special: what eager raises, compiled must raise; what is exact may be luck.
+    `salt`: seeds the random cotangents. `comparison`: collects measurements and notes. `title`: names the call.
+    `layout`: whether strides, storage offsets and shared storage must agree. `mode`: the case's call mode. `special`:
+    the arguments contain special values, so the candidate must raise what eager raises, and a result of eager that
+    equals float64 in every element may be luck.
+    `cotangents`: one tensor for each output that requires a gradient, with its shape and dtype; None: random ones.
     """
 
     eager: Callable[..., Any]
@@ -65,54 +76,55 @@ class Holder:
     policy: Policy
     salt: str
     comparison: Comparison
-    which: str
+    title: str
     layout: bool = True
     mode: str = "plain"
     special: bool = False
     cotangents: list[torch.Tensor] | None = None
     used_cotangents: Mapping[str, torch.Tensor] = field(default_factory=dict)
-    sensitive: list[dict[str, Any]] | None = None
+    _perturbed_outcomes: list[tuple[Outcome, Outcome]] | None = None
 
-    def run(self, candidate: Callable[..., Any]) -> list[str]:
-        """The disagreements, readable; none is success."""
+    def disagreements(self, candidate: Callable[..., Any]) -> list[str]:
+        """One text for each disagreement of `candidate` with eager; an empty list if they agree."""
         if self.policy.raises:
-            return self._raises(candidate, self.policy.raises)
+            return self._exception_disagreements(candidate, self.policy.raises)
         try:
             eager = self._call(self.eager)
         except Exception as error:
             if not self.special:
                 raise
-            return self._raises(candidate, type(error).__name__)
+            return self._exception_disagreements(candidate, type(error).__name__)
         try:
             got = self._call(candidate)
         except Exception as error:
-            if not self.special or isinstance(error, NotImplementedError):  # nothing that generated code raises
+            if not self.special or isinstance(error, NotImplementedError):  # generated code does not raise the latter
                 raise
             return [f"compiled raised {type(error).__name__}: {error}\n  eager         raised nothing"]
-        problems = list(messages.of_meta(got, eager, self.layout, self.comparison.notes))
-        comparable = [name for name in eager.outputs if messages.comparable(got, eager, name)]
-        cotangents = self._cotangents(eager)
+        found = list(messages.output_disagreements(got, eager, self.layout, self.comparison.notes))
+        comparable = [name for name in eager.outputs if messages.is_comparable(got, eager, name)]
+        cotangents = self._cotangents_for(eager)
         if comparable == list(eager.outputs):
             eager.backward(cotangents)
             got.backward(cotangents)
         reference = self._reference(cotangents)
-        problems += self._values("", comparable, got.outputs, eager.outputs, reference and reference.outputs)
-        before = self.arguments.named()
-        after = [n for n, t in eager.inputs.items() if t.shape == before[n].shape == got.inputs[n].shape]
-        # An input that eager leaves alone is compared with what it was, bit for bit: measure() takes that from eager.
-        problems += self._values(" after the call", after, got.inputs, eager.inputs, reference and reference.inputs)
-        problems += messages.of_gradients(got, eager, self.comparison.notes)
-        both = [n for n in eager.gradients if messages.same_kind(got.gradients.get(n), eager.gradients[n])]
-        problems += self._values(
-            "gradient of ", both, got.gradients, eager.gradients, reference and reference.gradients
-        )
-        return problems
+        found += self._value_disagreements("outputs", comparable, got, eager, reference)
+        before = self.arguments.tensors()
+        unresized = [n for n, t in eager.inputs.items() if t.shape == before[n].shape == got.inputs[n].shape]
+        found += self._value_disagreements("inputs", unresized, got, eager, reference)
+        found += messages.gradient_disagreements(got, eager, self.comparison.notes)
+        both = [
+            name
+            for name, gradient in eager.gradients.items()
+            if messages.same_shape_and_dtype(got.gradients.get(name), gradient)
+        ]
+        found += self._value_disagreements("gradients", both, got, eager, reference)
+        return found
 
-    def unfit(self) -> str:
-        """What eager raises with these arguments, or ""."""
+    def eager_error(self) -> str:
+        """Type and message of the exception that eager raises with these arguments, or ""."""
         try:
             self._call(self.eager)
-        except Exception as error:  # noqa: BLE001 - whatever it is, there is nothing to compare with
+        except Exception as error:  # noqa: BLE001 - after any exception there is nothing to compare with
             return f"{type(error).__name__}: {error}"
         return ""
 
@@ -120,66 +132,77 @@ class Holder:
         with call_modes.enter_mode(self.mode, self.device):
             return call(fn, self.arguments.copy_to(self.device))
 
-    def _values(self, what: str, names: list[str], got: Any, eager: Any, reference: Any) -> Iterator[str]:
-        before = self.arguments.named()
-        for name in names:
-            tensors = [side.get(name) if side else None for side in (got, eager, reference)]
-            if not isinstance(tensors[1], torch.Tensor):
-                continue
-            title = f"{what}{name}" if what.startswith("gradient") else f"{name}{what}"
-            got_, eager_, reference_ = (t.detach().cpu() if isinstance(t, torch.Tensor) else None for t in tensors)
-            if reference_ is not None and reference_.shape != eager_.shape:
-                if eager_.dtype.is_floating_point or eager_.dtype.is_complex:
-                    yield f"{title}: in float64 its shape is {tuple(reference_.shape)}, {messages.NO_REFERENCE}"
-                    continue
-                reference_ = None
-            untouched = what == " after the call" and messages.same_values(eager_, before[name].detach().cpu())
-            policy = Policy(exact=True) if untouched else self.policy
-            exact = not self.special
-            measured = measure(got_, eager_, reference_, policy, may_be_exact=exact)
-            if measured.off and not measured.exact and reference_ is not None:
-                moves = self._sensitivity(what, name, reference_)
-                if moves is not None:
-                    few = eager_.numel() < NEIGHBOURS and not self.special
-                    moves = moves.amax() if few else moves
-                    measured = measure(got_, eager_, reference_, policy, moves, may_be_exact=exact)
-            self.comparison.lines.append((self.which, title, measured))
-            if measured.off:
-                yield messages.of_values(title, measured, got_, eager_, reference_, before)
+    def _value_disagreements(
+        self, part: str, names: list[str], got: Outcome, eager: Outcome, reference: Outcome | None
+    ) -> Iterator[str]:
+        """Measures tensors of one part of the outcomes. `part`: a key of _TITLES.
 
-    def _cotangents(self, eager: Outcome) -> dict[str, torch.Tensor]:
-        wanted = {name: t for name, t in eager.tensors().items() if t.requires_grad}
-        wanted = {name: t for name, t in wanted.items() if t.dtype.is_floating_point or t.dtype.is_complex}
-        if self.cotangents is not None:
-            return dict(zip(wanted, self.cotangents, strict=True))
-        return {name: cotangent(t.shape, t.dtype, seed_of(f"{self.salt}/{name}")) for name, t in wanted.items()}
-
-    def _sensitivity(self, what: str, name: str, reference: torch.Tensor) -> torch.Tensor | None:
-        """How far each element of float64's result moves where the inputs move by an ulp: a sum that cancels, a lot.
-
-        Cotangents are inputs of the backward, and move too. Nil where it jumps instead, as functions do where they
-        change branch: a jump excuses nothing.
+        The tensors of one name have the same shape and dtype in `got` and `eager`.
         """
-        if self.sensitive is None:
-            self.sensitive = [
-                [
-                    self._wide(_moved(self.arguments, seed, scale), _moved_each(self.used_cotangents, seed, scale))
-                    for scale in (1.0, 1 / 1024)
-                ]
-                for seed in range(MOVES)
+        before = self.arguments.tensors()
+        for name in names:
+            if not isinstance(getattr(eager, part)[name], torch.Tensor):
+                continue
+            title = _TITLES[part].format(name)
+            got_tensor, eager_tensor = (getattr(side, part)[name].detach().cpu() for side in (got, eager))
+            wide = getattr(reference, part).get(name) if reference is not None else None
+            wide = wide.detach().cpu() if isinstance(wide, torch.Tensor) else None
+            if wide is not None and wide.shape != eager_tensor.shape:
+                if eager_tensor.dtype.is_floating_point or eager_tensor.dtype.is_complex:
+                    yield f"{title}: its shape in float64 is {tuple(wide.shape)}: {messages.NO_REFERENCE}"
+                    continue
+                wide = None
+            # An input that eager does not change must stay the same bit for bit.
+            unchanged = part == "inputs" and messages.same_values(eager_tensor, before[name].detach().cpu())
+            policy = Policy(exact=True) if unchanged else self.policy
+            may_be_exact = not self.special
+            measurement = measure(got_tensor, eager_tensor, wide, policy, may_be_exact=may_be_exact)
+            if measurement.wrong_count and not measurement.exact and wide is not None:
+                sensitivity = self._sensitivity(part, name, wide)
+                if eager_tensor.numel() < NEIGHBOURS and not self.special:
+                    sensitivity = sensitivity.amax()
+                measurement = measure(got_tensor, eager_tensor, wide, policy, sensitivity, may_be_exact=may_be_exact)
+            self.comparison.measurements.append((self.title, title, measurement))
+            if measurement.wrong_count:
+                yield messages.value_disagreement(title, measurement, got_tensor, eager_tensor, wide, before)
+
+    def _cotangents_for(self, eager: Outcome) -> dict[str, torch.Tensor]:
+        """The cotangent of each floating output that requires a gradient, with the output's shape and dtype."""
+        outputs = {name: t for name, t in eager.output_tensors().items() if t.requires_grad}
+        outputs = {name: t for name, t in outputs.items() if t.dtype.is_floating_point or t.dtype.is_complex}
+        if self.cotangents is not None:
+            return dict(zip(outputs, self.cotangents, strict=True))
+        return {name: random_cotangent(t.shape, t.dtype, seed_of(f"{self.salt}/{name}")) for name, t in outputs.items()}
+
+    def _sensitivity(self, part: str, name: str, reference: torch.Tensor) -> torch.Tensor:
+        """How far each element of the float64 result moves when the inputs move by 1 ulp.
+
+        A sum whose terms cancel moves far. The cotangents are inputs of the backward, so they move too. The answer is 0
+        for an element that jumps, as elements do where a function changes branch: a jump must not excuse an error.
+
+        `reference`: float64 or complex128. Returns float64 of the same shape.
+        """
+        if self._perturbed_outcomes is None:
+            self._perturbed_outcomes = [
+                (self._perturbed_outcome(seed, 1.0), self._perturbed_outcome(seed, 1 / 1024))
+                for seed in range(PERTURBATIONS)
             ]
-        kind = {"": "outputs", " after the call": "inputs"}.get(what, "gradients")
         largest = torch.zeros(reference.shape, dtype=torch.float64)
-        for pair in self.sensitive:
-            sides = [getattr(outcome, kind) for outcome in pair]
-            far, near = ((side[name].detach() - reference).abs().nan_to_num(0, 0, 0) for side in sides)
+        for pair in self._perturbed_outcomes:
+            far, near = (
+                (getattr(outcome, part)[name].detach() - reference).abs().nan_to_num(0, 0, 0) for outcome in pair
+            )
             largest = largest.maximum(torch.where(near <= far * _SMOOTH, far, 0.0))
         return largest
 
-    def _wide(self, arguments: Arguments, cotangents: Mapping[str, torch.Tensor]) -> Outcome:
-        """Float64's outcome: in the case's mode, but for autocast, which is about being narrow."""
+    def _perturbed_outcome(self, seed: int, scale: float) -> Outcome:
+        cotangents = _perturbed_cotangents(self.used_cotangents, seed, scale)
+        return self._float64_outcome(_perturbed_arguments(self.arguments, seed, scale), cotangents)
+
+    def _float64_outcome(self, arguments: Arguments, cotangents: Mapping[str, torch.Tensor]) -> Outcome:
+        """The outcome in float64, in the case's mode. Leaves autocast out, which asks for a narrower dtype."""
         mode = "plain" if self.mode == "autocast" else self.mode
-        with widened():
+        with computing_in_float64():
             with call_modes.enter_mode(mode, "cpu"):
                 outcome = call(self.eager, arguments.copy_to("cpu", widen=True))
             outcome.backward(dict(cotangents), widen=True)
@@ -190,55 +213,57 @@ class Holder:
             return None
         self.used_cotangents = cotangents
         try:
-            return self._wide(self.arguments, cotangents)
+            return self._float64_outcome(self.arguments, cotangents)
         except Exception as error:
-            said = f"{self.salt}: eager runs, but its float64 reference raises {type(error).__name__}: {error}"
+            message = f"{self.salt}: eager runs, but its float64 reference raises {type(error).__name__}: {error}"
             if self.special:
-                self.comparison.notes.append(said)
+                self.comparison.notes.append(message)
                 return None
-            no_reference = f"{messages.NO_REFERENCE[0].upper()}{messages.NO_REFERENCE[1:]}"
-            raise NumericsError(f"{said}\n{no_reference}") from error
+            raise NumericsError(f"{message}\n{messages.NO_REFERENCE}") from error
 
-    def _raises(self, candidate: Callable[..., Any], wanted: str) -> list[str]:
-        """Both must raise it, and before they write to an input."""
-        raised = []
+    def _exception_disagreements(self, candidate: Callable[..., Any], exception: str) -> list[str]:
+        """Eager and candidate must both raise `exception`, and before they write to an input."""
+        results = []
         for fn in (self.eager, candidate):
             arguments = self.arguments.copy_to(self.device)
             try:
                 with call_modes.enter_mode(self.mode, self.device):
                     fn(*arguments.args, **arguments.kwargs)
-            except Exception as error:  # noqa: BLE001 - which one is the question
-                raised.append((invoke.is_of(error, wanted), invoke.said(error)))
+            except Exception as error:  # noqa: BLE001 - the check is about which exception it is
+                is_right, message = invoke.is_of_type(error, exception), invoke.error_text(error)
             else:
-                raised.append((False, "nothing"))
-            for name, tensor in self.arguments.named().items():
-                if not messages.same_values(arguments.named()[name].detach().cpu(), tensor.detach()):
-                    raised[-1] = (False, f"{raised[-1][1]}, after it changed {name}")
-        said = f"numerics['raises'] is {wanted!r}" if self.policy.raises else f"eager raises {raised[0][1]}"
+                is_right, message = False, "nothing"
+            after = arguments.tensors()
+            for name, tensor in self.arguments.tensors().items():
+                if not messages.same_values(after[name].detach().cpu(), tensor.detach()):
+                    is_right, message = False, f"{message}, after it changed {name}"
+            results.append((is_right, message))
+        expected = f"numerics['raises'] is {exception!r}" if self.policy.raises else f"eager raises {results[0][1]}"
         return [
-            f"{said}, and {who} raised {message}"
-            for who, (right, message) in zip(("eager", "compiled"), raised, strict=True)
-            if not right
+            f"{expected}, and {who} raised {message}"
+            for who, (is_right, message) in zip(("eager", "compiled"), results, strict=True)
+            if not is_right
         ]
 
 
-def _moved(arguments: Arguments, seed: int, scale: float) -> Arguments:
-    """Float64 copies whose values are each `scale` ulp of their former dtype up or down, at random."""
+def _perturbed_arguments(arguments: Arguments, seed: int, scale: float) -> Arguments:
+    """Float64 copies on the CPU. Each value is moved up or down, at random, by `scale` ulp of its former dtype."""
     wide = arguments.copy_to("cpu", widen=True)
     generator = torch.Generator().manual_seed(seed)
-    for (_, tensor), old in zip(wide.named().items(), arguments.named().values(), strict=True):
+    for (_, tensor), old in zip(wide.tensors().items(), arguments.tensors().values(), strict=True):
         if old.dtype.is_floating_point or old.dtype.is_complex:
-            with torch.no_grad(), contextlib.suppress(RuntimeError):  # an expanded tensor cannot be written to
-                tensor.copy_(_nudged(tensor.detach(), old.dtype, scale, generator))
+            with torch.no_grad(), contextlib.suppress(RuntimeError):  # torch cannot write to an expanded tensor
+                tensor.copy_(_perturbed(tensor.detach(), old.dtype, scale, generator))
     return wide
 
 
-def _moved_each(tensors: Mapping[str, torch.Tensor], seed: int, scale: float) -> dict[str, torch.Tensor]:
-    """The same of tensors by name."""
-    generator = torch.Generator().manual_seed(MOVES + seed)
-    return {name: _nudged(copy_to(t, "cpu", widen=True), t.dtype, scale, generator) for name, t in tensors.items()}
+def _perturbed_cotangents(tensors: Mapping[str, torch.Tensor], seed: int, scale: float) -> dict[str, torch.Tensor]:
+    """Float64 copies of cotangents on the CPU, perturbed like arguments."""
+    generator = torch.Generator().manual_seed(PERTURBATIONS + seed)
+    return {name: _perturbed(copy_to(t, "cpu", widen=True), t.dtype, scale, generator) for name, t in tensors.items()}
 
 
-def _nudged(wide: torch.Tensor, dtype: torch.dtype, scale: float, generator: torch.Generator) -> torch.Tensor:
-    noise = torch.randint(2, wide.shape, generator=generator, dtype=torch.float64) * 2 - 1
-    return wide * (1 + noise * torch.finfo(dtype).eps * scale)
+def _perturbed(wide: torch.Tensor, dtype: torch.dtype, scale: float, generator: torch.Generator) -> torch.Tensor:
+    """`wide` (float64 or complex128), each element moved by `scale` ulp of `dtype`."""
+    signs = torch.randint(2, wide.shape, generator=generator, dtype=torch.float64) * 2 - 1
+    return wide * (1 + signs * torch.finfo(dtype).eps * scale)

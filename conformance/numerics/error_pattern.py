@@ -1,4 +1,7 @@
-"""Where wrong elements lie, in words: a tail, a channel, every 16th. Most mistakes in generated code have a place."""
+"""Describes where wrong elements lie: in a tail, in one channel, at every 16th index.
+
+Most errors in generated code leave such a pattern.
+"""
 
 from __future__ import annotations
 
@@ -8,44 +11,50 @@ from collections.abc import Iterator
 import torch
 
 
-def cluster(wrong: torch.Tensor) -> str:
-    """`, all with index 2 of dimension 1` and the like, for a mask; "" where the places have nothing in common."""
+def error_pattern(wrong: torch.Tensor) -> str:
+    """The pattern of the true elements, such as `, all with index 2 of dimension 1`, or "" where there is none.
+
+    `wrong`: bool, of any shape.
+    """
     if int(wrong.sum()) < 2 or bool(wrong.all()):
         return ""
-    along = [_places(wrong, dim) for dim in range(wrong.dim())]
-    filled = math.prod(len(places) for places in along) == int(wrong.sum())
-    found = [said for dim, places in enumerate(along) for said in _common(places, dim, wrong)]
-    if found and filled:
-        return f", all with {' and '.join(found)}"
-    flat = wrong.flatten().nonzero().flatten()
-    if said := _run(flat, wrong.numel()):
-        return f", {said} in order"
-    return f", all with {' and '.join(found)}" if found else ""
+    by_dimension = [_wrong_indices(wrong, dim) for dim in range(wrong.dim())]
+    is_full_grid = math.prod(len(indices) for indices in by_dimension) == int(wrong.sum())
+    patterns = [text for dim, indices in enumerate(by_dimension) for text in _dimension_pattern(indices, dim, wrong)]
+    if patterns and is_full_grid:
+        return f", all with {' and '.join(patterns)}"
+    flat_indices = wrong.flatten().nonzero().flatten()
+    if pattern := _index_pattern(flat_indices, wrong.numel()):
+        return f", {pattern} in order"
+    return f", all with {' and '.join(patterns)}" if patterns else ""
 
 
-def _places(wrong: torch.Tensor, dim: int) -> torch.Tensor:
-    """The indices of one dimension at which anything is wrong."""
+def _wrong_indices(wrong: torch.Tensor, dim: int) -> torch.Tensor:
+    """The indices of one dimension at which any element is wrong: int64, 1-dimensional, ascending."""
     others = [d for d in range(wrong.dim()) if d != dim]
     return (wrong.any(dim=others) if others else wrong).nonzero().flatten()
 
 
-def _common(places: torch.Tensor, dim: int, wrong: torch.Tensor) -> Iterator[str]:
-    """What the indices of one dimension have in common."""
+def _dimension_pattern(indices: torch.Tensor, dim: int, wrong: torch.Tensor) -> Iterator[str]:
+    """The pattern of the wrong indices of one dimension, or nothing."""
     size = wrong.shape[dim]
     if size == 1:
         return
-    if len(places) == 1:
-        yield f"index {int(places)} of dimension {dim}"
-    elif len(places) < size and wrong.dim() > 1 and (said := _run(places, size)):
-        yield f"an index of dimension {dim} among {said}"
+    if len(indices) == 1:
+        yield f"index {int(indices)} of dimension {dim}"
+    elif len(indices) < size and wrong.dim() > 1 and (pattern := _index_pattern(indices, size)):
+        yield f"an index of dimension {dim} among {pattern}"
 
 
-def _run(places: torch.Tensor, size: int) -> str:
-    """The last so many, the first so many, a range, or every so many; "" for anything else."""
-    steps = places.diff().unique()
+def _index_pattern(indices: torch.Tensor, size: int) -> str:
+    """The last n, the first n, a range, or every nth of `size` indices; "" for any other set.
+
+    `indices`: int64, 1-dimensional, ascending.
+    """
+    steps = indices.diff().unique()
     if len(steps) != 1:
         return ""
-    first, last, step, count = int(places[0]), int(places[-1]), int(steps), len(places)
+    first, last, step, count = int(indices[0]), int(indices[-1]), int(steps), len(indices)
     if step > 1:
         return f"every {step}th from {first}" if count > 2 else ""
     if last == size - 1:

@@ -1,24 +1,37 @@
-"""Computing in float64 what a function computes in a narrower dtype: its reference."""
+"""Runs a function in float64 where it would compute in a narrower dtype. The result is its reference."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 
-class _Widened(TorchFunctionMode):
-    """Replaces floating dtypes that a function asks for by float64 and complex128, but for reinterpreting bits."""
+class _Float64Mode(TorchFunctionMode):
+    """Replaces the narrower dtypes that a function asks for by float64 and complex128.
 
-    _WIDE: ClassVar = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64}
-    _WIDE |= {torch.complex64: torch.complex128}
-    _NAMED: ClassVar = {torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16}
+    Leaves calls alone that reinterpret bits.
+    """
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        if func in self._NAMED:
+    _WIDE: ClassVar = {
+        torch.float16: torch.float64,
+        torch.bfloat16: torch.float64,
+        torch.float32: torch.float64,
+        torch.complex64: torch.complex128,
+    }
+    _CASTS: ClassVar = {torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16}
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if func in self._CASTS:
             return torch.Tensor.double(args[0], **(kwargs or {}))
         if func in (torch.Tensor.view, torch.ops.aten.view.dtype):
             return func(*args, **(kwargs or {}))
@@ -30,12 +43,12 @@ class _Widened(TorchFunctionMode):
 
 
 @contextlib.contextmanager
-def widened() -> Iterator[None]:
-    """Computes in float64 what is called within: dtypes asked for, constants made, and quotients of integers."""
+def computing_in_float64() -> Iterator[None]:
+    """Inside, functions compute in float64: the dtypes that they ask for, new constants, and quotients of integers."""
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        with _Widened():
+        with _Float64Mode():
             yield
     finally:
         torch.set_default_dtype(default)

@@ -1,176 +1,210 @@
-"""Disagreements in words: what differs between two outcomes, and the message that says so."""
+"""Describes what differs between two outcomes, and builds the message of a numerics failure.
+
+Known failures match parts of these messages: check known_failures/*.toml before you change a text.
+"""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from conformance.numerics.error_pattern import cluster
-from conformance.numerics.tolerance import Measured, identical
+from conformance.numerics.error_pattern import error_pattern
+from conformance.numerics.tolerance import Measurement, bits_equal
 
 if TYPE_CHECKING:
     from conformance.cases.case import Case
     from conformance.numerics.outcome import Outcome
 
 NO_REFERENCE = (
-    "so the function depends on the dtype and has no float64 reference; the case should say "
+    "the function depends on the dtype, so it has no float64 reference; declare "
     "numerics={'reference': 'eager', 'reason': '…'}"
 )
 
-#: More problems than these are counted, not told: the first ones usually cause the others.
-TOLD = 5
+#: A message shows this many disagreements and counts the others: the first ones usually cause the rest.
+SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Names:
+class Heading:
+    """What a failure message names around the disagreements.
+
+    `title`: the case and the call. `candidate`: what was compared with eager, such as "compiled". `reproduction`: the
+    command that reproduces the failure, or "".
+    """
+
     title: str
-    got: str
+    candidate: str
     reproduction: str
 
 
-def message(names: Names, problems: list[str], told: int = TOLD) -> str:
-    """The whole message of a failure; of `problems`, the first `told`."""
-    told = [*problems[:told], *([f"… and {len(problems) - told} more"] if len(problems) > told else [])]
-    text = "\n".join([f"{names.title}: {names.got} disagrees with eager", *told])
-    return f"{text}\nto reproduce: {names.reproduction}" if names.reproduction else text
+def failure_message(heading: Heading, disagreements: list[str], shown: int = SHOWN) -> str:
+    """The message of a failure, with the first `shown` disagreements."""
+    lines = [f"{heading.title}: {heading.candidate} disagrees with eager", *disagreements[:shown]]
+    if len(disagreements) > shown:
+        lines.append(f"… and {len(disagreements) - shown} more")
+    if heading.reproduction:
+        lines.append(f"to reproduce: {heading.reproduction}")
+    return "\n".join(lines)
 
 
-def reproduction(case: Case, target: str, how: str = "") -> str:
-    """What to type to see it again. `how`: the options that say how it was run."""
-    if command := getattr(case, "command", ""):  # made on the command line: no item of pytest
+def reproduction(case: Case, target: str, run_options: str = "") -> str:
+    """The command that runs the case again. `run_options`: pytest options that this run was given."""
+    if command := getattr(case, "command", ""):  # an ad-hoc function of the command line is no pytest item
         return f"{command} --target {target} --numerics"
     file = os.path.relpath(case.file) if case.file.exists() else str(case.file)
     labels = "-".join((*case.labels, *([target] if target else [])))
-    options = " ".join(["--checks numerics", *(["--thorough"] if case.combined else []), *([how] if how else [])])
-    return f'pytest "{file}::test_{case.name}[{labels}]" {options}'
+    options = ["--checks numerics"]
+    options += ["--thorough"] if case.combined else []
+    options += [run_options] if run_options else []
+    return f'pytest "{file}::test_{case.name}[{labels}]" {" ".join(options)}'
 
 
-def name_of(function: Callable[..., Any]) -> str:
+def recompilation(frames: int, *, already_called: bool) -> str:
+    """The disagreement of a call that made Dynamo compile `frames` frames again."""
+    earlier = "the capture" if already_called else "the first call"
+    count = "1 frame was" if frames == 1 else f"{frames} frames were"
+    return f"{count} compiled again; the code that {earlier} compiled must serve this call"
+
+
+def qualified_name(function: Callable[..., Any]) -> str:
+    """The function's qualified name, without `<locals>`."""
     name = getattr(function, "__qualname__", None) or str(function)
     return name.replace("<locals>.", "")
 
 
-def of_meta(got: Outcome, eager: Outcome, layout: bool, notes: list[str]) -> Iterator[str]:
-    """Containers, and of each output: type, dtype, shape, requires_grad; with `layout` strides, offset, aliasing."""
+def output_disagreements(got: Outcome, eager: Outcome, layout: bool, notes: list[str]) -> Iterator[str]:
+    """Differences in containers, constants, shared storage, and in all of an output but its values.
+
+    `layout`: whether strides, storage offsets and shared storage count. Appends insignificant differences to `notes`.
+    """
     if got.structure != eager.structure:
         yield f"result: its structure is {got.structure}, eager's is {eager.structure}"
-    for name, wanted in eager.outputs.items():
-        found = got.outputs.get(name)
-        if isinstance(wanted, torch.Tensor):
-            if isinstance(found, torch.Tensor):
-                yield from _of_tensor(name, found, wanted, layout, notes)
-        elif name in got.outputs and not isinstance(found, torch.Tensor) and not _same_constant(found, wanted):
-            yield f"{name}: {found!r}, eager's is {wanted!r}"
+    for name, eager_output in eager.outputs.items():
+        output = got.outputs.get(name)
+        if isinstance(eager_output, torch.Tensor):
+            if isinstance(output, torch.Tensor):
+                yield from _tensor_disagreements(name, output, eager_output, layout, notes)
+        elif name in got.outputs and not isinstance(output, torch.Tensor) and not _same_constant(output, eager_output):
+            yield f"{name}: its value is {output!r}, eager's is {eager_output!r}"
     if layout and got.structure == eager.structure:
-        for one, other in sorted(got.shared - eager.shared):
+        for one, other in sorted(got.shared_storage - eager.shared_storage):
             yield f"{one} shares storage with {other}, and in eager it does not"
-        for one, other in sorted(eager.shared - got.shared):
+        for one, other in sorted(eager.shared_storage - got.shared_storage):
             yield f"{one} does not share storage with {other}, and in eager it does"
-    for name in sorted(got.spilled - eager.spilled):
-        yield f"{name}: the call wrote to the input's storage outside of what the input shows"
+    for name in sorted(got.written_outside_view - eager.written_outside_view):
+        yield f"{name}: the call wrote to the input's storage outside of the input's elements"
 
 
-def _of_tensor(name: str, found: torch.Tensor, wanted: torch.Tensor, layout: bool, notes: list[str]) -> Iterator[str]:
-    for what in ("device", "dtype", "shape", "requires_grad"):
-        one, other = getattr(found, what), getattr(wanted, what)
+def _tensor_disagreements(
+    name: str, got: torch.Tensor, eager: torch.Tensor, layout: bool, notes: list[str]
+) -> Iterator[str]:
+    yield from _attribute_disagreements(name, got, eager, "device", "dtype", "shape", "requires_grad")
+    if not layout or got.shape != eager.shape:
+        return
+    yield from _stride_disagreement(name, got, eager, notes)
+    if got.storage_offset() != eager.storage_offset():
+        yield f"{name}: storage offset is {got.storage_offset()}, eager's is {eager.storage_offset()}"
+
+
+def _attribute_disagreements(name: str, got: torch.Tensor, eager: torch.Tensor, *attributes: str) -> Iterator[str]:
+    for attribute in attributes:
+        one, other = getattr(got, attribute), getattr(eager, attribute)
         if one != other:
-            yield f"{name}: {what} is {_short(one)}, eager's is {_short(other)}"
-    if not layout or found.shape != wanted.shape:
-        return
-    yield from _of_strides(name, found, wanted, notes)
-    if found.storage_offset() != wanted.storage_offset():
-        yield f"{name}: storage offset is {found.storage_offset()}, eager's is {wanted.storage_offset()}"
+            yield f"{name}: {attribute} is {_short(one)}, eager's is {_short(other)}"
 
 
-def _of_strides(name: str, found: torch.Tensor, wanted: torch.Tensor, notes: list[str]) -> Iterator[str]:
-    if found.stride() == wanted.stride():
+def _stride_disagreement(name: str, got: torch.Tensor, eager: torch.Tensor, notes: list[str]) -> Iterator[str]:
+    """A different stride, or a note where no element lies elsewhere. Both tensors have the same shape."""
+    if got.stride() == eager.stride():
         return
-    text = f"{name}: strides are {found.stride()}, eager's are {wanted.stride()}, for the shape {tuple(found.shape)}"
-    moves = [size > 1 and a != b for size, a, b in zip(found.shape, found.stride(), wanted.stride(), strict=True)]
-    if found.numel() and any(moves):
+    text = f"{name}: strides are {got.stride()}, eager's are {eager.stride()}, for the shape {tuple(got.shape)}"
+    differs = [size > 1 and a != b for size, a, b in zip(got.shape, got.stride(), eager.stride(), strict=True)]
+    if got.numel() and any(differs):
         yield text
     else:
-        notes.append(f"{text} (insignificant: only where a size is 0 or 1)")
+        notes.append(f"{text} (insignificant: they differ only where a size is 0 or 1)")
 
 
-def of_gradients(got: Outcome, eager: Outcome, notes: list[str]) -> Iterator[str]:
-    for name, wanted in eager.gradients.items():
+def gradient_disagreements(got: Outcome, eager: Outcome, notes: list[str]) -> Iterator[str]:
+    """Differences in all of a gradient but its values. Appends insignificant differences to `notes`."""
+    for name, eager_gradient in eager.gradients.items():
         title = f"gradient of {name}"
-        found = got.gradients.get(name)
-        if (found is None) != (wanted is None):
-            yield (
-                f"{title}: none, and eager gives one"
-                if found is None
-                else f"{title}: there is one, and eager gives none"
-            )
-        elif wanted is not None:
-            for what in ("dtype", "shape"):
-                one, other = getattr(found, what), getattr(wanted, what)
-                if one != other:
-                    yield f"{title}: {what} is {_short(one)}, eager's is {_short(other)}"
-            if found.shape == wanted.shape:
-                yield from _of_strides(title, found, wanted, notes)
+        gradient = got.gradients.get(name)
+        if gradient is None and eager_gradient is None:
+            continue
+        if gradient is None:
+            yield f"{title}: missing, and eager computes one"
+        elif eager_gradient is None:
+            yield f"{title}: computed, and eager computes none"
+        else:
+            yield from _attribute_disagreements(title, gradient, eager_gradient, "dtype", "shape")
+            if gradient.shape == eager_gradient.shape:
+                yield from _stride_disagreement(title, gradient, eager_gradient, notes)
 
 
-def comparable(got: Outcome, eager: Outcome, name: str) -> bool:
-    """Whether there are values to compare, and a cotangent for the one fits the other."""
+def is_comparable(got: Outcome, eager: Outcome, name: str) -> bool:
+    """Whether the values of an output can be compared, and the same cotangent fits both tensors."""
     one, other = got.outputs.get(name), eager.outputs[name]
-    if not isinstance(other, torch.Tensor):
-        return not isinstance(one, torch.Tensor)
-    return same_kind(one, other) and one.requires_grad == other.requires_grad
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return not isinstance(one, torch.Tensor) and not isinstance(other, torch.Tensor)
+    return same_shape_and_dtype(one, other) and one.requires_grad == other.requires_grad
 
 
-def same_kind(one: Any, other: Any) -> bool:
-    tensors = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
-    return tensors and one.shape == other.shape and one.dtype == other.dtype
+def same_shape_and_dtype(one: Any, other: Any) -> bool:
+    """Whether both are tensors, of the same shape and dtype."""
+    both_tensors = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
+    return both_tensors and one.shape == other.shape and one.dtype == other.dtype
 
 
 def same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Of one shape and dtype, equal, NaN equal to itself."""
-    if not same_kind(one, other):
+    """Whether two tensors have the same shape, dtype and values. A NaN equals a NaN."""
+    if not same_shape_and_dtype(one, other):
         return False
-    if identical(one, other):
+    if bits_equal(one, other):
         return True
     differ = one != other
     return not bool((differ & ~(one.isnan() & other.isnan())).any())
 
 
-def of_values(
+def value_disagreement(
     title: str,
-    measured: Measured,
+    measurement: Measurement,
     got: torch.Tensor,
     eager: torch.Tensor,
     reference: torch.Tensor | None,
-    inputs: dict[str, torch.Tensor],
+    inputs: Mapping[str, torch.Tensor],
 ) -> str:
-    """The worst element of a tensor (cpu), and how many are off."""
-    index = measured.index
-    share = f"{measured.off} of {measured.total} elements are off{cluster(measured.wrong)}"
-    lines = [f"{title} ({_short(got.dtype)}): {share}; the worst at {list(index)}"]
-    there = [f"{name} = {said}" for name, t in inputs.items() if (said := _there(t, eager.shape, index))]
-    if there:
-        lines.append(f"  inputs there  {', '.join(there)}")
+    """How many elements are wrong, and the worst one.
+
+    `got`, `eager`: CPU tensors of one shape and dtype. `reference`: float64 or complex128, of that shape.
+    """
+    index = measurement.index
+    count = f"{measurement.wrong_count} of {measurement.total} elements are wrong{error_pattern(measurement.wrong)}"
+    lines = [f"{title} ({_short(got.dtype)}): {count}; the worst at {list(index)}"]
+    elements = {name: _element_text(tensor, eager.shape, index) for name, tensor in inputs.items()}
+    if any(elements.values()):
+        lines.append(f"  inputs there  {', '.join(f'{name} = {text}' for name, text in elements.items() if text)}")
     lines.append(f"  got           {_number(got[index])}")
     lines.append(f"  eager         {_number(eager[index])}")
-    if reference is not None and not measured.exact:
+    if reference is not None and not measurement.exact:
         lines.append(f"  float64       {_number(reference[index])}")
-    if measured.error not in (0.0, float("inf")):
+    if measurement.error not in (0.0, float("inf")):
         lines.append(
-            f"  error         {measured.error:.3g} ulp, allowed {measured.allowed:.3g} ulp "
-            f"(eager's {measured.eager_error:.3g})"
+            f"  error         {measurement.error:.3g} ulp, allowed {measurement.allowed:.3g} ulp "
+            f"(eager's {measurement.eager_error:.3g})"
         )
-    if measured.why:
-        lines.append(f"  rule          {measured.why}")
+    if measurement.rule:
+        lines.append(f"  rule          {measurement.rule}")
     return "\n".join(lines)
 
 
-def _there(tensor: torch.Tensor, shape: torch.Size, index: tuple[int, ...]) -> str:
-    """The element of an input that is combined with an element of the result; "" where its shape does not broadcast."""
+def _element_text(tensor: torch.Tensor, shape: torch.Size, index: tuple[int, ...]) -> str:
+    """The element of an input that belongs to `index` of the result; "" if the input does not broadcast to `shape`."""
     try:
         return _number(tensor.expand(shape)[index])
     except RuntimeError:

@@ -1,13 +1,13 @@
-"""The operators that a case calls in eager, forward and backward, with their arguments, and the references of each.
+"""Records the operators that a case calls in eager, forward and backward, and finds the references of each.
 
-Private: TorchDispatchMode (torch.utils._python_dispatch), which alone sees what autograd calls; the tables of
-decompositions. Names as in torch 2.11 to 2.15.
+Private parts of torch: TorchDispatchMode (torch.utils._python_dispatch), the only hook that sees the calls of autograd,
+and the tables of decompositions. Names as in torch 2.11 to 2.15.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,13 +17,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from conformance.cases import call_modes
 from conformance.cases.case import Case
 from conformance.cases.inputs import copy_to, seed_of
-from conformance.numerics.outcome import Arguments, cotangent, flatten
-from conformance.numerics.torch_references import inductor_table
+from conformance.numerics.outcome import Arguments, leaves_of, random_cotangent
+from conformance.numerics.torch_references import inductor_decompositions
 
 
 @dataclass(frozen=True)
-class Called:
-    """One call of an operator: copies of its arguments, without gradients."""
+class OperatorCall:
+    """One call of an operator, with copies of its arguments on the CPU, without gradients."""
 
     op: torch._ops.OpOverload
     args: tuple[Any, ...]
@@ -31,50 +31,62 @@ class Called:
 
     @property
     def signature(self) -> str:
-        """The operator with dtypes, shapes and strides of tensors, and all other arguments."""
-        return f"{self.op}({', '.join(map(_described, (*self.args, *self.kwargs.items())))})"
+        """The operator, the dtypes, shapes and strides of its tensors, and all other arguments."""
+        return f"{self.op}({', '.join(map(_description, (*self.args, *self.kwargs.items())))})"
 
 
-#: What these answer is memory that nobody has written to: there is nothing to hold.
+#: These operators return memory that nobody has written to: there are no values to compare.
 _UNWRITTEN = ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 
 
-class _Recording(TorchDispatchMode):
+class _OperatorRecorder(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
-        self.calls: list[Called] = []
+        self.calls: list[OperatorCall] = []
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(
+        self,
+        func: torch._ops.OpOverload,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
         if torch.Tag.nondeterministic_seeded not in func.tags and func.overloadpacket.__name__ not in _UNWRITTEN:
-            args_, kwargs_ = copy_to((tuple(args), dict(kwargs or {})), "cpu")
-            self.calls.append(Called(func, _detached(args_), _detached(kwargs_)))
+            args_copy, kwargs_copy = copy_to((tuple(args), dict(kwargs or {})), "cpu")
+            self.calls.append(OperatorCall(func, _detached(args_copy), _detached(kwargs_copy)))
         return func(*args, **(kwargs or {}))
 
 
-def called(case: Case, arguments: Mapping[str, Any]) -> list[Called]:
-    """What calling the case's function in eager on the cpu calls, its backward included. Raises what it raises."""
-    placed_ = Arguments(kwargs=dict(arguments)).copy_to("cpu")
-    with _Recording() as recording, call_modes.enter_mode(case.mode, "cpu"):
-        value = case.fn(**placed_.kwargs)
-    wanted = {f"output{path}": leaf for path, leaf in flatten(value) if isinstance(leaf, torch.Tensor)}
-    wanted = {name: t for name, t in wanted.items() if t.requires_grad}
-    cotangents = [cotangent(t.shape, t.dtype, seed_of(name)) for name, t in wanted.items()]
-    with recording:
-        if wanted:
-            torch.autograd.backward(list(wanted.values()), cotangents)
-    return recording.calls
+def operator_calls(case: Case, arguments: Mapping[str, Any]) -> list[OperatorCall]:
+    """The operators that the case's function calls in eager on the CPU, those of its backward included.
+
+    Raises what the function raises.
+    """
+    copies = Arguments(kwargs=dict(arguments)).copy_to("cpu")
+    with _OperatorRecorder() as recorder, call_modes.enter_mode(case.mode, "cpu"):
+        value = case.fn(**copies.kwargs)
+    outputs = {f"output{path}": leaf for path, leaf in leaves_of(value) if isinstance(leaf, torch.Tensor)}
+    outputs = {name: t for name, t in outputs.items() if t.requires_grad}
+    cotangents = [random_cotangent(t.shape, t.dtype, seed_of(name)) for name, t in outputs.items()]
+    with recorder:
+        if outputs:
+            torch.autograd.backward(list(outputs.values()), cotangents)
+    return recorder.calls
 
 
 def references_of(op: torch._ops.OpOverload) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Where it has one: Inductor's decomposition, the core ATen table's, and the Python reference; none twice."""
-    seen = []
+    """(name, function) of each reference of an operator, without duplicates.
+
+    These are Inductor's decomposition, that of the core ATen table, and the Python reference, where they exist.
+    """
+    found: list[Callable[..., Any]] = []
     for name, table in _tables().items():
-        found = table.get(op)
-        if found is None or found in seen:
+        reference = table.get(op)
+        if reference is None or reference in found:
             continue
-        if name != _PYTHON or found.__module__.startswith("torch._refs"):
-            seen.append(found)
-            yield name, found
+        if name != _PYTHON or reference.__module__.startswith("torch._refs"):
+            found.append(reference)
+            yield name, reference
 
 
 _PYTHON = "the Python reference"
@@ -82,13 +94,13 @@ _PYTHON = "the Python reference"
 
 @functools.cache
 def _tables() -> dict[str, Mapping[Any, Callable[..., Any]]]:
-    import torch._refs  # noqa: F401 - it registers what it has
+    import torch._refs  # noqa: F401 - importing it registers its functions
     from torch._decomp import core_aten_decompositions, decomposition_table
 
     return {
-        "Inductor's decomposition": inductor_table(),
+        "Inductor's decomposition": inductor_decompositions(),
         "the core ATen decomposition": core_aten_decompositions(),
-        _PYTHON: decomposition_table,  # torch._refs puts its functions there
+        _PYTHON: decomposition_table,  # torch._refs registers its functions there
     }
 
 
@@ -102,9 +114,9 @@ def _detached(value: Any) -> Any:
     return value
 
 
-def _described(value: Any) -> str:
-    found = []
-    for path, leaf in flatten(value):
-        said = f"{leaf.dtype}{tuple(leaf.shape)}{leaf.stride()}" if isinstance(leaf, torch.Tensor) else repr(leaf)
-        found.append(f"{path}{said}")
-    return " ".join(found)
+def _description(value: Any) -> str:
+    parts = []
+    for path, leaf in leaves_of(value):
+        text = f"{leaf.dtype}{tuple(leaf.shape)}{leaf.stride()}" if isinstance(leaf, torch.Tensor) else repr(leaf)
+        parts.append(f"{path}{text}")
+    return " ".join(parts)

@@ -1,8 +1,8 @@
-"""What one call of a function did: its outputs, gradients, changed inputs, and who shares storage with whom."""
+"""Records what one call of a function did: outputs, gradients, changed inputs, and which tensors share storage."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,43 +14,50 @@ from conformance.cases.special_values import unexpanded
 
 @dataclass
 class Arguments:
-    """Positional and named arguments; `named()` are all of their tensors, by the names that messages use."""
+    """The positional and named arguments of a call."""
 
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
 
     def copy_to(self, device: Any, *, widen: bool = False) -> Arguments:
+        """Copies on `device`. `widen`: floating dtypes become float64, complex ones complex128."""
         args, kwargs = copy_to((self.args, self.kwargs), device, widen=widen)
         return Arguments(args, kwargs)
 
-    def named(self) -> dict[str, torch.Tensor]:
-        leaves = [(f"argument {i}{path}", leaf) for i, arg in enumerate(self.args) for path, leaf in flatten(arg)]
-        leaves += [(f"{name}{path}", leaf) for name, arg in self.kwargs.items() for path, leaf in flatten(arg)]
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """All tensors among the arguments, by the names that messages use: "argument 0", "x", "x[1]"."""
+        leaves = [(f"argument {i}{path}", leaf) for i, arg in enumerate(self.args) for path, leaf in leaves_of(arg)]
+        leaves += [(f"{name}{path}", leaf) for name, arg in self.kwargs.items() for path, leaf in leaves_of(arg)]
         return {name: leaf for name, leaf in leaves if isinstance(leaf, torch.Tensor)}
 
 
 @dataclass
 class Outcome:
-    """One call.
+    """What one call did.
 
-    `outputs`: name ("output", "output[0]['k']") → leaf. `structure`: the containers' types, readable.
-    `inputs`: name → tensor as the call left it. `shared`: pairs of names whose tensors share storage.
-    `spilled`: names of inputs whose storage changed outside of what the tensor shows. `gradients`: by input name.
+    `outputs`: name ("output", "output[0]['k']") → leaf. `structure`: the types of containers and leaves, readable.
+    `inputs`: name → tensor as the call left it. `shared_storage`: pairs of names whose tensors share storage.
+    `written_outside_view`: names of inputs whose storage changed outside of the tensor's own elements.
+    `gradients`: name of the input → its gradient, with the input's shape, or None.
     """
 
     outputs: dict[str, Any]
     structure: str
     inputs: dict[str, torch.Tensor]
-    shared: set[tuple[str, str]]
-    spilled: set[str]
+    shared_storage: set[tuple[str, str]]
+    written_outside_view: set[str]
     gradients: dict[str, torch.Tensor | None] = field(default_factory=dict)
 
-    def tensors(self) -> dict[str, torch.Tensor]:
+    def output_tensors(self) -> dict[str, torch.Tensor]:
+        """The outputs that are tensors, by name."""
         return {name: leaf for name, leaf in self.outputs.items() if isinstance(leaf, torch.Tensor)}
 
-    def backward(self, cotangents: dict[str, torch.Tensor], *, widen: bool = False) -> None:
-        """Runs the backward of all outputs that have a cotangent (cpu tensors), and keeps the inputs' gradients."""
-        pairs = [(tensor, cotangents[name]) for name, tensor in self.tensors().items() if name in cotangents]
+    def backward(self, cotangents: Mapping[str, torch.Tensor], *, widen: bool = False) -> None:
+        """Runs the backward of all outputs that have a cotangent, and records the gradients of the inputs.
+
+        `cotangents`: name of the output → CPU tensor of its shape and dtype. `widen`: the call ran in float64.
+        """
+        pairs = [(tensor, cotangents[name]) for name, tensor in self.output_tensors().items() if name in cotangents]
         pairs = [(tensor, copy_to(cotangent, tensor.device, widen=widen)) for tensor, cotangent in pairs]
         if pairs:
             torch.autograd.backward([tensor for tensor, _ in pairs], [cotangent for _, cotangent in pairs])
@@ -60,29 +67,29 @@ class Outcome:
 
 
 def call(fn: Callable[..., Any], arguments: Arguments) -> Outcome:
-    """Calls `fn`, which may change the arguments; what it raises is passed on."""
-    inputs = arguments.named()
-    before = {name: _unseen(tensor) for name, tensor in inputs.items()}
+    """Calls `fn`, which may change the arguments, and records what it did. Raises what `fn` raises."""
+    inputs = arguments.tensors()
+    before = {name: _storage_outside_view(tensor) for name, tensor in inputs.items()}
     value = fn(*arguments.args, **arguments.kwargs)
-    outputs = {f"output{path}": leaf for path, leaf in flatten(value)}
-    spilled = {name for name, tensor in inputs.items() if not torch.equal(before[name], _unseen(tensor))}
-    return Outcome(outputs, structure(value), inputs, _shared(outputs, inputs), spilled)
+    outputs = {f"output{path}": leaf for path, leaf in leaves_of(value)}
+    outside = {name for name, tensor in inputs.items() if not torch.equal(before[name], _storage_outside_view(tensor))}
+    return Outcome(outputs, structure(value), inputs, _shared_storage(outputs, inputs), outside)
 
 
-def flatten(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The leaves of nested tuples, lists and dicts, with their paths."""
+def leaves_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The leaves of nested tuples, lists and dicts: (path, leaf), such as ("[0]['k']", tensor)."""
     if isinstance(value, (tuple, list)):
         for index, item in enumerate(value):
-            yield from flatten(item, f"{path}[{index}]")
+            yield from leaves_of(item, f"{path}[{index}]")
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from flatten(item, f"{path}[{key!r}]")
+            yield from leaves_of(item, f"{path}[{key!r}]")
     else:
         yield path, value
 
 
 def structure(value: Any) -> str:
-    """`tuple(Tensor, dict(k=list(Tensor)), None)`: types of containers and of leaves."""
+    """The types of containers and leaves: `tuple(Tensor, dict(k=list(Tensor)), None)`."""
     if isinstance(value, (tuple, list)):
         return f"{type(value).__name__}({', '.join(structure(item) for item in value)})"
     if isinstance(value, dict):
@@ -90,29 +97,33 @@ def structure(value: Any) -> str:
     return "None" if value is None else type(value).__name__
 
 
-def cotangent(shape: torch.Size, dtype: torch.dtype, seed: int) -> torch.Tensor:
-    """Random values, normally distributed, of both signs: a sum's gradient of ones would hide most mistakes."""
+def random_cotangent(shape: torch.Size, dtype: torch.dtype, seed: int) -> torch.Tensor:
+    """A CPU tensor of this shape and dtype with normally distributed values of both signs.
+
+    Cotangents of ones, as `sum().backward()` has them, would hide most errors.
+    """
     wide = torch.complex128 if dtype.is_complex else torch.float64
     return torch.randn(shape, dtype=wide, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
-def _unseen(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy of the tensor's storage, with what the tensor shows set to zero."""
+def _storage_outside_view(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy of the tensor's storage as uint8, with the tensor's own elements set to 0; empty if it has no others."""
     elements = tensor.untyped_storage().nbytes() // tensor.element_size()
     if elements == tensor.numel():
         return torch.empty(0)
     whole = tensor.detach().as_strided((elements,), (1,), 0).clone()
     unexpanded(whole.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())).zero_()
-    return whole.view(torch.uint8)  # so that NaN equals itself
+    return whole.view(torch.uint8)  # as bits, a NaN equals itself
 
 
-def _shared(outputs: dict[str, Any], inputs: dict[str, torch.Tensor]) -> set[tuple[str, str]]:
+def _shared_storage(outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """Pairs of names whose tensors share storage."""
     tensors = [(name, leaf) for name, leaf in (*outputs.items(), *inputs.items()) if isinstance(leaf, torch.Tensor)]
     by_storage: dict[int, list[str]] = {}
-    pairs = set()
+    pairs: set[tuple[str, str]] = set()
     for name, tensor in tensors:
         pointer = tensor.untyped_storage().data_ptr()
-        earlier = by_storage.setdefault(pointer, []) if pointer else []  # an empty storage is nobody's
+        earlier = by_storage.setdefault(pointer, []) if pointer else []  # empty storages all have the pointer 0
         pairs.update((other, name) for other in earlier)
         earlier.append(name)
     return pairs

@@ -1,10 +1,13 @@
-"""References: the decompositions and Python references of all operators that a file's cases call, held to eager.
+"""Compares the references of all operators that a file's cases call with eager.
+
+A file needs one line:
 
     test_references = references(test_functional, test_aten)
 
-is all that a file needs. Each case runs once in eager with ordinary values and once with each group of special values;
-each operator that it calls, forward and backward, is held with the same arguments to its references: Inductor's
-decomposition, the core ATen table's, torch._refs. All of them to float64, by the policy of numerics.py.
+Each case runs in eager with ordinary values, and once with each group of special values. For each operator that it
+calls, forward and backward, the test calls the operator's references with the same arguments: Inductor's decomposition,
+that of the core ATen table, and the function of torch._refs. It compares them with eager and float64, by the policy of
+the numerics check.
 """
 
 from __future__ import annotations
@@ -16,125 +19,131 @@ from conformance.errors import ConformanceError
 
 if TYPE_CHECKING:
     from conformance.cases.case import Case
-    from conformance.numerics.operator_recorder import Called
+    from conformance.numerics.operator_recorder import OperatorCall
 
 
 class ReferencesError(ConformanceError, AssertionError):
-    """References that do not do what eager does."""
+    """References disagree with eager, or `disagree` is wrong."""
 
 
-def references(*tests: Callable[..., Any], disagree: Mapping[str, str] | None = None) -> Callable[[], None]:
-    """A test that holds the references of all operators that the cases of `tests` call.
+def references(*tests: Any, disagree: Mapping[str, str] | None = None) -> Callable[[], None]:
+    """A test that compares the references of all operators that the cases of `tests` call with eager.
 
-    `disagree`: operator ("aten.smooth_l1_loss_backward.default") → why a reference of it disagrees with eager. That it
-    no longer does is a failure too. The operator may be followed by a range of torch versions ("… torch<2.13").
+    `tests`: functions declared by @case. `disagree`: operator ("aten.smooth_l1_loss_backward.default") → why a
+    reference of it disagrees with eager. The test fails if it no longer disagrees. Ranges of torch versions may follow
+    the operator ("… torch<2.13").
     """
 
     def test_references() -> None:
-        known = _known(disagree or {})
+        declared = _declared_for_installed_torch(disagree or {})
         found = disagreements([case for test in tests for case in test.cases])
-        idle = sorted(set(known) - set(found))
-        told = [text for op, texts in found.items() if op not in known for text in texts[:2]]
-        told += [f"{op} is said to disagree ({known[op]}), and does not: take it out" for op in idle]
-        if told:
-            raise ReferencesError("\n\n".join(told))
+        problems = [text for op, texts in found.items() if op not in declared for text in texts[:2]]
+        problems += [
+            f"disagree names {op} ({reason}), but its references agree with eager: remove the entry"
+            for op, reason in sorted(declared.items())
+            if op not in found
+        ]
+        if problems:
+            raise ReferencesError("\n\n".join(problems))
 
     return test_references
 
 
-def _known(disagree: Mapping[str, str]) -> dict[str, str]:
-    """What is said of the torch at hand."""
+def _declared_for_installed_torch(disagree: Mapping[str, str]) -> dict[str, str]:
+    """The entries of `disagree` that hold for the installed torch, without version ranges."""
     from conformance.cases.selectors import matches_installed_torch
 
-    known = {}
-    for said, why in disagree.items():
-        op, *words = said.split()
-        if wrong := [word for word in words if not word.startswith("torch")]:
+    declared = {}
+    for entry, reason in disagree.items():
+        op, *ranges = entry.split()
+        if wrong := [word for word in ranges if not word.startswith("torch")]:
             raise ReferencesError(
-                f"disagree names {said!r}; after the operator come ranges of torch versions such as 'torch<2.13', "
-                f"not {wrong[0]!r}"
+                f"disagree names {entry!r}: only ranges of torch versions such as 'torch<2.13' may follow the "
+                f"operator, not {wrong[0]!r}"
             )
-        if all(matches_installed_torch(word) for word in words):
-            known[op] = why
-    return known
+        if all(matches_installed_torch(word) for word in ranges):
+            declared[op] = reason
+    return declared
 
 
 def disagreements(cases: list[Case]) -> dict[str, list[str]]:
-    """Operator → messages, one for each reference, group of values and signature that disagrees."""
+    """Operator → messages: one for each reference, group of values and signature that disagrees with eager."""
     from conformance.cases.numerics_policy import Policy
-    from conformance.numerics.operator_recorder import called, references_of
+    from conformance.numerics.operator_recorder import operator_calls, references_of
 
     found: dict[str, list[str]] = {}
-    seen: set[str] = set()
-    for case, group, arguments in _calls(cases):
+    compared: set[str] = set()
+    for case, group, arguments in _case_calls(cases):
         try:
-            calls = called(case, arguments)
+            calls = operator_calls(case, arguments)
         except (RuntimeError, ValueError, IndexError, TypeError):
             if group == "ordinary" and not Policy.for_case(case, "", "cpu").raises:
                 raise
-            continue  # what eager refuses has no reference
-        for each in calls:
-            key = f"{group} {each.signature}"
-            if key in seen:
+            continue  # a call that eager refuses has no reference
+        for call in calls:
+            key = f"{group} {call.signature}"
+            if key in compared:
                 continue
-            seen.add(key)
-            for name, reference in references_of(each.op):
-                if told := _held(_asked(reference, name, each.op), each, group):
-                    found.setdefault(str(each.op), []).append(f"{case.id}, {group} values: {told}")
+            compared.add(key)
+            for name, reference in references_of(call.op):
+                if message := _disagreement(_as_candidate(reference, name, call.op), call, group):
+                    found.setdefault(str(call.op), []).append(f"{case.id}, {group} values: {message}")
     return found
 
 
-def _held(reference: Callable[..., Any], each: Called, group: str) -> str:
-    """What hold() says of one reference, or ""."""
-    from conformance.numerics.check import NumericsError, hold
+def _disagreement(candidate: Callable[..., Any], call: OperatorCall, group: str) -> str:
+    """The message of a reference that disagrees with eager, or ""."""
+    from conformance.numerics.check import NumericsError, assert_agrees_with_eager
 
     try:
-        hold(reference, _eager(each.op), *each.args, **each.kwargs, values=group)
+        assert_agrees_with_eager(candidate, _eager(call.op), *call.args, **call.kwargs, values=group)
     except NotImplementedError:
-        return ""  # it says itself that it does not take these arguments
+        return ""  # the reference declines these arguments
     except NumericsError as error:
         return str(error)
     return ""
 
 
-def _calls(cases: list[Case]) -> Iterator[tuple[Case, str, Mapping[str, Any]]]:
-    """Each case's calls; none for a case that differs from another only in how it is compiled."""
+def _case_calls(cases: list[Case]) -> Iterator[tuple[Case, str, Mapping[str, Any]]]:
+    """(case, group of values, arguments) of each call. Skips cases that differ only in how they are compiled."""
     from conformance.cases import special_values
     from conformance.cases.numerics_policy import Policy
 
-    seen = set()
+    called = set()
     for case in cases:
         inputs = tuple((name, repr(sorted(choice.items(), key=str))) for name, choice in case.choices.items())
         constants = tuple((name, repr(value)) for name, value in case.arguments.items() if name not in case.choices)
         key = (case.fn, inputs, constants, case.grad, case.mode)
-        if key in seen:
+        if key in called:
             continue
-        seen.add(key)
+        called.add(key)
         policy = Policy.for_case(case, "", "cpu")
         yield case, "ordinary", case.build(0)
-        for each in special_values.calls(case, policy.without, policy.branch):
-            yield case, each.group, each.arguments
+        for special in special_values.calls(case, policy.without, policy.branch):
+            yield case, special.group, special.arguments
 
 
-def _asked(reference: Callable[..., Any], name: str, op: Any) -> Callable[..., Any]:
-    def asked(*args: Any, **kwargs: Any) -> Any:
+def _as_candidate(reference: Callable[..., Any], name: str, op: Any) -> Callable[..., Any]:
+    """The reference with a name for messages. Raises NotImplementedError where it returns NotImplemented."""
+
+    def candidate(*args: Any, **kwargs: Any) -> Any:
         result = reference(*args, **kwargs)
         if result is NotImplemented:
             raise NotImplementedError
-        return _plain(result)
+        return _as_tuple(result)
 
-    asked.__qualname__ = f"{name} of {op}"
-    return asked
+    candidate.__qualname__ = f"{name} of {op}"
+    return candidate
 
 
 def _eager(op: Any) -> Callable[..., Any]:
     def eager(*args: Any, **kwargs: Any) -> Any:
-        return _plain(op(*args, **kwargs))
+        return _as_tuple(op(*args, **kwargs))
 
     eager.__qualname__ = str(op)
     return eager
 
 
-def _plain(result: Any) -> Any:
-    """Several results as a tuple: operators answer named ones, or a list, where a reference's are neither."""
+def _as_tuple(result: Any) -> Any:
+    """Several results as a plain tuple: an operator returns a named tuple or a list where its reference does not."""
     return tuple(result) if isinstance(result, (list, tuple)) else result

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from conformance import REDUCTIONS, decomposition, hold, python_reference, references
+from conformance import REDUCTIONS, assert_agrees_with_eager, decomposition, python_reference, references
 from conformance.ops import test_smooth_l1_loss as compiled
 
 aten, functional = torch.ops.aten, torch.nn.functional
@@ -37,17 +37,19 @@ class TestUncompiled:
     def test_python_reference(self, reduction, beta, dtype):
         x, y = pair(dtype)
         reference = python_reference("smooth_l1_loss")
-        hold(reference, functional.smooth_l1_loss, x.requires_grad_(), y, reduction=reduction, beta=beta)
+        assert_agrees_with_eager(
+            reference, functional.smooth_l1_loss, x.requires_grad_(), y, reduction=reduction, beta=beta
+        )
 
     def test_decomposition(self, reduction, beta, dtype):
         op = aten.smooth_l1_loss.default
-        hold(decomposition(op), op, *pair(dtype), REDUCTIONS[reduction], beta)
+        assert_agrees_with_eager(decomposition(op), op, *pair(dtype), REDUCTIONS[reduction], beta)
 
     def test_decomposition_of_backward(self, reduction, beta, dtype):
         x, y = pair(dtype)
         gradient = torch.ones(x.shape if reduction == "none" else (), dtype=dtype)
         op = aten.smooth_l1_loss_backward.default
-        hold(decomposition(op), op, gradient, x, y, REDUCTIONS[reduction], beta)
+        assert_agrees_with_eager(decomposition(op), op, gradient, x, y, REDUCTIONS[reduction], beta)
 
 
 def test_gradient_where_both_are_equal_at_beta_0():

@@ -7,7 +7,7 @@ import torch
 from suites import NATIVE, Suite
 
 from conformance import case, tensor
-from conformance.capture.backends import WayError, backend_named, prepared
+from conformance.capture.backends import BackendError, backend_named, function_via
 from conformance.cases.pairwise import pairwise_rows
 from conformance.numerics.check import check_numerics
 
@@ -35,8 +35,8 @@ def cases_of(**declared):
 @pytest.mark.parametrize("declared", [{}, {"grad": True}, {"dynamic": True}], ids=["forward", "backward", "dynamic"])
 def test_each_way_holds_the_same_numerics(via, declared):
     (a_case,) = cases_of(**declared)
-    with prepared(a_case, via, "aot_eager", "cpu") as function:
-        assert check_numerics(a_case, function, "cpu").lines
+    with function_via(a_case, via, "aot_eager", "cpu") as function:
+        assert check_numerics(a_case, function, "cpu").measurements
 
 
 def test_the_dynamo_options_of_a_case_hold_for_any_backend():
@@ -45,7 +45,7 @@ def test_the_dynamo_options_of_a_case_hold_for_any_backend():
 
     counted.__name__ = "test_counted"
     (a_case,) = case(x=tensor(7), config={"dynamo.capture_scalar_outputs": True})(counted).cases
-    with prepared(a_case, "compile", "eager", "cpu") as function:
+    with function_via(a_case, "compile", "eager", "cpu") as function:
         torch._dynamo.utils.counters.clear()
         function(**a_case.build())
         assert not torch._dynamo.utils.counters["graph_break"]
@@ -60,7 +60,7 @@ def test_backends_by_name_and_by_function():
         "math:pi": "a backend is a function",
         "math:frobnicate": "no attribute 'frobnicate'",
     }.items():
-        with pytest.raises(WayError) as caught:
+        with pytest.raises(BackendError) as caught:
             backend_named(name)
         assert text in str(caught.value)
 

@@ -45,8 +45,8 @@ def fails(a_case, compiled, *texts):
 def test_eager_agrees_with_itself(dtype):
     a_case = case_of(product, x=tensor(20, 30), y=tensor(30, 10), grad=True, dtype=dtype)
     comparison = check_numerics(a_case, a_case.fn, "cpu")
-    assert [name for _, name, _ in comparison.lines].count("output") == 2 + len(FLOATING)
-    assert [name for _, name, _ in comparison.lines].count("gradient of y") == 2 + len(FLOATING)
+    assert [name for _, name, _ in comparison.measurements].count("output") == 2 + len(FLOATING)
+    assert [name for _, name, _ in comparison.measurements].count("gradient of y") == 2 + len(FLOATING)
 
 
 def test_other_order_of_summation_is_within_the_policy():
@@ -63,9 +63,9 @@ def test_a_few_ulp_too_many_and_the_message():
         y[3, 4] *= 1 + 40 * torch.finfo(x.dtype).eps
         return y
 
-    text = fails(EXP, compiled, "numerics/exp, first call: compiled disagrees with eager")
+    text = fails(EXP, compiled, "check/exp, first call: compiled disagrees with eager")
     x = EXP.build(0)["x"][3, 4].item()
-    assert f"output (float32): 1 of 140 elements are off; the worst at [3, 4]\n  inputs there  x = {x!r}\n" in text
+    assert f"output (float32): 1 of 140 elements are wrong; the worst at [3, 4]\n  inputs there  x = {x!r}\n" in text
     assert re.search(r"\n  got +\S+\n  eager +\S+\n  float64 +\S+\n  error +\S+ ulp, allowed \S+ ulp \(eager's", text)
     assert 'to reproduce: pytest "' in text
     assert 'test_check.py::test_exp[]" --checks numerics' in text
@@ -86,7 +86,7 @@ def test_a_small_element_is_not_excused_by_the_error_of_a_large_one():
         y = torch.exp(x)
         return torch.where(y < 1e-12, y * 1.001, y)
 
-    fails(a_case, compiled, "elements are off")
+    fails(a_case, compiled, "elements are wrong")
 
 
 def test_what_only_moves_data_must_be_exact():
@@ -95,7 +95,7 @@ def test_what_only_moves_data_must_be_exact():
 
     a_case = case_of(flip, x=image(3, size=16, dtype="f32"))
     check_numerics(a_case, a_case.fn, "cpu")
-    fails(a_case, lambda x: x.flip(-1) * (1 + 2**-23), "all of eager's elements equal float64's")
+    fails(a_case, lambda x: x.flip(-1) * (1 + 2**-23), "eager equals float64 in every element")
 
 
 def test_exact_tells_zeros_apart():
@@ -119,7 +119,7 @@ def test_integers_and_booleans_off_by_one(dtype):
         y[5] = ~y[5] if x.dtype == torch.bool else y[5] + 1
         return y
 
-    fails(a_case, compiled, "1 of 6 elements are off; the worst at [5]", "bit for bit")
+    fails(a_case, compiled, "1 of 6 elements are wrong; the worst at [5]", "bit for bit")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -129,7 +129,7 @@ def test_nan_and_inf_never_pass(value):
         y[0, 0] = value
         return y
 
-    fails(EXP, compiled, f"got           {value}", "NaN and inf must be where eager's are")
+    fails(EXP, compiled, f"got           {value}", "NaN and inf must be in the same elements as in eager")
 
 
 def test_eagers_nan_must_be_there_too():
@@ -143,7 +143,7 @@ def test_eagers_nan_must_be_there_too():
 
 
 def test_all_nan_is_no_agreement_with_numbers():
-    fails(EXP, lambda x: torch.exp(x) * float("nan"), "140 of 140 elements are off")
+    fails(EXP, lambda x: torch.exp(x) * float("nan"), "140 of 140 elements are wrong")
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_all_nan_is_no_agreement_with_numbers():
         (lambda x: torch.exp(x).requires_grad_(), "output: requires_grad is True, eager's is False"),
         (lambda x: torch.cat([x, torch.exp(x)])[20:], "output: storage offset is 140, eager's is 0"),
         (lambda x: x.exp_(), "output shares storage with x, and in eager it does not"),
-        (lambda x: (torch.exp(x), x.mul_(2))[0], "x after the call (float32): 140 of 140 elements are off"),
+        (lambda x: (torch.exp(x), x.mul_(2))[0], "x after the call (float32): 140 of 140 elements are wrong"),
     ],
 )
 def test_more_than_values(compiled, text):
@@ -195,7 +195,7 @@ def test_mutation_that_is_lost_or_spills():
         x.as_strided((1,), (1,), 0).fill_(7)
         return x.add_(1)
 
-    fails(a_case, spills, "x: the call wrote to the input's storage outside of what the input shows")
+    fails(a_case, spills, "x: the call wrote to the input's storage outside of the input's elements")
 
 
 def test_a_constant_that_was_baked_in_shows_at_the_second_call():
@@ -232,7 +232,7 @@ def test_a_gradient_that_is_missing():
         return x * y
 
     a_case = case_of(some, x=tensor(4), y=tensor(4), grad=True)
-    fails(a_case, lambda x, y: x * y.detach(), "gradient of y: none, and eager gives one")
+    fails(a_case, lambda x, y: x * y.detach(), "gradient of y: missing, and eager computes one")
 
 
 def test_messages_say_where_the_wrong_ones_lie():
@@ -241,14 +241,14 @@ def test_messages_say_where_the_wrong_ones_lie():
         y[:, 6] = 0
         return y
 
-    fails(EXP, compiled, "20 of 140 elements are off, all with index 6 of dimension 1")
+    fails(EXP, compiled, "20 of 140 elements are wrong, all with index 6 of dimension 1")
 
     def tail(x):
         y = torch.exp(x)
         y.view(-1)[-9:] = 0
         return y
 
-    fails(EXP, tail, "9 of 140 elements are off, the last 9 of 140 in order")
+    fails(EXP, tail, "9 of 140 elements are wrong, the last 9 of 140 in order")
 
 
 def test_what_compiling_raises_is_passed_on():
@@ -277,7 +277,7 @@ def test_a_sum_that_cancels_is_measured_by_its_sensitivity():
 
     a_case = case_of(total, x=tensor(64, 1000, dtype="f32"))
     check_numerics(a_case, lambda x: x.view(8, -1).cumsum(1)[:, -1].sum(), "cpu")
-    fails(a_case, lambda x: x.sum() * 1.001, "1 of 1 elements are off")
+    fails(a_case, lambda x: x.sum() * 1.001, "1 of 1 elements are wrong")
 
 
 def test_a_gradient_that_cancels_is_measured_by_its_sensitivity():
@@ -337,7 +337,7 @@ def test_a_function_without_a_float64_reference_says_so():
     fails(a_case, only_f32, "its float64 reference raises TypeError: only float32", "'reference': 'eager'")
     stated = case_of(only_f32, x=tensor(4), numerics={"reference": "eager", "reason": "a kernel for float32"})
     check_numerics(stated, only_f32, "cpu")
-    fails(stated, lambda x: x.exp() * 1.0001, "4 of 4 elements are off")
+    fails(stated, lambda x: x.exp() * 1.0001, "4 of 4 elements are wrong")
 
 
 def test_raising_where_eager_raises():
@@ -372,17 +372,17 @@ def test_the_type_is_that_behind_the_compilers_wrappers():
         return caught.value
 
     tracing = raised(broken, torch.ones(4))
-    assert invoke.is_of(tracing, "RuntimeError")
-    assert invoke.said(tracing) == "TorchRuntimeError (of RuntimeError): shape '[3, 3]' is invalid for input of size 4"
+    assert invoke.is_of_type(tracing, "RuntimeError")
+    assert invoke.error_text(tracing) == "TorchRuntimeError (of RuntimeError): shape '[3, 3]' is invalid for input of size 4"
     failing = raised(lambda x: x + 1, torch.ones(4), backend=backend)
     assert isinstance(failing, RuntimeError)
-    assert not invoke.is_of(failing, "RuntimeError"), "a compiler that fails is no RuntimeError of the function's"
-    assert not invoke.is_of(failing, "KeyError"), "`except KeyError` would not catch it"
-    assert invoke.said(failing) == "BackendCompilerFailed (of KeyError): 'buf7'"
+    assert not invoke.is_of_type(failing, "RuntimeError"), "a compiler that fails is no RuntimeError of the function's"
+    assert not invoke.is_of_type(failing, "KeyError"), "`except KeyError` would not catch it"
+    assert invoke.error_text(failing) == "BackendCompilerFailed (of KeyError): 'buf7'"
     value = raised(one, torch.ones(1, 4))
-    assert not invoke.is_of(value, "ValueError")
-    assert not invoke.is_of(value, "RuntimeError")
-    assert invoke.is_of(raised(lambda x: x.sum(5), torch.ones(4)), "LookupError")
+    assert not invoke.is_of_type(value, "ValueError")
+    assert not invoke.is_of_type(value, "RuntimeError")
+    assert invoke.is_of_type(raised(lambda x: x.sum(5), torch.ones(4)), "LookupError")
 
 
 # Policy --------------------------------------------------------------------------------------------------------------
@@ -417,8 +417,8 @@ def test_a_factor_is_used():
 
 def test_float64_nan_where_eager_is_finite_is_no_excuse():
     one = torch.ones(3)
-    measured = measure(one * 2, one, torch.full((3,), torch.nan, dtype=torch.float64), Policy())
-    assert measured.off == 3
+    measurement = measure(one * 2, one, torch.full((3,), torch.nan, dtype=torch.float64), Policy())
+    assert measurement.wrong_count == 3
 
 
 # Placing -------------------------------------------------------------------------------------------------------------

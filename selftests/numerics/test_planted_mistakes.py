@@ -20,7 +20,7 @@ def exp(x):
     return torch.exp(x)
 
 
-def says(a_case, compiled, *texts):
+def fails_with(a_case, compiled, *texts):
     with pytest.raises(NumericsError) as caught:
         check_numerics(a_case, compiled, "cpu")
     for text in texts:
@@ -44,23 +44,26 @@ ROWS = case_of(exp, x=tensor(8, 100))
 @pytest.mark.parametrize(
     ("compiled", "text"),
     [
-        (spoilt(..., slice(-4, None)), "32 of 800 elements are off, all with an index of dimension 1 among the last 4"),
-        (spoilt(slice(None), 3), "8 of 800 elements are off, all with index 3 of dimension 1"),
-        (spoilt(2), "100 of 800 elements are off, all with index 2 of dimension 0"),
+        (
+            spoilt(..., slice(-4, None)),
+            "32 of 800 elements are wrong, all with an index of dimension 1 among the last 4",
+        ),
+        (spoilt(slice(None), 3), "8 of 800 elements are wrong, all with index 3 of dimension 1"),
+        (spoilt(2), "100 of 800 elements are wrong, all with index 2 of dimension 0"),
         (spoilt(..., slice(5, None, 16)), "all with an index of dimension 1 among every 16th from 5"),
         (spoilt(..., slice(16, 32)), "all with an index of dimension 1 among 16 to 31 of 100"),
         (spoilt(slice(1, 3), 7), "all with an index of dimension 0 among 1 to 2 of 8 and index 7 of dimension 1"),
     ],
 )
 def test_where_wrong_elements_lie(compiled, text):
-    says(ROWS, compiled, text)
+    fails_with(ROWS, compiled, text)
 
 
 def test_every_16th_of_a_flat_tensor():
-    says(
+    fails_with(
         case_of(exp, x=tensor(200)),
         spoilt(slice(0, None, 16)),
-        "13 of 200 elements are off, every 16th from 0 in order",
+        "13 of 200 elements are wrong, every 16th from 0 in order",
     )
 
 
@@ -68,7 +71,7 @@ def test_a_broadcast_input_is_shown_too():
     def product(x, y):
         return x * y
 
-    says(case_of(product, x=tensor(20, 30), y=tensor(30)), lambda x, y: x * y * 2, "inputs there  x = ", ", y = ")
+    fails_with(case_of(product, x=tensor(20, 30), y=tensor(30)), lambda x, y: x * y * 2, "inputs there  x = ", ", y = ")
 
 
 # Special values ------------------------------------------------------------------------------------------------------
@@ -94,7 +97,9 @@ def test_special_values_find(fn, compiled, groups):
     def function(x):
         return fn(x)
 
-    says(case_of(function, x=tensor(8, 50)), compiled, f"special values {groups}" if groups else "elements are off")
+    fails_with(
+        case_of(function, x=tensor(8, 50)), compiled, f"special values {groups}" if groups else "elements are wrong"
+    )
 
 
 def _halves(x, y):
@@ -106,7 +111,7 @@ def test_integers_that_do_not_wrap():
         return x + 1
 
     a_case = case_of(increment, x=tensor(9, dtype="i8"))
-    says(a_case, lambda x: torch.where(x == -128, x, x + 1), "special values (wrap)", "inputs there  x = -128")
+    fails_with(a_case, lambda x: torch.where(x == -128, x, x + 1), "special values (wrap)", "inputs there  x = -128")
 
 
 def test_special_values_keep_to_the_range_of_an_input():
@@ -123,15 +128,15 @@ def test_branch_values_that_the_case_names():
 
     wrong = lambda x: torch.where(x >= 3.25, x, 0.0)  # noqa: E731
     check_numerics(case_of(threshold, x=tensor(50)), wrong, "cpu")
-    says(case_of(threshold, x=tensor(50), numerics={"branch": [3.25]}), wrong, "special values (edges, ties)")
+    fails_with(case_of(threshold, x=tensor(50), numerics={"branch": [3.25]}), wrong, "special values (edges, ties)")
 
 
 def test_a_group_is_left_out_for_a_reason():
     wrong = lambda x: torch.exp(x).nan_to_num(0, float("inf"))  # noqa: E731
-    says(case_of(exp, x=tensor(50)), wrong, "special values (nan)")
+    fails_with(case_of(exp, x=tensor(50)), wrong, "special values (nan)")
     check_numerics(case_of(exp, x=tensor(50), numerics={"without": {"nan": "planted"}}), wrong, "cpu")
     check_numerics(case_of(exp, x=tensor(50), numerics={"for": {"cpu": {"without": {"x": "planted"}}}}), wrong, "cpu")
-    says(case_of(exp, x=tensor(50), numerics={"for": {"cuda": {"without": {"x": "planted"}}}}), wrong, "(nan)")
+    fails_with(case_of(exp, x=tensor(50), numerics={"for": {"cuda": {"without": {"x": "planted"}}}}), wrong, "(nan)")
 
 
 @pytest.mark.parametrize(
@@ -168,7 +173,7 @@ def test_an_exception_that_compiled_swallows():
             raise ValueError("NaN")
         return x + 1
 
-    says(
+    fails_with(
         case_of(checked, x=tensor(20)),
         lambda x: x + 1,
         "special values (nan)",
@@ -183,7 +188,9 @@ def test_an_exception_of_compiled_alone():
             raise ValueError("NaN")
         return torch.exp(x)
 
-    says(case_of(exp, x=tensor(20)), compiled, "[nan] compiled raised ValueError: NaN", "eager         raised nothing")
+    fails_with(
+        case_of(exp, x=tensor(20)), compiled, "[nan] compiled raised ValueError: NaN", "eager         raised nothing"
+    )
 
 
 def test_other_sizes_under_dynamic_shapes():
@@ -194,7 +201,7 @@ def test_other_sizes_under_dynamic_shapes():
     seen = []
     check_numerics(a_case, lambda x, y: seen.append((*x.shape, *y.shape)) or x @ y, "cpu")
     assert {(20, 30, 30, 1), (21, 31, 31, 1), (39, 59, 59, 1)} <= set(seen)
-    says(a_case, lambda x, y: x[:, :30] @ y[:30], "other sizes (sizes + 1, sizes × 2 - 1): compiled disagrees")
+    fails_with(a_case, lambda x, y: x[:, :30] @ y[:30], "other sizes (sizes + 1, sizes × 2 - 1): compiled disagrees")
 
 
 def test_compiling_again_is_counted():
@@ -204,7 +211,7 @@ def test_compiling_again_is_counted():
     torch._dynamo.reset()
     static = torch.compile(double, backend="eager", dynamic=False)
     a_case = case_of(double, x=tensor(20), dynamic=True)
-    says(a_case, static, "other sizes (sizes + 1, sizes × 2 - 1)", "1 frames were compiled again")
+    fails_with(a_case, static, "other sizes (sizes + 1, sizes × 2 - 1)", "1 frame was compiled again")
     allowed = case_of(double, x=tensor(20), dynamic=True, numerics={"recompiles": 1, "reason": "planted"})
     torch._dynamo.reset()
     check_numerics(allowed, torch.compile(double, backend="eager", dynamic=False), "cpu")
@@ -220,14 +227,14 @@ def test_modes_surround_the_call():
     narrow = case_of(product, **inputs, mode="autocast")
     check_numerics(narrow, product, "cpu")
     wide = lambda x, y: (x.double() @ y.double()).float()  # noqa: E731 - autocast leaves float64 alone
-    says(narrow, wide, "dtype is float32, eager's is bfloat16")
+    fails_with(narrow, wide, "dtype is float32, eager's is bfloat16")
     check_numerics(case_of(product, **inputs, mode="no_grad"), product, "cpu")
 
     def with_grad(x, y):
         with torch.enable_grad():
             return x @ y
 
-    says(case_of(product, **inputs, mode="no_grad"), with_grad, "requires_grad is True, eager's is False")
+    fails_with(case_of(product, **inputs, mode="no_grad"), with_grad, "requires_grad is True, eager's is False")
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_planted(tmp_path):
     assert outcomes["numerics", "test_wrong"] == "failure"
     numerics = section(ran, f"test_wrong[{NATIVE}] [numerics]")
     assert "disagrees with eager" in numerics[0]
-    assert "64 of 64 elements are off" in numerics[1]
+    assert "64 of 64 elements are wrong" in numerics[1]
     assert any(line.startswith("to reproduce: pytest ") for line in numerics)
 
     assert first_facts(ran, "planted/fallback-cuda_sm90", "test_fallback[cuda_sm90] [code]") == [

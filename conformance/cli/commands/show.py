@@ -10,7 +10,14 @@ from conformance.capture.offline.compiler import refuse_unknown_stage
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case, CaseError
 from conformance.cli.capture_sections import blocks, triton_stage
-from conformance.cli.case_options import EXPLORED, PARTS, add_own, add_parts, asked, parts_of
+from conformance.cli.case_options import (
+    EXPLORED,
+    PARTS,
+    add_adhoc_options,
+    add_part_options,
+    adhoc_options,
+    selected_parts,
+)
 from conformance.cli.highlighting import highlighted
 from conformance.devices.targets import Target, TargetError
 from conformance.errors import ConformanceError
@@ -18,7 +25,7 @@ from conformance.harness.generator import GeneratingError, Generator, origin
 from conformance.terminal import heading, styled
 
 if TYPE_CHECKING:
-    from conformance.capture.compile import Captured
+    from conformance.capture.compile import CaptureResult
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "words", nargs="*", metavar="CASE", help="an id, a node id of pytest, FILE::id, or module:function"
     )
     parser.add_argument("--target", metavar="TARGET", help="may be left out where the node id ends in it")
-    add_parts(parser, list(PARTS))
-    add_own(parser)
+    add_part_options(parser, list(PARTS))
+    add_adhoc_options(parser)
     what = "a stage of each Triton kernel, compiled without the device: ttir, ttgir, llir, ptx, sass or spv"
     parser.add_argument("--stage", action="append", dest="triton_stages", default=[], metavar="STAGE", help=what)
     parser.add_argument("--numerics", action="store_true", help="check the results too, on the device or emulated")
@@ -47,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         said = f"given are {' and '.join(map(repr, words))}" if words else "none is given"
         raise ShowError(f"show one case or function; {said} (`python -m conformance list` names the cases)")
     with contextlib.closing(Generator()) as generator:
-        return _show(generator, words[0], asked(arguments), arguments)
+        return _show(generator, words[0], adhoc_options(arguments), arguments)
 
 
 def _show(generator: Generator, word: str, own: AdhocOptions, arguments: argparse.Namespace) -> int:
@@ -58,7 +65,7 @@ def _show(generator: Generator, word: str, own: AdhocOptions, arguments: argpars
     if not (arguments.target or named):
         raise TargetError(f"which target? --target {{{','.join(known)}}}")
     target = generator.target(arguments.target or named)
-    parts, stages = parts_of(arguments)
+    parts, stages = selected_parts(arguments)
     for stage in arguments.triton_stages:
         refuse_unknown_stage(stage, target.device)
     if not (parts or arguments.triton_stages):
@@ -77,13 +84,13 @@ def _show(generator: Generator, word: str, own: AdhocOptions, arguments: argpars
             print(highlighted(block.text, block.language), flush=True)
         if not arguments.numerics:
             return 0
-        if captured.compiled is None and captured.elsewhere is None:
+        if captured.compiled is None and captured.worker_numerics is None:
             print(f"\nnumerics    not checked: {target.name} is not here")
             return 0
         return _numerics(case, captured, target, native=native)
 
 
-def _numerics(case: Case, captured: Captured, target: Target, *, native: bool) -> int:
+def _numerics(case: Case, captured: CaptureResult, target: Target, *, native: bool) -> int:
     """Says what the check came to; 1 where it failed. Raises CaseError for a malformed policy, else GeneratingError."""
     from conformance.capture.emulation.errors import EmulationError, NotEmulatedError
     from conformance.capture.emulation.fake_strides import as_on_device
@@ -92,13 +99,13 @@ def _numerics(case: Case, captured: Captured, target: Target, *, native: bool) -
 
     how = "" if native else " (emulated)"
     # What another process found wrong has lost its type
-    wrong = (NumericsError, EmulationError) if captured.elsewhere is None else (AssertionError,)
+    wrong = (NumericsError, EmulationError) if captured.worker_numerics is None else (AssertionError,)
     try:
-        if captured.elsewhere is not None:
-            told = captured.elsewhere()
+        if captured.worker_numerics is not None:
+            told = captured.worker_numerics()
         else:
             held = case if native else as_on_device(case)
-            told = check_numerics(held, captured.compiled, target.device, target.name).told()
+            told = check_numerics(held, captured.compiled, target.device, target.name).summary()
     except wrong as error:
         print(f"\nnumerics    {styled('wrong', 'red')}{how}\n{error}")
         return 1

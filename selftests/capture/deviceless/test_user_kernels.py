@@ -60,7 +60,7 @@ def test_branch(x):
 def held(function, target=SM90):
     one, emulation = function.cases[0], Emulation(target)
     with capture(one, target, "deviceless", emulation=emulation) as got:
-        check_numerics(as_on_device(one), got.compiled, target.device, target.name, called=True)
+        check_numerics(as_on_device(one), got.compiled, target.device, target.name, already_called=True)
         return got.capture
 
 
