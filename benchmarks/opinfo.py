@@ -48,8 +48,9 @@ def generate(target_name: str, *, native: bool, only: str, shard: str) -> dict[s
 
     target = targets()[target_name]
     prepare((target.device,) if native and target.device != "cpu" else ())
+    from opinfo_cases import opinfo_cases
+
     from conformance.capture.compile import capture
-    from conformance.capture.opinfo import opinfo_cases
     from conformance.normalize.rules import normalise
 
     number, of = map(int, shard.split("/"))

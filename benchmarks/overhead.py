@@ -41,7 +41,7 @@ from typing import Any, NoReturn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from conformance.capture.compile import merely_generate
+from conformance.capture.compile import generate_only
 from conformance.cases.case import Case
 from conformance.cases.inputs import copy_to
 from conformance.cases.lookup import OPS, cases_below
@@ -153,7 +153,7 @@ def prepared(checks: Sequence[str] | None = None) -> BenchmarkSession:
 
 
 def ways(session: BenchmarkSession, case: Case, target: Target) -> dict[str, Callable[[], None]]:
-    bare = bare_native if session.mode(target) == "native" else merely_generate
+    bare = bare_native if session.mode(target) == "native" else generate_only
     return {"suite": lambda: Item(session, case, target).run(Watch()), "bare": lambda: bare(case, target)}
 
 

@@ -21,14 +21,14 @@ from conformance.cases.numerics_policy import Policy
 from conformance.errors import ConformanceError, first_line
 
 
-class WayError(ConformanceError, ValueError):
+class BackendError(ConformanceError, ValueError):
     """A backend or a way that there is not; the message names those that there are."""
 
 
 def backend_named(name: str) -> Any:
     """What torch.compile takes as backend: the name itself, or the function of `module:function`.
 
-    Raises WayError naming the known ones.
+    Raises BackendError naming the known ones.
     """
     import torch
 
@@ -37,28 +37,30 @@ def backend_named(name: str) -> Any:
         return name
     module, _, path = name.partition(":")
     if not path:
-        raise WayError(
+        raise BackendError(
             f"unknown backend {name!r}; torch {torch.__version__} knows {', '.join(known)}; "
             "one of your own is module:function"
         )
     try:
         found = functools.reduce(getattr, path.split("."), importlib.import_module(module))
     except (ImportError, AttributeError) as error:
-        raise WayError(f"backend {name!r}: {error}; it is module:function, and the module can be imported") from error
+        raise BackendError(
+            f"backend {name!r}: {error}; it is module:function, and the module can be imported"
+        ) from error
     if not callable(found):
-        raise WayError(f"backend {name!r} is {found!r}; a backend is a function of a graph and its example inputs")
+        raise BackendError(f"backend {name!r} is {found!r}; a backend is a function of a graph and its example inputs")
     return found
 
 
-class LimitError(ConformanceError):
+class UnsupportedCaseError(ConformanceError):
     """A way that cannot run the case; the message says what torch.jit or torch.export said of it."""
 
 
 @contextlib.contextmanager
-def prepared(case: Case, via: str, backend: str, device: str, target: str = "") -> Iterator[Callable[..., Any]]:
+def function_via(case: Case, via: str, backend: str, device: str, target: str = "") -> Iterator[Callable[..., Any]]:
     """The case's function as that way runs it, to be called with the case's arguments by name.
 
-    Nothing of torch is replaced and nothing captured. `backend` is for `compile` alone. Raises LimitError where there
+    Nothing of torch is replaced and nothing captured. `backend` is for `compile` alone. Raises UnsupportedCaseError where there
     is no such function. One that is called while it is made, and raises, where the case says that eager raises on
     `target`, raises the same when it is called.
     """
@@ -78,7 +80,7 @@ def prepared(case: Case, via: str, backend: str, device: str, target: str = "") 
         torch._dynamo.reset()
 
 
-def comparable(case: Case, via: str) -> Case:
+def with_plain_tuples(case: Case, via: str) -> Case:
     """The case as that way can answer it: TorchScript has tuples, and no `torch.return_types`."""
     if not via.startswith("jit"):
         return case
@@ -102,7 +104,7 @@ def _made(make: Callable[..., Callable[..., Any]], case: Case, device: str, rais
         return make(case, device)
     except Exception as error:
         if not raises:
-            raise LimitError(f"{type(error).__name__}: {first_line(error)}") from error
+            raise UnsupportedCaseError(f"{type(error).__name__}: {first_line(error)}") from error
         raised = error
 
     def fn(**_: Any) -> Any:

@@ -17,7 +17,7 @@ _SELF_EVIDENT = ("DIMENSION_DYNAMIC_MARKING_GUARD", "NO_HASATTR")
 
 
 @contextlib.contextmanager
-def taken() -> Iterator[list[tuple[types.CodeType, types.CodeType]]]:
+def record_code_objects() -> Iterator[list[tuple[types.CodeType, types.CodeType]]]:
     """The code objects that Dynamo compiles inside, with those that it runs instead."""
     from torch._dynamo.convert_frame import register_bytecode_hook  # the hook that depyf uses, 2.11 to 2.15
 

@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Captured:
+class CaptureResult:
     """A capture, and the compiled function (to be called with the case's arguments) where it runs: natively, or
-    emulated. `elsewhere`: where another process emulated it, says what its numerics compared there, or raises.
+    emulated. `worker_numerics`: where another process emulated it, says what its numerics compared there, or raises.
     """
 
     capture: Capture
     compiled: Callable[..., Any] | None
-    elsewhere: Callable[[], list[str]] | None = None
+    worker_numerics: Callable[[], list[str]] | None = None
 
 
 @contextlib.contextmanager
 def capture(
     case: Case, target: Target, mode: Mode, *, explore: bool = False, emulation: Emulation | None = None
-) -> Iterator[Captured]:
+) -> Iterator[CaptureResult]:
     """Compiles `case` for `target`. Inside the context a native compiled function may be called again,
     and with `emulation` one for a gpu that is not there.
 
@@ -51,7 +51,7 @@ def capture(
     import torch
 
     prepare()
-    pretended_device.after_torch(prepare().pretended)
+    pretended_device.register_operators(prepare().pretended_devices)
     recorder = Recorder()
     result = Capture(
         case=case.id,
@@ -61,7 +61,7 @@ def capture(
         triton=environment.triton_version(),
         modules=recorder.modules,
     )
-    if mode == "deviceless" and target.device != "cpu" and target.device not in prepare().pretended:
+    if mode == "deviceless" and target.device != "cpu" and target.device not in prepare().pretended_devices:
         raise environment.PreparationError(f"{target.name} cannot be generated without the device: {prepare().problem}")
     with contextlib.ExitStack() as stack:
         if emulation is not None:
@@ -69,7 +69,7 @@ def capture(
         stack.enter_context(isolated(target, mode, dict(case.config)))
         stack.enter_context(applied(recorder.patches(run=mode == "native", emulation=emulation)))
         stack.enter_context(kernels.watching())
-        explorer = stack.enter_context(exploration.watching(case.id, target.device)) if explore else None
+        explorer = stack.enter_context(exploration.explore(case.id, target.device)) if explore else None
         torch._dynamo.utils.counters.clear()
         start = time.perf_counter()
         compiled = torch.compile(case.fn, dynamic=case.dynamic)
@@ -83,14 +83,14 @@ def capture(
         recorder.closed = True
         if emulation is not None:
             stack.enter_context(emulation.running())
-        yield Captured(result, compiled if mode == "native" or emulation is not None else None)
+        yield CaptureResult(result, compiled if mode == "native" or emulation is not None else None)
 
 
-def merely_generate(case: Case, target: Target) -> None:
+def generate_only(case: Case, target: Target) -> None:
     """Generates code without the device and keeps nothing: what benchmarks/overhead.py holds `capture` to."""
     import torch
 
-    generate = Patch("torch._inductor.graph:GraphLowering.compile_to_module", lambda _: _generate_only, "as above")
+    generate = Patch("torch._inductor.graph:GraphLowering.compile_to_module", lambda _: _generate_module, "as above")
     with isolated(target, "deviceless", dict(case.config)), applied([generate]):
         invoke.call(case, torch.compile(case.fn, dynamic=case.dynamic), target.device, target.name)
 
@@ -137,7 +137,7 @@ class Recorder:
         if not run:
 
             def generate(graph: Any) -> Any:
-                return _generate_only(graph, emulation)
+                return _generate_module(graph, emulation)
 
             found.append(Patch(f"{graph}.compile_to_module", lambda _: generate, "nothing is compiled or loaded"))
         return found
@@ -147,16 +147,16 @@ class Recorder:
             if type(graph).__name__ == "SubgraphLowering":
                 return original(graph)  # of torch.cond and the like: its text stands in its parent's
             if self.closed:
-                with applied(cpu_isa.GENERATING):
+                with applied(cpu_isa.CODEGEN_PATCHES):
                     return original(graph)
             kernels.start()
-            with applied(cpu_isa.GENERATING):
+            with applied(cpu_isa.CODEGEN_PATCHES):
                 result = original(graph)
             kind = "backward" if graph.is_backward else "inference" if graph.is_inference else "forward"
             module = Module(kind=kind, code=result[0].value, observed=kernels.module(graph))
             module.ir_pre_fusion = graph.__dict__.pop(_BEFORE_FUSION, "")
-            module.later("graph", lambda: _readable(graph.orig_gm))
-            module.later("ir_post_fusion", lambda: _generated_nodes(graph))
+            module.defer("graph", lambda: _readable(graph.orig_gm))
+            module.defer("ir_post_fusion", lambda: _generated_nodes(graph))
             self.modules.append(module)
             return result
 
@@ -213,7 +213,7 @@ def _generated_nodes(graph: Any) -> str:
         return _nodes(graph.scheduler.nodes)
 
 
-def _generate_only(graph: Any, emulation: Emulation | None = None) -> Any:
+def _generate_module(graph: Any, emulation: Emulation | None = None) -> Any:
     """In place of GraphLowering.compile_to_module: generate, and answer calls with the graph that was lowered, or with
     what was generated while the emulation runs.
     """
@@ -222,7 +222,7 @@ def _generate_only(graph: Any, emulation: Emulation | None = None) -> Any:
     from conformance.capture.emulation.errors import EmulationError, NotEmulatedError
 
     code, _ = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
-    debug_output.told(code.value)
+    debug_output.write_output_code(code.value)
     lowered = _callable(graph.orig_gm)
     emulated = emulation.load(code.value, graph) if emulation else None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 
-def told(code: str) -> None:
+def write_output_code(code: str) -> None:
     """For TORCH_LOGS=output_code and TORCH_COMPILE_DEBUG, as GraphLowering.compile_to_module does it, 2.11 to 2.15.
 
     Without this, code that is not compiled would be missing from the log and from the debug folder.

@@ -16,9 +16,9 @@ from conformance.capture.patching.patch import Patch, applied
 
 
 @contextlib.contextmanager
-def watching(case: str, device: str) -> Iterator[Explorer]:
+def explore(case: str, device: str) -> Iterator[Explorer]:
     """Watches what is compiled inside; `finish()` of what it gives, called before the end, says what was seen."""
-    with torch_logs.taken() as log, bytecode.taken() as codes:
+    with torch_logs.record_logs() as log, bytecode.record_code_objects() as codes:
         explorer = Explorer(case, device, log, codes)
         with applied(explorer.patches()):
             yield explorer
@@ -28,7 +28,7 @@ class Explorer:
     def __init__(self, case: str, device: str, log: list[tuple[str, str]], codes: list[Any]) -> None:
         self._case, self._device, self._log, self._codes = case, device, log, codes
         self._graphs: list[Graph] = []
-        self._scripts: list[repro_script.Script] = []
+        self._scripts: list[repro_script.GraphScript] = []
         self._depth = 0
 
     def patches(self) -> list[Patch]:
@@ -46,7 +46,7 @@ class Explorer:
     def finish(self) -> Exploration:
         return Exploration(
             graphs=list(self._graphs),
-            script=repro_script.file(self._case, self._device, self._scripts),
+            script=repro_script.script_text(self._case, self._device, self._scripts),
             frames=bytecode.frames(self._codes),
             log=[[artifact, message] for artifact, message in self._log],
         )
@@ -71,8 +71,8 @@ class Explorer:
             nonlocal nested
             if nested or not hasattr(gm, "graph"):
                 return original(gm, *args, **kwargs)
-            taken = repro_script.Script(gm)
-            self._scripts.append(taken)
+            script = repro_script.GraphScript(gm)
+            self._scripts.append(script)
             nested = True
             try:
                 compiled = original(gm, *args, **kwargs)
@@ -82,7 +82,7 @@ class Explorer:
             @functools.wraps(compiled)
             def call(*values: Any) -> Any:
                 boxed = len(values) == 1 and isinstance(values[0], list)
-                taken.called_with(values[0] if boxed else values)
+                script.record_inputs(values[0] if boxed else values)
                 return compiled(*values)
 
             return call

@@ -33,25 +33,25 @@ def call(case: Case, compiled: Callable[..., Any], device: str, target: str = ""
     except Exception as error:
         if not Policy.for_case(case, target, device).raises:
             raise
-        return said(error)
+        return error_text(error)
     return ""
 
 
-def is_of(error: BaseException, name: str) -> bool:
+def is_of_type(error: BaseException, name: str) -> bool:
     """Whether `except name` around the call would catch it, and whether what it wraps is of that type as well.
 
     The first alone would take any failure of the compiler for a RuntimeError, as the wrappers are; the second alone, an
     exception that a caller who is prepared for eager's would not catch.
     """
-    return name in names_of(error) and name in names_of(behind(error))
+    return name in type_names(error) and name in type_names(original_error(error))
 
 
-def names_of(error: BaseException) -> list[str]:
+def type_names(error: BaseException) -> list[str]:
     """The names of its type and of those that it derives from."""
     return [kind.__name__ for kind in type(error).__mro__]
 
 
-def behind(error: BaseException) -> BaseException:
+def original_error(error: BaseException) -> BaseException:
     """What Dynamo or Inductor wrapped, as a TorchRuntimeError or an InductorError; else the exception itself."""
     for each in _chain(error):
         error = each
@@ -60,9 +60,9 @@ def behind(error: BaseException) -> BaseException:
     return error
 
 
-def said(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Type and message, of what is wrapped too: "TorchRuntimeError (of ValueError): Expected more than 1 value"."""
-    original = behind(error)
+    original = original_error(error)
     kind = type(error).__name__ + (f" (of {type(original).__name__})" if original is not error else "")
     return f"{kind}: {original}"
 

@@ -53,7 +53,7 @@ DEVICE_CACHES = (
 )
 
 #: In both modes, so that a native capture and a deviceless one mean the same.
-COMMON = [
+COMMON_PATCHES = [
     Patch(
         "torch._inductor.fx_passes.joint_graph:lazy_init",
         lambda original: lambda input_device=None: original(_cpu()),
@@ -147,9 +147,9 @@ def clear_device_caches() -> None:
 def patches(target: Target, mode: Mode) -> list[Patch]:
     """Every replacement in torch for a capture of this target in this mode."""
     if target.device == "cpu":
-        return [*COMMON, *cpu_isa.patches(target)]
+        return [*COMMON_PATCHES, *cpu_isa.patches(target)]
     pretended = mode == "deviceless"
-    return [*COMMON, *user_kernels.patches(pretended), *(gpu_patches.patches(target) if pretended else [])]
+    return [*COMMON_PATCHES, *user_kernels.patches(pretended), *(gpu_patches.patches(target) if pretended else [])]
 
 
 @contextlib.contextmanager
@@ -168,9 +168,9 @@ def isolated(target: Target, mode: Mode, config: dict[str, Any]) -> Iterator[Non
         stack.callback(clear_device_caches)
         stack.callback(torch._dynamo.reset)
         if pretended:
-            pretended_device.after_torch(prepare().pretended)
-            pretended_device.pretend(target)
-            stack.callback(pretended_device.pretend, None)
+            pretended_device.register_operators(prepare().pretended_devices)
+            pretended_device.set_device(target)
+            stack.callback(pretended_device.set_device, None)
         clear_device_caches()
         torch._dynamo.reset()  # several sizes of one code object would turn dynamic, and stop after 8 recompilations
         stack.enter_context(applied(patches(target, mode)))
@@ -178,22 +178,22 @@ def isolated(target: Target, mode: Mode, config: dict[str, Any]) -> Iterator[Non
             stack.enter_context(gpu_patches.registered(target))
             # threads of autograd for a device that is not there end in an abort
             stack.enter_context(torch.autograd.set_multithreading_enabled(False))
-        stack.enter_context(_known(inductor_config, inductor_options(target)))
+        stack.enter_context(_patch_existing(inductor_config, inductor_options(target)))
         for_inductor, for_dynamo = split_options(config)
         stack.enter_context(inductor_config.patch(for_inductor))
-        stack.enter_context(_known(functorch_config, FUNCTORCH_OPTIONS))
-        stack.enter_context(_known(dynamo_config, DYNAMO_OPTIONS))
+        stack.enter_context(_patch_existing(functorch_config, FUNCTORCH_OPTIONS))
+        stack.enter_context(_patch_existing(dynamo_config, DYNAMO_OPTIONS))
         stack.enter_context(dynamo_config.patch(for_dynamo))
         yield
 
 
-def _known(module: Any, options: dict[str, Any]) -> Any:
+def _patch_existing(module: Any, options: dict[str, Any]) -> Any:
     """Patches the options that this torch version has."""
     return module.patch({name: value for name, value in options.items() if hasattr(module, name)})
 
 
-def unfit(
-    targets: Iterable[Target], native: Collection[str] = (), missing: Callable[[Patch], bool] = Patch.missing
+def patch_problems(
+    targets: Iterable[Target], native: Collection[str] = (), is_missing: Callable[[Patch], bool] = Patch.is_missing
 ) -> dict[str, str]:
     """Device type → the sentence that says which private part of torch is gone, for what no longer fits.
 
@@ -204,8 +204,8 @@ def unfit(
     first: dict[str, str] = {}  # of each device type, what is gone
     for target in targets:
         mode: Mode = "native" if target.device in ("cpu", *native) else "deviceless"
-        for patch in [*patches(target, mode), *cpu_isa.GENERATING, *kernels.patches()]:
-            if target.device not in first and not patch.optional and missing(patch):
+        for patch in [*patches(target, mode), *cpu_isa.CODEGEN_PATCHES, *kernels.patches()]:
+            if target.device not in first and not patch.optional and is_missing(patch):
                 first[target.device] = patch.where.replace(":", ".")
     return {device: _gone(name, [each for each in first if first[each] == name]) for device, name in first.items()}
 
@@ -218,8 +218,8 @@ def _gone(name: str, devices: Sequence[str]) -> str:
     )
 
 
-def seen_unfit(targets: Iterable[Target], native: Collection[str] = ()) -> dict[str, str]:
+def patch_problems_in_sources(targets: Iterable[Target], native: Collection[str] = ()) -> dict[str, str]:
     """The same without importing torch, of what its sources show."""
     folder = environment.torch_build().folder
-    looked = functools.cache(lambda where: name_lookup.gone(where, folder))
-    return unfit(targets, native, lambda patch: looked(patch.where))
+    looked = functools.cache(lambda where: name_lookup.is_missing(where, folder))
+    return patch_problems(targets, native, lambda patch: looked(patch.where))

@@ -27,11 +27,11 @@ class Module:
     observed: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._later: dict[str, Callable[[], str]] = {}
+        self._deferred: dict[str, Callable[[], str]] = {}
 
-    def later(self, name: str, text: Callable[[], str]) -> None:
+    def defer(self, name: str, text: Callable[[], str]) -> None:
         """A field that costs time and is seldom looked at: `text` gives it when the capture is completed."""
-        self._later[name] = text
+        self._deferred[name] = text
 
 
 @dataclass
@@ -103,9 +103,9 @@ class Capture:
     def complete(self) -> Capture:
         """Itself, all texts written out. Call it before looking at graphs and IR, while the capture's context lasts."""
         for module in self.modules:
-            for name, text in module._later.items():
+            for name, text in module._deferred.items():
                 setattr(module, name, text())
-            module._later.clear()
+            module._deferred.clear()
         return self
 
     def to_json(self) -> dict[str, Any]:

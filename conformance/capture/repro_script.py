@@ -51,7 +51,7 @@ _KNOWN = {
 _SMALL = 64  # elements of an integer tensor that is written out: an index or a shape, rather than data
 
 
-class Script:
+class GraphScript:
     """One graph, taken before any pass changes it; its inputs once it is called."""
 
     def __init__(self, gm: Any) -> None:
@@ -60,7 +60,7 @@ class Script:
         self.name = self._class(gm, "Graph")
         self.inputs: list[str] | None = None
 
-    def called_with(self, values: Sequence[Any]) -> None:
+    def record_inputs(self, values: Sequence[Any]) -> None:
         """Only the first call counts."""
         if self.inputs is None:
             self.inputs = [_literal(value) for value in values]
@@ -89,7 +89,7 @@ class Script:
         return name
 
 
-def file(case: str, device: str, scripts: Sequence[Script]) -> str:
+def script_text(case: str, device: str, scripts: Sequence[GraphScript]) -> str:
     """The text of the file; `outputs` are the graph's, `outputs2` and so on those of graphs after graph breaks."""
     import torch
 

@@ -24,7 +24,7 @@ _MODULES = (
 )
 
 
-class _Taking(logging.Handler):
+class _RecordingHandler(logging.Handler):
     def __init__(self, artifact: str, lines: list[tuple[str, str]]) -> None:
         super().__init__(logging.DEBUG)
         self._artifact, self._lines = artifact, lines
@@ -34,7 +34,7 @@ class _Taking(logging.Handler):
 
 
 @contextlib.contextmanager
-def taken() -> Iterator[list[tuple[str, str]]]:
+def record_logs() -> Iterator[list[tuple[str, str]]]:
     """(artifact, message) of all that is logged inside. Levels and handlers are put back; nothing else is printed.
 
     Torch names an artifact's logger `<module>.__<artifact>` (torch._logging.getArtifactLogger, 2.11 to 2.15), and says
@@ -49,7 +49,7 @@ def taken() -> Iterator[list[tuple[str, str]]]:
         for name, logger in list(logging.Logger.manager.loggerDict.items()):
             artifact = name.rpartition(".__")[2]
             if name.startswith("torch.") and artifact in ARTIFACTS and isinstance(logger, logging.Logger):
-                handler = _Taking(artifact, lines)
+                handler = _RecordingHandler(artifact, lines)
                 stack.callback(_put_back, logger, handler, logger.level, logger.propagate)
                 if logger.level != logging.DEBUG:
                     # not asked for by TORCH_LOGS: it is taken here, and goes no further

@@ -104,7 +104,7 @@ def _impossible(target: Target) -> str:
         return ""
     if not environment.triton_version():
         return "Triton is not installed: pip install triton"
-    return "" if target.device in prepared.pretended else prepared.problem
+    return "" if target.device in prepared.pretended_devices else prepared.problem
 
 
 @functools.cache

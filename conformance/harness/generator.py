@@ -22,7 +22,7 @@ from conformance.settings import Settings
 from conformance.storage.runs import Run
 
 if TYPE_CHECKING:
-    from conformance.capture.compile import Captured
+    from conformance.capture.compile import CaptureResult
     from conformance.capture.model import Capture
 
 
@@ -39,7 +39,7 @@ class Generator:
         self.machine = Machine.detect()
         self.session = Session(Settings(), self.machine, Run(Path(os.devnull)))
         self.session.prepare()
-        if dropped := prepare().dropped:
+        if dropped := prepare().dropped_variables:
             print(f"ignored, because they change generated code: {', '.join(dropped)}", file=sys.stderr)
 
     def target(self, name: str) -> Target:
@@ -53,7 +53,7 @@ class Generator:
     @contextlib.contextmanager
     def captured(
         self, case: Case, target: Target, *, deviceless: bool = False, run: bool = False, explore: bool = False
-    ) -> Iterator[Captured]:
+    ) -> Iterator[CaptureResult]:
         """The capture, with its compiled function where it is native, or emulated: with `run`, what is generated for a
         gpu that is not here runs on the cpu. `explore`: as in `conformance.capture.capture`.
 

@@ -28,7 +28,7 @@ from conformance.storage.runs import Run
 from conformance.storage.snapshots import Store, release
 
 if TYPE_CHECKING:
-    from conformance.capture.compile import Captured
+    from conformance.capture.compile import CaptureResult
     from conformance.capture.emulation.wrapper import Emulation
     from conformance.capture.model import Mode
     from conformance.harness.gpu_free_worker import GpuFreeWorker
@@ -81,8 +81,8 @@ class Session:
             self.problems |= dict.fromkeys(targets.DEVICES, why)
         elif not self.settings.backend_option:
             self._look_at_torch()
-        if prepared.dropped:
-            self.notices.append(f"ignored, because they change generated code: {', '.join(prepared.dropped)}")
+        if prepared.dropped_variables:
+            self.notices.append(f"ignored, because they change generated code: {', '.join(prepared.dropped_variables)}")
         if why := compiler_problem():
             self.notices.append(f"cpu code is generated and not run: {why}")
 
@@ -90,7 +90,7 @@ class Session:
         """Says at the start what a torch no longer has, though nothing imports it yet."""
         from conformance.capture import isolation
 
-        self.unfit = isolation.seen_unfit(self.machine.targets().values(), tuple(self.machine.gpus))
+        self.unfit = isolation.patch_problems_in_sources(self.machine.targets().values(), tuple(self.machine.gpus))
         self.notices += dict.fromkeys(self.unfit.values())
         self.problems = self.unfit | self.problems
 
@@ -113,7 +113,7 @@ class Session:
 
         environment.disable_trace_records()
         torch.set_num_threads(max(1, self.machine.cores // self.workers))
-        pretended_device.after_torch(prepare().pretended)
+        pretended_device.register_operators(prepare().pretended_devices)
         if self.settings.backend_option:
             _load_ipex(torch.__version__)
             _refuse_unknown(self.settings.backend)
@@ -121,7 +121,7 @@ class Session:
         for device, why in self.unfit.items():
             if self.problems.get(device) == why:
                 del self.problems[device]  # torch itself says more than its sources
-        for device, why in isolation.unfit(self.machine.targets().values(), tuple(self.machine.gpus)).items():
+        for device, why in isolation.patch_problems(self.machine.targets().values(), tuple(self.machine.gpus)).items():
             self.problems.setdefault(device, why)
 
     def mode(self, target: Target) -> str:
@@ -144,17 +144,17 @@ class Session:
     @contextlib.contextmanager
     def captured(
         self, case: Case, target: Target, mode: Mode, *, explore: bool = False, emulate: bool = False
-    ) -> Iterator[Captured]:
+    ) -> Iterator[CaptureResult]:
         """A capture, made by the GPU-free worker where a GPU that is here has to be hidden. Raises what compiling raises.
 
         Also for another device type: no PyTorch has both cuda and xpu. `emulate`: what is generated for a gpu that
         is not here runs on the cpu.
         """
-        from conformance.capture.compile import Captured, capture
+        from conformance.capture.compile import CaptureResult, capture
 
         if mode == "deviceless" and target.device != "cpu" and self.machine.gpus:
             made, numerics = self.gpu_free_worker.capture(case, target, explore=explore, emulate=emulate)
-            yield Captured(made, None, numerics if emulate else None)
+            yield CaptureResult(made, None, numerics if emulate else None)
         else:
             emulation = self._emulation(target) if emulate else None
             with capture(case, target, mode, explore=explore, emulation=emulation) as made:
@@ -238,11 +238,11 @@ def _load_ipex(torch_version: str) -> None:
 
 
 def _refuse_unknown(backend: str) -> None:
-    from conformance.capture.backends import WayError, backend_named
+    from conformance.capture.backends import BackendError, backend_named
 
     try:
         backend_named(backend)
-    except WayError as error:
+    except BackendError as error:
         raise SettingsError(str(error)) from None
 
 

@@ -27,7 +27,7 @@ from conformance.capture import isolation  # noqa: E402
 from conformance.capture.deviceless import pretended_device  # noqa: E402
 from conformance.devices.targets import Target, targets  # noqa: E402
 
-pretended_device.after_torch(prepare().pretended)
+pretended_device.register_operators(prepare().pretended_devices)
 
 SM80, SM90, SM100, PVC, BMG, CPU = (
     targets()[name] for name in ("cuda_sm80", "cuda_sm90", "cuda_sm100", "xpu_pvc", "xpu_bmg", "cpu_avx2")

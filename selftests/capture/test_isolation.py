@@ -51,8 +51,8 @@ def state():
     from torch._inductor import config
     seen = {}
     for target in targets().values():
-        for patch in [*isolation.patches(target, "deviceless"), *kernels.patches(), *cpu_isa.GENERATING]:
-            if not patch.missing():
+        for patch in [*isolation.patches(target, "deviceless"), *kernels.patches(), *cpu_isa.CODEGEN_PATCHES]:
+            if not patch.is_missing():
                 seen[patch.where] = id(place(patch))
     seen["interfaces"] = sorted((k, id(v)) for k, v in device_interface.device_interfaces.items())
     seen["options"] = {k: repr(v) for k, v in config.get_config_copy().items()}

@@ -123,7 +123,7 @@ def test_what_torch_logs_asks_for_still_comes(monkeypatch, caplog):
     logger = logging.getLogger("torch._inductor.scheduler.__fusion")
     monkeypatch.setattr(logger, "propagate", True)
     caplog.set_level(logging.DEBUG, logger.name)  # as TORCH_LOGS=fusion does
-    with torch_logs.taken() as lines:
+    with torch_logs.record_logs() as lines:
         logger.debug("op0 with %s", "op1")
     assert lines == [("fusion", "op0 with op1")]
     assert "op0 with op1" in caplog.messages

@@ -217,7 +217,7 @@ class TestCalls:
 
 class TestFacts:
     def test_everything_that_is_watched_exists_in_this_torch(self):
-        assert [patch.where for patch in kernels_module.patches() if patch.missing()] == []
+        assert [patch.where for patch in kernels_module.patches() if patch.is_missing()] == []
 
     def test_travel_as_json_and_repeat(self):
         first, second = (captured(smooth_l1_loss, x=tensor(20), y=tensor(20), grad="x") for _ in range(2))

@@ -15,21 +15,21 @@ from conformance.devices.targets import GPUS
 
 
 @dataclass(frozen=True)
-class Prepared:
+class Preparation:
     """What prepare() did. `dropped`: variables taken out. `late`: torch had been imported before, so that the variables
     and the library came too late. `problem`: why no device can be pretended, or "".
     """
 
-    dropped: tuple[str, ...]
-    late: bool
-    pretended: tuple[str, ...]
+    dropped_variables: tuple[str, ...]
+    torch_was_imported: bool
+    pretended_devices: tuple[str, ...]
     problem: str
 
 
-_prepared: list[Prepared] = []  # the one, once it is there
+_prepared: list[Preparation] = []  # the one, once it is there
 
 
-def prepare(native: tuple[str, ...] = ()) -> Prepared:
+def prepare(native: tuple[str, ...] = ()) -> Preparation:
     """Settles the process: drops variables, settles caches, loads the pretended devices for all but `native` types.
 
     Has an effect once a process; later calls return the first one's answer.
@@ -42,5 +42,5 @@ def prepare(native: tuple[str, ...] = ()) -> Prepared:
         os.environ.setdefault("SYMPY_CACHE_SIZE", "5000")
         pretended = tuple(device for device in GPUS if device not in native)
         problem = pretended_device.load(torch_build(), pretended, late=late)
-        _prepared.append(Prepared(dropped, late, () if problem else pretended, problem))
+        _prepared.append(Preparation(dropped, late, () if problem else pretended, problem))
     return _prepared[0]

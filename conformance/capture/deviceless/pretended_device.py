@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DEVICES = {"cuda": 1, "xpu": 2}
 
 #: Operators for which pretend_kernels.cpp has kernels of its own.
-_OWN = (
+_OWN_KERNELS = (
     "_copy_from", "_copy_from_and_resize", "_fused_rms_norm", "_local_scalar_dense", "_reshape_alias",
     "_use_cudnn_ctc_loss", "_use_cudnn_ctc_loss.Tensor", "_use_miopen_ctc_loss", "_use_miopen_ctc_loss.Tensor",
     "as_strided", "convolution", "convolution_backward", "copy_", "cudnn_batch_norm", "cudnn_batch_norm_backward",
@@ -65,7 +65,7 @@ def load(build: TorchBuild, devices: tuple[str, ...], *, late: bool) -> str:
 
 
 @functools.cache
-def after_torch(devices: tuple[str, ...]) -> None:
+def register_operators(devices: tuple[str, ...]) -> None:
     """Takes over the guards and operators, which a build with cuda has registered by now. Call after torch is imported.
 
     Has an effect once. torch._C._dispatch_get_registrations_for_dispatch_key is the only list of what a build has
@@ -74,12 +74,14 @@ def after_torch(devices: tuple[str, ...]) -> None:
     for found in _loaded:
         found.pretend_guards(sum(DEVICES[device] for device in devices))
         for device in devices:
-            replaced = [name for name in _registered(device.upper()) if name not in _OWN]
-            found.pretend_kernels(DEVICES[device], _texts(replaced), len(replaced))
-            found.pretend_sparse(DEVICES[device], *(_texts(_registered(key)) for key in ("SparseCPU", "SparseCsrCPU")))
+            replaced = [name for name in _operators_with_kernels(device.upper()) if name not in _OWN_KERNELS]
+            found.pretend_kernels(DEVICES[device], _c_strings(replaced), len(replaced))
+            found.pretend_sparse(
+                DEVICES[device], *(_c_strings(_operators_with_kernels(key)) for key in ("SparseCPU", "SparseCsrCPU"))
+            )
 
 
-def _registered(key: str) -> list[str]:
+def _operators_with_kernels(key: str) -> list[str]:
     """The operators of aten that have a kernel for a dispatch key."""
     import torch
 
@@ -87,12 +89,12 @@ def _registered(key: str) -> list[str]:
     return [name.removeprefix("aten::") for name in sorted(names) if name.startswith("aten::")]
 
 
-def _texts(names: list[str]) -> ctypes.Array[ctypes.c_char_p]:
+def _c_strings(names: list[str]) -> ctypes.Array[ctypes.c_char_p]:
     """For C, with a null at the end."""
     return (ctypes.c_char_p * (len(names) + 1))(*(name.encode() for name in names), None)
 
 
-def pretend(target: Target | None) -> None:
+def set_device(target: Target | None) -> None:
     """Which device is there from now on, for PyTorch's C++ parts; None for none.
 
     Attention, convolution and more are chosen in C++: on cuda by the capability and cuDNN's version (0: that of this

@@ -112,7 +112,7 @@ class Emulation:
 
         device = self.target.device
         patches = _patches(device, kernels.loading(lambda: self.deadline), kernels.autotuning)
-        if gone := [patch.where for patch in patches if patch.missing()]:
+        if gone := [patch.where for patch in patches if patch.is_missing()]:
             raise NotEmulatedError(f"this torch has no {gone[0].replace(':', '.')}")
         with contextlib.ExitStack() as stack:
             stack.enter_context(applied(patches))

@@ -40,7 +40,7 @@ class _Module:
         return _Module(self.folder, own[: len(own) - statement.level + 1] + named)
 
 
-def gone(where: str, folder: Path) -> bool:
+def is_missing(where: str, folder: Path) -> bool:
     """Whether "package.module:attribute.path" is certainly not there. `folder`: the package's own."""
     module, _, path = where.partition(":")
     package, *parts = module.split(".")

@@ -36,7 +36,7 @@ class Patch:
         getattr(owner, name)
         return owner, name
 
-    def missing(self) -> bool:
+    def is_missing(self) -> bool:
         try:
             self.owner()
         except (AttributeError, ImportError):
@@ -49,7 +49,7 @@ def applied(patches: Iterable[Patch]) -> Iterator[None]:
     """Applies the patches in order and takes them back in reverse, whatever happens in between."""
     with contextlib.ExitStack() as stack:
         for patch in patches:
-            if patch.optional and patch.missing():
+            if patch.optional and patch.is_missing():
                 continue
             owner, name = patch.owner()
             own = vars(owner).get(name, _ABSENT)  # keeps staticmethod and property objects as they are

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.capture.patching.patch import Patch
-from conformance.capture.toolchain.kernel_linking import names_only
+from conformance.capture.toolchain.kernel_linking import stub_library_flags
 
 #: Of the ELF header, for 64 bits: its size, and where the offset, entry size and number of section headers are.
 _HEADER, _OFFSET, _SIZE, _NUMBER = 64, slice(40, 48), slice(58, 60), slice(60, 62)
@@ -26,7 +26,7 @@ def _wholly(original: Callable[..., Any]) -> Callable[..., Any]:
     """It is given a lock and builders; under the lock, it builds what is not there (2.11 to 2.15)."""
 
     def worker_compile_cpp(lock_path: str, cpp_builders: Sequence[Any]) -> None:
-        return original(lock_path, tuple(map(Whole, cpp_builders)))
+        return original(lock_path, tuple(map(AtomicBuilder, cpp_builders)))
 
     return worker_compile_cpp
 
@@ -39,7 +39,7 @@ PATCH = Patch(
 )
 
 
-class Whole:
+class AtomicBuilder:
     """In place of a torch._inductor.cpp_builder.CppBuilder, for who asks where its file is and has it built."""
 
     def __init__(self, builder: Any) -> None:
@@ -75,7 +75,7 @@ class Whole:
         part = path.with_name(f"{path.name}.{os.getpid()}.part")
         output, flags = self._builder._output, self._builder._ldflags_args  # "-o …", "-c -o …"; "-shared … "
         self._builder._output = output.replace(str(path), str(part))
-        self._builder._ldflags_args = names_only(self._builder) + flags
+        self._builder._ldflags_args = stub_library_flags(self._builder) + flags
         try:
             self._builder.build()
             part.replace(path)

@@ -20,10 +20,10 @@ class ExtensionError(environment.PreparationError):
 
 
 @functools.cache
-def load(name: str, source: str) -> None:
+def load_cpp_extension(name: str, source: str) -> None:
     """Makes the operators that `source`, C++ with a TORCH_LIBRARY, registers. Raises ExtensionError.
 
-        @case(x=tensor(20), prepare=lambda: load("sin_add", SOURCE))
+        @case(x=tensor(20), prepare=lambda: load_cpp_extension("sin_add", SOURCE))
 
     Takes about 20 s the first time, and next to nothing then.
     """

@@ -35,7 +35,7 @@ def patches(target: Target) -> list[Patch]:
 
 
 #: Only around code generation, never around a build: the build's flags are the real compiler's.
-GENERATING = [
+CODEGEN_PATCHES = [
     Patch("torch._inductor.cpp_builder:is_gcc", lambda _: lambda: True, "pragmas depend on the compiler's name"),
     Patch("torch._inductor.cpp_builder:is_msvc_cl", lambda _: lambda: False, "pragmas depend on the compiler's name"),
 ]

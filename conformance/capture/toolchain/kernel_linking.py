@@ -20,7 +20,7 @@ from typing import Any
 LIBRARIES = ("torch", "torch_cpu", "torch_python")
 
 
-def names_only(builder: Any) -> str:
+def stub_library_flags(builder: Any) -> str:
     """What goes before the linker's flags on the command line of a CppBuilder: "-L… ", or "".
 
     "": nothing of torch is linked, not on Linux, or the linker does not make such a library.

@@ -17,7 +17,7 @@ from conformance.capture.deviceless.prepare import prepare
 prepare()
 import torch
 from conformance.devices.targets import targets
-pretended_device.after_torch(prepare().pretended)
+pretended_device.register_operators(prepare().pretended_devices)
 warnings.simplefilter("ignore")  # compressed layouts are a beta
 
 #: Of a tensor with zeros: sparse, compressed, as it is.

@@ -44,7 +44,7 @@ from conformance.cases.case import Case  # noqa: E402
 from conformance.devices.targets import targets  # noqa: E402
 
 torch.set_num_threads(1)  # threads do not live on in a fork
-pretended_device.after_torch(prepare().pretended)
+pretended_device.register_operators(prepare().pretended_devices)
 
 
 class Made(Case):
@@ -341,7 +341,7 @@ def outcome(where: str, target: str, *, left_out: bool) -> str:
     if left_out:
         isolation.patches = lambda *of: [patch for patch in everything(*of) if patch.where != where]
         exploration_module.Explorer.patches = lambda *of: [patch for patch in exploration(*of) if patch.where != where]
-        cpu_isa.GENERATING = [patch for patch in cpu_isa.GENERATING if patch.where != where]
+        cpu_isa.CODEGEN_PATCHES = [patch for patch in cpu_isa.CODEGEN_PATCHES if patch.where != where]
     try:
         return OUTCOMES[generic(where)](target)
     except BaseException as error:  # noqa: BLE001 - also what ends a process is an outcome

@@ -8,7 +8,7 @@ import sys
 import pytest
 from suites import environment
 
-from conformance.capture.patching.name_lookup import gone
+from conformance.capture.patching.name_lookup import is_missing
 
 MODULE = """
 from os.path import (
@@ -72,24 +72,24 @@ def package(tmp_path_factory):
 
 @pytest.mark.parametrize("name", THERE)
 def test_there(package, name):
-    assert not gone(f"made.module:{name}", package)
+    assert not is_missing(f"made.module:{name}", package)
 
 
 @pytest.mark.parametrize("name", GONE)
 def test_gone(package, name):
-    assert gone(f"made.module:{name}", package)
+    assert is_missing(f"made.module:{name}", package)
 
 
 def test_what_sources_cannot_tell(package):
     for where in ("made:anything", "made.inner:anything", "made._C:anything", "other.module:anything"):
-        assert not gone(where, package)
-    assert gone("made.no_such_module:anything", package)
+        assert not is_missing(where, package)
+    assert is_missing("made.no_such_module:anything", package)
 
 
 def test_what_is_imported_with_a_star(package):
-    assert not gone("made.starred:plain", package)
-    assert not gone("made.starred:Derived.level", package)
-    assert gone("made.starred:nothing", package)
+    assert not is_missing("made.starred:plain", package)
+    assert not is_missing("made.starred:Derived.level", package)
+    assert is_missing("made.starred:nothing", package)
 
 
 def test_this_torch_fits_without_importing_it():
@@ -98,7 +98,7 @@ import sys, time
 from conformance.capture import isolation
 from conformance.devices.targets import targets
 begun = time.process_time()
-print(isolation.seen_unfit(targets().values()), "torch" in sys.modules, time.process_time() - begun < 1)
+print(isolation.patch_problems_in_sources(targets().values()), "torch" in sys.modules, time.process_time() - begun < 1)
 """
     ran = subprocess.run(
         [sys.executable, "-c", script], env=environment({}), capture_output=True, text=True, check=True, timeout=100

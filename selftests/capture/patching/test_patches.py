@@ -23,12 +23,17 @@ from conformance.capture.toolchain import cpu_isa
 prepare()
 from conformance.devices.targets import targets
 from torch._inductor.cpu_vec_isa import pick_vec_isa
-own = str(pick_vec_isa())
+hosts_own = str(pick_vec_isa())
 explored = exploration.Explorer("", "", [], []).patches()
-asked = sorted(json.loads(sys.argv[1]), key=lambda each: targets()[each[0]].isa == own)
-print("RESULT" + json.dumps({name: [[patch.where, patch.why]
-    for patch in isolation.patches(targets()[name], mode) + (cpu_isa.GENERATING if name.startswith("cpu") else explored)
-    if not (patch.optional and patch.missing())] for name, mode in asked}))
+asked = sorted(json.loads(sys.argv[1]), key=lambda each: targets()[each[0]].isa == hosts_own)
+
+def patches(name, mode):
+    return isolation.patches(targets()[name], mode) + (cpu_isa.CODEGEN_PATCHES if name.startswith("cpu") else explored)
+
+print("RESULT" + json.dumps({
+    name: [[patch.where, patch.why] for patch in patches(name, mode) if not (patch.optional and patch.is_missing())]
+    for name, mode in asked
+}))
 """
 
 
