@@ -1,23 +1,23 @@
-"""The parts of a capture as text for whoever reads it: each a list of blocks with a title."""
+"""The parts of a capture as text: each part is a list of blocks with titles."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from conformance.capture.model import Capture
+from conformance.capture.model import Capture, Exploration
 from conformance.devices.targets import Target
 from conformance.harness.generator import code_text, facts_text, whole_text
 
-#: Of a graph; the last is no stage but the captured graph as a script.
+#: Stages of a graph. "runnable" is the captured graph as a script.
 STAGES = ("captured", "joint", "forward", "backward", "runnable")
 
 
 @dataclass(frozen=True)
 class Block:
-    """`language`: python, cpp, code (kernels of either and calls), facts, bytecode, or "" for none of these."""
+    """`language`: python, code (facts, kernels in C++ or Python, calls), facts, log, bytecode, or "" for none."""
 
     title: str
     text: str
@@ -25,29 +25,32 @@ class Block:
 
 
 def blocks(part: str, capture: Capture, target: Target, stages: Sequence[str] = ()) -> list[Block]:
-    """`part`: one of `commands.asking.PARTS`, or "" for what a snapshot stores. `stages`: of graphs, all if empty."""
+    """Returns a part. `part`: one of `case_options.PARTS`, or "" for the text that a snapshot stores.
+
+    `stages`: the stages of graphs to return; none means all except "runnable". Raises ValueError for a part that needs
+    an explored capture.
+    """
     if part == "graph":
         return list(_graphs(capture, stages))
     return list(_MAKERS[part](capture, target))
 
 
-def comparable(part: str, capture: Capture, target: Target, stages: Sequence[str] = ()) -> list[Block]:
-    """The same, without what differs between any two cases or targets: places in the source, the device's name."""
+def comparable_blocks(part: str, capture: Capture, target: Target, stages: Sequence[str] = ()) -> list[Block]:
+    """Returns a part without what differs between any two cases or targets: source locations, the device's name."""
     if part == "graph":
-        from conformance.normalize.text import graph
+        from conformance.normalize.text import normalised_graph
 
         stages = [stage for stage in stages if stage != "runnable"]
-        found = _graphs(capture, stages, shown=lambda text: graph(text, target.device), repeat=True)
-        return list(found)
+        return list(_graphs(capture, stages, write=lambda text: normalised_graph(text, target.device), repeat=True))
     found = blocks(part, capture, target)
     if part == "ir":
         device = rf"'{target.device}(:\d+)?'"
-        return [Block(each.title, re.sub(device, "device", each.text), each.language) for each in found]
+        return [Block(block.title, re.sub(device, "device", block.text), block.language) for block in found]
     return found
 
 
 def why_text(capture: Capture) -> str:
-    """Why Inductor decided as it did, a reason a line."""
+    """Returns Inductor's reasons, one on each line."""
     from conformance.facts import explain
 
     return explain.why(capture).rstrip("\n")
@@ -64,12 +67,11 @@ def _facts(capture: Capture, _: Target) -> Iterator[Block]:
 
 
 def further_text(capture: Capture) -> str:
-    """The facts that a snapshot does not store; empty where there are none."""
+    """Returns the facts that a snapshot does not store; empty without any."""
     from conformance.facts import facts
     from conformance.normalize.text import facts_block
 
-    found = facts(capture)
-    further = getattr(found, "further", None)
+    further = getattr(facts(capture), "further", None)
     return facts_block(further().lines()).rstrip("\n") if further else ""
 
 
@@ -78,17 +80,19 @@ def _why(capture: Capture, _: Target) -> Iterator[Block]:
 
 
 def _ir(capture: Capture, _: Target) -> Iterator[Block]:
-    for kind, module in _numbered((module.kind, module) for module in capture.complete().modules):
+    modules = capture.complete().modules
+    for suffix, module in zip(_suffixes(module.kind for module in modules), modules, strict=True):
+        name = f"{module.kind}{suffix}"
         before, after = _nodes(module.ir_pre_fusion), _nodes(module.ir_post_fusion)
-        yield Block(f"ir: {kind}, before fusion", before, "python")
-        same = "(the same: nothing was fused)"
-        yield Block(
-            f"ir: {kind}, after fusion", same if before == after else after, "" if before == after else "python"
-        )
+        yield Block(f"ir: {name}, before fusion", before, "python")
+        if before == after:
+            yield Block(f"ir: {name}, after fusion", "(the same: nothing was fused)")
+        else:
+            yield Block(f"ir: {name}, after fusion", after, "python")
 
 
 def _nodes(text: str) -> str:
-    """As Inductor's debug folder has them, apart by a blank line, without what is the same for every node."""
+    """Returns the nodes as in Inductor's debug folder, separated by a blank line, without what all nodes share."""
     text = re.sub(r"^.*\.(min|max)_(input|order)_?\w* = .*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r" at 0x[0-9a-f]+", "", text)
     text = re.sub(r"^(?=\w+: [\w.]+\()", "\n", text, flags=re.MULTILINE)
@@ -100,8 +104,9 @@ def _code(capture: Capture, target: Target) -> Iterator[Block]:
 
 
 def _raw(capture: Capture, _: Target) -> Iterator[Block]:
-    for kind, module in _numbered((module.kind, module) for module in capture.modules):
-        yield Block(f"raw: {kind}", module.code.strip("\n"), "code")
+    suffixes = _suffixes(module.kind for module in capture.modules)
+    for suffix, module in zip(suffixes, capture.modules, strict=True):
+        yield Block(f"raw: {module.kind}{suffix}", module.code.strip("\n"), "code")
 
 
 def _binary(capture: Capture, target: Target) -> Iterator[Block]:
@@ -111,7 +116,10 @@ def _binary(capture: Capture, target: Target) -> Iterator[Block]:
 
 
 def triton_stage(name: str, capture: Capture, target: Target) -> list[Block]:
-    """A stage of each Triton kernel: one of capture.offline's STAGES. Raises StageError and KernelError."""
+    """Returns a stage of each Triton kernel. `name`: one of `capture.offline.compiler.STAGES`.
+
+    Raises StageError and KernelError.
+    """
     from conformance.capture.offline import compiler
 
     compiler.refuse_unknown_stage(name, target.device)
@@ -123,11 +131,18 @@ def triton_stage(name: str, capture: Capture, target: Target) -> list[Block]:
 
 
 def _no_kernel(target: Target) -> str:
-    return f"(there is no Triton kernel{': those for cpu are C++' if target.device == 'cpu' else ''})"
+    reason = ": kernels for cpu are C++" if target.device == "cpu" else ""
+    return f"(there is no Triton kernel{reason})"
+
+
+def _exploration(capture: Capture) -> Exploration:
+    if capture.exploration is None:
+        raise ValueError(f"the capture of {capture.case} was not explored: generate it with explore=True")
+    return capture.exploration
 
 
 def _bytecode(capture: Capture, _: Target) -> Iterator[Block]:
-    for frame in capture.exploration.frames:
+    for frame in _exploration(capture).frames:
         yield Block(f"bytecode: {frame.name}, original", frame.original, "bytecode")
         yield Block(f"bytecode: {frame.name}, modified by Dynamo", frame.modified, "bytecode")
         yield Block(f"guards: {frame.name}", "\n".join(frame.guards), "python")
@@ -135,19 +150,19 @@ def _bytecode(capture: Capture, _: Target) -> Iterator[Block]:
 
 def _log(capture: Capture, _: Target) -> Iterator[Block]:
     lines = []
-    for artifact, message in capture.exploration.log:
-        first, *rest = _short(message).strip("\n").splitlines() or [""]
+    for artifact, message in _exploration(capture).log:
+        first, *rest = _shortened(message).strip("\n").splitlines() or [""]
         lines += [f"[{artifact}] {first}", *(f"    {line}".rstrip() for line in rest)]
     yield Block("log", "\n".join(lines) or "(nothing was logged)", "log")
 
 
-def _short(message: str) -> str:
-    """Without where each node comes from, addresses, and the way through this harness to the user's code."""
+def _shortened(message: str) -> str:
+    """Removes addresses, the stack of each node, and from a user's traceback the frames up to this package's last."""
     message = re.sub(r", \\*'stack_traces = \{\\*'.*?, \\*'\}\\*'| at 0x[0-9a-f]+", "", message)
-    head, said, trace = message.partition("User code traceback:\n")
+    head, title, trace = message.partition("User code traceback:\n")
     entries = re.split(r'^(?=[ \t]*File ")', trace, flags=re.MULTILINE)
-    ours = [number for number, entry in enumerate(entries) if "/conformance/capture/" in entry.partition("\n")[0]]
-    return head + said + "".join(entries[ours[-1] + 1 :] if ours else entries)
+    own = [number for number, entry in enumerate(entries) if "/conformance/capture/" in entry.partition("\n")[0]]
+    return head + title + "".join(entries[own[-1] + 1 :] if own else entries)
 
 
 _MAKERS: dict[str, Callable[[Capture, Target], Iterator[Block]]] = {
@@ -164,41 +179,42 @@ _MAKERS: dict[str, Callable[[Capture, Target], Iterator[Block]]] = {
 
 
 def _graphs(
-    capture: Capture, stages: Sequence[str], *, shown: Callable[[str], str] | None = None, repeat: bool = False
+    capture: Capture, stages: Sequence[str], *, write: Callable[[str], str] | None = None, repeat: bool = False
 ) -> Iterator[Block]:
-    """`shown`: how a graph is written; `repeat`: also where the passes changed nothing."""
-    seen = capture.exploration
+    """`write`: returns a graph's text for the reader. `repeat`: repeat a graph that the passes did not change."""
+    exploration = _exploration(capture)
     wanted = [stage for stage in stages if stage != "runnable"] or ([] if stages else list(STAGES))
+    suffixes = _suffixes((graph.stage, graph.when) for graph in exploration.graphs)
     last: dict[str, str] = {}
-    for (stage, when), graph in _numbered(((graph.stage, graph.when), graph) for graph in seen.graphs):
+    for suffix, graph in zip(suffixes, exploration.graphs, strict=True):
         if graph.stage not in wanted:
             continue
-        text = (shown or graph_text)(graph.text).strip("\n")
+        stage = f"{graph.stage}{suffix}"
+        text = (write or graph_text)(graph.text).strip("\n")
         same = last.get(stage) == text and not repeat
         last[stage] = text
-        yield Block(f"graph: {stage}, {when}", "(the same)" if same else text, "" if same else "python")
+        yield Block(f"graph: {stage}, {graph.when}", "(the same)" if same else text, "" if same else "python")
     for stage in wanted if stages else ():
-        if not any(graph.stage == stage for graph in seen.graphs):
-            none = "nothing requires a gradient" if stage in ("joint", "backward") else "Dynamo captured nothing"
-            yield Block(f"graph: {stage}", f"(there is none: {none})")
+        if not any(graph.stage == stage for graph in exploration.graphs):
+            reason = "nothing requires a gradient" if stage in ("joint", "backward") else "Dynamo captured nothing"
+            yield Block(f"graph: {stage}", f"(there is none: {reason})")
     if "runnable" in stages:
-        yield Block("graph: runnable", seen.script.rstrip("\n"), "python")
+        yield Block("graph: runnable", exploration.script.rstrip("\n"), "python")
 
 
 def graph_text(text: str) -> str:
-    """A graph as torch prints it; of a place in the source, the file's name, the line and the code."""
+    """Returns a graph as torch prints it. Of a source location, the file's name, the line and the code stay."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", text)
     text = re.sub(r"(# .*?)File: (?:\S*/)?(\S+:\d+) in (\S+), code: ", r"\1\2 in \3: ", text)
     text = re.sub(r"^[ \t]*# (?:No stacktrace found|Annotation: ).*\n?", "", text, flags=re.MULTILINE)
-    text = re.sub(r";  (?:\w+ = )+None", "", text)  # when the tracer lets go of a value
+    text = re.sub(r";  (?:\w+ = )+None", "", text)  # marks where the tracer frees a value
     text = text.replace("class <lambda>(", "class GraphModule(")
     return "\n".join(line.rstrip() for line in text.strip("\n").splitlines())
 
 
-def _numbered(pairs):
-    """A second one of a kind, after a graph break, is `inference 2`."""
-    seen: Counter = Counter()
-    for kind, value in pairs:
-        seen[kind] += 1
-        again = f" {seen[kind]}" if seen[kind] > 1 else ""
-        yield (f"{kind}{again}" if isinstance(kind, str) else (f"{kind[0]}{again}", kind[1])), value
+def _suffixes(kinds: Iterable[Hashable]) -> Iterator[str]:
+    """Yields "" for the first of a kind, " 2" for the second: after a graph break a kind comes again."""
+    counts: Counter[Hashable] = Counter()
+    for kind in kinds:
+        counts[kind] += 1
+        yield f" {counts[kind]}" if counts[kind] > 1 else ""

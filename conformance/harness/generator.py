@@ -108,10 +108,10 @@ def whole_text(capture: Capture, target: Target) -> str:
 
 def graph_text(capture: Capture, target: Target) -> str:
     """The joint graph where there are gradients, else the forward graph; several where the function was broken up."""
-    from conformance.normalize.text import graph
+    from conformance.normalize.text import normalised_graph
 
     graphs = [capture.joint_graph] if capture.joint_graph else [m.graph for m in capture.complete().modules]
-    return "\n\n".join(graph(text, target.device).strip("\n") for text in graphs)
+    return "\n\n".join(normalised_graph(text, target.device).strip("\n") for text in graphs)
 
 
 def code_text(capture: Capture, target: Target) -> str:

@@ -1,1 +1,1 @@
-"""Rules that remove what varies without meaning from generated code."""
+"""Turns generated code into the text of a snapshot: removes what varies between runs and machines without meaning."""

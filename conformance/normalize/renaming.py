@@ -1,7 +1,7 @@
-"""Names that are only counters, written by order of first appearance: a renumbering is no difference.
+"""Renames variables that Inductor numbers with a counter: by order of first appearance.
 
-Every renaming here is one-to-one within the text it is given, so two texts become equal only where one is the other
-with other names.
+Code that is only numbered differently then has the same text. Every renaming here is one-to-one within the text that it
+gets: two texts become equal only when one is the other with renamed variables.
 """
 
 from __future__ import annotations
@@ -19,41 +19,49 @@ CPP = re.compile(
 )
 
 
-def by_appearance(text: str, pattern: re.Pattern[str], shape: str = "{core}{number}") -> str:
-    """Numbers what `pattern` matches (groups `core`, `number`, perhaps `rest`) from 0, each core by itself."""
-    seen: dict[str, dict[str, int]] = {}
+def renumber(text: str, pattern: re.Pattern[str], shape: str = "{core}{number}") -> str:
+    """Renumbers what `pattern` matches from 0, each core separately: `buf7, buf2` → `buf0, buf1`.
+
+    `pattern` has the groups `core` and `number`, and may have `rest`. Removes nothing.
+    """
+    new_numbers: dict[str, dict[str, int]] = {}
 
     def rename(match: re.Match[str]) -> str:
         groups = match.groupdict(default="")
-        numbers = seen.setdefault(groups["core"].lstrip("_"), {})
+        numbers = new_numbers.setdefault(groups["core"].lstrip("_"), {})
         number = numbers.setdefault(groups["number"], len(numbers))
         return shape.format(core=groups["core"], number=number) + groups.get("rest", "")
 
     return pattern.sub(rename, text)
 
 
-def symbols(text: str, names: str) -> str:
-    """Numbers ks0, ps1, s77, u0 … (`names`: the letters, separated by |) through a whole text."""
-    return by_appearance(text, re.compile(rf"(?<![\w.])(?P<core>{names})(?P<number>\d+)(?!\w)"))
+def renumber_symbols(text: str, names: str) -> str:
+    """Renumbers ks0, ps1, s77, u0 … through a whole text. `names`: the letters, separated by |."""
+    return renumber(text, re.compile(rf"(?<![\w.])(?P<core>{names})(?P<number>\d+)(?!\w)"))
 
 
-def triton_functions(text: str) -> str:
-    """Names inside each function of a Triton kernel's source, each function by itself."""
+def renumber_triton_variables(text: str) -> str:
+    """Renumbers the variables in each function of a Triton kernel's source, each function separately.
+
+    A function cannot use a variable of another, so the functions need not agree on a number.
+    """
     parts = re.split(r"^(?=def )", text, flags=re.MULTILINE)
-    return "".join([parts[0], *(by_appearance(part, TRITON) for part in parts[1:])])
+    return "".join([parts[0], *(renumber(part, TRITON) for part in parts[1:])])
 
 
-def arguments(text: str) -> str:
-    """The arguments of `call`: arg3_1 → arg0, primals_5 → primals_1, mul_7 → mul, in the order they are unpacked."""
+def rename_arguments(text: str) -> str:
+    """Renames the arguments of `call` in the order in which they are unpacked: arg3_1 → arg0, primals_5 → primals_1,
+    mul_7 → mul. FX nodes give these names. Two arguments never get the same name.
+    """
     mapping: dict[str, str] = {}
     for match in re.finditer(r"^\s*\(?([\w, ]+?),?\s*\)? = args$", text, re.MULTILINE):
         for name in re.split(r",\s*", match[1].strip()):
             if name and name not in mapping and not re.fullmatch(r"(buf|s|u|ks|ps)\d+", name):
-                mapping[name] = _fresh(name, mapping.values())
-    return replace(text, mapping)
+                mapping[name] = _new_argument(name, mapping.values())
+    return replace_names(text, mapping)
 
 
-def _fresh(name: str, taken: Iterable[str]) -> str:
+def _new_argument(name: str, taken: Iterable[str]) -> str:
     taken = set(taken)
     argument = re.fullmatch(r"((?:\w+_)?arg)\d+_\d+", name)
     if argument:
@@ -65,21 +73,25 @@ def _fresh(name: str, taken: Iterable[str]) -> str:
     return next(new for n in range(len(taken) + 1) if (new := candidates(n)) not in taken)
 
 
-def kernels(names: Iterable[str]) -> dict[str, str]:
-    """Kernels are numbered among those of their own name, not through the module: one more renumbers no other."""
+def kernel_names(names: Iterable[str]) -> dict[str, str]:
+    """Old → new names of kernels: each is numbered among the kernels of the same name, not through the module.
+
+    One more kernel then renames no kernel of another name.
+    """
     mapping: dict[str, str] = {}
     for name in names:
-        base, number = re.fullmatch(r"(.*?)(_\d+)?", name).groups()
-        if number is None:
+        numbered = re.fullmatch(r"(.*?)_\d+", name)
+        if numbered is None:
             mapping[name] = name
         elif name not in mapping:
             taken = set(mapping.values())
-            mapping[name] = next(new for n in range(len(taken) + 1) if (new := f"{base}_{n}") not in taken)
+            candidates = (f"{numbered[1]}_{n}" for n in range(len(taken) + 1))
+            mapping[name] = next(new for new in candidates if new not in taken)
     return mapping
 
 
-def replace(text: str, mapping: dict[str, str]) -> str:
-    """Replaces whole names, all at once; what follows a dot is an attribute and stays."""
+def replace_names(text: str, mapping: dict[str, str]) -> str:
+    """Replaces whole names, all at once. A name behind a dot is an attribute and stays."""
     mapping = {old: new for old, new in mapping.items() if old != new}
     if not mapping:
         return text
@@ -96,28 +108,31 @@ _DECLARED = re.compile(r"(?:\b(?!return|else|case|goto|delete|throw)[A-Za-z_]\w*
 
 @dataclass
 class _Scope:
-    """A C++ block: the names declared in it, and the number that the next one of each kind gets.
+    """A C++ block: the variables declared in it, and the next free number of each kind.
 
-    `head`: it is still the head of a `for`, which stands at `depth` of parentheses; its block is yet to come.
+    `head`: the text is still in the head of a `for`, which stands at `depth` of parentheses; its block follows.
     """
 
     parent: _Scope | None = None
     head: bool = False
     depth: int = 0
     names: dict[str, int] = field(default_factory=dict)
-    numbers: dict[tuple[str, str], int] = field(default_factory=dict)  # tmp_acc0_vec goes with tmp_acc0
+    numbers: dict[tuple[str, str], int] = field(default_factory=dict)  # tmp_acc0_vec gets the number of tmp_acc0
     free: dict[str, int] = field(default_factory=dict)
 
     def chain(self) -> Iterator[_Scope]:
+        """This block, then the blocks around it."""
         scope: _Scope | None = self
         while scope:
             yield scope
             scope = scope.parent
 
     def find(self, name: str) -> int | None:
+        """The new number of a variable; None when neither this block nor one around it declares it."""
         return next((scope.names[name] for scope in self.chain() if name in scope.names), None)
 
     def declare(self, name: str, core: str, number: str) -> int:
+        """Gives a variable of this block its new number. A variable of a block around it keeps its own."""
         if name in self.names:
             return self.names[name]
         kind, new = (core, number), None
@@ -130,20 +145,21 @@ class _Scope:
         return new
 
 
-class _Blocks:
+class _Renumbering:
     """One pass over the tokens of a C++ text."""
 
     def __init__(self, text: str) -> None:
         self.text, self.scope, self.depth = text, _Scope(), 0
 
     def token(self, match: re.Match[str]) -> str:
+        """The text that replaces a token."""
         if match["name"]:
             declared = _DECLARED.search(self.text, max(0, match.start() - 120), match.start())
             if declared or self.scope.find(match["name"]) is None:
                 self.scope.declare(match["name"], match["core"], match["number"])
-            return self.known(match)
+            return self.variable(match)
         if match["string"]:  # an assertion's message names the variables too
-            return CPP.sub(self.known, match[0])
+            return CPP.sub(self.variable, match[0])
         if match["loop"]:
             self.push(head=True)
         elif match["open"] == "{" and not self.at_head():
@@ -156,7 +172,7 @@ class _Blocks:
             self.close(block=match["close"] == "}")
         return match[0]
 
-    def known(self, match: re.Match[str]) -> str:
+    def variable(self, match: re.Match[str]) -> str:
         number = self.scope.find(match["name"])
         return match[0] if number is None else f"{match['before']}{match['core']}{number}{match['rest']}"
 
@@ -167,13 +183,16 @@ class _Blocks:
         self.scope = _Scope(self.scope, head, self.depth, free=dict(self.scope.free))
 
     def close(self, block: bool) -> None:
-        """A block ends, or a statement; loops without braces end with either."""
+        """Ends a block or a statement. Each of them also ends the loops without braces around it."""
         if block:
             self.scope = self.scope.parent or self.scope
         while self.at_head() and self.scope.parent:
             self.scope = self.scope.parent
 
 
-def cpp_blocks(text: str) -> str:
-    """Variables of C++ by the block that declares them: blocks do not renumber each other."""
-    return _TOKEN.sub(_Blocks(text).token, text)
+def renumber_cpp_variables(text: str) -> str:
+    """Renumbers the variables of C++ by the block that declares them: one block does not renumber another beside it.
+
+    Two variables that a statement can both use never get the same name.
+    """
+    return _TOKEN.sub(_Renumbering(text).token, text)

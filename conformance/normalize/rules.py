@@ -1,7 +1,7 @@
-"""Normalising: the text of a wrapper module without what does not change what runs.
+"""The rules that normalise a generated module: what each removes or renames, and why that cannot change the kernel.
 
-Names are normalised, never meaning. A module is taken apart into statements, kernels and `call`; the rules below, each
-with its reason, apply to these parts in order. What no rule knows stays in the text.
+`normalise` splits a module into statements, kernels and `call`, and applies the rules to each part in order. Text that
+no rule matches stays as Inductor wrote it.
 """
 
 from __future__ import annotations
@@ -19,23 +19,28 @@ from conformance.normalize import cpp_format, renaming, triton_metadata
 
 @dataclass(frozen=True)
 class Rule:
-    """One normalisation. `parts`: where it applies: "statement" (of the module), "call", "triton", "cpp".
+    """One normalisation.
 
+    `effect`: which text it removes or renames. `why`: why that cannot change the kernel.
+    `parts`: the parts that it applies to: "statement" (of the module), "call", "triton", "cpp".
     `function`: (text of the part, the target's device type) → text.
     """
 
     name: str
+    effect: str
     why: str
     parts: tuple[str, ...]
     function: Callable[[str, str], str]
 
 
-def _drop(pattern: str) -> Callable[[str, str], str]:
-    """Removes the lines that match `pattern` as a whole; `@DEVICE@` in it stands for the target's device type."""
+def _remove_lines(pattern: str) -> Callable[[str, str], str]:
+    """Removes each line that `pattern` matches as a whole. `@DEVICE@` in it stands for the target's device type."""
     return _replace(rf"^[ \t]*(?:{pattern})[ \t]*(?:\n|\Z)", "")
 
 
 def _replace(pattern: str, replacement: str) -> Callable[[str, str], str]:
+    """Replaces each match of `pattern`. `@DEVICE@` in it stands for the target's device type."""
+
     @functools.cache
     def compiled(device: str) -> re.Pattern[str]:
         return re.compile(pattern.replace("@DEVICE@", device), re.MULTILINE)
@@ -43,18 +48,19 @@ def _replace(pattern: str, replacement: str) -> Callable[[str, str], str]:
     return lambda text, device: compiled(device).sub(replacement, text)
 
 
-def _statement(pattern: str) -> Callable[[str, str], str]:
+def _remove_statement(pattern: str) -> Callable[[str, str], str]:
     """Removes a statement of the module that begins with `pattern`."""
     compiled = re.compile(pattern)
     return lambda text, _: "" if compiled.match(text) else text
 
 
-def _renamed(function: Callable[..., str], *arguments: Any) -> Callable[[str, str], str]:
+def _without_device(function: Callable[..., str], *arguments: Any) -> Callable[[str, str], str]:
+    """A rule's function that needs the text alone: calls `function` with the text and `arguments`."""
     return lambda text, _: function(text, *arguments)
 
 
-ALL = ("statement", "call", "triton", "cpp")
-PYTHON = ("statement", "call")
+_ALL_PARTS = ("statement", "call", "triton", "cpp")
+_PYTHON_PARTS = ("statement", "call")
 _ALIAS = (
     r"torch\.(ops\.(aten|inductor|_quantized|inductor\._alloc_from_pool)"
     r"|_C\._dynamo\.guards\.\w+|_C\._distributed_c10d\.[\w.]+)"
@@ -63,62 +69,121 @@ _BUFFERS = r"(?<![\w.])(?P<core>(?:\w+_)?buf)(?P<number>\d+)(?P<rest>(?:_[a-z]\w
 _CPP_COUNTERS = r"\b(?P<core>int_array_|var_|tmp_tensor_handle_)(?P<number>\d+)\b"
 _PATH = r"(?<![\w/.])(?:~|\.{1,2})?(?:/[\w.+@-]+)+/[\w.+@-]+\.(?:py|cpp|cc|h|so|cubin|hsaco|spv|ptx|json)\b"
 
+#: In the order in which they are applied. selftests/normalize/test_rules.py shows a text before and after each.
 RULES = [
-    Rule("imports", "the same preamble in every module", ("statement",), _statement(r"(import|from) ")),
-    Rule("aliases", "short names of torch's own functions", ("statement",), _statement(rf"\w+ = {_ALIAS}$")),
-    Rule("get_args", "inputs for the benchmark that Inductor appends", ("statement",), _statement(r"def get_args\(")),
+    Rule(
+        "imports",
+        "removes the import statements of the module",
+        "Inductor writes the same imports into every module, and each use of a name stays",
+        ("statement",),
+        _remove_statement(r"(import|from) "),
+    ),
+    Rule(
+        "aliases",
+        "removes assignments that give torch's own functions a short name",
+        "an alias runs nothing, and each call of it stays",
+        ("statement",),
+        _remove_statement(rf"\w+ = {_ALIAS}$"),
+    ),
+    Rule(
+        "get_args",
+        "removes the function `get_args`",
+        "only the benchmark that Inductor appends calls it",
+        ("statement",),
+        _remove_statement(r"def get_args\("),
+    ),
     Rule(
         "benchmark",
-        "harness for running the module by hand",
+        "removes `benchmark_compiled_module` and the block `if __name__ == …`",
+        "they run only when a person starts the module as a script",
         ("statement",),
-        _statement(r"(def benchmark_compiled_module\(|if __name__ == )"),
+        _remove_statement(r"(def benchmark_compiled_module\(|if __name__ == )"),
     ),
     Rule(
         "runner",
-        "boilerplate around `call`",
+        "removes the statements that make `call` available to torch; a Runner with partitions stays",
+        "they are the same around every `call` and launch nothing",
         ("statement",),
-        _statement(r"(runner = Runner\(partitions=\[\]\)|call = \w+[.(]|recursively_apply_fns = |def _wrap_func\()"),
+        _remove_statement(
+            r"(runner = Runner\(partitions=\[\]\)|call = \w+[.(]|recursively_apply_fns = |def _wrap_func\()"
+        ),
     ),
     Rule(
         "async_compile",
-        "how kernels are compiled, not what they are",
+        "removes the statements that create, await and delete `async_compile`",
+        "they decide when kernels are compiled, not what they are",
         ("statement",),
-        _statement(r"(async_compile = |async_compile\.wait\(|del async_compile)"),
+        _remove_statement(r"(async_compile = |async_compile\.wait\(|del async_compile)"),
     ),
-    Rule("kernel path", "a file in a cache folder", ALL, _drop(r"# kernel path: .*")),
+    Rule(
+        "kernel path",
+        "removes the comment with a kernel's file",
+        "a comment; the file lies in a cache folder",
+        _ALL_PARTS,
+        _remove_lines(r"# kernel path: .*"),
+    ),
     Rule(
         "source nodes",
-        "names of the user's variables and FX nodes; what was fused stays",
-        ALL,
+        "removes the source nodes from a kernel's comment; the fused ATen operators stay",
+        "a comment; it names the user's variables and FX nodes",
+        _ALL_PARTS,
         _replace(r"(#|//) (?:(?:Topologically S|Uns)orted )?Source Nodes: \[[^\]\n]*\], (?=Original ATen)", r"\1 "),
     ),
-    Rule("no origin", "an empty list of operators", ALL, _drop(r"(?:#|//) Original ATen: \[\]")),
+    Rule(
+        "no origin",
+        "removes the comment `Original ATen: []`",
+        "a comment; it names no operator",
+        _ALL_PARTS,
+        _remove_lines(r"(?:#|//) Original ATen: \[\]"),
+    ),
     Rule(
         "graph fragment",
-        "the FX nodes again, with their names",
-        ALL,
-        _drop(r"# (?:Source node to ATen node mapping|Graph fragment):(?:\n[ \t]*#   .*)*"),
+        "removes the comments that repeat the FX graph",
+        "comments; the generated code follows from the graph",
+        _ALL_PARTS,
+        _remove_lines(r"# (?:Source node to ATen node mapping|Graph fragment):(?:\n[ \t]*#   .*)*"),
     ),
-    Rule("provenance", "handles of the tracing tools", ALL, _drop(r"(?:#|//) \[Provenance debug handles\].*")),
-    Rule("source", "line of the user's file", ALL, _drop(r"# (?:File|Original path): .*")),
-    Rule("paths", "files of this machine", ALL, _replace(_PATH, "<path>")),
+    Rule(
+        "provenance",
+        "removes the comment with debug handles",
+        "a comment; tracing tools number kernels in it",
+        _ALL_PARTS,
+        _remove_lines(r"(?:#|//) \[Provenance debug handles\].*"),
+    ),
+    Rule(
+        "source",
+        "removes the comments that name a file of the user and a line",
+        "comments; they change when a line is added above",
+        _ALL_PARTS,
+        _remove_lines(r"# (?:File|Original path): .*"),
+    ),
+    Rule(
+        "paths",
+        "writes `<path>` for the path of a source file or binary",
+        "the folder depends on the machine and the user",
+        _ALL_PARTS,
+        _replace(_PATH, "<path>"),
+    ),
     Rule(
         "constants",
-        "the address of a constant in memory",
+        "removes the address at the end of a constant's comment; device, dtype, sizes and strides stay",
+        "a comment; the process chooses the address",
         ("statement",),
         _replace(r"^(\w+ = None  # .*\)) -?[0-9a-f]+$", r"\1"),
     ),
     Rule(
         "stream",
-        "the current stream of the device",
+        "removes the variable of the current stream, and the argument `stream=` of each launch",
+        "every kernel is launched on the current stream of the device",
         ("call",),
-        lambda text, device: _drop(r"(?:raw_)?stream0 = get_raw_stream\(0\)")(
+        lambda text, device: _remove_lines(r"(?:raw_)?stream0 = get_raw_stream\(0\)")(
             re.sub(r", stream=(?:raw_)?stream0\b", "", text), device
         ),
     ),
     Rule(
         "device guard",
-        "the only device there is; the guard says where kernels are called",
+        "writes `with DeviceGuard(device):` and removes `set_device`",
+        "there is one device; the guard still shows which calls stand inside it",
         ("call",),
         lambda text, device: re.sub(
             rf"with torch\.{device}\._DeviceGuard\(\d+\):(\n\s*torch\.{device}\.set_device\(\d+\))?",
@@ -128,14 +193,16 @@ RULES = [
     ),
     Rule(
         "allocator",
-        "targets share what differs only by it",
-        PYTHON,
+        "renames `empty_strided_cuda` and its like to `empty_strided_device` for the target's own device type",
+        "targets share a text that differs only by it; the allocator of another device keeps its name",
+        _PYTHON_PARTS,
         _replace(r"\bempty_strided_@DEVICE@\b", "empty_strided_device"),
     ),
     Rule(
         "device",
-        "the target's own device type; another type stays",
-        PYTHON,
+        "writes `device` for the target's own device type, with or without an index",
+        "targets share a text that differs only by it; another device type stays",
+        _PYTHON_PARTS,
         _replace(
             r"(?:torch\.)?\bdevice\(type='@DEVICE@'(?:, index=\d+)?\)"
             r"|torch\.device\(['\"]@DEVICE@(?::\d+)?['\"](?:, \d+)?\)"
@@ -145,90 +212,165 @@ RULES = [
     ),
     Rule(
         "device module",
-        "torch.cuda.f and torch.xpu.f",
+        "renames `torch.cuda.` and `torch.xpu.` to `torch.device.` for the target's own device type",
+        "targets share a text that differs only by it; the function's name stays",
         ("call",),
         _replace(r"\btorch\.@DEVICE@\.(?=\w)", "torch.device."),
     ),
-    Rule("device index", "one device is compiled for", PYTHON, _replace(r"(device\(type='\w+'), index=\d+\)", r"\1)")),
-    Rule("clear", "boilerplate of `call`", ("call",), _drop(r"args\.clear\(\)")),
+    Rule(
+        "device index",
+        "removes the index of a device of another type",
+        "each device type has one device in a capture",
+        _PYTHON_PARTS,
+        _replace(r"(device\(type='\w+'), index=\d+\)", r"\1)"),
+    ),
+    Rule(
+        "clear",
+        "removes `args.clear()`",
+        "every `call` has it; it empties the list of arguments after they are unpacked",
+        ("call",),
+        _remove_lines(r"args\.clear\(\)"),
+    ),
     Rule(
         "triton preamble",
-        "the same imports in every kernel",
+        "removes the imports in a Triton kernel's source, and `set_driver_to_gpu()`",
+        "every kernel has them, and each use of a name stays",
         ("triton",),
-        _drop(r"(?:import .*|from [\w.]+ import .*|triton_helpers\.set_driver_to_gpu\(\))"),
+        _remove_lines(r"(?:import .*|from [\w.]+ import .*|triton_helpers\.set_driver_to_gpu\(\))"),
     ),
-    Rule("triton metadata", "see metadata.py", ("triton",), triton_metadata.decorators),
-    Rule("includes", "the same headers in every kernel", ("cpp",), _drop(r"#include .*")),
+    Rule(
+        "triton metadata",
+        "removes default values, names and hashes from a Triton kernel's decorator, and sorts its keys",
+        "triton_metadata.py has a reason for each key; a value that is not the default stays",
+        ("triton",),
+        triton_metadata.format_decorators,
+    ),
+    Rule(
+        "includes",
+        "removes the `#include` lines of a C++ kernel",
+        "every kernel has the same headers",
+        ("cpp",),
+        _remove_lines(r"#include .*"),
+    ),
     Rule(
         "division error",
-        "the flag for an integer division by zero, in every kernel",
+        "removes the lines that set up and test the flag for an integer division by zero",
+        "every C++ kernel has them; the division itself stays",
         ("cpp",),
-        _drop(r".*\binductor_cpu_(?:integer_div_error|throw_if_integer_div_error).*"),
+        _remove_lines(r".*\binductor_cpu_(?:integer_div_error|throw_if_integer_div_error).*"),
     ),
     Rule(
         "int64 literals",
-        "static_cast<int64_t>(8), static_cast<int64_t>(8L) and 8L are one value of one type",
+        "writes `8L` for `static_cast<int64_t>(8)` and `static_cast<int64_t>(8L)`",
+        "all three are the same value of the same type",
         ("cpp",),
         _replace(r"static_cast<int64_t>\((-?\d+)L?\)", r"\1L"),
     ),
     Rule(
         "int64 indices",
-        "an integer added to a pointer is made an int64 anyway",
+        "removes the cast to int64_t of an index, or of an offset from a pointer",
+        "C++ makes an integer that is added to a pointer 64 bits wide anyway; a cast to another type stays",
         ("cpp",),
-        _renamed(cpp_format.index_casts),
+        _without_device(cpp_format.remove_index_casts),
     ),
     Rule(
         "vector types",
-        "the namespace of all vector types",
+        "removes `at::vec::` before `Vectorized`, `VectorizedN` and `VecMask`",
+        "no other type has one of these names",
         ("cpp",),
         _replace(r"\bat::vec::(?=(?:Vectorized|VectorizedN|VecMask)\b)", ""),
     ),
     Rule(
         "device in C++",
-        "as in Python",
+        "renames `…_device_type_cuda` and its like to `…_device_type_device` for the target's own device type",
+        "targets share a text that differs only by it; another device type stays",
         ("cpp",),
         _replace(r"\b(cached_torch_device_type_|aoti_torch_device_type_)@DEVICE@\b", r"\1device"),
     ),
     Rule(
         "error flags",
-        "torch's own macros, one for each type used",
+        "removes torch's macros `CACHE_TORCH_DTYPE`, `CACHE_TORCH_DEVICE` and `CACHE_TORCH_LAYOUT`",
+        "each declares a constant for a dtype, device or layout; each use of the constant stays",
         ("cpp",),
-        _drop(r"CACHE_TORCH_(?:DTYPE|DEVICE|LAYOUT)\(.*"),
+        _remove_lines(r"CACHE_TORCH_(?:DTYPE|DEVICE|LAYOUT)\(.*"),
     ),
-    Rule("sizes", "ks0, ks1: counters", ("triton", "cpp"), _renamed(renaming.symbols, "ks|ps")),
-    Rule("triton names", "tmp, x, r: counters", ("triton",), _renamed(renaming.triton_functions)),
-    Rule("C++ names", "tmp, x: counters, by block", ("cpp",), _renamed(renaming.cpp_blocks)),
+    Rule(
+        "sizes",
+        "renumbers `ks0`, `ps0`, … by first appearance",
+        "the numbers are counters; the renaming is one-to-one",
+        ("triton", "cpp"),
+        _without_device(renaming.renumber_symbols, "ks|ps"),
+    ),
+    Rule(
+        "triton names",
+        "renumbers the variables of a Triton function, such as `tmp0`, `x0` and `r0_1`, by first appearance",
+        "the numbers are counters; the renaming is one-to-one within a function",
+        ("triton",),
+        _without_device(renaming.renumber_triton_variables),
+    ),
+    Rule(
+        "C++ names",
+        "renumbers the variables of a C++ kernel, such as `tmp0`, `tmp_acc0` and `x0`, by first appearance in a block",
+        "the numbers are counters; the renaming keeps two variables of one scope apart",
+        ("cpp",),
+        _without_device(renaming.renumber_cpp_variables),
+    ),
     Rule(
         "C++ counters",
-        "arrays and handles of a C++ wrapper",
+        "renumbers the arrays and handles of a C++ wrapper by first appearance",
+        "the numbers are counters; the renaming is one-to-one",
         ("cpp",),
-        _renamed(renaming.by_appearance, re.compile(_CPP_COUNTERS)),
+        _without_device(renaming.renumber, re.compile(_CPP_COUNTERS)),
     ),
-    Rule("C++ layout", "indentation and braces around a single block", ("cpp",), _renamed(cpp_format.layout)),
-    Rule("arguments", "names of FX nodes", ("call",), _renamed(renaming.arguments)),
-    Rule("buffers", "counters with gaps", ("call", "cpp"), _renamed(renaming.by_appearance, re.compile(_BUFFERS))),
-    Rule("symbols", "s77, u0: numbered by hash or counter", ("call",), _renamed(renaming.symbols, "s|u|ks|ps|zuf|zf")),
+    Rule(
+        "C++ layout",
+        "reduces indentation, and removes the braces of a block that holds only another block",
+        "C++ ignores indentation; no declaration stands between the two braces, so no scope changes",
+        ("cpp",),
+        _without_device(cpp_format.format_blocks),
+    ),
+    Rule(
+        "arguments",
+        "renames the arguments of `call` in the order in which they are unpacked",
+        "the names are those of FX nodes; the renaming is one-to-one",
+        ("call",),
+        _without_device(renaming.rename_arguments),
+    ),
+    Rule(
+        "buffers",
+        "renumbers `buf0`, `buf1`, … by first appearance",
+        "the numbers are counters that leave some out; the renaming is one-to-one",
+        ("call", "cpp"),
+        _without_device(renaming.renumber, re.compile(_BUFFERS)),
+    ),
+    Rule(
+        "symbols",
+        "renumbers the symbols of dynamic sizes, such as `s77` and `u0`, by first appearance",
+        "a hash or a counter chooses the numbers; the renaming is one-to-one",
+        ("call",),
+        _without_device(renaming.renumber_symbols, "s|u|ks|ps|zuf|zf"),
+    ),
 ]
 
 
-def apply(text: str, part: str, device: str) -> str:
-    """Applies the rules for one part, then takes trailing blanks away."""
+def apply_rules(text: str, part: str, device: str) -> str:
+    """Applies the rules for one part, then removes blanks at the ends of lines and empty lines around the text."""
     for rule in RULES:
         if part in rule.parts and text:
             text = rule.function(text, device)
     return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n")
 
 
-@functools.lru_cache(maxsize=32)  # an item's text and its comparison with another case ask for the same
+@functools.lru_cache(maxsize=32)  # an item needs the same text for its snapshot and to compare it with another case
 def normalise(code: str, device: str) -> str:
-    """The readable text of a wrapper module: its kernels, then its call. `device`: the target's type (cpu, cuda, xpu).
+    """The readable text of a wrapper module: its kernels, then its `call`.
 
-    Nothing that changes what runs is left out; what no rule knows stays as it is.
+    `device`: the target's device type (cpu, cuda, xpu).
     """
     try:
         tree = ast.parse(code)
-    except SyntaxError:  # a C++ wrapper that is compiled ahead of time is no Python
-        return printable(f"# C++\n{apply(code, 'cpp', device)}\n")
+    except SyntaxError:  # a C++ wrapper that is compiled ahead of time is not Python
+        return printable(f"# C++\n{apply_rules(code, 'cpp', device)}\n")
     lines = code.splitlines()
     kind = re.search(r"^# AOT ID: \[?'?\w*?_?(inference|forward|backward)\b", code, re.MULTILINE)
     blocks: list[str] = [f"# AOT ID: {kind[1]}"] if kind else []
@@ -236,43 +378,53 @@ def normalise(code: str, device: str) -> str:
     names: list[str] = []
     previous = 0
     for node in tree.body:
-        start = node.decorator_list[0].lineno if getattr(node, "decorator_list", None) else node.lineno
+        start = _first_line(node)
         comments = [line for line in lines[previous : start - 1] if line.startswith("#") and "AOT ID" not in line]
         text = "\n".join([*comments, *lines[start - 1 : node.end_lineno]])
         previous = node.end_lineno or 0
-        kernel = _kernel(node)
-        if kernel:
+        if kernel := _kernel(node):
             names.append(kernel.name)
             blocks.append(_kernel_block(kernel, "\n".join(comments), device))
         elif isinstance(node, ast.ClassDef) and node.name == "Runner":
-            calls += [_function(lines, method) for method in node.body if getattr(method, "name", "") == "call"]
+            methods = [each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "call"]
+            calls += [_function(lines, method) for method in methods]
         elif isinstance(node, ast.FunctionDef) and [a.arg for a in node.args.args] == ["args"]:  # call, a partition
             calls.append(_function(lines, node))
-        else:
-            source = _long_string(node)
-            # A statement is looked at without the comments above it, so that a rule can drop it whole.
-            bare = "\n".join(lines[start - 1 : node.end_lineno])
-            if source is not None:
-                names += re.findall(r'extern "C"\s+void\s+(\w+)\(', source)
-                blocks.append(f"# {ast.unparse(node.targets[0])}\n{apply(source, 'cpp', device)}")
-            elif apply(bare, "statement", device):
-                blocks.append(apply(text, "statement", device))
-    call = apply("\n\n".join(calls), "call", device)
+        elif source := _source_text(node):
+            name, cpp = source
+            names += re.findall(r'extern "C"\s+void\s+(\w+)\(', cpp)
+            blocks.append(f"# {name}\n{apply_rules(cpp, 'cpp', device)}")
+        # The rules get a statement without the comments above it, so that a rule can remove it as a whole.
+        elif apply_rules("\n".join(lines[start - 1 : node.end_lineno]), "statement", device):
+            blocks.append(apply_rules(text, "statement", device))
+    call = apply_rules("\n\n".join(calls), "call", device)
     text = "\n\n".join(block for block in [*blocks, call] if block) + "\n"
-    return printable(renaming.replace(text, renaming.kernels(names)))
+    return printable(renaming.replace_names(text, renaming.kernel_names(names)))
+
+
+def _first_line(node: ast.stmt) -> int:
+    """The number of a statement's first line, its decorators included."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and node.decorator_list:
+        return node.decorator_list[0].lineno
+    return node.lineno
 
 
 @dataclass(frozen=True)
 class _Kernel:
+    """`kind`: what compiles it: triton, cpp_pybinding, … `types`: of a C++ kernel's arguments. `options`: all other
+    arguments of the call.
+    """
+
     name: str
-    kind: str  # what compiles it: triton, cpp_pybinding, …
+    kind: str
     source: str
-    types: list[str] | None  # C++: of the arguments
+    types: list[str] | None
     device: str | None
-    options: list[str]  # whatever else is said
+    options: list[str]
 
 
 def _kernel(node: ast.stmt) -> _Kernel | None:
+    """The kernel of `name = async_compile.triton('…', '''source''', …)`; None for any other statement."""
     if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)):
         return None
     call = node.value
@@ -283,17 +435,21 @@ def _kernel(node: ast.stmt) -> _Kernel | None:
     if not function.startswith("async_compile.") or len(sources) != 1:
         return None
     types = next((ast.literal_eval(a) for a in call.args if isinstance(a, ast.List)), None)
-    devices = [k.value.value for k in call.keywords if k.arg == "device_str" and isinstance(k.value, ast.Constant)]
+    device = None
+    for keyword in call.keywords:
+        value = keyword.value
+        if keyword.arg == "device_str" and isinstance(value, ast.Constant) and isinstance(value.value, str):
+            device = value.value
     name = ast.unparse(node.targets[0])
     options = [ast.unparse(a) for a in call.args if not isinstance(a, (ast.List, ast.Constant))]
     options += [ast.unparse(k) for k in call.keywords if k.arg != "device_str"]
-    return _Kernel(name, function.partition(".")[2], sources[0], types, devices[0] if devices else None, options)
+    return _Kernel(name, function.partition(".")[2], sources[0], types, device, options)
 
 
 def _kernel_block(kernel: _Kernel, comments: str, device: str) -> str:
     part = "cpp" if kernel.kind.startswith("cpp") else "triton"
-    source = apply(textwrap.dedent(kernel.source), part, device)
-    notes = [apply(comments, "statement", device)]
+    source = apply_rules(textwrap.dedent(kernel.source), part, device)
+    notes = [apply_rules(comments, "statement", device)]
     if kernel.kind not in ("triton", "cpp_pybinding", "cpp"):
         notes.append(f"# compiled by: {kernel.kind}")
     if kernel.device not in (None, device):
@@ -306,7 +462,7 @@ def _kernel_block(kernel: _Kernel, comments: str, device: str) -> str:
 
 
 def _parameter_types(source: str) -> list[str] | None:
-    """The types in the signature of a C++ kernel, which its declared argument types normally repeat."""
+    """The types in the signature of a C++ kernel. Inductor's list of argument types normally repeats them."""
     signature = re.search(r'extern "C"[^(]*\(([^)]*)\)', source)
     if not signature:
         return None
@@ -314,18 +470,20 @@ def _parameter_types(source: str) -> list[str] | None:
 
 
 def _function(lines: list[str], node: ast.FunctionDef) -> str:
+    """The text of a function, or of the method `call` as a function."""
     text = textwrap.dedent("\n".join(lines[node.lineno - 1 : node.end_lineno]))
     return text.replace("def call(self, args):", "def call(args):", 1)
 
 
-def _long_string(node: ast.stmt) -> str | None:
+def _source_text(node: ast.stmt) -> tuple[str, str] | None:
+    """Name and text of an assignment of a string of several lines, such as a C++ source; None for any other."""
     value = getattr(node, "value", None)
     if isinstance(node, ast.Assign) and isinstance(value, ast.Constant) and isinstance(value.value, str):
-        return value.value if "\n" in value.value else None
+        return (ast.unparse(node.targets[0]), value.value) if "\n" in value.value else None
     return None
 
 
 def printable(text: str) -> str:
-    """UTF-8 that a terminal and a diff show: control characters are written as escapes, trailing blanks go."""
+    """The text as a terminal and a diff can show it: control characters as escapes, no blanks at the ends of lines."""
     text = re.sub(r"[^\n\t\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", lambda c: ascii(c[0])[1:-1], text)
     return "".join(line.rstrip() + "\n" for line in text.splitlines())

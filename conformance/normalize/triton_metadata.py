@@ -1,4 +1,8 @@
-"""What Inductor writes above a Triton kernel: size hints, triton_meta, inductor_meta; without what is as always."""
+"""Formats the decorator of a Triton kernel: size hints, triton_meta and inductor_meta. Omits default values.
+
+Inductor's heuristics read the decorator when they compile and launch the kernel. So a key is removed only when it is in
+one of the tables below: it says nothing about the kernel, or it has the value that is stated there.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +11,21 @@ from collections.abc import Iterator
 
 WIDTH = 110
 
-#: Says nothing about the kernel: names, hashes, caches.
-NOISE = {
-    "filename": "path of the file that the kernel was written to",
-    "kernel_name": "the name stands above the kernel",
-    "backend_hash": "hash of Triton and the driver",
-    "store_cubin": "whether the binary is kept",
+#: Always removed: key → what it says. None of them changes the kernel.
+IGNORED = {
+    "filename": "path of the file that Inductor wrote the kernel to",
+    "kernel_name": "the kernel's name, which its function has too",
+    "backend_hash": "hash of the installed Triton and the driver",
+    "store_cubin": "whether Triton keeps the binary",
     "autotune_local_cache": "cache switch",
     "autotune_remote_cache": "cache switch",
     "force_disable_caches": "cache switch",
 }
 
-#: Left out while it has this value: most kernels have it on all supported versions of torch. Another value is shown.
-DEFAULTS = {
+#: Removed when it has this value, which most kernels have on all supported versions of torch. Another value stays.
+DEFAULTS: dict[str, dict[str, tuple[str, ...]]] = {
     "triton_meta": {
-        "device": ("device",),  # the target's own
+        "device": ("device",),  # the properties of the target itself
         "constants": ("{}",),
         "native_matmul": ("False",),
         "enable_fp_fusion": ("True",),
@@ -34,7 +38,7 @@ DEFAULTS = {
         "num_reduction": ("0",),
         "optimize_mem": ("True",),
         "spill_threshold": ("16",),
-        "autotune_hints": ("set()", "()"),  # written as a set before 2.15
+        "autotune_hints": ("set()", "()"),  # a set before torch 2.15
         "mutated_arg_names": ("[]",),
         "atomic_add_found": ("False",),
         "assert_indirect_indexing": ("True",),
@@ -51,15 +55,16 @@ DEFAULTS = {
         "force_filter_reduction_configs": ("False",),
     },
 }
-#: The same for the decorator's own keywords.
+#: The same for keywords of the decorator itself.
 KEYWORDS = {"min_elem_per_thread": "0"}
 
-#: Read by the heuristic of that kind of kernel alone, and written above all.
+#: Key → the text that a kernel has when its heuristic reads the key. Inductor writes the key for every kernel; without
+#: the text it is removed.
 READ_WITH = {"mix_order_reduction_allow_multi_stages": "RSPLIT_SIZE"}
 
 
-def decorators(text: str, device: str) -> str:
-    """The source of a Triton kernel with its decorators laid out; everything else as it was written."""
+def format_decorators(text: str, device: str) -> str:
+    """The source of a Triton kernel with formatted decorators. Every other line stays as Inductor wrote it."""
     try:
         tree = ast.parse(text)
     except SyntaxError:
@@ -68,53 +73,53 @@ def decorators(text: str, device: str) -> str:
     for node in reversed(tree.body):
         for call in reversed(getattr(node, "decorator_list", [])):
             if isinstance(call, ast.Call) and ast.unparse(call.func).startswith("triton_heuristics."):
-                lines[call.lineno - 1 : call.end_lineno] = decorator(call, device, text).splitlines()
+                lines[call.lineno - 1 : call.end_lineno] = _format_decorator(call, device, text).splitlines()
     return "\n".join(lines)
 
 
-def decorator(call: ast.Call, device: str, whole: str) -> str:
-    """`@triton_heuristics.pointwise(…)` as text; keywords in their own order, the dictionaries' keys sorted.
+def _format_decorator(call: ast.Call, device: str, source: str) -> str:
+    """`@triton_heuristics.pointwise(…)` as text. Keywords keep their order; the keys of each dictionary are sorted.
 
-    `whole`: the kernel's source.
+    `source`: the kernel's whole source.
     """
     lines = [f"@{ast.unparse(call.func)}("]
     lines += [f"    {ast.unparse(argument)}," for argument in call.args]
     for keyword in call.keywords:
-        value = keyword.value
-        if keyword.arg in NOISE or ast.unparse(value) == KEYWORDS.get(keyword.arg):
+        value, name = keyword.value, keyword.arg or ""
+        if name in IGNORED or ast.unparse(value) == KEYWORDS.get(name):
             continue
-        if keyword.arg in DEFAULTS and isinstance(value, ast.Dict):
-            value = meta(keyword.arg, value, device, whole)
-        name = f"{keyword.arg}=" if keyword.arg else "**"
-        lines.append(f"    {name}{_layout(value, 4, len(name) + 1)},")
+        if name in DEFAULTS and isinstance(value, ast.Dict):
+            value = _without_defaults(name, value, device, source)
+        prefix = f"{name}=" if name else "**"
+        lines.append(f"    {prefix}{_layout(value, 4, len(prefix) + 1)},")
     return "\n".join([*lines, ")"])
 
 
-def meta(name: str, value: ast.Dict, device: str, whole: str) -> ast.Dict:
-    """The dictionary without noise and defaults, sorted by key; the target's own device is written `device`."""
+def _without_defaults(name: str, value: ast.Dict, device: str, source: str) -> ast.Dict:
+    """The dictionary `name` without ignored keys and default values, sorted by key. Writes `device` for the target."""
     kept = []
     for key, item in zip(value.keys, value.values, strict=True):
-        label = key.value if isinstance(key, ast.Constant) else None
-        shown = OwnDevice(device).visit(item)
-        unread = label in READ_WITH and READ_WITH[label] not in whole
-        if label in NOISE or unread or ast.unparse(shown) in DEFAULTS[name].get(label, ()):
+        label = str(key.value) if isinstance(key, ast.Constant) else "None"  # the place of any other key
+        shown = _TargetDevice(device).visit(item)
+        unread = label in READ_WITH and READ_WITH[label] not in source
+        if label in IGNORED or unread or ast.unparse(shown) in DEFAULTS[name].get(label, ()):
             continue
-        kept.append((str(label), key, shown))
+        kept.append((label, key, shown))
     kept.sort(key=lambda entry: entry[0])
-    found = ast.Dict(keys=[key for _, key, _ in kept], values=[item for *_, item in kept])
-    return signature(found) if name == "triton_meta" else found
+    short = ast.Dict(keys=[key for _, key, _ in kept], values=[item for *_, item in kept])
+    return _signature_in_words(short) if name == "triton_meta" else short
 
 
-def signature(value: ast.Dict) -> ast.Dict:
-    """`'signature'` and `'configs'` in words: 'in_ptr0: *u8, xnumel: i32' and 'divisible by 16: in_ptr0, xnumel'.
+def _signature_in_words(value: ast.Dict) -> ast.Dict:
+    """Shortens `signature` to 'in_ptr0: *u8, xnumel: i32', and `configs` to 'divisible by 16: in_ptr0, xnumel'.
 
-    Block sizes are not named: the function's parameters say `tl.constexpr`. What is not as usual stays as it is.
+    Omits block sizes: the function's parameters say `tl.constexpr`. A dictionary of another form stays as it is.
     """
     try:
-        given = {key.value: ast.literal_eval(item) for key, item in _wanted(value)}
+        values = {key.value: ast.literal_eval(item) for key, item in _signature_and_configs(value)}
     except ValueError:
         return value
-    types, configs = given.get("signature"), given.get("configs")
+    types, configs = values.get("signature"), values.get("configs")
     if not isinstance(types, dict) or not all(isinstance(part, str) for pair in types.items() for part in pair):
         return value
     words = {"signature": ", ".join(f"{n}: {t}" for n, t in types.items() if not _is_block(n, t))}
@@ -128,7 +133,7 @@ def signature(value: ast.Dict) -> ast.Dict:
     return value
 
 
-def _wanted(value: ast.Dict) -> Iterator[tuple[ast.Constant, ast.expr]]:
+def _signature_and_configs(value: ast.Dict) -> Iterator[tuple[ast.Constant, ast.expr]]:
     for key, item in zip(value.keys, value.values, strict=True):
         if isinstance(key, ast.Constant) and key.value in ("signature", "configs"):
             yield key, item
@@ -139,14 +144,17 @@ def _is_block(name: str, kind: str) -> bool:
 
 
 def _argument(key: object, names: list[str]) -> str:
-    """The argument that `(2,)` stands for; "" for anything else."""
+    """The name of the argument that a key such as `(2,)` numbers; "" for any other key."""
     if isinstance(key, tuple) and len(key) == 1 and isinstance(key[0], int) and 0 <= key[0] < len(names):
         return names[key[0]]
     return ""
 
 
-class OwnDevice(ast.NodeTransformer):
-    """DeviceProperties(type='cuda', …): the properties of the target are the target's, not the kernel's."""
+class _TargetDevice(ast.NodeTransformer):
+    """Writes `device` for `DeviceProperties(type='cuda', …)` of the target's own device type.
+
+    They are properties of the target, not of the kernel. Of another device type it removes the index alone.
+    """
 
     def __init__(self, device: str):
         self.device = device
@@ -161,7 +169,7 @@ class OwnDevice(ast.NodeTransformer):
 
 
 def _layout(node: ast.AST | None, indent: int, used: int) -> str:
-    """`node` on one line where it fits, else one element a line. `used`: characters before and behind it."""
+    """`node` on one line if it fits, else one element a line. `used`: the characters before and after it."""
     text = "None" if node is None else ast.unparse(node)
     if indent + used + len(text) <= WIDTH:
         return text

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from conformance.facts import changed
-from conformance.normalize.text import parse_facts, split
+from conformance.normalize.text import parse_facts, split_facts
 from conformance.storage.snapshots import canonical
 
 LONGEST = 60  # lines of diff in a message
@@ -43,7 +43,7 @@ def difference(stored: str, new: str, accept: str = "") -> Difference | None:
     if stored == new:
         return None
     facts = changed(parse_facts(stored), parse_facts(new))
-    return Difference(tuple(facts), tuple(hunks(split(stored)[1], split(new)[1])), accept)
+    return Difference(tuple(facts), tuple(hunks(split_facts(stored)[1], split_facts(new)[1])), accept)
 
 
 def hunks(stored: str, new: str) -> list[str]:

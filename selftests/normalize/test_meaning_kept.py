@@ -1,4 +1,4 @@
-"""Normalising hides no meaning: pairs of real modules that must stay different, and pairs that must be equal."""
+"""Normalising hides no meaning: pairs of real modules that must stay different, and pairs that must become equal."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ DIFFERENT = {
 
 
 def mix_order():
-    """Of a kernel that reduces in both orders, the part that its heuristic reads."""
+    """A module with the keys that the heuristic for mix-order reductions reads."""
     return sample(DYNAMIC).replace("'num_load': 1", "'num_load': 1, 'RSPLIT_SIZE': 64")
 
 
@@ -256,7 +256,7 @@ def test_there_are_enough_of_both():
 
 NAME = re.compile(r"\b(tmp|buf|x|arg|s|primals_|tmp_acc)(\d+)(?=\b|_)")
 TOKEN = re.compile(r"(?<![\w.])\d+(?=\b|L)|\b(?:tl|torch|at::vec::)\.?[a-z]\w*\b|(?<= )[-+*/<](?= )")
-#: Lines whose content is dropped on purpose.
+#: Lines that a rule removes on purpose.
 DROPPED = re.compile(r"import|division_error|div_error|_DeviceGuard|set_device|DeviceProperties|inductor_meta|^\s*#")
 
 

@@ -1,4 +1,4 @@
-"""Normalising: each rule before and after, and names that are only counters. What it keeps: test_meaning_kept.py."""
+"""Each normalising rule, before and after; renamed variables; whole modules. test_meaning_kept.py tests what stays."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from expecttest import assert_expected_inline
 from raw import ALL, DEVICE, normalised, sample
 
 from conformance.normalize import renaming
-from conformance.normalize.rules import RULES, apply, normalise
-from conformance.normalize.text import graph
+from conformance.normalize.rules import RULES, apply_rules, normalise
+from conformance.normalize.text import normalised_graph
 
 CUDA = "flip-2.13-cuda_sm90"
 
-# name of the rule → (part, before, after); each as its rule leaves it, the others not applied
+# name of the rule → (part, text before, text after this rule alone)
 BEFORE_AFTER = {
     "imports": ("statement", "from torch import device", ""),
     "aliases": ("statement", "assert_size_stride = torch._C._dynamo.guards.assert_size_stride", ""),
@@ -159,7 +159,7 @@ f(float* a,
 
 def test_every_rule_has_a_sample_and_a_reason():
     assert [rule.name for rule in RULES] == list(BEFORE_AFTER)
-    assert all(rule.why for rule in RULES)
+    assert all(rule.effect and rule.why for rule in RULES)
 
 
 @pytest.mark.parametrize("name", BEFORE_AFTER)
@@ -174,7 +174,7 @@ def test_rule(name):
 
 
 def renumbered(code: str) -> str:
-    """The same module with every counter another one, as after an unrelated change in the compiler."""
+    """The same module with other numbers in all names, as after an unrelated change in the compiler."""
     for names, factor, offset in [("_?tmp", 7, 3), ("tmp_acc", 3, 1), ("buf", 3, 2), ("x", 2, 5), ("s", 5, 1)]:
         code = re.sub(rf"\b({names})(\d+)(?=\b|_)", lambda m, f=factor, o=offset: f"{m[1]}{int(m[2]) * f + o}", code)
     code = re.sub(r"\b(primals_|arg(?=\d+_1\b))(\d+)", lambda m: f"{m[1]}{int(m[2]) + 9}", code)
@@ -190,28 +190,31 @@ def test_renumbering_is_no_difference(name):
 
 def test_names_stay_distinct_within_a_scope():
     before = "{ auto tmp3 = a; { auto tmp3 = tmp1; f(tmp3); } f(tmp3); }"
-    assert renaming.cpp_blocks(before) == "{ auto tmp0 = a; { auto tmp1 = tmp2; f(tmp1); } f(tmp0); }"
+    assert renaming.renumber_cpp_variables(before) == "{ auto tmp0 = a; { auto tmp1 = tmp2; f(tmp1); } f(tmp0); }"
 
 
 def test_sibling_loops_share_names_and_an_unbraced_loop_ends_with_its_statement():
     before = "for(int64_t x4=0; x4<8; x4++) f(x4); for(int64_t x2=0; x2<8; x2++) { g(x2); } for(int x7=0;;) {}"
     after = "for(int64_t x0=0; x0<8; x0++) f(x0); for(int64_t x0=0; x0<8; x0++) { g(x0); } for(int x0=0;;) {}"
-    assert renaming.cpp_blocks(before) == after
+    assert renaming.renumber_cpp_variables(before) == after
 
 
 def test_accumulators_keep_their_number_together():
     before = "float tmp_acc3 = 0; Vec<float> tmp_acc3_vec = 0; float tmp_acc1 = tmp_acc3 + sum(tmp_acc3_vec);"
     after = "float tmp_acc0 = 0; Vec<float> tmp_acc0_vec = 0; float tmp_acc1 = tmp_acc0 + sum(tmp_acc0_vec);"
-    assert renaming.cpp_blocks(before) == after
+    assert renaming.renumber_cpp_variables(before) == after
 
 
 def test_a_name_in_a_message_follows_its_variable():
-    assert renaming.cpp_blocks('auto tmp5 = 1; CHECK(tmp5, "tmp5 { <");') == 'auto tmp0 = 1; CHECK(tmp0, "tmp0 { <");'
+    assert (
+        renaming.renumber_cpp_variables('auto tmp5 = 1; CHECK(tmp5, "tmp5 { <");')
+        == 'auto tmp0 = 1; CHECK(tmp0, "tmp0 { <");'
+    )
 
 
 def test_kernels_are_numbered_among_their_own_name():
     names = ["triton_poi_fused_add_3", "triton_poi_fused_mul_4", "triton_poi_fused_add_5", "call_me"]
-    assert list(renaming.kernels(names).values()) == [
+    assert list(renaming.kernel_names(names).values()) == [
         "triton_poi_fused_add_0",
         "triton_poi_fused_mul_0",
         "triton_poi_fused_add_1",
@@ -359,14 +362,14 @@ def test_what_no_rule_knows_stays():
 
 
 def test_control_characters_become_escapes():
-    assert apply("f('\x1b[0m')", "call", "cpu") == "f('\x1b[0m')"
+    assert apply_rules("f('\x1b[0m')", "call", "cpu") == "f('\x1b[0m')"
     assert normalise("f('\x1b[0m')\n", "cpu") == "f('\\x1b[0m')\n"
 
 
 def test_a_graph_counts_users_kernels_by_itself():
     call = "wrap(kernel_idx = {}, constant_args_idx = {})\n"
     printed = call.format(3, 7) + call.format(3, 9) + call.format(5, 7)
-    assert graph(printed, "cuda") == call.format(0, 0) + call.format(0, 1) + call.format(1, 0)
+    assert normalised_graph(printed, "cuda") == call.format(0, 0) + call.format(0, 1) + call.format(1, 0)
 
 
 def test_a_graph_names_no_file():
@@ -379,7 +382,7 @@ def forward(self, primals):
     permute: "f32[2]cuda:0" = torch.ops.aten.permute.default(mm, [1, 0])
 """
     assert (
-        graph(printed, "cuda")
+        normalised_graph(printed, "cuda")
         == """\
 def forward(self, primals):
     mm: "f32[2]device" = torch.ops.aten.mm.default(primals_1, primals_2)

@@ -7,7 +7,7 @@ from expecttest import assert_expected_inline
 
 from conformance.capture.model import Capture, Module
 from conformance.facts import facts
-from conformance.normalize.text import facts_block, graph, parse_facts, snapshot_text
+from conformance.normalize.text import facts_block, normalised_graph, parse_facts, snapshot_text
 from conformance.review.diff import LONGEST, difference
 
 FACTS = {"kernels": "1: flip\n  flip (pointwise)\n  of 3 loops", "vectorised": "no: index", "extern": "none"}
@@ -77,7 +77,7 @@ def test_names_of_facts(name):
 
 
 def test_another_device_stays_in_the_graph():
-    assert '"f32[2]cpu"' in graph('x: "f32[2]cpu"', "cuda")
+    assert '"f32[2]cpu"' in normalised_graph('x: "f32[2]cpu"', "cuda")
 
 
 # Differences --------------------------------------------------------------------------------------------------------

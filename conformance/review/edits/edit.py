@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from conformance.normalize.text import split
+from conformance.normalize.text import split_facts
 from conformance.review.edits import tokens
 from conformance.review.edits.alignment import Row, align, align_statements
 from conformance.review.edits.parts import Part, partners, parts, what_is
@@ -57,7 +57,7 @@ class Edit:
 @functools.lru_cache(maxsize=4096)
 def edits(old: str, new: str) -> tuple[Edit, ...]:
     """All edits of the code, at least one where it differs; those of facts are not among them."""
-    first, second = parts(split(old)[1]), parts(split(new)[1])
+    first, second = parts(split_facts(old)[1]), parts(split_facts(new)[1])
     pairs, gone, come = partners(first, second)
     names = {a.name: b.name for a, b in pairs if a.kind == "kernel"}
     single = {part.name for part in (*gone, *come) if part.kind == "kernel"}
@@ -67,8 +67,8 @@ def edits(old: str, new: str) -> tuple[Edit, ...]:
     for a, b in pairs:
         if a.lines != b.lines or a.name != b.name:
             found += _Pair(a, b, names, single).edits()
-    if not found and split(old)[1] != split(new)[1]:
-        found.append(_only_names(split(old)[1], split(new)[1]))
+    if not found and split_facts(old)[1] != split_facts(new)[1]:
+        found.append(_only_names(split_facts(old)[1], split_facts(new)[1]))
     return tuple(found)
 
 
@@ -130,7 +130,7 @@ class _Pair:
         return list({(edit.key, edit.site): edit for edit in found}.values())
 
     def _tokens(self, part: Part, number: int) -> tuple[Token, ...]:
-        return tokens.tokens(part.lines[number], self.graph)
+        return tokens.tokenise(part.lines[number], self.graph)
 
     def _edit(
         self, number: int, key: Key, title: str, abstract: str, *, site: int | None = None, span: Span | None = None
@@ -252,11 +252,11 @@ class _Pair:
             templated = any(t.text == "<" for t in (*gone, *come)) and any(t.kind == "word" for t in come)
             shapes = [keys_of(run, element_types=not templated) for run in (gone, come)]
             where = (place,) if place else neighbours(old, *at) if is_short(gone, come) else ()
-            inside = place or (tokens.written(new[max(0, to[0] - 1) : to[1] + 1]) if where else "")
+            inside = place or (tokens.join_tokens(new[max(0, to[0] - 1) : to[1] + 1]) if where else "")
             inside = f" in `{inside}`" if inside else ""
             titles = [
                 " → ".join(
-                    f"`{tokens.written(run, abstract=abstract, types=not (templated and abstract))}`"
+                    f"`{tokens.join_tokens(run, abstract=abstract, types=not (templated and abstract))}`"
                     for run in (gone, come)
                 )
                 for abstract in (False, True)
@@ -267,8 +267,8 @@ class _Pair:
         bare = run[1:] if len(run) > 1 and run[0].text in (",", "&&", "||") else run
         bare = bare[:-1] if len(bare) > 1 and bare[-1].text == "," else bare
         where = (place,) if place else neighbours(old, *at)
-        inside = place or tokens.written(new[max(0, to[0] - 3) : to[1] + 3])
-        texts = [f"{verb} `{inside}`: `{tokens.written(bare, abstract=abstract)}`" for abstract in (False, True)]
+        inside = place or tokens.join_tokens(new[max(0, to[0] - 3) : to[1] + 3])
+        texts = [f"{verb} `{inside}`: `{tokens.join_tokens(bare, abstract=abstract)}`" for abstract in (False, True)]
         return self._edit(number, (verb, *keys_of(bare), *where), *texts, span=span)
 
     def _values(
@@ -281,7 +281,7 @@ class _Pair:
             elif (a.kind == "name" and not self._is_same_name(a, b, _is_defined(old, place))) or (
                 a.kind == "kernel" and self.kernels.get(a.text, a.text) != b.text and not {a.text, b.text} & self.single
             ):
-                line = tokens.written(new, abstract=True)
+                line = tokens.join_tokens(new, abstract=True)
                 yield self._edit(
                     number, ("operand", *keys_of(new)), f"another operand in `{line}`", f"another operand in `{line}`"
                 )
@@ -289,7 +289,7 @@ class _Pair:
     def _number(self, number: int, a: Token, b: Token, line: tuple[Token, ...]) -> Edit:
         place = line.index(b)
         around = line[max(0, place - 6) : place + 4] if len(line) > 10 else line
-        where = place_of(line, place) or tokens.written(around, abstract=True)
+        where = place_of(line, place) or tokens.join_tokens(around, abstract=True)
         key = ("number", place_of(line, place) or " ".join(keys_of(around)))
         return self._edit(number, key, f"`{a.text}` → `{b.text}` in `{where}`", f"other numbers in `{where}`")
 
