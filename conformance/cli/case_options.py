@@ -1,4 +1,4 @@
-"""What `show` and `compare` have in common: which parts, of what, and with which options."""
+"""Options that `show`, `compare` and `bench` share: the parts to print, ad-hoc functions, how to compile."""
 
 from __future__ import annotations
 
@@ -8,36 +8,39 @@ from collections.abc import Sequence
 from conformance.cases.adhoc import AdhocError, AdhocOptions
 from conformance.cli.capture_sections import STAGES
 
-#: Part → help, in the order in which they are printed. Those of EXPLORED need an explored capture.
+#: Part → help, in the order in which the parts are printed.
 PARTS = {
-    "facts": "the facts: those that a snapshot stores, then the others",
-    "why": "why it came out so: what is not vectorised, not fused, falls back or breaks the graph, and the rule",
-    "graph": f"the graphs, before and after passes; STAGE: {', '.join(STAGES)}",
-    "ir": "Inductor's nodes, before and after fusion",
-    "code": "the normalised code",
-    "raw": "what Inductor wrote, not normalised",
-    "binary": "what the kernels' binaries say (cuda): registers, spills, shared memory, widest access, tensor cores",
-    "bytecode": "Python's bytecode before and after Dynamo, and the guards",
-    "log": "what torch's own logs say: graph breaks, recompiles, fusion, schedule, loop order and tiling",
+    "facts": "print the facts: first those of the snapshot, then the others",
+    "why": "print Inductor's reasons: why code is not vectorised, not fused, falls back or breaks the graph",
+    "graph": f"print the graphs, before and after the passes; STAGE is one of {', '.join(STAGES)}",
+    "ir": "print Inductor's nodes, before and after fusion",
+    "code": "print the normalised code",
+    "raw": "print the code as Inductor wrote it",
+    "binary": "print what the binary of each cuda kernel tells: registers, spills, shared memory, widest access, "
+    "tensor cores",
+    "bytecode": "print the Python bytecode before and after Dynamo, and the guards",
+    "log": "print torch's own logs: graph breaks, recompiles, fusion, schedule, loop order and tiling",
 }
+#: These parts need an explored capture.
 EXPLORED = ("graph", "bytecode", "log")
 
 
-def add_parts(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+def add_part_options(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    """Adds an option for each of these PARTS."""
     for name in names:
+        option, text = f"--{name}", PARTS[name]
         if name == "graph":
-            add = {"action": "append", "nargs": "?", "const": "all", "dest": "stages", "default": []}
-            parser.add_argument("--graph", metavar="STAGE", help=PARTS[name], **add)
-        else:
             parser.add_argument(
-                f"--{name}", action="append_const", const=name, dest="parts", default=[], help=PARTS[name]
+                option, action="append", nargs="?", const="all", dest="stages", default=[], metavar="STAGE", help=text
             )
+        else:
+            parser.add_argument(option, action="append_const", const=name, dest="parts", default=[], help=text)
 
 
-def parts_of(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """The parts that were asked for in the order of PARTS, and the stages of graphs: none for all but the script.
+def selected_parts(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """Returns the selected parts in the order of PARTS, and the selected stages of graphs.
 
-    Raises AdhocError for a stage that there is not.
+    No stages: all of them except "runnable". Raises AdhocError for an unknown stage.
     """
     stages = list(dict.fromkeys(arguments.stages))
     for stage in stages:
@@ -49,26 +52,39 @@ def parts_of(arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
     return parts, stages
 
 
-def add_own(parser: argparse.ArgumentParser) -> None:
+def add_adhoc_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that `adhoc_options` reads."""
     group = parser.add_argument_group(
-        "a function of your own: module:function, path/to/file.py:function, 'lambda x: …'"
+        "ad-hoc functions, and how to compile",
+        "In place of a case you can name a function: module:function, path/to/file.py:function or 'lambda x: …'. "
+        "--input is for functions; the other options are for cases too.",
     )
-    add = group.add_argument
-    given = "x=1x3x224x224:u8:channels_last, y=20:f32, beta=0.5, x='torch.randn(3, 4)', x=file.pt; once for each"
-    add("--input", action="append", default=[], metavar="NAME=VALUE", help=given)
-    add(
+    group.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an input of the function; write the option once for each: x=1x3x224x224:u8:channels_last, y=20:f32, "
+        "beta=0.5, x='torch.randn(3, 4)', x=file.pt",
+    )
+    group.add_argument(
         "--grad",
         action="append",
         nargs="?",
         const="",
         default=[],
         metavar="NAMES",
-        help="with gradients of all inputs, or of x,y",
+        help="compute gradients: of the inputs in NAMES (x,y), or of all floating-point inputs",
     )
-    add("--dynamic", action="store_true", help="with dynamic shapes")
-    what = "an option of Inductor's, such as triton.persistent_reductions=False; of Dynamo's with dynamo. before it"
-    add("--config", action="append", default=[], metavar="NAME=VALUE", help=what)
+    group.add_argument("--dynamic", action="store_true", help="compile with dynamic shapes")
+    group.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set an option of Inductor (triton.persistent_reductions=False) or of Dynamo (dynamo.NAME=VALUE)",
+    )
 
 
-def asked(arguments: argparse.Namespace) -> AdhocOptions:
+def adhoc_options(arguments: argparse.Namespace) -> AdhocOptions:
     return AdhocOptions(tuple(arguments.input), tuple(arguments.grad), arguments.dynamic, tuple(arguments.config))

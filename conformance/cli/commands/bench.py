@@ -18,7 +18,7 @@ from conformance.bench import BenchError, compare, markdown, selection, table
 from conformance.bench.report import Report
 from conformance.capture.deviceless.prepare import prepare
 from conformance.cases.case import Case
-from conformance.cli.case_options import add_own, asked
+from conformance.cli.case_options import add_adhoc_options, adhoc_options
 from conformance.devices import environment
 from conformance.devices.machine import Machine
 from conformance.devices.targets import GPUS, Target
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="keeps what was measured, for --compare")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="writes the tables into a page")
-    add_own(parser)
+    add_adhoc_options(parser)
     parser.add_argument("--compare", nargs=2, type=Path, metavar=("OLD", "NEW"), help="instead: two files of --json")
 
 
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     with contextlib.closing(Generator()) as generator:
         machine = generator.machine
         target = selection.target_of(machine, arguments.device, arguments.target, arguments.threads)
-        cases = selection.cases_of(arguments.what, arguments.axis, asked(arguments))
+        cases = selection.cases_of(arguments.what, arguments.axis, adhoc_options(arguments))
         if arguments.markdown:
             markdown.refuse(arguments.markdown, target.device)
         report = Report(about(machine, target, arguments))

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
-from conformance.cli.capture_sections import Block, comparable
-from conformance.cli.case_options import EXPLORED, add_own, add_parts, asked, parts_of
+from conformance.cli.capture_sections import Block, comparable_blocks
+from conformance.cli.case_options import EXPLORED, add_adhoc_options, add_part_options, adhoc_options, selected_parts
 from conformance.cli.highlighting import highlighted
 from conformance.cli.side_by_side import facts_side_by_side, side_by_side
 from conformance.devices.targets import DEVICES, Target, TargetError
@@ -25,8 +25,8 @@ _USAGE = "compare two cases (A B --target TARGET), or one case on two targets (C
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="CASE|TARGET", help="cases and functions as for show; targets")
     parser.add_argument("--target", nargs="+", default=[], metavar="TARGET", help="the target, or two")
-    add_parts(parser, ("facts", "why", "graph", "ir", "code"))
-    add_own(parser)
+    add_part_options(parser, ("facts", "why", "graph", "ir", "code"))
+    add_adhoc_options(parser)
     parser.add_argument("--side-by-side", action="store_true", help="code beside code instead of a unified diff")
     parser.add_argument("--exit-code", action="store_true", help="exit status 1 where facts or code differ")
 
@@ -50,10 +50,10 @@ def run(arguments: argparse.Namespace) -> int:
     GeneratingError.
     """
     words = [*arguments.words, *(name for word in arguments.target for name in word.split(","))]
-    parts, stages = parts_of(arguments)
+    parts, stages = selected_parts(arguments)
     parts = parts or ["facts", "code"]
     with contextlib.closing(Generator()) as generator:
-        pair = _two(words, asked(arguments), generator)
+        pair = _two(words, adhoc_options(arguments), generator)
         first, second = (_side(generator, case, target, parts, stages) for case, target in pair)
     return _compare(first, second, parts, columns=arguments.side_by_side, exit_code=arguments.exit_code)
 
@@ -64,7 +64,9 @@ def _side(generator: Generator, case: Case, target: Target, parts: Sequence[str]
     explore = any(part in EXPLORED for part in parts)
     with generator.captured(case, target, explore=explore) as captured:
         capture = captured.capture
-        blocks = [block for part in parts if part != "facts" for block in comparable(part, capture, target, stages)]
+        blocks = [
+            block for part in parts if part != "facts" for block in comparable_blocks(part, capture, target, stages)
+        ]
         name = f"{case.id} for {target.name}"
         return _Side(name, origin(capture, target), facts(capture).lines(), blocks)
 
