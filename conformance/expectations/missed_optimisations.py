@@ -1,26 +1,26 @@
-"""Gaps: what Inductor should do and does not, by the judgement written at the case; each with Inductor's reason.
+"""Missed optimisations: what Inductor should do and does not do, as the case's author judges; with Inductor's reason.
 
     missed={"cpu contiguous": {"vectorised": "yes", "judgement": "a row can be loaded as a vector and reversed"}}
 
-Selectors and values are those of requirements.py. A gap fails nothing: it is listed, and announced when it closes.
+Selectors and values are those of requirements.py. A missed optimisation fails nothing. `python -m conformance missed`
+lists it, and the run's summary says when Inductor no longer misses it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from conformance.cases.selectors import DeclarationError, values_for
-from conformance.expectations.requirements import JUDGEMENT, meets
+from conformance.expectations.requirements import JUDGEMENT, is_met
 
 if TYPE_CHECKING:
     from conformance.cases.case import Case
     from conformance.devices.targets import Target
 
-
-#: Facts whose reason stands in the line of another one: why there is a second kernel is why two were not fused.
+#: Facts whose reason is in another fact's line. There is a second kernel because two were not fused, for example.
 _EXPLAINED_BY = {"kernels": "unfused", "kinds": "kernels"}
 
 
@@ -29,8 +29,8 @@ class Facts(Protocol):
     def lines(self) -> Mapping[str, str]: ...
 
 
-class Item(Protocol):
-    """What a run records of a case on a target: storage.runs.ItemRecord."""
+class RecordedItem(Protocol):
+    """A case on a target, as a run records it: storage.runs.ItemRecord."""
 
     case: str
     target: str
@@ -38,22 +38,23 @@ class Item(Protocol):
 
 
 def find(case: Case, target: Target, facts: Facts) -> tuple[list[dict[str, str]], list[str]]:
-    """The gaps that are open, and a sentence for each that has closed.
+    """The case's missed optimisations, and a sentence for each that Inductor no longer misses.
 
-    An open one is plain data: `fact`, `wanted`, `got`, `reason` (the fact's line: Inductor's own reason where it has
-    one) and `judgement`. Raises DeclarationError for a fact that does not exist.
+    A missed optimisation is a dict: `fact`, `wanted`, `got`, `reason` (the fact's line, with Inductor's reason where
+    there is one) and `judgement`. Raises DeclarationError for a fact that does not exist.
     """
-    found, closed = [], []
+    missed: list[dict[str, str]] = []
+    notices: list[str] = []
     declared = values_for(case.missed, case, target)
     judgement = declared.pop(JUDGEMENT, "")
     for fact, wanted in declared.items():
         try:
             got = facts.value(fact)
         except LookupError as error:
-            raise DeclarationError(f"{case.id} on {target.name}: the gap {fact!r}: {error}") from error
-        if meets(got, wanted, f"{case.id}: {fact}"):
-            closed.append(
-                f"gap closed: {case.id} on {target.name}: {fact} is {got!r}; move it from missed= to require= in "
+            raise DeclarationError(f"{case.id} on {target.name}: missed {fact!r}: {error}") from error
+        if is_met(got, wanted, f"{case.id}: {fact}"):
+            notices.append(
+                f"no longer missed: {case.id} on {target.name}: {fact} is {got!r}; move it from missed= to require= in "
                 f"{case.file.name}"
             )
             continue
@@ -61,19 +62,19 @@ def find(case: Case, target: Target, facts: Facts) -> tuple[list[dict[str, str]]
         lines = facts.lines()
         explained = lines.get(_EXPLAINED_BY.get(whole, whole), "")
         line = lines.get(whole, "") if explained in ("", "none") else explained
-        found.append(
+        missed.append(
             {
                 "fact": fact,
-                "wanted": _plain(wanted),
-                "got": _plain(got),
+                "wanted": _text(wanted),
+                "got": _text(got),
                 "reason": line,
                 "judgement": judgement,
             }
         )
-    return found, closed
+    return missed, notices
 
 
-def _plain(value: Any) -> str:
+def _text(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
@@ -82,7 +83,7 @@ def _plain(value: Any) -> str:
 
 @dataclass
 class Reason:
-    """Items whose gap has one reason, numbers left out."""
+    """Items with one reason; numbers in it may differ. `example`: the reason of the first item."""
 
     example: str
     items: list[tuple[str, str]] = field(default_factory=list)  # (case, target)
@@ -99,7 +100,7 @@ class Reason:
 
 @dataclass
 class Section:
-    """Gaps of one fact on one device."""
+    """Missed optimisations of one fact on one device type."""
 
     fact: str
     wanted: str
@@ -116,50 +117,50 @@ class Section:
         return f"{self.fact} on {self.device}: {self.cases} case{'s' * (self.cases != 1)}, wanted {self.wanted}"
 
 
-def sections(items: Iterable[Item]) -> list[Section]:
-    """The gaps of a run: by fact, wanted value and device, then by reason; the largest first."""
-    found: dict[tuple[str, str, str], dict[str, Reason]] = {}
+def sections(items: Iterable[RecordedItem]) -> list[Section]:
+    """A run's missed optimisations by fact, wanted value and device type, then by reason; the most cases first."""
+    by_fact: dict[tuple[str, str, str], dict[str, Reason]] = {}
     for item in items:
-        for gap in item.missed:
-            reasons = found.setdefault((gap["fact"], gap["wanted"], item.target.partition("_")[0]), {})
-            said = gap["reason"] or gap["got"]
-            reason = reasons.setdefault(_without_numbers(said), Reason(said))
+        for missed in item.missed:
+            reasons = by_fact.setdefault((missed["fact"], missed["wanted"], item.target.partition("_")[0]), {})
+            text = missed["reason"] or missed["got"]
+            reason = reasons.setdefault(_without_numbers(text), Reason(text))
             reason.items.append((item.case, item.target))
-            if gap["judgement"] and gap["judgement"] not in reason.judgements:
-                reason.judgements.append(gap["judgement"])
+            if missed["judgement"] and missed["judgement"] not in reason.judgements:
+                reason.judgements.append(missed["judgement"])
     ordered = [
         Section(*key, sorted(reasons.values(), key=lambda reason: (-len(reason.cases), reason.example)))
-        for key, reasons in found.items()
+        for key, reasons in by_fact.items()
     ]
     return sorted(ordered, key=lambda section: (-section.cases, section.fact, section.device, section.wanted))
 
 
 def _without_numbers(text: str) -> str:
-    """What reasons have in common: sizes, strides and positions are those of a case."""
+    """A reason without the case's sizes, strides and positions, so that equal reasons of different cases are one."""
     terms = re.sub(r"(load|store|index_expr|value_expr) index .*? is not", r"\1 index is not", text)
     return re.sub(r"-?\d+(\.\d+)?", "N", terms)
 
 
-def markdown(found: Iterable[Section], about: str) -> list[str]:
-    """The page, a line an entry. `about`: which torch and which run."""
-    found = list(found)
+def markdown(sections: Sequence[Section], about: str) -> list[str]:
+    """The lines of docs/missed-optimisations.md. `about`: the run's torch, cases and targets."""
     lines = [
-        "# Gaps",
+        "# Missed optimisations",
         "",
-        "What Inductor should do and does not, by the judgement written at the case, and the reason that it gives.",
+        "What Inductor should do and does not do. The author of a case judges what it should do;",
+        "Inductor gives the reason why it does not.",
         about,
         "",
     ]
-    if not found:
+    if not sections:
         return [*lines, "None."]
-    for section in found:
+    for section in sections:
         lines += [f"## {section.title}", ""]
         for reason in section.reasons:
             count = len(reason.cases)
             first, *more = reason.example.split("\n")
             lines.append(f"- **{count} case{'s' * (count != 1)}** on {', '.join(reason.targets)}: `{first.strip()}`")
             lines += [f"  - `{line.strip()}`" for line in more]
-            lines += [f"  - wanted, since: {judgement}" for judgement in reason.judgements]
+            lines += [f"  - wanted because {judgement}" for judgement in reason.judgements]
             lines.append(f"  - {', '.join(reason.cases)}")
         lines.append("")
     return lines[:-1]

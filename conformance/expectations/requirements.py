@@ -1,13 +1,13 @@
-"""Requirements: facts that a case's author demands by hand. They gate on every torch; accepting never changes them.
+"""Requirements: facts that a case's author demands by hand. They apply on every torch; accepting never changes them.
 
     require={"all": {"kernels": 1, "fallbacks": []},
              "cpu u8": {"vectorised": "yes"},
              "gpu": {"kernels": "<=2", "same_code_as": "smooth_l1_loss_shortcut"}}
 
-A selector is "all", or words that must all be among: the target's name, its device, "gpu" (cuda or xpu), the case's
-labels, and torch versions ("torch>=2.13", "torch<2.12"): since when Inductor can do what is wanted. A later selector
-overrides an earlier one, fact by fact. What may be wanted of a fact: a value that it equals;
-"<=2", ">=1", "<3", ">0" of a number; the leading word of a text ("no" of "no: index is not contiguous").
+A selector is "all", or words that must all apply (selectors.py): the target's name, its device, "gpu" (cuda or xpu),
+the case's labels, and torch versions ("torch>=2.13": Inductor can do it since then). A later selector overrides an
+earlier one, fact by fact. What may be wanted of a fact: the value that it must equal; "<=2", ">=1", "<3" or ">0" for a
+number; the first word of a text ("no" for "no: index is not contiguous").
 `same_code_as` and `different_code_from` name another case function of the file, with the same labels.
 """
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from conformance.cases.selectors import DeclarationError, parse_torch_range, values_for
@@ -25,66 +26,64 @@ if TYPE_CHECKING:
     from conformance.cases.case import Case
     from conformance.devices.targets import Target
 
-PARTNERS = ("same_code_as", "different_code_from")
-#: Beside the facts of a gap: a sentence that says what Inductor should do.
+#: Requirements that compare code with that of another case function.
+PARTNER_FACTS = ("same_code_as", "different_code_from")
+#: A key beside the facts of `missed`: a sentence that says what Inductor should do.
 JUDGEMENT = "judgement"
 
 _BOUND = re.compile(r"(<=|>=|<|>)\s*(-?\d+(?:\.\d+)?)")
-_HOLDS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
+_COMPARISONS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 
 
 class RequirementError(ConformanceError, AssertionError):
-    """A capture that does not do what its case demands."""
+    """A capture that does not meet its case's requirements."""
 
 
-class Values(Protocol):
+class FactValues(Protocol):
     def value(self, name: str) -> Any: ...
 
 
 def check(
-    case: Case, target: Target, facts: Values, *, code: str = "", code_of: Callable[[str], str] | None = None
+    case: Case, target: Target, facts: FactValues, *, code: str = "", code_of: Callable[[str], str] | None = None
 ) -> list[str]:
-    """Raises RequirementError with every requirement that is not met; returns those that are, readable.
+    """Returns a line for each requirement, all of them met. Raises RequirementError with every one that is not met.
 
-    `code`: the capture's normalised code; `code_of`: that of another case function with the same labels and target, by
-    its name without `test_`. Raises DeclarationError for a fact that does not exist.
+    `code`: the capture's normalised code; `code_of`: returns the code of another case function with the same labels and
+    target, by its name without `test_`. Raises DeclarationError for a fact that does not exist.
     """
-    met, failed = [], []
-    for fact, wanted in wanted_of(case, target).items():
-        line = f"{fact}: wanted {_show(fact, wanted)}"
-        if fact in PARTNERS:
+    met: list[str] = []
+    failed: list[str] = []
+    for fact, wanted in wanted_facts(case, target).items():
+        if fact in PARTNER_FACTS:
             if code_of is None:
-                raise DeclarationError(f"{case.id}: {fact} needs the code of {wanted!r}, which nobody gave")
-            same = code == code_of(partner(wanted))
-            got, holds = ("the same code" if same else "other code"), same == (fact == "same_code_as")
+                raise DeclarationError(f"{case.id}: {fact} needs the code of {wanted!r}: pass code_of")
+            same = code == code_of(partner_name(wanted))
+            got, ok = ("the same code" if same else "other code"), same == (fact == "same_code_as")
         else:
             try:
-                got = facts.value(fact)
+                value = facts.value(fact)
             except LookupError as error:
                 raise DeclarationError(f"{case.id} on {target.name}: requires {fact!r}: {error}") from error
-            holds = meets(got, wanted, f"{case.id}: {fact}")
-        (met if holds else failed).append(f"{line}, got {got if fact in PARTNERS else repr(got)}")
+            got, ok = repr(value), is_met(value, wanted, f"{case.id}: {fact}")
+        (met if ok else failed).append(f"{fact}: wanted {_wanted_text(fact, wanted)}, got {got}")
     if failed:
-        raise RequirementError(
-            "\n".join(
-                [
-                    f"{case.id} on {target.name}: {len(failed)} of {len(met) + len(failed)} requirements not met",
-                    *(f"  {line}" for line in failed),
-                    f"they are written by hand in {case.file.name}; accepting snapshots never changes a requirement",
-                ]
-            )
+        title = f"{case.id} on {target.name}: {len(failed)} of {len(met) + len(failed)} requirements not met"
+        advice = (
+            f"fix the cause, or edit the requirements by hand in {case.file.name}; "
+            "accepting snapshots never changes a requirement"
         )
+        raise RequirementError("\n".join([title, *(f"  {line}" for line in failed), advice]))
     return met
 
 
-def wanted_of(case: Case, target: Target) -> dict[str, Any]:
-    """Fact → what is wanted of it, for this case and target."""
+def wanted_facts(case: Case, target: Target) -> dict[str, Any]:
+    """What is required of the case on this target: fact → wanted value."""
     return values_for(case.require, case, target)
 
 
-def partner(name: str) -> str:
+def partner_name(function: str) -> str:
     """The name of a partner's function without `test_`."""
-    return name.removeprefix("test_")
+    return function.removeprefix("test_")
 
 
 def validate(cases: Iterable[Case], targets: Iterable[Target], facts: Iterable[str] | None = None) -> None:
@@ -94,7 +93,7 @@ def validate(cases: Iterable[Case], targets: Iterable[Target], facts: Iterable[s
     """
     cases = list(cases)
     known = {word for target in targets for word in (target.name, target.device)} | {"gpu"}
-    functions: dict[tuple[Any, str], list[Case]] = {}
+    functions: dict[tuple[Path, str], list[Case]] = {}
     for case in cases:
         functions.setdefault((case.file, case.name), []).append(case)
     for (file, name), members in functions.items():
@@ -102,25 +101,26 @@ def validate(cases: Iterable[Case], targets: Iterable[Target], facts: Iterable[s
         numerics = members[0].numerics.get("for", {})
         for selector, wanted in numerics.items() if isinstance(numerics, Mapping) else ():
             _validate_selector(f"{file.name}: test_{name}: numerics['for']", selector, wanted, known, labels)
-        for selector, why in members[0].only.items():
+        for selector, reason in members[0].only.items():
             where = f"{file.name}: test_{name}: only[{selector!r}]"
             _validate_selector(where, selector, {}, known, labels)
-            if not isinstance(why, str) or not why.strip():
-                raise DeclarationError(f"{where} is {why!r}; it is a sentence: why nowhere else")
-        for keyword, selector, wanted in _declared(members[0]):
+            if not isinstance(reason, str) or not reason.strip():
+                raise DeclarationError(f"{where} is {reason!r}; write a sentence that says why only there")
+        for keyword, selector, wanted in _declarations(members[0]):
             where = f"{file.name}: test_{name}: {keyword}[{selector!r}]"
             _validate_selector(where, selector, wanted, known, labels)
             for fact, value in wanted.items():
-                if keyword == "require" and fact in PARTNERS:
+                if keyword == "require" and fact in PARTNER_FACTS:
                     _validate_partner(where, selector, fact, value, file, members, functions, known)
                 elif keyword == "missed" and fact == JUDGEMENT:
                     _validate_judgement(where, value)
                 elif facts is not None and fact.partition(".")[0] not in set(facts):
-                    others = PARTNERS if keyword == "require" else (JUDGEMENT,)
+                    others = PARTNER_FACTS if keyword == "require" else (JUDGEMENT,)
                     raise DeclarationError(f"{where}: no fact {fact!r}: known are {', '.join([*facts, *others])}")
 
 
-def _declared(case: Case) -> Iterator[tuple[str, str, Any]]:
+def _declarations(case: Case) -> Iterator[tuple[str, str, Any]]:
+    """Keyword of @case, selector and what is declared for it."""
     for keyword, declared in (("require", case.require), ("missed", case.missed)):
         for selector, wanted in declared.items():
             yield keyword, selector, wanted
@@ -128,15 +128,17 @@ def _declared(case: Case) -> Iterator[tuple[str, str, Any]]:
 
 def _validate_judgement(where: str, value: Any) -> None:
     if not isinstance(value, str) or not value.strip():
-        raise DeclarationError(f"{where}: {JUDGEMENT!r} is {value!r}; it is a sentence: what Inductor should do")
+        raise DeclarationError(
+            f"{where}: {JUDGEMENT!r} is {value!r}; write a sentence that says what Inductor should do"
+        )
 
 
 def _validate_selector(where: str, selector: str, wanted: Any, known: set[str], labels: set[str]) -> None:
     if not isinstance(wanted, Mapping):
-        raise DeclarationError(f"{where} is {wanted!r}; it is a dict of fact → what is wanted")
+        raise DeclarationError(f"{where} is {wanted!r}; write a dict of fact → wanted value")
     words = selector.split()
     if not words or ("all" in words and len(words) > 1):
-        raise DeclarationError(f"{where}: a selector is 'all', or other words that must all apply")
+        raise DeclarationError(f"{where}: a selector is 'all', or words that must all apply, such as 'cuda f32'")
     for word in words:
         if word.startswith("torch"):
             parse_torch_range(where, word)
@@ -147,8 +149,17 @@ def _validate_selector(where: str, selector: str, wanted: Any, known: set[str], 
             )
 
 
-def _validate_partner(where, selector, fact, value, file, members, functions, known) -> None:
-    others = functions.get((file, partner(value)) if isinstance(value, str) else None)
+def _validate_partner(
+    where: str,
+    selector: str,
+    fact: str,
+    value: Any,
+    file: Path,
+    members: list[Case],
+    functions: Mapping[tuple[Path, str], list[Case]],
+    known: set[str],
+) -> None:
+    others = functions.get((file, partner_name(value))) if isinstance(value, str) else None
     if others is None:
         names = ", ".join(sorted(name for other, name in functions if other == file))
         raise DeclarationError(f"{where}: {fact} names {value!r}; the functions of the file are {names}")
@@ -161,24 +172,27 @@ def _validate_partner(where, selector, fact, value, file, members, functions, kn
         )
 
 
-def meets(got: Any, wanted: Any, where: str) -> bool:
-    """Whether a fact's value is what is wanted; `where`, of a declaration that cannot be compared with it."""
+def is_met(got: Any, wanted: Any, where: str) -> bool:
+    """Whether a fact's value is the wanted one.
+
+    Raises DeclarationError, which begins with `where`, for a wanted value that the fact cannot be compared with.
+    """
     if isinstance(wanted, str):
         bound = _BOUND.fullmatch(wanted.strip())
         if bound:
             if isinstance(got, bool) or not isinstance(got, (int, float)):
-                raise DeclarationError(f"{where}: wanted {wanted!r}, and its value is no number but {got!r}")
-            return _HOLDS[bound[1]](got, float(bound[2]))
+                raise DeclarationError(f"{where}: {wanted!r} can only be wanted of a number, and the fact is {got!r}")
+            return _COMPARISONS[bound[1]](got, float(bound[2]))
         return isinstance(got, str) and (got == wanted or re.split(r"[\s:,]", got, maxsplit=1)[0] == wanted)
     if isinstance(wanted, tuple):
         wanted = list(wanted)
-    # True is 1 to Python, and a count that is True would be a mistake.
+    # True equals 1 in Python, and a count that is True would be a mistake.
     return (
         isinstance(got, bool) == isinstance(wanted, bool) and (list(got) if isinstance(got, tuple) else got) == wanted
     )
 
 
-def _show(fact: str, wanted: Any) -> str:
-    if fact in PARTNERS:
-        return f"{'the same code as' if fact == 'same_code_as' else 'other code than'} {partner(wanted)}"
+def _wanted_text(fact: str, wanted: Any) -> str:
+    if fact in PARTNER_FACTS:
+        return f"{'the same code as' if fact == 'same_code_as' else 'other code than'} {partner_name(wanted)}"
     return repr(wanted)

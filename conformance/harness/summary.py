@@ -100,8 +100,10 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     elif session.settings.accept:
         _accept(session, items, summary)
     summary.lines += _remarks(items)
-    if open_gaps := sum(len(item.missed) for item in items):
-        summary.lines.append(f"gaps, where Inductor could do better: {open_gaps}; `python -m conformance missed`")
+    if missed := sum(len(item.missed) for item in items):
+        summary.lines.append(
+            f"missed optimisations: {missed}; `python -m conformance missed` lists them with Inductor's reasons"
+        )
     summary.lines += _unconfirmed(items)
     summary.lines += _unused(session.run)
     _say_idle(items, summary, session.settings.backend_option)
@@ -180,15 +182,15 @@ def _say_idle(items: Sequence[ItemRecord], summary: Summary, way: str) -> None:
             summary.lines.append(f"known failure: {error}")
             summary.failed = True
             continue
-        failures.merge(_of(mine, Outcome.KNOWN))
+        failures.add_used(_of(mine, Outcome.KNOWN))
         ran = [*_of(mine, Outcome.FAILED), *((item.case, "compile", item.target) for item in mine if item.text)]
         modes = {(item.case, item.target): item.mode for item in mine}
-        for idle in failures.unused(ran, mine[0].torch, modes):
-            summary.lines.append(f"known failure: {idle.message}")
-            summary.failed |= idle.severity == "error"
+        for problem in failures.unused_entries(ran, mine[0].torch, modes):
+            summary.lines.append(f"known failure: {problem.message}")
+            summary.failed |= problem.severity == "error"
 
 
-def _of(items: Sequence[ItemRecord], outcome: Outcome) -> list[known_failures.Item]:
+def _of(items: Sequence[ItemRecord], outcome: Outcome) -> list[known_failures.ItemCheck]:
     return [
         (item.case, check, item.target)
         for item in items

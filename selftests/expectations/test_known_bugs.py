@@ -54,8 +54,8 @@ def test_a_bug_that_no_longer_shows_is_named(folder, capsys):
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        ("reproduction = 1", "it is a script, as text"),
-        ("reproduction = 'assert ('", "reproduction is no Python: line 1"),
+        ("reproduction = 1", "write a script as text"),
+        ("reproduction = 'assert ('", "reproduction is not valid Python: line 1"),
     ],
 )
 def test_a_malformed_reproduction(tmp_path, capsys, more, text):

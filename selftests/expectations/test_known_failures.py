@@ -42,7 +42,7 @@ def test_match_asks_for_everything(known):
     assert known.match("sum/sum-f16", "code", "cpu_avx2", "2.13.0", error) is None
     assert known.match("sum/sum-f16", "numerics", "cpu_neon", "2.13.0", error) is None
     assert known.used == {ITEM}
-    assert known.expected(*ITEM, "2.13.0").where == "sum.toml, failure 1"
+    assert known.entry_for(*ITEM, "2.13.0").where == "sum.toml, failure 1"
 
 
 @pytest.mark.parametrize(
@@ -60,33 +60,33 @@ def test_two_entries_of_one_item_with_other_errors(tmp_path):
 
 def test_passing_is_an_error_on_the_baseline_and_a_notice_on_newer_ones(tmp_path):
     known = load(written(tmp_path, ENTRY | {"torch": ">=2.11"}))
-    idle = known.passed(*ITEM, "2.13.0+cpu")
-    assert idle.severity == "error"
-    assert idle.message.startswith("sum.toml, failure 1: sum/sum-f16 on cpu_avx2 passes")
-    assert known.passed(*ITEM, "2.15.0").severity == "notice"
-    assert known.passed("sum/sum-f32", "numerics", "cpu_avx2", "2.13.0") is None
+    problem = known.stale_entry(*ITEM, "2.13.0+cpu")
+    assert problem.severity == "error"
+    assert problem.message.startswith("sum.toml, failure 1: sum/sum-f16 on cpu_avx2 passes")
+    assert known.stale_entry(*ITEM, "2.15.0").severity == "notice"
+    assert known.stale_entry("sum/sum-f32", "numerics", "cpu_avx2", "2.13.0") is None
 
 
 def test_unused_is_only_what_ran(known):
-    assert known.unused([], "2.13.0") == []
-    assert known.unused([("sum/sum-f16", "code", "cpu_avx2")], "2.13.0") == []
-    (idle,) = known.unused([ITEM, OTHER_ITEM], "2.13.0")
-    assert idle.severity == "error"
-    assert "matched nothing, though 2 of its items ran" in idle.message
-    assert known.unused([ITEM], "2.14.0") == [], "the range has ended"
-    known.merge(json.loads(json.dumps([ITEM])))
-    assert known.unused([ITEM, OTHER_ITEM], "2.13.0") == []
+    assert known.unused_entries([], "2.13.0") == []
+    assert known.unused_entries([("sum/sum-f16", "code", "cpu_avx2")], "2.13.0") == []
+    (problem,) = known.unused_entries([ITEM, OTHER_ITEM], "2.13.0")
+    assert problem.severity == "error"
+    assert "matched nothing, although 2 of its items ran" in problem.message
+    assert known.unused_entries([ITEM], "2.14.0") == [], "the range has ended"
+    known.add_used([ITEM])
+    assert known.unused_entries([ITEM, OTHER_ITEM], "2.13.0") == []
 
 
 def test_entries_of_one_mode(tmp_path):
     known = load(written(tmp_path, ENTRY | {"mode": "deviceless"}))
     error = "NumericsError: NaN and inf"
     assert known.match(*ITEM, "2.13.0", error, "native") is None
-    assert known.passed(*ITEM, "2.13.0", "native") is None
-    assert known.unused([ITEM], "2.13.0", {("sum/sum-f16", "cpu_avx2"): "native"}) == []
-    (idle,) = known.unused([ITEM], "2.13.0", {("sum/sum-f16", "cpu_avx2"): "deviceless"})
-    assert idle.severity == "error"
-    assert known.passed(*ITEM, "2.13.0", "deviceless").severity == "error"
+    assert known.stale_entry(*ITEM, "2.13.0", "native") is None
+    assert known.unused_entries([ITEM], "2.13.0", {("sum/sum-f16", "cpu_avx2"): "native"}) == []
+    (problem,) = known.unused_entries([ITEM], "2.13.0", {("sum/sum-f16", "cpu_avx2"): "deviceless"})
+    assert problem.severity == "error"
+    assert known.stale_entry(*ITEM, "2.13.0", "deviceless").severity == "error"
     assert known.match(*ITEM, "2.13.0", error, "deviceless").mode == "deviceless"
     assert load(written(tmp_path, ENTRY | {"mode": "native"}, ENTRY | {"mode": "deviceless"})).failures
 
@@ -94,18 +94,18 @@ def test_entries_of_one_mode(tmp_path):
 def test_entries_of_a_way(tmp_path):
     folder = written(tmp_path, ENTRY, ENTRY | {"via": ["export", "jit_trace"]}, ENTRY | {"backend": "aot_eager"})
     error = "NumericsError: NaN and inf"
-    for number, way in enumerate(("", "--via export", "--backend aot_eager"), 1):
-        known = load(folder, way)
-        (idle,) = known.unused([ITEM], "2.13.0")
-        assert idle.message.startswith(f"sum.toml, failure {number}: matched nothing")
-        assert known.passed(*ITEM, "2.13.0").message.startswith(f"sum.toml, failure {number}: ")
+    for number, option in enumerate(("", "--via export", "--backend aot_eager"), 1):
+        known = load(folder, option)
+        (problem,) = known.unused_entries([ITEM], "2.13.0")
+        assert problem.message.startswith(f"sum.toml, failure {number}: matched nothing")
+        assert known.stale_entry(*ITEM, "2.13.0").message.startswith(f"sum.toml, failure {number}: ")
         assert known.match(*ITEM, "2.13.0", error).where == f"sum.toml, failure {number}"
-        assert known.unused([ITEM], "2.13.0") == []
+        assert known.unused_entries([ITEM], "2.13.0") == []
     both = written(tmp_path, ENTRY | {"via": "export", "backend": ["inductor", "eager"]})
-    assert load(both).failures[0].ways == ("--via export", "", "--backend eager")
+    assert load(both).failures[0].backend_options == ("--via export", "", "--backend eager")
     other = load(folder, "--via jit_script")
-    assert other.match(*ITEM, "2.13.0", error) is other.passed(*ITEM, "2.13.0") is None
-    assert other.unused([ITEM], "2.13.0") == []
+    assert other.match(*ITEM, "2.13.0", error) is other.stale_entry(*ITEM, "2.13.0") is None
+    assert other.unused_entries([ITEM], "2.13.0") == []
 
 
 def test_entries_for_what_does_not_exist(known):
@@ -120,16 +120,19 @@ def test_entries_for_what_does_not_exist(known):
     ("change", "text"),
     [
         ({"check": "speed"}, "unknown check 'speed'; known are compile, numerics, requirements, code"),
-        ({"torch": "2.13 and later"}, "is no version range; write one as in '>=2.11,<2.14'"),
-        ({"torch": ""}, "torch is ''; it is a text that is not empty"),
-        ({"error": ""}, "error is ''; it is a text that is not empty"),
-        ({"reason": 3}, "reason is 3; it is a text"),
-        ({"issue": "someday"}, "give its URL, or 'not reported'"),
+        (
+            {"torch": "2.13 and later"},
+            "not a version range; write one such as '>=2.11,<2.14'",
+        ),
+        ({"torch": ""}, "torch is ''; write a text that is not empty"),
+        ({"error": ""}, "error is ''; write a text that is not empty"),
+        ({"reason": 3}, "reason is 3; write a text"),
+        ({"issue": "someday"}, "write its URL, or 'not reported'"),
         ({"case": "sum/*"}, "names are exact"),
-        ({"case": []}, "it is a name or a list of names"),
+        ({"case": []}, "write a name or a list of names"),
         ({"target": ["cpu_avx2", "cpu_avx2"]}, "target names 'cpu_avx2' twice"),
-        ({"mode": "remote"}, "mode is 'remote'; it is native or deviceless, or left out for both"),
-        ({"via": "compile"}, "via is 'compile'; it is one of jit_trace, jit_script, export, or left out"),
+        ({"mode": "remote"}, "mode is 'remote'; write native or deviceless, or leave it out for both"),
+        ({"via": "compile"}, "via is 'compile'; write jit_trace or jit_script or export, or leave it out"),
         ({"until": "2.14"}, "unknown key 'until'; the keys are case, check"),
     ],
 )
@@ -147,7 +150,7 @@ def test_missing_keys(tmp_path, key):
 
 def test_files_that_are_none(tmp_path):
     (tmp_path / "bad.toml").write_text("[[failure]\n")
-    with pytest.raises(KnownFailureError, match=r"bad\.toml is no TOML: "):
+    with pytest.raises(KnownFailureError, match=r"bad\.toml is not valid TOML: "):
         load(tmp_path)
     (tmp_path / "bad.toml").write_text("[failures]\n")
     with pytest.raises(KnownFailureError, match=r"'failures' is not expected; the file is a list of \[\["):
@@ -158,5 +161,5 @@ def test_files_that_are_none(tmp_path):
 
 
 def test_one_thing_said_twice(tmp_path):
-    with pytest.raises(KnownFailureError, match=r"2: says of sum/sum-f16 numerics cpu_avx2 what sum\.toml, failure 1"):
+    with pytest.raises(KnownFailureError, match=r"2: repeats sum\.toml, failure 1 for sum/sum-f16 numerics cpu_avx2"):
         load(written(tmp_path, ENTRY, ENTRY))

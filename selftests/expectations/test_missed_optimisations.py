@@ -1,4 +1,4 @@
-"""Gaps: what Inductor should do and does not; listed with its reason, announced when closed, failing nothing."""
+"""Missed optimisations: a run lists them with Inductor's reason, says when one is gone, and fails for none."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_open_and_closed(tmp_path, monkeypatch, capsys):
     suite = Suite(tmp_path)
     suite.write("ops/test_it.py", OPEN % 0)
     ran = suite.run(*SM90, "--checks", "requirements").ends(0)
-    ran.has("gaps, where Inductor could do better: 1;")
+    ran.has("missed optimisations: 1; `python -m conformance missed` lists them with Inductor's reasons")
 
     monkeypatch.chdir(tmp_path)
     assert main(["missed", "--json"]) == 0
@@ -33,37 +33,39 @@ def test_open_and_closed(tmp_path, monkeypatch, capsys):
     assert main(["missed"]) == 0
     page = capsys.readouterr().out
     assert "## kernels on cuda: 1 case, wanted 0" in page
-    assert "  - wanted, since: one pass is enough" in page
+    assert "  - wanted because one pass is enough" in page
 
     suite.write("ops/test_it.py", OPEN % 1)
     ran = suite.run(*SM90, "--checks", "requirements").ends(0)
-    ran.has("gap closed: it/doubled-f32 on cuda_sm90: kernels is 1; move it from missed= to require= in test_it.py")
-    ran.has_not("gaps, where Inductor")
+    ran.has(
+        "no longer missed: it/doubled-f32 on cuda_sm90: kernels is 1; move it from missed= to require= in test_it.py"
+    )
+    ran.has_not("missed optimisations:")
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "message"),
     [
         ("missed={'cuda u8': {'kernels': 1}}", "missed['cuda u8']: 'u8' is no target, no device and no label"),
         ("missed={'all': {'kernel': 1}}", "missed['all']: no fact 'kernel': known are kernels, "),
         ("missed={'all': {'same_code_as': 'that'}}", "missed['all']: no fact 'same_code_as'"),
-        ("missed={'all': {'kernels': 1, 'judgement': 1}}", "'judgement' is 1; it is a sentence"),
+        ("missed={'all': {'kernels': 1, 'judgement': 1}}", "'judgement' is 1; write a sentence"),
     ],
 )
-def test_wrong_declaration(tmp_path, how, said):
+def test_wrong_declaration(tmp_path, how, message):
     suite = Suite(tmp_path)
     suite.write(
         "ops/test_it.py",
         f"from conformance import case, tensor\n\n@case(x=tensor(20), {how})\ndef test_it(x): return x\n",
     )
     ran = suite.run(*SM90).ends(4)
-    ran.has(said)
+    ran.has(message)
     ran.has_not("Traceback")
 
 
 def _item(case: str, target: str, reason: str) -> ItemRecord:
-    gap = {"fact": "vectorised", "wanted": "yes", "got": "no", "reason": reason, "judgement": "it can"}
-    return ItemRecord(case, target, "deviceless", "2.13.0", "", missed=[gap])
+    missed = {"fact": "vectorised", "wanted": "yes", "got": "no", "reason": reason, "judgement": "it can"}
+    return ItemRecord(case, target, "deviceless", "2.13.0", "", missed=[missed])
 
 
 def test_reasons_are_grouped_without_their_numbers():

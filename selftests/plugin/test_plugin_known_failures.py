@@ -70,9 +70,9 @@ def test_what_entries_excuse(suite):
     assert outcomes["test_another"][0] == "failure"
     assert outcomes["test_refuses"] == ("skipped", "because of refuses (not reported)")
     assert outcomes["test_compiles"][0] == "passed"
-    ran.has("known/passes on cuda_sm90 passes requirements on torch", "take it out")
-    idle = ran.lines("known failure: ")
-    assert [line.partition(": matched")[0] for line in idle] == [
+    ran.has("known/passes on cuda_sm90 passes requirements on torch", "remove the entry")
+    unused = ran.lines("known failure: ")
+    assert [line.partition(": matched")[0] for line in unused] == [
         "known failure: all.toml, failure 2",
         "known failure: all.toml, failure 5",
     ]
@@ -95,9 +95,9 @@ def test_malformed_since_the_run_began(suite):
     suite.write("ops/test_spoiling.py", SPOILING)
     ran = suite.accept(*SM90, "-k", "compiles or spoiling").ends(1)
     assert "known/compiles.txt" in suite.stored()
-    ran.has("1 items: 1 deviceless", "1 new, ", "known failure: all.toml is no TOML: ")
+    ran.has("1 items: 1 deviceless", "1 new, ", "known failure: all.toml is not valid TOML: ")
     ran.has_not("Traceback", "INTERNALERROR", "known_failures.py:")
-    suite.run(*SM90, "-k", "compiles").ends(4).has("ERROR: all.toml is no TOML: ")
+    suite.run(*SM90, "-k", "compiles").ends(4).has("ERROR: all.toml is not valid TOML: ")
 
 
 def test_impossible(suite):

@@ -10,6 +10,9 @@ from conformance.devices.environment import torch_build
 from conformance.expectations import known_bugs, known_failures
 
 
+DESCRIPTION = EXAMPLES = ""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", metavar="FOLDER", help="known_failures/ of a suite; our own if left out")
     parser.add_argument("--check", action="store_true", help="run the scripts of this torch's bugs instead")
@@ -28,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     gone = 0
     for bug in found:
         if bug.reproduction and bug.applies_to(version):
-            there, said = known_bugs.shown(bug)
+            there, said = known_bugs.run_reproduction(bug)
             gone += not there
             print(f"{'shows' if there else 'does NOT show'}  {bug.reason}: {said}", flush=True)
     return 1 if gone else 0

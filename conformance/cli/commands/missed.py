@@ -12,6 +12,9 @@ from conformance.expectations.missed_optimisations import markdown, sections
 from conformance.storage.runs import LAST, RunError, existing
 
 
+DESCRIPTION = EXAMPLES = ""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", default=LAST, metavar="RUN", help="a run; the last one if left out")
     parser.add_argument("--json", action="store_true", help="for programs")
@@ -24,7 +27,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not any("requirements" in item.checks for item in items):
         raise RunError(f"the run {arguments.folder} looked at no facts: run pytest with the check `requirements`")
     if arguments.json:
-        rows = [{"case": item.case, "target": item.target, **gap} for item in items for gap in item.missed]
+        rows = [{"case": item.case, "target": item.target, **missed} for item in items for missed in item.missed]
         print(json.dumps(rows, indent=1))
         return 0
     versions = sorted({item.torch.partition("+")[0] for item in items})
