@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from conformance.devices.targets import targets
 from conformance.facts import changed as changed_facts
 from conformance.normalize.text import parse_facts
-from conformance.review.edits import edit as code
-from conformance.review.edits.edit import Edit, Key
+from conformance.review.edits.edit import Edit, EditKey, added_and_removed, code_edits
 from conformance.storage.snapshots import canonical
 
 
@@ -81,9 +80,9 @@ class Group:
 
 def group(differences: Iterable[Changed]) -> list[Group]:
     """The groups: facts first, then code; in each the largest first. Nothing for texts that are equal."""
-    found: dict[tuple[str, Key], _Gathered] = {}
+    found: dict[tuple[str, EditKey], _Gathered] = {}
     facts: dict[Changed, list[str]] = {}
-    sites: dict[Key, set[tuple[str, str, str, int]]] = defaultdict(set)
+    sites: dict[EditKey, set[tuple[str, str, str, int]]] = defaultdict(set)
     for item in differences:
         stored, new = canonical(item.stored), canonical(item.new)
         if stored == new:
@@ -92,9 +91,9 @@ def group(differences: Iterable[Changed]) -> list[Group]:
         for fact in fact_edits(stored, new):
             facts[item].append(fact.title)
             found.setdefault(("fact", fact.key), _Gathered()).add(item, fact)
-        for edit in code.edits(stored, new):
+        for edit in code_edits(stored, new):
             found.setdefault(("code", edit.key), _Gathered()).add(item, edit)
-            sites[edit.key].add((stored, new, edit.kernel, edit.site))
+            sites[edit.key].add((stored, new, edit.part, edit.site))
     groups = [_group(kind, key, gathered, facts) for (kind, key), gathered in _joined(found, sites).items()]
     _place(groups)
     order = {"fact": 0, "code": 1}
@@ -135,22 +134,22 @@ class _Gathered:
             other
             for gathered in self.with_it
             for where, other in gathered.places
-            if where == item and (other.kernel, other.site) == (edit.kernel, edit.site)
+            if where == item and (other.part, other.site) == (edit.part, edit.site)
         ]
         spans = [other.span for other in others if other.span]
         if edit.span and spans and len(spans) == len(others):
-            return edit.span.joined(spans).titles()
+            return edit.span.union(spans).titles()
         more = f"; {len(others) - 1} more" if len(others) > 1 else ""
         titles = ["; ".join([edit.title, *(other.title for other in others[:1])]) + more]
         return titles[0], "; ".join([edit.abstract, *(other.abstract for other in others[:1])]) + more
 
 
 def _joined(
-    found: dict[tuple[str, Key], _Gathered], sites: dict[Key, set[tuple[str, str, str, int]]]
-) -> dict[tuple[str, Key], _Gathered]:
+    found: dict[tuple[str, EditKey], _Gathered], sites: dict[EditKey, set[tuple[str, str, str, int]]]
+) -> dict[tuple[str, EditKey], _Gathered]:
     """Edits that are made at exactly the same places (a name replaced, and what followed it taken away) are one."""
-    by_sites: dict[frozenset[tuple[str, str, str, int]], tuple[str, Key]] = {}
-    joined: dict[tuple[str, Key], _Gathered] = {}
+    by_sites: dict[frozenset[tuple[str, str, str, int]], tuple[str, EditKey]] = {}
+    joined: dict[tuple[str, EditKey], _Gathered] = {}
     for (kind, key), gathered in found.items():
         if kind == "code":
             leader = by_sites.setdefault(frozenset(sites[key]), (kind, key))
@@ -161,9 +160,9 @@ def _joined(
     return joined
 
 
-def _group(kind: str, key: Key, gathered: _Gathered, facts: dict[Changed, list[str]]) -> Group:
+def _group(kind: str, key: EditKey, gathered: _Gathered, facts: dict[Changed, list[str]]) -> Group:
     members = list(dict.fromkeys(item for item, _ in gathered.places))
-    kernels = {(item, edit.kernel) for item, edit in gathered.places} if kind == "code" else set()
+    kernels = {(item, edit.part) for item, edit in gathered.places} if kind == "code" else set()
     item, edit = min(gathered.places, key=lambda place: len(place[0].new))
     changed = Counter(fact for member in members for fact in facts[member]) if kind == "code" else Counter()
     digest = hashlib.sha256(repr((kind, key)).encode()).hexdigest()[:6]
@@ -173,7 +172,7 @@ def _group(kind: str, key: Key, gathered: _Gathered, facts: dict[Changed, list[s
         gathered.title,
         members,
         len(kernels),
-        Example(item, edit.kernel, edit.hunk),
+        Example(item, edit.part, edit.hunk),
         changed.most_common(),
     )
 
@@ -204,9 +203,9 @@ def _differing_words(before: str, after: str) -> str:
     words = [Counter(re.findall(r"(?<![\w.])[A-Za-z_][\w.]*", text)) for text in (before, after)]
     gone, come = (sorted((a - b).elements()) for a, b in (words, words[::-1]))
     if gone or come:
-        return ", ".join([f"with `{', '.join(come)}`"] * bool(come) + [f"without `{', '.join(gone)}`"] * bool(gone))
+        return added_and_removed(come, gone)
     numbers = [sorted(re.findall(r"\d+", text)) for text in (before, after)]
-    return "in another order" if numbers[0] == numbers[1] else "of other sizes"
+    return "order changed" if numbers[0] == numbers[1] else "sizes changed"
 
 
 def shortened(names: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from conformance.normalize.rules import normalise
-from conformance.review.edits.edit import edits
+from conformance.review.edits.edit import code_edits
 from conformance.review.groups import Changed, Group, group
 from conformance.storage.snapshots import Store, canonical
 
@@ -171,7 +171,7 @@ def edited(*pairs: tuple[str, str], text: str = TEXT) -> str:
     ("pairs", "said"),
     [
         ([("(in_ptr1 + (x0), xmask)", "(in_ptr1 + (x0), None)")], ["`xmask` → `None` in `tl.load(…)`"]),
-        ([("tmp0 - tmp1", "tmp1 - tmp0")], ["another operand in `tmp = tmp - tmp`"]),
+        ([("tmp0 - tmp1", "tmp1 - tmp0")], ["operand changed in `tmp = tmp - tmp`"]),
         ([("tmp0 - tmp1", "tmp0 + tmp1")], ["`-` → `+` in `tmp0 + tmp1`"]),
         ([("xindex < xnumel", "xindex <= xnumel")], ["`<` → `<=` in `xindex <= xnumel`"]),
         ([("{'x': 32}", "{'x': 64}")], ["`32` → `64` in `size_hints`"]),
@@ -187,8 +187,8 @@ def edited(*pairs: tuple[str, str], text: str = TEXT) -> str:
             ["moved: `assert_size_stride(…)`"],
         ),
         ([("extern      none", "extern      mm")], ["extern  none → mm"]),
-        ([("add (pointwise 20)", "add, mul (pointwise 20)")], ["kernels  with `mul`"]),
-        ([("(pointwise 20)", "(pointwise 40)")], ["kernels  of other sizes"]),
+        ([("add (pointwise 20)", "add, mul (pointwise 20)")], ["kernels  added `mul`"]),
+        ([("(pointwise 20)", "(pointwise 40)")], ["kernels  sizes changed"]),
     ],
 )
 def test_one_edit_is_one_group_in_words(pairs, said):
@@ -201,7 +201,7 @@ def test_one_edit_is_one_group_in_words(pairs, said):
         (
             'tl.device_assert(tmp0 < 33, "index out of bounds: 0 <= tmp0 < 33")',
             ("<= tmp0", "<= tmp1"),
-            'another operand in `tl.device_assert(tmp < N, "index out of bounds: N <= tmp < N")`',
+            'operand changed in `tl.device_assert(tmp < N, "index out of bounds: N <= tmp < N")`',
         ),
         (
             'TORCH_CHECK(tmp0 < 33L, "index out of bounds: 0 <= tmp0 < 33L")',
@@ -211,7 +211,7 @@ def test_one_edit_is_one_group_in_words(pairs, said):
         (
             "auto tmp4 = tmp3 ? tmp0() : tmp1();",
             ("tmp0()", "tmp1()"),
-            "another operand in `auto tmp = tmp ? tmp() : tmp();`",
+            "operand changed in `auto tmp = tmp ? tmp() : tmp();`",
         ),
     ],
 )
@@ -226,7 +226,7 @@ def test_a_templated_name_is_one_edit_and_a_type_and_a_name_are_two():
     assert titles(helper(text), text) == ["`Vectorized<float>::loadu` → `load_vector<float>`"]
     assert titles(text, helper(text)) == ["`load_vector<float>` → `Vectorized<float>::loadu`"]
     both = edited(("Welford", "Mean"), ("tmp_acc0", "val_acc0"), text=text)
-    assert [edit.title for edit in edits(text, both)] == ["`Welford` → `Mean`", "`tmp_acc` → `val_acc`"]
+    assert [edit.title for edit in code_edits(text, both)] == ["`Welford` → `Mean`", "`tmp_acc` → `val_acc`"]
 
 
 def test_what_follows_from_an_edit_is_not_another():

@@ -1,1 +1,1 @@
-"""From two texts of generated code to the edits between them: parts, lines, tokens. See `conformance.changes`."""
+"""Finds the edits between two texts of generated code: parts, lines, tokens. conformance.review.groups groups them."""

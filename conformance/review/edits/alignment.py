@@ -1,4 +1,4 @@
-"""Which line of the new code is which line of the old, under other names and small edits."""
+"""Pairs the lines of old and new code, although names and numbers changed."""
 
 from __future__ import annotations
 
@@ -10,58 +10,65 @@ from collections.abc import Sequence
 
 from conformance.review.edits import tokens
 
-#: A line pair is one line edited where at least this part of the tokens is in both.
-ALIKE = 0.5
-_CELLS = 60_000  # of the table that is filled in; for more, lines are paired by order alone
+#: Two lines may be a pair if they share at least this part of their tokens.
+MIN_SIMILARITY = 0.5
+_MAX_CELLS = 60_000  # of the alignment table; longer runs of lines are not paired
 
-Row = tuple[int | None, int | None]  # (line of the old, line of the new); None: there is none
+Row = tuple[int | None, int | None]  # (number of the old line, number of the new line); None: no line
 
 
-def align(old: Sequence[str], new: Sequence[str], *, graph: bool = False) -> list[Row]:
-    """Rows in the order of both; every line of each stands in exactly one."""
+def align_lines(old: Sequence[str], new: Sequence[str], *, graph: bool = False) -> list[Row]:
+    """Returns pairs of lines in the order of both. Every line is in exactly one row. `graph`: lines of an FX graph."""
     rows: list[Row] = []
     _align(old, new, 0, len(old), 0, len(new), graph, rows)
     return rows
 
 
 def align_statements(old: Sequence[str], new: Sequence[str]) -> tuple[list[Row], list[tuple[int, int]]]:
-    """The same for a call, in which a statement is known by how it begins, and those that moved (in no row)."""
-    begins = [[_beginning(line) for line in lines] for lines in (old, new)]
-    fixed = _anchors(*begins)
-    counts = [Counter(each) for each in begins]
-    places = {begin: j for j, begin in enumerate(begins[1]) if begin and counts[1][begin] == 1}
-    known = [(i, places[b]) for i, b in enumerate(begins[0]) if b and counts[0][b] == 1 and b in places]
-    moved = [pair for pair in known if pair not in set(fixed)]
+    """Aligns the statements of a call. Returns rows, and the pairs that moved, which are in no row.
+
+    A statement is recognised by its beginning; see _beginning.
+    """
+    old_begins, new_begins = ([_beginning(line) for line in lines] for lines in (old, new))
+    anchors = _anchors(old_begins, new_begins)
+    old_counts, new_counts = Counter(old_begins), Counter(new_begins)
+    new_numbers = {begin: j for j, begin in enumerate(new_begins) if begin and new_counts[begin] == 1}
+    pairs = [(i, new_numbers[b]) for i, b in enumerate(old_begins) if b and old_counts[b] == 1 and b in new_numbers]
+    moved = [pair for pair in pairs if pair not in set(anchors)]
     left = [i for i in range(len(old)) if i not in {i for i, _ in moved}]
     right = [j for j in range(len(new)) if j not in {j for _, j in moved}]
     rows: list[Row] = []
-    lines, others = [old[i] for i in left], [new[j] for j in right]
+    old_rest, new_rest = [old[i] for i in left], [new[j] for j in right]
     a = c = 0
-    for i, j in fixed:
+    for i, j in anchors:
         b, d = left.index(i), right.index(j)
-        _align(lines, others, a, b, c, d, False, rows)
+        _align(old_rest, new_rest, a, b, c, d, False, rows)
         rows.append((b, d))
         a, c = b + 1, d + 1
-    _align(lines, others, a, len(lines), c, len(others), False, rows)
+    _align(old_rest, new_rest, a, len(old_rest), c, len(new_rest), False, rows)
     return [(None if i is None else left[i], None if j is None else right[j]) for i, j in rows], moved
 
 
 def _beginning(line: str) -> tuple[str, ...]:
-    """`assert_size_stride(arg0`, `del arg0`: what tells one statement from another. Buffers are counters: the whole."""
-    found = [token.text for token in tokens.tokens(line)]
-    if found[:1] == ["del"] and len(found) > 1:
-        return ("del", *found[1:2], "") if not found[1].startswith("buf") else ()
-    if not found or found[0] in ("#", "return", "def"):
+    """Returns what identifies a statement: `assert_size_stride(arg0`, `del arg0`; the whole line for `buf0 = …`.
+
+    Buffers are renumbered, so a statement that begins with a call on a buffer gives ().
+    """
+    words = [token.text for token in tokens.tokenise(line)]
+    if words[:1] == ["del"] and len(words) > 1:
+        return ("del", *words[1:2], "") if not words[1].startswith("buf") else ()
+    if not words or words[0] in ("#", "return", "def"):
         return ()
-    if found[0].startswith("buf") or found[0] == "with":
+    if words[0].startswith("buf") or words[0] == "with":
         return ("", "", line)
-    place = found.index("(") if "(" in found else 0
-    return tuple(found[: place + 2]) if place and not found[place + 1].startswith("buf") else ()
+    bracket = words.index("(") if "(" in words else 0
+    return tuple(words[: bracket + 2]) if bracket and not words[bracket + 1].startswith("buf") else ()
 
 
 def _align(
     old: Sequence[str], new: Sequence[str], a: int, b: int, c: int, d: int, graph: bool, rows: list[Row]
 ) -> None:
+    """Appends the rows of old[a:b] and new[c:d]."""
     start = 0
     while a + start < b and c + start < d and old[a + start] == new[c + start]:
         start += 1
@@ -74,7 +81,7 @@ def _align(
     b, d = b - end, d - end
     if a == b or c == d:
         rows += [(i, None) for i in range(a, b)] + [(None, j) for j in range(c, d)]
-    elif b - a == d - c and all(alike(old[a + i], new[c + i], graph) >= 0.6 for i in range(b - a)):
+    elif b - a == d - c and all(line_similarity(old[a + i], new[c + i], graph) >= 0.6 for i in range(b - a)):
         rows += [(a + i, c + i) for i in range(b - a)]
     else:
         _by_anchors(old, new, a, b, c, d, graph, rows)
@@ -84,10 +91,12 @@ def _align(
 def _by_anchors(
     old: Sequence[str], new: Sequence[str], a: int, b: int, c: int, d: int, graph: bool, rows: list[Row]
 ) -> None:
-    """Lines that are there once in both hold the rest in place (patience diff)."""
-    anchors = _anchors([tokens.keys(line, graph) for line in old[a:b]], [tokens.keys(line, graph) for line in new[c:d]])
+    """Pairs lines that occur once in both, then aligns the lines between them (patience diff)."""
+    anchors = _anchors(
+        [tokens.line_keys(line, graph) for line in old[a:b]], [tokens.line_keys(line, graph) for line in new[c:d]]
+    )
     if not anchors:
-        rows += _table(old, new, a, b, c, d, graph)
+        rows += _best_rows(old, new, a, b, c, d, graph)
         return
     previous_a, previous_c = a, c
     for i, j in anchors:
@@ -98,11 +107,13 @@ def _by_anchors(
 
 
 def _anchors(old: Sequence[tuple[str, ...]], new: Sequence[tuple[str, ...]]) -> list[tuple[int, int]]:
-    """The longest increasing run of lines that are unique in both."""
-    counts, others = Counter(old), Counter(new)
-    places = {line: j for j, line in enumerate(new) if others[line] == 1}
-    pairs = [(i, places[line]) for i, line in enumerate(old) if counts[line] == 1 and line in places and len(line) > 2]
-    piles: list[int] = []  # the last j of the best run of each length
+    """Returns the longest increasing sequence of pairs of lines that are unique in both."""
+    old_counts, new_counts = Counter(old), Counter(new)
+    numbers = {line: j for j, line in enumerate(new) if new_counts[line] == 1}
+    pairs = [
+        (i, numbers[line]) for i, line in enumerate(old) if old_counts[line] == 1 and line in numbers and len(line) > 2
+    ]
+    piles: list[int] = []  # for each length, the last j of the best sequence
     best: list[int] = []
     back: list[int] = []
     for number, (_, j) in enumerate(pairs):
@@ -121,10 +132,10 @@ def _anchors(old: Sequence[tuple[str, ...]], new: Sequence[tuple[str, ...]]) -> 
     return run[::-1]
 
 
-def _table(old: Sequence[str], new: Sequence[str], a: int, b: int, c: int, d: int, graph: bool) -> list[Row]:
-    """The alignment of the greatest likeness."""
+def _best_rows(old: Sequence[str], new: Sequence[str], a: int, b: int, c: int, d: int, graph: bool) -> list[Row]:
+    """Returns the alignment with the highest total score; for a table that is too large, pairs no lines."""
     m, n = b - a, d - c
-    if m * n > _CELLS:
+    if m * n > _MAX_CELLS:
         return [(i, None) for i in range(a, b)] + [(None, j) for j in range(c, d)]
     scores = [[_score(old[a + i], new[c + j], graph) for j in range(n)] for i in range(m)]
     best = [[0.0] * (n + 1) for _ in range(m + 1)]
@@ -149,33 +160,33 @@ def _table(old: Sequence[str], new: Sequence[str], a: int, b: int, c: int, d: in
 
 
 def _score(old: str, new: str, graph: bool) -> float:
-    """What a pair is worth; 0 for lines that are no pair. Brackets alone hold nothing in place."""
-    same = alike(old, new, graph)
-    if same < ALIKE:
+    """Returns the score of a pair; 0 for lines that may not be a pair. Lines of brackets alone score low."""
+    same = line_similarity(old, new, graph)
+    if same < MIN_SIMILARITY:
         return 0.0
-    words = min(len(tokens.shape(old, graph)), len(tokens.shape(new, graph)))
+    words = min(len(tokens.line_shape(old, graph)), len(tokens.line_shape(new, graph)))
     weight = 0.1 if words <= 2 else 1.0
-    return weight * (same + 0.5 * (tokens.keys(old, graph) == tokens.keys(new, graph)))
+    return weight * (same + 0.5 * (tokens.line_keys(old, graph) == tokens.line_keys(new, graph)))
 
 
 @functools.lru_cache(maxsize=262144)
-def alike(old: str, new: str, graph: bool = False) -> float:
-    """How much of the tokens of two lines is in both, from 0 to 1; names are alike whatever they are called.
+def line_similarity(old: str, new: str, graph: bool = False) -> float:
+    """Returns the part of the tokens that two lines share, from 0 to 1. All names count as equal.
 
-    Lines that call something else are half as much alike.
+    Halves it for lines that call different functions.
     """
-    first, second = tokens.shape(old, graph), tokens.shape(new, graph)
+    first, second = tokens.line_shape(old, graph), tokens.line_shape(new, graph)
     if first == second:
         return 1.0
     if not first or not second:
         return 0.0
     common = sum((Counter(first) & Counter(second)).values())
-    return 2 * common / (len(first) + len(second)) * (0.5 if _calls(old) != _calls(new) else 1.0)
+    return 2 * common / (len(first) + len(second)) * (0.5 if _callee(old) != _callee(new) else 1.0)
 
 
-def _calls(line: str) -> str:
-    """Of a statement of `call`, what it calls."""
-    found = re.match(
+def _callee(line: str) -> str:
+    """Returns what a statement of `call` calls; "" for other lines."""
+    match = re.match(
         r"\s*(?:buf\d+ = |)(extern_kernels|empty_strided|assert_size_stride|torch\.ops|triton_|cpp_fused)", line
     )
-    return found[1] if found else ""
+    return match[1] if match else ""

@@ -1,4 +1,4 @@
-"""A text's code taken apart: graphs, kernels, calls; and which part of the old text is which of the new."""
+"""Splits a text's code into parts (graphs, kernels, calls) and matches the parts of two texts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conformance.review.edits import tokens
 
 @dataclass(frozen=True)
 class Part:
-    """`kind`: "kernel", "call", "graph" or "other"; `section`: the module that it is of."""
+    """A part of a text. `kind`: "kernel", "call", "graph" or "other". `section`: its module, such as "forward"."""
 
     section: str
     kind: str
@@ -24,16 +24,16 @@ class Part:
         return " ".join(dict.fromkeys(word for word in (self.section, self.name) if word))
 
 
-def parts(code: str) -> list[Part]:
-    """A text's code taken apart at its headings."""
-    found: list[Part] = []
+def split_parts(code: str) -> list[Part]:
+    """Splits a text's code at its headings."""
+    parts: list[Part] = []
     section, kind, name, lines = "", "other", "", []  # type: str, str, str, list[str]
 
     def close() -> None:
         while lines and not lines[-1]:
             lines.pop()
         if lines:
-            found.append(Part(section, kind, name, tuple(lines)))
+            parts.append(Part(section, kind, name, tuple(lines)))
         lines.clear()
 
     for line in code.splitlines():
@@ -54,36 +54,36 @@ def parts(code: str) -> list[Part]:
             kind, name = "other", line[2:]
         lines.append(line)
     close()
-    return found
+    return parts
 
 
-def partners(old: Sequence[Part], new: Sequence[Part]) -> tuple[list[tuple[Part, Part]], list[Part], list[Part]]:
-    """Parts of one name go together, then kernels that are much alike. The rest went or came."""
+def match_parts(old: Sequence[Part], new: Sequence[Part]) -> tuple[list[tuple[Part, Part]], list[Part], list[Part]]:
+    """Pairs parts with the same name, then similar kernels. Returns the pairs, the removed and the added parts."""
     pairs: list[tuple[Part, Part]] = []
-    gone, come = list(old), list(new)
-    for same in (_same_name, _same_kernel):
-        for a in list(gone):
-            candidates = [b for b in come if same(a, b)]
+    removed, added = list(old), list(new)
+    for match in (_has_same_name, _is_similar_kernel):
+        for a in list(removed):
+            candidates = [b for b in added if match(a, b)]
             if candidates:
                 pairs.append((a, candidates[0]))
-                gone.remove(a)
-                come.remove(candidates[0])
-    return pairs, gone, come
+                removed.remove(a)
+                added.remove(candidates[0])
+    return pairs, removed, added
 
 
-def _same_name(a: Part, b: Part) -> bool:
+def _has_same_name(a: Part, b: Part) -> bool:
     return (a.section, a.kind, a.name) == (b.section, b.kind, b.name)
 
 
-def _same_kernel(a: Part, b: Part) -> bool:
+def _is_similar_kernel(a: Part, b: Part) -> bool:
     if (a.section, a.kind) != (b.section, b.kind) or a.kind != "kernel":
         return False
-    shapes = [[" ".join(tokens.shape(line)) for line in part.lines] for part in (a, b)]
-    return difflib.SequenceMatcher(None, *shapes, autojunk=False).ratio() > 0.5
+    old, new = ([" ".join(tokens.line_shape(line)) for line in part.lines] for part in (a, b))
+    return difflib.SequenceMatcher(None, old, new, autojunk=False).ratio() > 0.5
 
 
-def what_is(part: Part) -> str:
-    """`a Triton kernel (pointwise)`, `a C++ kernel`, `the joint graph`."""
+def describe_part(part: Part) -> str:
+    """Returns such as `a Triton kernel (pointwise)`, `a C++ kernel` or `the joint graph`."""
     if part.kind == "graph":
         return f"the {part.section}"
     if part.kind != "kernel":

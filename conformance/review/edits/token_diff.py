@@ -1,4 +1,4 @@
-"""Two versions of a line, token by token: what came, what went, and how to say where."""
+"""Compares two versions of a line token by token, and names the place of a difference."""
 
 from __future__ import annotations
 
@@ -12,35 +12,38 @@ from conformance.review.edits.tokens import Token
 
 _OPEN, _CLOSE = "([{", ")]}"
 
+#: As difflib gives them: (tag, old start, old end, new start, new end).
+Opcode = tuple[str, int, int, int, int]
+
 
 @dataclass(frozen=True)
 class Span:
-    """The tokens of the old and of the new line that an edit is of: [start, end) each."""
+    """The tokens that an edit changes. `old`, `new`: the whole lines; their changed ranges are [start, end)."""
 
     old: tuple[Token, ...]
     new: tuple[Token, ...]
-    at: tuple[int, int]
-    to: tuple[int, int]
+    old_range: tuple[int, int]
+    new_range: tuple[int, int]
 
-    def joined(self, others: Sequence[Span]) -> Span:
-        """What covers this and the others of the same lines."""
+    def union(self, others: Sequence[Span]) -> Span:
+        """Returns the smallest span that covers this one and others of the same lines."""
         spans = [self, *others]
-        at = (min(s.at[0] for s in spans), max(s.at[1] for s in spans))
-        to = (min(s.to[0] for s in spans), max(s.to[1] for s in spans))
-        return Span(self.old, self.new, at, to)
+        old_range = (min(s.old_range[0] for s in spans), max(s.old_range[1] for s in spans))
+        new_range = (min(s.new_range[0] for s in spans), max(s.new_range[1] for s in spans))
+        return Span(self.old, self.new, old_range, new_range)
 
     def titles(self) -> tuple[str, str]:
-        """`Vectorized<float>::loadu` → `load_vector<float>`, as written and without names, numbers and types."""
+        """Returns `Vectorized<float>::loadu` → `load_vector<float>`: as written, and abstract with T for types."""
         texts = []
         for abstract in (False, True):
-            runs = (self.old[slice(*self.at)], self.new[slice(*self.to)])
-            old, new = (tokens.written(run, abstract=abstract, types=not abstract) for run in runs)
+            runs = (self.old[slice(*self.old_range)], self.new[slice(*self.new_range)])
+            old, new = (tokens.join_tokens(run, abstract=abstract, types=not abstract) for run in runs)
             texts.append(f"`{old}` → `{new}`")
         return texts[0], texts[1]
 
 
-def blocks(old: tuple[Token, ...], new: tuple[Token, ...]) -> list[tuple[str, int, int, int, int]]:
-    """The opcodes of difflib over the tokens' keys; what came or went begins as far left as it can."""
+def token_opcodes(old: tuple[Token, ...], new: tuple[Token, ...]) -> list[Opcode]:
+    """Returns difflib's opcodes over the tokens' keys. Insertions and deletions begin as far left as possible."""
     first, second = [t.key for t in old], [t.key for t in new]
     if first == second:
         return [("equal", 0, len(first), 0, len(second))]
@@ -54,13 +57,11 @@ def blocks(old: tuple[Token, ...], new: tuple[Token, ...]) -> list[tuple[str, in
     codes = [("equal", 0, start, 0, start)] if start else []
     codes += [(tag, i1 + start, i2 + start, j1 + start, j2 + start) for tag, i1, i2, j1, j2 in inner.get_opcodes()]
     codes += [("equal", len(first) - end, len(first), len(second) - end, len(second))] if end else []
-    return _slid(codes, first, second)
+    return _shift_left(codes, first, second)
 
 
-def _slid(
-    codes: list[tuple[str, int, int, int, int]], first: list[str], second: list[str]
-) -> list[tuple[str, int, int, int, int]]:
-    """`f(x, NEW, y)`: what came is `, NEW`, and never `NEW,`."""
+def _shift_left(codes: list[Opcode], first: list[str], second: list[str]) -> list[Opcode]:
+    """Moves insertions and deletions left: in `f(x, NEW, y)` the insertion is `, NEW`, never `NEW,`."""
     out = list(codes)
     for number in range(1, len(out) - 1):
         tag, i1, i2, j1, j2 = out[number]
@@ -77,16 +78,14 @@ def _slid(
     return out
 
 
-def balanced(
-    codes: list[tuple[str, int, int, int, int]], old: tuple[Token, ...], new: tuple[Token, ...]
-) -> Iterator[list[tuple[str, int, int, int, int]]]:
-    """The codes one by one; together those that open brackets and those that close them, or are of one name."""
-    waiting: list[tuple[str, int, int, int, int]] = []
-    held: list[tuple[str, int, int, int, int]] = []  # what is equal between them
+def balanced_opcodes(codes: list[Opcode], old: tuple[Token, ...], new: tuple[Token, ...]) -> Iterator[list[Opcode]]:
+    """Yields the opcodes one by one, but yields together those that open and close brackets, or change one name."""
+    waiting: list[Opcode] = []
+    equal: list[Opcode] = []  # the equal tokens between the waiting opcodes
     for number, code in enumerate(codes):
         if code[0] == "equal":
             if waiting:
-                held.append(code)
+                equal.append(code)
             else:
                 yield [code]
             continue
@@ -95,15 +94,13 @@ def balanced(
         others = [t.text for *_, j1, j2 in waiting for t in new[j1:j2]]
         if not (_depth(texts) or _depth(others) or _is_within_name(codes[number + 1 : number + 3], old, new)):
             yield waiting
-            yield from ([each] for each in held)
-            waiting, held = [], []
-    yield from ([each] for each in (*waiting, *held))
+            yield from ([each] for each in equal)
+            waiting, equal = [], []
+    yield from ([each] for each in (*waiting, *equal))
 
 
-def _is_within_name(
-    following: Sequence[tuple[str, int, int, int, int]], old: tuple[Token, ...], new: tuple[Token, ...]
-) -> bool:
-    """Whether types follow, and then a change of what is named within: Vectorized`<float>``::loadu`."""
+def _is_within_name(following: Sequence[Opcode], old: tuple[Token, ...], new: tuple[Token, ...]) -> bool:
+    """Returns whether an equal template argument follows, and then a change: Vectorized`<float>``::loadu`."""
     if len(following) < 2 or following[0][0] != "equal":
         return False
     (_, i1, i2, _, _), (_, i3, i4, j3, j4) = following
@@ -112,40 +109,42 @@ def _is_within_name(
 
 
 def _depth(texts: Sequence[str]) -> int:
+    """Returns the number of brackets that the texts open, minus those that they close."""
     return sum((text in _OPEN) - (text in _CLOSE) for text in texts if len(text) == 1)
 
 
-def text_of(line: Sequence[Token]) -> str:
-    return tokens.written(tuple(line))
+def line_text(line: Sequence[Token]) -> str:
+    return tokens.join_tokens(tuple(line))
 
 
-def said_of(run: Sequence[tuple[Token, ...]], *, abstract: bool) -> str:
-    if not run:
+def lines_text(lines: Sequence[tuple[Token, ...]], *, abstract: bool) -> str:
+    """Returns the first line and the number of the others: "`x0 = xindex` and 2 more lines"."""
+    if not lines:
         return ""
-    more = f" and {len(run) - 1} more lines" if len(run) > 2 else " and 1 more line" if len(run) > 1 else ""
-    return f"`{tokens.written(run[0], abstract=abstract)}`{more}"
+    more = f" and {len(lines) - 1} more lines" if len(lines) > 2 else " and 1 more line" if len(lines) > 1 else ""
+    return f"`{tokens.join_tokens(lines[0], abstract=abstract)}`{more}"
 
 
-def is_short(gone: Sequence[Token], come: Sequence[Token]) -> bool:
-    """Too little to say by itself what was changed."""
-    return max(len(gone), len(come)) == 1
+def is_short(removed: Sequence[Token], added: Sequence[Token]) -> bool:
+    """Returns whether an edit is a single token, which does not show by itself what changed."""
+    return max(len(removed), len(added)) == 1
 
 
-def place_of(line: tuple[Token, ...], place: int) -> str:
-    """`tl.load(…)`, or the key of a Triton kernel's metadata; "" for neither."""
+def place_name(line: tuple[Token, ...], position: int) -> str:
+    """Returns the call around a position, `tl.load(…)`, or the key of a Triton kernel's metadata; "" for neither."""
     if len(line) > 2 and line[0].kind == "string" and line[1].text == ":":
         return line[0].text
     if len(line) > 3 and line[-1].text == "," and line[1].text == "=":
         return line[0].text
-    callee = _callee(line, place)
+    callee = _callee(line, position)
     callee = "torch.ops.….default" if re.fullmatch(r"torch\.ops\.\w+\.\w+\.default", callee) else callee
     return f"{callee}(…)" if callee else ""
 
 
-def _callee(line: tuple[Token, ...], place: int) -> str:
-    """What is called with the token at `place` among its arguments; "" where nothing is."""
+def _callee(line: tuple[Token, ...], argument: int) -> str:
+    """Returns the function that the token at `argument` is passed to; "" for none."""
     depth = 0
-    for position in range(place - 1, -1, -1):
+    for position in range(argument - 1, -1, -1):
         text = line[position].text
         if text in _CLOSE:
             depth += 1
@@ -161,14 +160,16 @@ def _callee(line: tuple[Token, ...], place: int) -> str:
     return ""
 
 
-def keys_of(run: tuple[Token, ...], *, element_types: bool = True) -> tuple[str, ...]:
+def token_keys(run: tuple[Token, ...], *, element_types: bool = True) -> tuple[str, ...]:
+    """Returns the keys of tokens. `element_types`: if false, T stands for every element type."""
     if element_types:
         return tuple(token.key for token in run)
-    return tuple(tokens.written(run, abstract=True, types=False).split())
+    return tuple(tokens.join_tokens(run, abstract=True, types=False).split())
 
 
-def neighbours(line: tuple[Token, ...], start: int, end: int) -> tuple[str, ...]:
-    return (*keys_of(line[max(0, start - 1) : start]), "…", *keys_of(line[end : end + 1]))
+def neighbour_keys(line: tuple[Token, ...], start: int, end: int) -> tuple[str, ...]:
+    """Returns the keys of the tokens before and after [start, end)."""
+    return (*token_keys(line[max(0, start - 1) : start]), "…", *token_keys(line[end : end + 1]))
 
 
 def is_identifier(token: Token) -> bool:
@@ -176,12 +177,13 @@ def is_identifier(token: Token) -> bool:
     return quoted or (token.kind in ("name", "word") and token.text not in ("None", "True", "False"))
 
 
-def base_of(token: Token) -> str:
+def base_name(token: Token) -> str:
+    """Returns the token's name without its number and quotes."""
     return token.key.replace("#", "").strip("'\"")
 
 
 def changed_words(old: str, new: str) -> tuple[str, str]:
-    """Of two identifiers the words that differ: tmp_acc_vec, val_acc_vec → tmp, val."""
+    """Returns the words in which two identifiers differ: `tmp`, `val` for tmp_acc_vec, val_acc_vec."""
     first, second = old.split("_"), new.split("_")
     while len(first) > 1 and len(second) > 1 and first[-1] == second[-1]:
         first.pop()
