@@ -1,4 +1,7 @@
-"""Writing files that are whole whatever happens: a lock between processes, temporary files, atomic replacement."""
+"""Atomic writes: an interrupted run leaves the old file or the new file, never a partial one.
+
+Processes that write into one folder take turns by a lock file.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +14,30 @@ from filelock import FileLock, Timeout
 
 LOCK = ".lock"
 _TEMPORARY = ".tmp"
-_PATIENCE = 300  # seconds to wait for another process
+_LOCK_TIMEOUT = 300  # seconds
 
 
 @contextlib.contextmanager
 def lock_folder(folder: Path, error: type[Exception]) -> Iterator[None]:
-    """Holds the folder's lock, and clears what a killed process left. Raises `error` where that cannot be had."""
-    lock = FileLock(folder / LOCK, timeout=_PATIENCE)
+    """Holds the folder's lock, and removes temporary files that a killed process left there.
+
+    Creates the folder if needed. Raises `error` if another process holds the lock for 5 minutes, or if the folder
+    cannot be written to.
+    """
+    lock = FileLock(folder / LOCK, timeout=_LOCK_TIMEOUT)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout as timeout:
-        raise error(f"{folder}: another process has held {LOCK} for {_PATIENCE} s; is it alive?") from timeout
+        raise error(
+            f"{folder}: another process has held {LOCK} for {_LOCK_TIMEOUT} s: wait for it, or end it if it hangs"
+        ) from timeout
     except OSError as problem:
         raise error(f"{folder}: cannot be written to, nothing was stored: {problem}") from problem
     try:
         try:
             for leftover in folder.rglob(f".*{_TEMPORARY}"):
-                leftover.unlink(missing_ok=True)  # whoever wrote it held this lock, and no longer does
+                leftover.unlink(missing_ok=True)  # its writer held this lock, so that process has ended
         except OSError as problem:
             raise error(f"{folder}: cannot be written to, nothing was stored: {problem}") from problem
         yield
@@ -37,7 +46,10 @@ def lock_folder(folder: Path, error: type[Exception]) -> Iterator[None]:
 
 
 def write_atomically(path: Path, content: str) -> None:
-    """Writes a file so that it is the old or the new one at every moment. Raises OSError; the old one then stays."""
+    """Writes a text file (UTF-8): readers see the old content or the new content, never a part.
+
+    Raises OSError; the old file then stays.
+    """
     data = content.encode("utf-8")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
@@ -55,7 +67,7 @@ def write_atomically(path: Path, content: str) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes the new name last through a crash of the machine, where the system can."""
+    """Flushes the folder's entries to disk, so that the new name survives a crash; skipped where that fails."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""What a run was asked to do: the options of the command line and EXPECTTEST_ACCEPT, checked."""
+"""The settings of a run: pytest's options and the variable EXPECTTEST_ACCEPT, checked."""
 
 from __future__ import annotations
 
@@ -9,24 +9,28 @@ from dataclasses import dataclass
 
 from conformance.errors import ConformanceError
 
+#: The checks that run by default.
 CHECKS = ("numerics", "requirements", "code")
-#: Ways to run a case: torch.compile, torch.jit.trace, torch.jit.script, torch.export.
-VIA = ("compile", "jit_trace", "jit_script", "export")
-#: Only where they are named: they take longer.
+#: Checks that run only if --checks names them: they take longer.
 OPTIONAL_CHECKS = ("binary",)
+#: The values of --via: torch.compile, torch.jit.trace, torch.jit.script, torch.export.
+VIA = ("compile", "jit_trace", "jit_script", "export")
 ACCEPT = "EXPECTTEST_ACCEPT"
 
 
 class SettingsError(ConformanceError, ValueError):
-    """A wrong option; the message names what would be right."""
+    """A wrong option or variable; the message says which values are right."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """`accept`: "" (not), "all" or "new". `devices`, `targets`: as given, see targets.select.
-    `save_run`, `baseline`: names of runs. `backend`: of torch.compile, or `module:function`. `via`: one of VIA.
-    `thorough`: with the cases that combine axes.
-    `emulation`: run what is generated for gpus that are not here on the cpu.
+    """The options of one run.
+
+    `devices`, `targets`: what --device and --target name, as text; see targets.select_targets.
+    `accept`: which snapshots are accepted: "" (none), "all" or "new" (those not stored yet).
+    `save_run`, `baseline`: names of runs.
+    `backend`: a backend of torch.compile, or `module:function`. `via`: one of VIA.
+    `thorough`: run combinations of axes too. `emulation`: run the code for missing GPUs on the CPU.
     """
 
     devices: str | None = None
@@ -41,28 +45,30 @@ class Settings:
     thorough: bool = False
     fail_on_drift: bool = False
     verify_deviceless: bool = False
+    emulation: bool = True
 
     @property
     def backend_option(self) -> str:
-        """How cases are run where Inductor's code is not captured, as it was asked for; "" where it is."""
+        """The option that replaces Inductor: `--via export` or `--backend aot_eager`; "" if Inductor compiles.
+
+        Such a run captures no code: it checks numerics only.
+        """
         if self.via != "compile":
             return f"--via {self.via}"
         return f"--backend {self.backend}" if self.backend != "inductor" else ""
 
-    emulation: bool = True
-
 
 def parse_via(text: str, backend: str) -> str:
-    """Raises SettingsError for an unknown way, and for a backend where torch.compile is not asked."""
+    """The value of --via. Raises SettingsError for an unknown value, and for a backend without torch.compile."""
     if text not in VIA:
         raise SettingsError(f"unknown --via {text!r}; known are {', '.join(VIA)}")
     if text != "compile" and backend != "inductor":
-        raise SettingsError(f"--backend {backend} is one of torch.compile's: leave --via {text} out")
+        raise SettingsError(f"--backend {backend} needs torch.compile: leave --via {text} out, or --backend")
     return text
 
 
 def parse_checks(text: str | None) -> tuple[str, ...]:
-    """Raises SettingsError for an unknown check."""
+    """The checks that --checks names, in a fixed order. Raises SettingsError for an unknown check."""
     if text is None:
         return CHECKS
     known = (*CHECKS, *OPTIONAL_CHECKS)
@@ -76,28 +82,32 @@ def parse_checks(text: str | None) -> tuple[str, ...]:
 
 
 def parse_accept(environment: Mapping[str, str]) -> str:
-    """What EXPECTTEST_ACCEPT asks for: "" for unset, empty, 0, false; "all" for 1, true; "new".
+    """The value of EXPECTTEST_ACCEPT: "" for unset, empty, 0 and false; "all" for 1, true and all; "new".
 
-    Raises SettingsError for another value, and where CI is set: CI compares, it never accepts.
+    Raises SettingsError for any other value, and if the variable CI is set: CI compares and never accepts.
     """
     value = environment.get(ACCEPT, "").strip().lower()
     if value in ("", "0", "false"):
         return ""
     if value not in ("1", "true", "all", "new"):
-        raise SettingsError(f"{ACCEPT}={value!r} is not known: 1 accepts all, new only what is not stored, 0 nothing")
+        raise SettingsError(
+            f"{ACCEPT}={value!r} is not known: 1 accepts all, new accepts what is not stored yet, 0 accepts nothing"
+        )
     if environment.get("CI", "").strip().lower() not in ("", "0", "false"):
-        raise SettingsError(f"{ACCEPT} is set in CI: CI compares and never accepts; accept on a branch and commit")
+        raise SettingsError(f"{ACCEPT} is set in CI, which never accepts: accept on your branch, and commit the result")
     return "new" if value == "new" else "all"
 
 
 def configure_expecttest(accept: str, *, workers: bool) -> None:
-    """Gives expecttest an environment that means what ours means: it takes 0 as yes, and loses literals among workers.
+    """Sets EXPECTTEST_ACCEPT to what expecttest needs.
 
-    Best before expecttest is imported, since it reads the variable then; where it is already, it is told.
+    expecttest accepts even for "0", and loses literals if several workers write them. So it may accept only if `accept`
+    is "all" and there is one process. expecttest reads the variable when it is imported; if it is imported already,
+    its own constant is changed as well.
     """
     if accept == "all" and not workers:
         os.environ[ACCEPT] = "1"
     else:
         os.environ.pop(ACCEPT, None)
     if "expecttest" in sys.modules:
-        sys.modules["expecttest"].ACCEPT = os.environ.get(ACCEPT)
+        vars(sys.modules["expecttest"])["ACCEPT"] = os.environ.get(ACCEPT)

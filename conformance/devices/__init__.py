@@ -1,1 +1,1 @@
-"""Targets, what this machine has, and the environment that is settled before torch is imported."""
+"""Targets, the devices and compilers of this machine, and the environment that must be set before torch is imported."""

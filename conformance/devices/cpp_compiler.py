@@ -8,24 +8,28 @@ import sys
 import sysconfig
 from pathlib import Path
 
-#: What Inductor takes where CXX names nothing.
-_COMPILER = "clang++" if sys.platform == "darwin" else "g++"
+#: Inductor's default if the variable CXX is not set.
+_DEFAULT_COMPILER = "clang++" if sys.platform == "darwin" else "g++"
 
 
 def find_compiler() -> str | None:
-    """The C++ compiler that Inductor would use too, and no other: CXX, else the platform's (2.11 to 2.15)."""
-    return shutil.which(os.environ.get("CXX") or _COMPILER)
+    """The path of the C++ compiler that Inductor uses too (torch 2.11 to 2.15): CXX, else the platform's default.
+
+    None if it is not installed; no other compiler is tried.
+    """
+    return shutil.which(os.environ.get("CXX") or _DEFAULT_COMPILER)
 
 
 def missing_compiler_message() -> str:
-    """Where there is none: why, and what would be right."""
-    if named := os.environ.get("CXX"):
-        return f"CXX={named} is no program that is here: name a C++ compiler in it, or unset it and have {_COMPILER}"
-    return f"no C++ compiler was found: install {_COMPILER}, or name one in CXX"
+    """Why there is no C++ compiler, and how to get one. Call it only if find_compiler() returned None."""
+    if name := os.environ.get("CXX"):
+        remedy = f"set CXX to a C++ compiler, or unset it to use {_DEFAULT_COMPILER}"
+        return f"CXX={name} is not an installed program: {remedy}"
+    return f"no C++ compiler was found: install {_DEFAULT_COMPILER}, or set CXX to another one"
 
 
 def compiler_problem() -> str:
-    """What keeps C++ kernels from being built here, or ""."""
+    """Why this machine cannot build C++ kernels, and how to fix it; "" if it can."""
     if find_compiler() is None:
         return missing_compiler_message()
     include = Path(sysconfig.get_path("include"))

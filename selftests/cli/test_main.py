@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from conformance.capture.deviceless import pretended_device
 from conformance.cli import diagnosis
 from conformance.cli.commands import doctor
 from conformance.cli.main import main
-from conformance.devices import environment
+from conformance.devices import cpp_compiler, environment
 from conformance.devices.cpp_compiler import find_compiler
 from conformance.devices.machine import Machine
 from conformance.devices.targets import targets
@@ -277,7 +276,8 @@ def test_doctor(call, monkeypatch):
 
 
 def test_doctor_without_a_compiler(call, monkeypatch):
-    monkeypatch.setattr(pretended_device, "compiler", lambda: None)
+    for module in (cpp_compiler, diagnosis):
+        monkeypatch.setattr(module, "find_compiler", lambda: None)
     monkeypatch.setattr(diagnosis, "install", lambda packages: f"apt-get install {packages['apt-get']}")
     status, out, _ = call("doctor")
     assert status == 0

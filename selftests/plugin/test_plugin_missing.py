@@ -38,15 +38,15 @@ def outcomes(found) -> dict[str, str]:
 
 
 def test_no_compiler(suite):
+    missing = "no C++ compiler was found: install g++, or set CXX to another one"
     ran, found = suite.checks(*F32, "--target", f"{NATIVE},{FOREIGN},cuda_sm90", env=NO_COMPILER)
-    ran.ends(0).has("cpu code is generated and not run: no C++ compiler was found: install g++, or name one in CXX")
+    ran.ends(0).has(f"cpu code is generated and not run: {missing}")
     assert outcomes(found) == {
-        f"test_double[f32-{NATIVE}] numerics": "no C++ compiler was found: install g++, or name one in CXX",
+        f"test_double[f32-{NATIVE}] numerics": missing,
         f"test_double[f32-{NATIVE}] requirements": "passed",
         f"test_double[f32-{FOREIGN}] numerics": f"no {FOREIGN} here: its code was generated, not run",
         f"test_double[f32-{FOREIGN}] requirements": "passed",
-        "test_double[f32-cuda_sm90] test_scale": "the pretended device cannot be built: no C++ compiler was found: "
-        "install g++, or name one in CXX",
+        "test_double[f32-cuda_sm90] test_scale": f"the pretended device cannot be built: {missing}",
     }
 
 
@@ -54,7 +54,7 @@ def test_a_compiler_that_is_not_there(suite):
     """Inductor takes what CXX names, and nothing else."""
     wanted = ("--target", f"{NATIVE},cuda_sm90")
     ran, found = suite.checks(*F32, *wanted, env={"CXX": "no-such-compiler"})
-    missing = "CXX=no-such-compiler is no program that is here: name a C++ compiler in it, or unset it and have g++"
+    missing = "CXX=no-such-compiler is not an installed program: set CXX to a C++ compiler, or unset it to use g++"
     ran.ends(0).has(f"cpu code is generated and not run: {missing}")
     said = outcomes(found)
     assert said[f"test_double[f32-{NATIVE}] numerics"] == missing
@@ -130,8 +130,8 @@ def test_a_torch_that_no_longer_fits(suite):
         said = outcomes(found)
         [why] = {said[f"test_double[f32-{target}] test_scale"] for target in ("cuda_sm80", "cuda_sm90")}
         assert re.fullmatch(
-            r"torch 2\.\S+: torch\._C\._get_cudnn_batch_norm_reserve_space_size is gone: "
-            "code for cuda cannot be generated reproducibly",
+            r"torch 2\.\S+: torch\._C\._get_cudnn_batch_norm_reserve_space_size is missing, "
+            "so code for cuda cannot be generated reproducibly",
             why,
         )
         assert said["test_double[f32-xpu_pvc] requirements"] == "passed"
@@ -149,7 +149,7 @@ made_up = Patch("torch.cuda:no_such_function", lambda original: original, "made 
 gpu_patches.patches = lambda target: [*every(target), *([made_up] if target.device == "cuda" else [])]
 pytest_plugins = ["conformance.plugin"]
 """
-SENTENCE = "torch.cuda.no_such_function is gone: code for cuda cannot be generated reproducibly"
+SENTENCE = "torch.cuda.no_such_function is missing, so code for cuda cannot be generated reproducibly"
 
 
 def test_what_no_longer_fits_is_said_at_the_start(suite):
@@ -165,4 +165,4 @@ def test_what_no_longer_fits_is_said_at_the_start(suite):
     suite.write("conftest.py", RENAMED.replace("no_such_function", "synchronize"))
     ran = suite.run("--collect-only", *both).ends(0)
     ran.has("cuda deviceless; xpu deviceless")
-    ran.has_not("is gone", " off")
+    ran.has_not("is missing", " off")

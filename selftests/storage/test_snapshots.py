@@ -257,7 +257,7 @@ def test_a_full_disk_loses_nothing(store, monkeypatch, call):
 
 
 def test_what_is_read_back_is_checked(store, monkeypatch):
-    monkeypatch.setattr("conformance.atomic_files.replace", lambda _, text: broken(store, text.replace("new", "torn")))
+    monkeypatch.setattr("conformance.atomic_files.write_atomically", lambda _, text: broken(store, text.replace("new", "torn")))
     with pytest.raises(SnapshotError, match="what was read back is not what was stored"):
         store.merge({CASE: same("new", "cpu_avx2")})
 
