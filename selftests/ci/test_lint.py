@@ -1,0 +1,208 @@
+"""What lint adds to ruff and mypy: the direction of imports, the generated diagrams, links, and the list of names."""
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import conformance
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "public-names.md"
+
+needs_import_linter = pytest.mark.skipif(sys.version_info < (3, 11), reason="import-linter needs Python 3.11")
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A copy of what lint reads, without stored code."""
+    root = tmp_path_factory.mktemp("checkout")
+    stored = shutil.ignore_patterns("__pycache__", "expected_code", "expected_binary")
+    for folder in ("conformance", "ci", "docs", "selftests"):
+        shutil.copytree(ROOT / folder, root / folder, ignore=stored)
+    for file in ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "tox.ini"):
+        shutil.copy(ROOT / file, root / file)
+    subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
+    return root
+
+
+def run(root, *command):
+    return subprocess.run(
+        [sys.executable, *command], cwd=root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def planted(checkout):
+    """Appends a line to a file of the copy, and takes it back after the test."""
+    before = {}
+
+    def plant(name, line):
+        file = checkout / name
+        before[file] = file.read_text()
+        file.write_text(f"{before[file]}\n{line}\n")
+
+    yield plant
+    for file, text in before.items():
+        file.write_text(text)
+
+
+def lint_imports(root):
+    code = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    result = run(root, "-c", code, "--no-logo", "--no-cache")
+    return result.returncode, " ".join((result.stdout + result.stderr).split())
+
+
+@needs_import_linter
+def test_imports_keep_all_contracts(checkout):
+    status, text = lint_imports(checkout)
+    assert status == 0, text
+    assert " 0 broken." in text
+
+
+@needs_import_linter
+@pytest.mark.parametrize(
+    ("file", "line", "reason"),
+    [
+        ("cases/inputs.py", "from conformance.capture import model", "A room imports only rooms below it"),
+        ("facts/calls.py", "def f():\n    from conformance import numerics", "A room imports only rooms below it"),
+        (
+            "capture/patching/patch.py",
+            "from conformance.capture.deviceless import prepare",
+            "The parts of capture know nothing of the compile",
+        ),
+        ("capture/emulation/memory.py", "from conformance.capture.toolchain import cpu_isa", "Observers stand alone"),
+        ("ops/test_flip.py", "from conformance.cases import inputs", "Cases import only `conformance`"),
+        ("harness/session.py", "from conformance.ops import test_flip", "No module imports cases"),
+        ("atomic_files.py", "from conformance import terminal", "A room imports only rooms below it"),
+    ],
+)
+def test_wrong_import_fails_with_the_reason(checkout, planted, file, line, reason):
+    planted(f"conformance/{file}", line)
+    status, text = lint_imports(checkout)
+    assert status == 1, text
+    assert reason in text.partition("Broken contracts")[2], text
+
+
+@needs_import_linter
+def test_every_room_is_closed_to_cases():
+    import tomllib
+
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    forbidden = {name for contract in contracts for name in contract.get("forbidden_modules", ())}
+    modules = {
+        f"conformance.{path.stem}"
+        for path in (ROOT / "conformance").iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert forbidden == modules - {"conformance.__init__", "conformance.__main__", "conformance.ops"}
+
+
+@needs_import_linter
+def test_stale_diagram_is_shown_as_a_diff_and_not_written(checkout, planted):
+    page = checkout / "docs" / "architecture.md"
+    written = run(checkout, "ci/architecture.py")
+    assert written.returncode == 0, written.stderr
+    text = page.read_text()
+    assert "\n    harness --> numerics\n" in text
+    planted("conformance/numerics/check.py", "from conformance import normalize")
+    stale = run(checkout, "ci/architecture.py", "--check")
+    assert stale.returncode == 1, stale.stdout
+    assert "\n+    numerics --> normalize\n" in stale.stdout
+    assert "python ci/architecture.py" in stale.stderr
+    assert page.read_text() == text
+
+
+@needs_import_linter
+def test_package_without_a_docstring(checkout, planted):
+    file = checkout / "conformance" / "bench" / "__init__.py"
+    planted(file.relative_to(checkout), "")
+    file.write_text("")
+    result = run(checkout, "ci/architecture.py", "--check")
+    assert result.returncode == 1
+    assert "conformance/bench/__init__.py has no docstring" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("[numerics](no/where.md)", "README.md: the link 'no/where.md' leads to no file"),
+        ("[numerics](docs/numerics.md#no-such)", "the link 'docs/numerics.md#no-such' names no heading of numerics.md"),
+        ("[other](../other/README.md)", "leads out of the repository"),
+        ("see conformance/gone.py", "README.md: names conformance/gone.py, and there is no such file"),
+    ],
+)
+def test_link_to_nowhere(checkout, planted, line, problem):
+    planted("README.md", line)
+    result = run(checkout, "ci/links.py")
+    assert result.returncode == 1
+    assert problem in result.stdout
+
+
+def test_links_that_lead_somewhere(checkout, planted):
+    planted("README.md", "[a](docs/numerics.md#the-policy) [b](#conformance) [c](https://pytorch.org/none.md) `x.py`")
+    result = run(checkout, "ci/links.py")
+    assert "docs/numerics.md#the-policy" not in result.stdout
+    assert "#conformance" not in result.stdout
+    assert "pytorch.org" not in result.stdout
+
+
+def _section(heading):
+    return PAGE.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def test_page_lists_exactly_the_public_names():
+    listed = re.findall(r"^\| `(\w+)` \|", _section("Names in `conformance`"), re.MULTILINE)
+    assert sorted(listed) == sorted(conformance.__all__)
+
+
+def test_page_lists_every_option_of_pytest():
+    tree = ast.parse((ROOT / "conformance" / "plugin.py").read_text())
+    declared = {
+        node.args[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", "") == "add"
+        and isinstance(node.args[0], ast.Constant)
+    }
+    assert declared >= {"--device", "--target"}
+    assert set(re.findall(r"^\| `(--[\w-]+)", _section("Options of pytest"), re.MULTILINE)) == declared
+
+
+def test_page_lists_every_command():
+    result = run(ROOT, "-m", "conformance", "--help")
+    commands = set(re.findall(r"^    (\w+) ", result.stdout, re.MULTILINE))
+    assert commands >= {"show", "list"}
+    assert set(re.findall(r"^\| `(\w+)`", _section("Commands"), re.MULTILINE)) == commands
+
+
+def test_page_lists_every_keyword_of_a_case():
+    import inspect
+
+    from conformance.cases.case import MODES
+
+    keywords = {
+        name
+        for name, parameter in inspect.signature(conformance.case).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    listed = re.findall(r"^\| `(\w+)=`", _section("Keywords of `@case`"), re.MULTILINE)
+    assert sorted(listed) == sorted(keywords | set(MODES))
+
+
+def test_other_tables_name_the_torches_of_tox():
+    """tox.ini says which Triton goes with which torch. selftests/cli/test_main.py holds doctor's table to it."""
+    torches = set(re.findall(r": torch==(\d+\.\d+)", (ROOT / "tox.ini").read_text()))
+    assert len(torches) == 3
+    assert set(re.findall(r'^torch = "(.+)"', (ROOT / "ci" / "matrix.toml").read_text(), re.MULTILINE)) == torches
+    headers = {
+        version
+        for file in (ROOT / "conformance" / "expected_code" / "flip").glob("*.txt")
+        for versions in re.findall(r"^== torch ([\d. ]+):", file.read_text(), re.MULTILINE)
+        for version in versions.split()
+    }
+    assert headers == torches
