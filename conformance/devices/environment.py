@@ -1,6 +1,6 @@
-"""What has to be settled before torch is imported: variables that change code, the cache folder, the pretended device.
+"""The environment that must be set before torch is imported: variables and cache folders. And which torch is installed.
 
-`prepare()` is called once a process, as early as the plugin or the command line can; nothing here imports torch.
+capture/deviceless/prepare.py calls this once per process, as early as it can. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -15,26 +15,27 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from conformance.devices.targets import GPUS
 from conformance.errors import ConformanceError
 
-#: Variables that reach torch, Inductor, Triton and the runtimes below them; 62 of 229 tried change or break code.
+#: Variables that torch, Inductor, Triton and the runtimes below them read. Of 229 that were tried, 62 change or break
+#: the generated code.
 _PREFIXES = ("TORCH", "PYTORCH_", "TRITON_", "INDUCTOR_", "AOT_", "ATEN_", "OMP_", "KMP_", "GOMP_", "MKL_", "DNNL_",
              "ONEDNN_", "CUBLAS", "CUDNN_", "NVIDIA_TF32_OVERRIDE", "MLIR_", "LLVM_", "DISABLE_MMA_V")  # fmt: skip
 
-#: Those of them that say where things are or what to show, and change no code.
+#: The exceptions: they set paths or what is logged, and change no code.
 _HARMLESS = ("TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_LOGS_FORMAT", "TORCH_TRACE", "TORCH_COMPILE_DEBUG", "TORCH_HOME",
              "TORCH_SHOW_CPP_STACKTRACES", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_HOME",
              "TORCH_COMPILE_DEBUG_DIR", "TORCHDYNAMO_VERBOSE", "TRITON_LIBDEVICE_PATH",
              "TRITON_PTXAS_PATH")  # fmt: skip
 
-
-#: With these no runtime finds a device: CUDA's, HIP's and Level Zero's.
+#: Variables that hide all GPUs from the runtimes of CUDA, HIP and Level Zero.
 HIDE_GPUS = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ONEAPI_DEVICE_SELECTOR": "opencl:cpu"}
 
 
 @dataclass(frozen=True)
 class TorchBuild:
-    """The installed torch, read without importing it. `gpu`: the device types it was built for."""
+    """The installed torch, read without importing it. `gpus`: the GPU device types it was built for."""
 
     version: str
     gpus: tuple[str, ...]
@@ -47,53 +48,53 @@ class TorchBuild:
 
 
 class PreparationError(ConformanceError, RuntimeError):
-    """The environment cannot run the suite; the message says what to install."""
+    """The suite cannot run here: something is missing or cannot be written to. The message says how to fix it."""
 
 
 @cache
 def torch_build() -> TorchBuild:
-    """Raises PreparationError where torch is not installed."""
+    """The installed torch. Raises PreparationError if there is none."""
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
         raise PreparationError("torch is not installed: pip install torch (2.11 or newer)")
     folder = Path(spec.submodule_search_locations[0])
     facts = runpy.run_path(str(folder / "version.py"))
-    gpu = tuple(device for device, keys in (("cuda", ("cuda", "hip")), ("xpu", ("xpu",))) if any(map(facts.get, keys)))
-    return TorchBuild(facts["__version__"], gpu, folder)
+    keys = {"cuda": ("cuda", "hip"), "xpu": ("xpu",)}
+    gpus = tuple(device for device in GPUS if any(facts.get(key) for key in keys[device]))
+    return TorchBuild(facts["__version__"], gpus, folder)
 
 
 @cache
 def triton_version() -> str:
-    """The installed Triton's version, or "" without one. Triton itself is not imported."""
+    """The version of the installed Triton, "" if there is none. Does not import Triton."""
     names = ("triton", "pytorch-triton-xpu", "triton-xpu", "pytorch-triton")
-    return next((found.version for name in names for found in importlib.metadata.distributions(name=name)), "")
+    return next((each.version for name in names for each in importlib.metadata.distributions(name=name)), "")
 
 
 def remove_code_variables() -> tuple[str, ...]:
-    """Takes the variables that change generated code out of the environment; returns their names, sorted."""
-    dropped = sorted(name for name in os.environ if name.startswith(_PREFIXES) and name not in _HARMLESS)
-    for name in dropped:
+    """Removes the variables that change generated code from the environment; returns their names, sorted."""
+    names = sorted(name for name in os.environ if name.startswith(_PREFIXES) and name not in _HARMLESS)
+    for name in names:
         del os.environ[name]
-    return tuple(dropped)
+    return tuple(names)
 
 
 def cache_folder() -> Path:
-    """Where compiled objects and the pretended device live: CONFORMANCE_CACHE, else the user's cache folder, else a
-    temporary one when that cannot be written.
+    """The folder for compiled objects and the pretended device: CONFORMANCE_CACHE if that is set, else the user's cache
+    folder, else (if that cannot be written to) a temporary folder.
 
-    Raises PreparationError for a CONFORMANCE_CACHE that cannot be written.
+    Raises PreparationError if CONFORMANCE_CACHE is set and cannot be written to.
     """
-    named = os.environ.get("CONFORMANCE_CACHE")
-    if named:
-        if why := _unwritable(Path(named)):
-            raise PreparationError(f"CONFORMANCE_CACHE={named} cannot be written ({why}): name another folder")
-        return Path(named)
+    if text := os.environ.get("CONFORMANCE_CACHE"):
+        if problem := _write_problem(Path(text)):
+            raise PreparationError(f"CONFORMANCE_CACHE={text} cannot be written to ({problem}): name another folder")
+        return Path(text)
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "conformance"
-    return Path(tempfile.gettempdir()) / f"conformance-{os.getuid()}" if _unwritable(folder) else folder
+    return Path(tempfile.gettempdir()) / f"conformance-{os.getuid()}" if _write_problem(folder) else folder
 
 
-def _unwritable(folder: Path) -> str:
-    """Why nothing can be put into the folder, or ""; it is made where it is not there."""
+def _write_problem(folder: Path) -> str:
+    """Why the folder cannot be written to, "" if it can. Creates the folder if needed."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -103,17 +104,21 @@ def _unwritable(folder: Path) -> str:
 
 
 def set_cache_variables() -> None:
-    """Compiled objects are shared by workers and runs, apart from other users of Inductor, and by torch version."""
+    """Points Inductor's and Triton's caches to a folder for this torch version, unless the variables are set already.
+
+    Workers and later runs share these compiled objects; other programs that use Inductor do not.
+    """
     folder = cache_folder() / f"torch-{torch_build().version}"
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(folder / "inductor"))
     os.environ.setdefault("TRITON_CACHE_DIR", str(folder / "triton"))
 
 
 def disable_trace_records() -> None:
-    """Without TORCH_TRACE: no line of JSON for each step of a compile, which pytest keeps and prints with a failure.
+    """Stops torch.__trace's records, unless TORCH_TRACE is set. Call it after torch is imported.
 
-    PyTorch makes these lines, graphs printed and all, as long as its logger has any handler; its own goes by itself
-    when it is first used, and pytest puts one wherever a logger does not propagate. Call it once torch is imported.
+    PyTorch formats a record for each step of a compile, with whole graphs, as long as this logger has a handler. Its
+    own handler removes itself at first use. But pytest adds one to every logger that does not propagate, and prints the
+    records with a failure.
     """
     if "TORCH_TRACE" not in os.environ:
         trace = logging.getLogger("torch.__trace")

@@ -1,7 +1,7 @@
-"""What this machine has: instruction sets, real gpus, a compiler. Asked once, by one process, and passed to workers.
+"""What this machine has: CPU instruction sets and real GPUs. One process detects them and passes them to its workers.
 
-Nothing here imports torch into this process: a build with cuda or xpu is asked in a process of its own, because what
-is really there has to be known before torch is imported.
+The real GPUs must be known before torch is imported. So a torch that was built for GPUs is queried in a process of its
+own, and nothing here imports torch into this process.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from conformance.devices import environment
-from conformance.devices.targets import Target, matching_target, targets
+from conformance.devices.targets import GPUS, Target, matching_target, targets
 
-#: cpuinfo flags that an instruction set needs; the build flags of Inductor's own classes ask for the same.
+#: Instruction set → the flags of /proc/cpuinfo that it needs, as in the build flags of Inductor's own classes.
 _ISA_FLAGS = {
     "avx2": {"avx2", "fma", "f16c"},
     "avx512": {"avx512f", "avx512dq", "avx512vl", "avx512bw", "fma"},
     "neon": {"asimd"},
 }
 
-_ASK = """
-import json, torch
+_GPU_QUERY = """
+import json, sys, torch
 found = {}
-for device in ("cuda", "xpu"):
+for device in sys.argv[1:]:
     module = getattr(torch, device, None)
     if module is not None and module.is_available():
         properties = module.get_device_properties(0)
@@ -43,8 +43,8 @@ print("FOUND" + json.dumps(found))
 
 @dataclass(frozen=True)
 class Machine:
-    """`isas`: instruction sets of the host, of those in the table. `gpus`: device type → capability and properties, as
-    the device at hand reports them. `cores`: usable by this process.
+    """`isas`: those of the table's instruction sets that the CPU has. `gpus`: device type → `capability` and
+    `properties` as the first real GPU of that type reports them. `cores`: how many this process may use.
     """
 
     isas: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class Machine:
 
     @classmethod
     def detect(cls) -> Machine:
-        """Raises PreparationError where torch is not installed."""
+        """This machine. Raises PreparationError if torch is not installed or cannot list its devices."""
         return cls(isas=instruction_sets(), gpus=_gpus(), cores=len(os.sched_getaffinity(0)))
 
     def to_json(self) -> str:
@@ -65,25 +65,26 @@ class Machine:
         return cls(tuple(data["isas"]), data["gpus"], data["cores"])
 
     def targets(self) -> dict[str, Target]:
-        """The table, and a target of its own for each real gpu that matches no row."""
+        """The table's targets, and a local target for each real GPU that matches no row."""
         known = dict(targets())
         for device in self.gpus:
-            own = self.target_of(device)
-            known.setdefault(own.name, own)
+            target = self.target_of(device)
+            known.setdefault(target.name, target)
         return known
 
     def target_of(self, device: str) -> Target:
+        """The target of the real GPU of this device type."""
         gpu = self.gpus[device]
         return matching_target(device, tuple(gpu["capability"]), gpu["properties"])
 
     def is_native(self, target: Target) -> bool:
-        """Whether code for the target runs here."""
+        """Whether code for the target runs on this machine."""
         if target.device == "cpu":
             return target.isa in self.isas
         return target.device in self.gpus and self.target_of(target.device).name == target.name
 
     def describe(self, device: str) -> str:
-        """Native (with what it is) or deviceless, for the header and the doctor."""
+        """`native (NVIDIA H200, cuda_sm90)`, `native (avx2, avx512)` or `deviceless`: for pytest's header and doctor."""
         if device == "cpu":
             return f"native ({', '.join(self.isas) or 'no known instruction set'})"
         if device in self.gpus:
@@ -92,7 +93,7 @@ class Machine:
 
 
 def instruction_sets() -> tuple[str, ...]:
-    """From the flags that the kernel reports; empty where there is no /proc/cpuinfo."""
+    """The table's instruction sets that this CPU has. Without /proc/cpuinfo: neon on Arm, none elsewhere."""
     path = Path("/proc/cpuinfo")
     if not path.exists():
         return ("neon",) if platform.machine() in ("arm64", "aarch64") else ()
@@ -107,9 +108,9 @@ def instruction_sets() -> tuple[str, ...]:
 def _gpus() -> dict[str, dict[str, Any]]:
     if not environment.torch_build().gpus:
         return {}
-    result = subprocess.run([sys.executable, "-c", _ASK], capture_output=True, text=True, check=False)
+    result = subprocess.run([sys.executable, "-c", _GPU_QUERY, *GPUS], capture_output=True, text=True, check=False)
     for line in result.stdout.splitlines():
         if line.startswith("FOUND"):
             return json.loads(line.removeprefix("FOUND"))
     last = (result.stderr.strip().splitlines() or ["no output"])[-1]
-    raise environment.PreparationError(f"torch cannot say which devices it has: {last}")
+    raise environment.PreparationError(f"torch cannot list its devices: {last}")

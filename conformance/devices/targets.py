@@ -1,7 +1,8 @@
-"""Target: what a case is compiled for. The table is targets.toml; adding a target is adding a row."""
+"""Targets: what cases are compiled for. The table is targets.toml; to add a target, add a row."""
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -25,18 +26,19 @@ _TABLE = Path(__file__).with_name("targets.toml")
 
 
 class TargetError(ConformanceError, ValueError):
-    """An unknown device or target, or a malformed row: the message names what is known."""
+    """An unknown device or target, or a wrong row of the table; the message names the known ones."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """One row: a device type and everything about it that Inductor's choices depend on.
+    """One row of the table: a device type, and all properties of the device that Inductor's choices depend on.
 
-    `isa`, `threads`: cpu only. `capability`: (major, minor). `properties`: what the device answers when asked for its
-    properties, in the units of torch.cuda.get_device_properties (bytes, counts).
-    `cudnn`: cuda: the version that attention asks for, as torch.backends.cudnn.version(); 0: that of torch's wheels.
-    `flash_attention`: xpu: whether Intel's flash attention runs there.
-    `local`: made from the device at hand because it matches no row; it has no stored code.
+    `confirmed`: where the values were read. `isa`, `threads`: cpu only. `capability`: (major, minor).
+    `properties`: what torch.<device>.get_device_properties() returns for the device, in torch's units (bytes, counts).
+    `cudnn`: cuda only: the version of cuDNN, as torch.backends.cudnn.version() returns it, by which PyTorch chooses an
+    attention kernel; 0: the version in torch's wheels.
+    `flash_attention`: xpu only: whether the device runs Intel's flash attention.
+    `local`: made from a real GPU that matches no row. No code is stored for it.
     """
 
     name: str
@@ -54,54 +56,44 @@ class Target:
 
 @cache
 def targets(path: Path = _TABLE) -> dict[str, Target]:
-    """The table, in its order. Raises TargetError naming the row and what is wrong with it."""
+    """Name → target, in the order of the table. Raises TargetError, which names the row and its mistake."""
     rows = tomllib.loads(path.read_text(encoding="utf-8"))
     return {name: _target(name, dict(row)) for name, row in rows.items()}
 
 
 def _target(name: str, row: dict[str, Any]) -> Target:
-    known = {
-        "device",
-        "description",
-        "confirmed",
-        "isa",
-        "threads",
-        "capability",
-        "properties",
-        "cudnn",
-        "flash_attention",
-    }
+    known = {each.name for each in dataclasses.fields(Target)} - {"name", "local"}
     unknown = set(row) - known
     if unknown:
         raise TargetError(f"target {name}: unknown key {min(unknown)!r}; known are {', '.join(sorted(known))}")
     for key in ("device", "description", "confirmed"):
         if not isinstance(row.get(key), str):
-            raise TargetError(f"target {name}: {key} must be a string")
+            raise TargetError(f"target {name}: {key} is {row.get(key)!r}; it must be a string")
     if row["device"] not in DEVICES:
         raise TargetError(f"target {name}: unknown device {row['device']!r}; known are {', '.join(DEVICES)}")
     if row["device"] == "cpu" and row.get("isa") not in ISAS:
-        raise TargetError(f"target {name}: isa must be one of {', '.join(ISAS)}")
-    if row["device"] != "cpu":
+        raise TargetError(f"target {name}: isa is {row.get('isa')!r}; it must be one of {', '.join(ISAS)}")
+    if row["device"] in GPUS:
         row["capability"] = tuple(row.get("capability", ()))
         if len(row["capability"]) != 2 or not row.get("properties"):
-            raise TargetError(f"target {name}: a gpu needs capability = [major, minor] and a table of properties")
+            raise TargetError(f"target {name}: a GPU needs capability = [major, minor] and a table of properties")
     return Target(name=name, **row)
 
 
 def multiprocessor_count(properties: Mapping[str, Any]) -> int:
-    """Streaming multiprocessors (cuda) or Xe cores (xpu): what splits reductions."""
+    """How many streaming multiprocessors (cuda) or Xe cores (xpu) a device has. Inductor splits reductions by it."""
     return properties.get("multi_processor_count") or properties.get("gpu_subslice_count") or 0
 
 
 def matching_target(device: str, capability: tuple[int, int], properties: Mapping[str, Any]) -> Target:
-    """The target that a real gpu is: capability and number of multiprocessors agree; else `<device>_local`."""
+    """The target of a real GPU: the row with its number of multiprocessors and, on cuda, its capability.
+
+    Without such a row: a local target, `cuda_local` or `xpu_local`.
+    """
     for target in targets().values():
         same_part = device != "cuda" or target.capability == capability
-        if (
-            target.device == device
-            and same_part
-            and multiprocessor_count(target.properties) == multiprocessor_count(properties)
-        ):
+        same_size = multiprocessor_count(target.properties) == multiprocessor_count(properties)
+        if target.device == device and same_part and same_size:
             return target
     return Target(
         name=f"{device}_local",
@@ -115,9 +107,9 @@ def matching_target(device: str, capability: tuple[int, int], properties: Mappin
 
 
 def select_targets(known: Iterable[Target], devices: str | None, names: str | None) -> list[Target]:
-    """The targets that `--device` and `--target` name (comma-separated; both: the intersection), in table order.
+    """The targets that --device and --target select, in table order. Both are comma-separated lists.
 
-    Raises TargetError for a name that is not known, and for a selection that is empty.
+    With both options, a target must be in both. Raises TargetError for an unknown name and for an empty selection.
     """
     known = list(known)
     wanted_devices = _names(devices, [*DEVICES, "all"], "device")
