@@ -164,7 +164,7 @@ def main() -> int:
                 difflib.unified_diff(text.splitlines(), wanted.splitlines(), name, "from the imports", lineterm="")
             )
         )
-        print(f"{name} does not match the imports. Write it anew: python ci/architecture.py", file=sys.stderr)
+        print(f"{name} does not match the imports. Write it again: python ci/architecture.py", file=sys.stderr)
     return int(stale)
 
 

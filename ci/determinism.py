@@ -1,14 +1,14 @@
-"""Do snapshots depend on the case, the target, torch and Triton, and on nothing else?
+"""Checks that snapshots depend only on the case, the target, torch and Triton.
 
     python ci/determinism.py                    # every variation on every case
     python ci/determinism.py --quick            # a few cases of each operator on four targets
     python ci/determinism.py --only reversed,hostile
-    python ci/determinism.py --full             # cpu code that this machine can run is built and run, too
+    python ci/determinism.py --full             # also builds and runs cpu code that this machine can run
 
-Runs the suite once as it is, and once for each variation below; compares the generated texts of all items, byte for
-byte; prints a table, and the first differences. Exit status 1 where anything differs, 2 where a run did not work.
-Everything happens in a copy of the checkout, so that edits meanwhile make no difference. `--keep FOLDER` keeps the
-copy and the runs; a run that is there already is not repeated.
+Runs the suite once unchanged and once for each variation below, compares the generated texts of all items byte for
+byte, and prints a table and the first differences. Exit status: 1 if a text differs, 2 if a run failed.
+The runs use a copy of the checkout, so you can edit files meanwhile. `--keep FOLDER` keeps the copy and the runs; the
+next call with the same folder does not repeat finished runs.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 OPS = "conformance/ops"
 
-#: What the runs leave out of the copy.
+#: Not copied.
 _IGNORED = shutil.ignore_patterns(".git", ".conformance", ".tox", ".venv", "__pycache__", ".pytest_cache", "*.egg-info")
 
-#: For _Order, the plugin below, in the processes that run the suite.
+#: Environment variables for `pytest_collection_modifyitems` below, in the processes that run the suite.
 _REVERSED, _QUICK = "CONFORMANCE_DETERMINISM_REVERSED", "CONFORMANCE_DETERMINISM_QUICK"
 _QUICK_TARGETS = ("cpu_avx2", "cpu_avx512", "cuda_sm90", "xpu_pvc")
 
-#: Each changes generated code, or breaks it, where nothing is done about it.
+#: Each of these would change generated code, or break it, if the suite did not drop it.
 HOSTILE = {
     "TORCHINDUCTOR_MAX_AUTOTUNE": "1",
     "TORCHINDUCTOR_COORDINATE_DESCENT_TUNING": "1",
@@ -70,59 +70,59 @@ HOSTILE = {
 
 @dataclass(frozen=True)
 class Variation:
-    """How a run differs from the plain one. A variable that is None is unset; `options` are pytest's."""
+    """How a run differs from the plain one. A variable that is None is unset; `options` are options of pytest."""
 
     name: str
-    what: str
+    description: str
     variables: dict[str, str | None] = field(default_factory=dict)
     options: tuple[str, ...] = ()
     one_core: bool = False
-    elsewhere: bool = False
-    alone: bool = False  # a process for each target
+    other_folder: bool = False
+    one_by_one: bool = False  # a process for each target
 
 
-PLAIN = Variation("plain", "nothing: the run that the others are compared with")
+PLAIN = Variation("plain", "nothing: the others are compared with this run")
 _REVERSING = {_REVERSED: "1"}
 _HOSTILE: dict[str, str | None] = {**HOSTILE, "HOME": None}
 VARIATIONS = [
     Variation("again", "nothing: a second run"),
     Variation("third", "nothing: a third run"),
     Variation("hash_seed", "PYTHONHASHSEED=1", {"PYTHONHASHSEED": "1"}),
-    Variation("reversed", "the order of the items, reversed", _REVERSING),
+    Variation("reversed", "the order of the items is reversed", _REVERSING),
     Variation("one_worker", "-n 1", options=("-n", "1")),
     Variation("four_workers", "-n 4", options=("-n", "4")),
-    Variation("folder", "another folder", elsewhere=True),
+    Variation("folder", "another folder", other_folder=True),
     Variation("one_core", "one core (as with taskset)", one_core=True),
     Variation("threads", "OMP_NUM_THREADS=3", {"OMP_NUM_THREADS": "3"}),
     Variation("hostile", f"{len(_HOSTILE)} environment variables", _HOSTILE),
-    Variation("alone", "each target in a process of its own", alone=True),
+    Variation("alone", "each target in a process of its own", one_by_one=True),
     Variation(
         "together",
         "hash seed, order, -n 1, folder, one core and environment at once",
         _HOSTILE | _REVERSING | {"PYTHONHASHSEED": "2"},
         ("-n", "1"),
         one_core=True,
-        elsewhere=True,
+        other_folder=True,
     ),
 ]
 
 
 class RunFailedError(RuntimeError):
-    """A run of the suite that gave no texts; the message is what pytest printed last."""
+    """A run of the suite gave no texts. The message shows the last lines that pytest printed."""
 
 
 @dataclass
 class Suite:
-    """The suite in copies of the checkout below `folder`, and its runs."""
+    """Copies of the checkout below `folder`, and runs of the suite in them."""
 
     folder: Path
     quick: bool = False
     full: bool = False
 
     def texts(self, variation: Variation) -> dict[str, str]:
-        """Item → generated text, of one run of the suite. Raises RunFailedError."""
+        """Runs the suite and returns item → generated text. Raises RunFailedError."""
         names = [(variation.name, None)]
-        if variation.alone:
+        if variation.one_by_one:
             names = [(f"{variation.name}-{target}", target) for target in self._targets()]
         found: dict[str, str] = {}
         for name, target in names:
@@ -147,7 +147,7 @@ class Suite:
 
     def _run(self, variation: Variation, run: Path, target: str | None) -> None:
         root = self._copy("checkout", ROOT)
-        if variation.elsewhere:
+        if variation.other_folder:
             root = self._copy("another folder/with a longer name", root)
         targets = [target] if target else _QUICK_TARGETS if self.quick else []
         checks = "numerics,requirements" if self.full else "requirements"
@@ -169,16 +169,16 @@ class Suite:
             check=False,
             preexec_fn=(lambda: os.sched_setaffinity(0, {core})) if variation.one_core else None,
         )
-        if result.returncode not in (0, 1):  # failing items have texts, too
-            said = "\n".join([*result.stdout.splitlines()[-15:], *result.stderr.splitlines()[-15:]])
-            raise RunFailedError(f"{variation.name}: pytest ended with {result.returncode}\n{said}")
+        if result.returncode not in (0, 1):  # failing items have texts too
+            last_lines = "\n".join([*result.stdout.splitlines()[-15:], *result.stderr.splitlines()[-15:]])
+            raise RunFailedError(f"{variation.name}: pytest ended with {result.returncode}\n{last_lines}")
         (run / "finished").touch()
 
 
 @dataclass
-class Compared:
-    """`missing`: items of one run alone. `differing`: item → unified diff of its two texts. `without`: items whose case
-    could not be compiled, so that there is no text.
+class Comparison:
+    """`missing`: items of only one run. `differing`: item → unified diff of its two texts. `without`: items without
+    text, because their case does not compile.
     """
 
     items: int
@@ -191,7 +191,7 @@ class Compared:
         return not (self.missing or self.differing)
 
 
-def compare(plain: dict[str, str], other: dict[str, str], name: str) -> Compared:
+def compare(plain: dict[str, str], other: dict[str, str], name: str) -> Comparison:
     differing = {}
     for item in sorted(plain.keys() & other.keys()):
         if plain[item].encode() != other[item].encode():
@@ -200,22 +200,22 @@ def compare(plain: dict[str, str], other: dict[str, str], name: str) -> Compared
             )
             differing[item] = "\n".join(lines)
     without = sorted(item for item, text in other.items() if not text)
-    return Compared(len(other), sorted(plain.keys() ^ other.keys()), differing, without)
+    return Comparison(len(other), sorted(plain.keys() ^ other.keys()), differing, without)
 
 
-def table(rows: Iterable[tuple[str, Compared, float]]) -> str:
+def table(rows: Iterable[tuple[str, Comparison, float]]) -> str:
     lines = ["| what varied | items | differing | seconds |", "|---|---:|---:|---:|"]
     for what, found, seconds in rows:
         lines.append(f"| {what} | {found.items} | {len(found.differing) + len(found.missing)} | {seconds:.0f} |")
     return "\n".join(lines)
 
 
-def said(variation: Variation, found: Compared, shown: int = 3, lines: int = 60) -> str:
-    """The first differences in words."""
+def describe_differences(variation: Variation, found: Comparison, shown: int = 3, lines: int = 60) -> str:
+    """Describes the first differences."""
     out = []
     if found.missing:
         few = ", ".join(found.missing[:shown])
-        out.append(f"{variation.name}: {len(found.missing)} items are in one run only: {few}")
+        out.append(f"{variation.name}: {len(found.missing)} items are in only one of the runs: {few}")
     if found.differing:
         out.append(f"{variation.name}: {len(found.differing)} texts differ: {', '.join(list(found.differing)[:10])}")
         out += ["\n".join(diff.splitlines()[:lines]) for diff in list(found.differing.values())[:shown]]
@@ -224,10 +224,10 @@ def said(variation: Variation, found: Compared, shown: int = 3, lines: int = 60)
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", metavar="LIST", help=f"of {', '.join(v.name for v in VARIATIONS)}")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--full", action="store_true")
-    parser.add_argument("--keep", metavar="FOLDER", type=Path)
+    parser.add_argument("--only", metavar="LIST", help=f"run these variations: {', '.join(v.name for v in VARIATIONS)}")
+    parser.add_argument("--quick", action="store_true", help="run a few cases of each operator on four targets")
+    parser.add_argument("--full", action="store_true", help="also build and run cpu code")
+    parser.add_argument("--keep", metavar="FOLDER", type=Path, help="keep the copy and the runs here")
     options = parser.parse_args(arguments)
     wanted = options.only.split(",") if options.only else [variation.name for variation in VARIATIONS]
     if unknown := set(wanted) - {variation.name for variation in VARIATIONS}:
@@ -247,28 +247,28 @@ def _compare_all(suite: Suite, variations: list[Variation]) -> int:
     for variation in [PLAIN, *variations]:
         start = time.perf_counter()
         found = compare(plain, suite.texts(variation), variation.name)
-        rows.append((variation.what, found, time.perf_counter() - start))
+        rows.append((variation.description, found, time.perf_counter() - start))
         print(f"{variation.name}: {found.items} items, {len(found.differing)} differing", file=sys.stderr, flush=True)
         if not found.equal:
-            differences.append(said(variation, found))
+            differences.append(describe_differences(variation, found))
     print(table(rows[1:]))
     if without := rows[0][1].without:
-        print(f"\n{len(without)} items have no text, since their cases do not compile: {', '.join(without[:5])} …")
+        print(f"\n{len(without)} items have no text, because their cases do not compile: {', '.join(without[:5])} …")
     for difference in differences:
         print(f"\n{difference}")
     return 1 if differences or not plain else 0
 
 
 def pytest_collection_modifyitems(items: list) -> None:
-    """As a plugin of the runs (`-p determinism`): only items of cases, few of them for --quick, maybe reversed."""
-    ours = [item for item in items if "conformance_item" in getattr(getattr(item, "callspec", None), "params", {})]
+    """Hook for the runs (`-p determinism`): keeps items of cases, few of them for --quick, and may reverse them."""
+    selected = [item for item in items if "conformance_item" in getattr(getattr(item, "callspec", None), "params", {})]
     if os.environ.get(_QUICK):
-        ours = list(_few(ours))
-    items[:] = reversed(ours) if os.environ.get(_REVERSED) else ours
+        selected = list(_few_of_each_file(selected))
+    items[:] = reversed(selected) if os.environ.get(_REVERSED) else selected
 
 
-def _few(items: list) -> Iterable:
-    """Of each file's first function the first, the middle and the last case."""
+def _few_of_each_file(items: list) -> Iterable:
+    """The first, the middle and the last case of each file's first function."""
     by_file: dict[str, list] = {}
     for item in items:
         by_file.setdefault(item.path.name, []).append(item)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs one row of the device matrix, here, with the command that CI uses: `python ci/job.py cuda-2.13`."""
+"""Runs one row of the device matrix on this machine, with the command that CI uses: `python ci/job.py cuda-2.13`."""
 
 import argparse
 import importlib.util
@@ -14,16 +14,18 @@ import bootstrap
 
 def main() -> int:
     bootstrap.require_python()
-    if not (importlib.util.find_spec("tomllib") or importlib.util.find_spec("tomli")):  # Python 3.10; tox brings it
+    if not (
+        importlib.util.find_spec("tomllib") or importlib.util.find_spec("tomli")
+    ):  # Python 3.10: tox installs tomli
         python = bootstrap.python_with_tox()
         os.execv(python, [python, *sys.argv])
     import matrix
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("row", nargs="?", help="its name in ci/matrix.toml")
-    parser.add_argument("--list", action="store_true", help="the rows, a line each")
+    parser.add_argument("row", nargs="?", help="the name of a row in ci/matrix.toml")
+    parser.add_argument("--list", action="store_true", help="list the rows, a line each")
     parser.add_argument("--print", action="store_true", help="print the command and run nothing")
-    parser.add_argument("--python", help="the Python to use, instead of the row's")
+    parser.add_argument("--python", metavar="PATH", help="use this Python instead of the row's version")
     options = parser.parse_args()
 
     rows = {row.name: row for row in matrix.load()}
@@ -38,18 +40,18 @@ def main() -> int:
         print(shlex.join(row.command()))
         return 0
 
-    python = options.python or python_of(row.python)
+    python = options.python or find_python(row.python)
     if python is None:
-        parser.error(f"{row.name} runs on Python {row.python}, which is not here; --python PATH takes another")
+        parser.error(f"{row.name} needs Python {row.python}, which this machine does not have; name one with --python")
     os.chdir(bootstrap.ROOT)
-    os.environ.pop("EXPECTTEST_ACCEPT", None)  # a job compares; accepting is done by people, who read the diff
+    os.environ.pop("EXPECTTEST_ACCEPT", None)  # a job compares; people accept, after they have read the diff
     print(shlex.join([python, *row.command()]), file=sys.stderr, flush=True)
     return subprocess.run([python, *row.command()], check=False).returncode
 
 
-def python_of(version: str) -> "str | None":
-    """A Python of this version ("3.12"; empty: any) on this machine, or None."""
-    # The base, not a venv around it: the bootstrap's own environment is not what a job runs in.
+def find_python(version: str) -> "str | None":
+    """Returns a Python of this version ("3.12"; "" for any) on this machine, or None."""
+    # The base Python of a venv: a job must not run in the environment that the bootstrap made for tox.
     running = getattr(sys, "_base_executable", sys.executable)
     if version in ("", f"{sys.version_info[0]}.{sys.version_info[1]}"):
         return running

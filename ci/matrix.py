@@ -1,9 +1,9 @@
-"""The device matrix, read from matrix.toml and checked; what a row means as a command."""
+"""Reads and checks the device matrix (matrix.toml), and gives the command of each row."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,12 @@ FILE = Path(__file__).with_name("matrix.toml")
 
 
 class MatrixError(ValueError):
-    """A matrix that is written wrongly: the message names the row."""
+    """The matrix is written wrongly: the message names the row."""
 
 
 @dataclass(frozen=True)
 class Runner:
-    """A kind of machine. `index`, `enabled`: names of repository variables, empty for none; see matrix.toml."""
+    """A kind of machine. `index`, `enabled`: names of repository variables, "" for none; see matrix.toml."""
 
     name: str
     labels: str | list[str]
@@ -35,7 +35,7 @@ class Runner:
 
 @dataclass(frozen=True)
 class Row:
-    """One job. `python`, `torch`: versions such as "3.12" and "2.13", or empty; see matrix.toml."""
+    """One job. `python`, `torch`: versions such as "3.12" and "2.13", or ""; see matrix.toml."""
 
     name: str
     runner: Runner
@@ -50,7 +50,7 @@ class Row:
         return f"{self.env}-torch{self.torch}" if self.torch else self.env
 
     def command(self) -> list[str]:
-        """What the job runs, from the root of the checkout; the Python to run it with goes in front."""
+        """The command of the job, for the root of the checkout. Put the Python that runs it in front."""
         command = ["ci/tox", "-e", self.tox_env]
         if self.env == "lint":
             return command
@@ -61,25 +61,31 @@ class Row:
 
 
 def load(file: Path = FILE) -> list[Row]:
-    """All rows, in the order of the file. Raises MatrixError for unknown keys and runners and for a name used twice."""
+    """Returns all rows, in the order of the file. Raises MatrixError for wrong keys, runners and names."""
     data = tomllib.loads(file.read_text(encoding="utf-8"))
-    runners = {name: _made(Runner, f"runner {name}", {"name": name, **table}) for name, table in data["runner"].items()}
+    runners = {
+        name: _construct(Runner, f"runner {name}", {"name": name, **table}) for name, table in data["runner"].items()
+    }
     rows: dict[str, Row] = {}
     for table in data["row"]:
         name = table.get("name", "")
         where = f"row {name or table}"
         if not re.fullmatch(r"[a-z0-9.-]+", name):
-            raise MatrixError(f"{where}: a name is made of a-z, 0-9, '.' and '-'")
+            raise MatrixError(f"{where}: a name consists of a-z, 0-9, '.' and '-'")
         if name in rows:
-            raise MatrixError(f"{where}: the name is used twice")
+            raise MatrixError(f"{where}: another row has this name")
         if table.get("runner") not in runners:
-            raise MatrixError(f"{where}: runner {table.get('runner')!r} is none of {', '.join(runners)}")
-        rows[name] = _made(Row, where, {**table, "runner": runners[table["runner"]]})
+            raise MatrixError(f"{where}: unknown runner {table.get('runner')!r}; known are {', '.join(runners)}")
+        rows[name] = _construct(Row, where, {**table, "runner": runners[table["runner"]]})
     return list(rows.values())
 
 
-def _made(kind: type, where: str, table: dict[str, Any]) -> Any:
-    try:
-        return kind(**table)
-    except TypeError as error:  # says which key is missing or too many
-        raise MatrixError(f"{where}: {str(error).replace(f'{kind.__name__}.__init__()', 'it')}") from error
+def _construct(kind: type, where: str, table: dict[str, Any]) -> Any:
+    known = {key.name: key.default is MISSING and key.default_factory is MISSING for key in fields(kind)}
+    for key in table:
+        if key not in known:
+            raise MatrixError(f"{where}: unknown key {key!r}; known are {', '.join(known)}")
+    for key, is_required in known.items():
+        if is_required and key not in table:
+            raise MatrixError(f"{where}: the key {key!r} is missing")
+    return kind(**table)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes .github/workflows/conformance.yml from the device matrix; `--check` says whether it is up to date."""
+"""Writes .github/workflows/conformance.yml from the device matrix; `--check` checks that the file is up to date."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ JOB = """\
           if-no-files-found: ignore
 """
 
-# Machines of our own never run what a stranger proposes: pull requests stay on hosted ones.
+# Self-hosted machines never run code of a stranger: jobs of pull requests run on hosted machines only.
 CONDITION = "    if: ${{{{ vars.{enabled} == '1' && github.event_name != 'pull_request' }}}}\n"
 
 PYTHON = """\
@@ -73,7 +73,7 @@ PYTHON = """\
 
 
 def render(rows: list[matrix.Row]) -> str:
-    """The workflow's text: one job a runner, one entry of its matrix a row."""
+    """Returns the text of the workflow: a job for each runner, an entry of its matrix for each row."""
     order = list(dict.fromkeys(row.runner.name for row in rows))
     rows = sorted(rows, key=lambda row: order.index(row.runner.name))
     return HEAD + "\n".join(_job(list(group)) for _, group in groupby(rows, key=lambda row: row.runner.name))
@@ -102,7 +102,9 @@ def _inline(entry: dict[str, str | int]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 with a diff when it is stale")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit with 1 and a diff if the file is stale"
+    )
     wanted = render(matrix.load())
     if not parser.parse_args().check:
         FILE.parent.mkdir(parents=True, exist_ok=True)
@@ -111,9 +113,9 @@ def main() -> int:
     found = FILE.read_text(encoding="utf-8") if FILE.exists() else ""
     if found == wanted:
         return 0
-    lines = difflib.unified_diff(found.splitlines(), wanted.splitlines(), "the file", "from the matrix", lineterm="")
+    lines = difflib.unified_diff(found.splitlines(), wanted.splitlines(), FILE.name, "from ci/matrix.toml", lineterm="")
     print("\n".join(lines))
-    print(f"{FILE.name} does not match ci/matrix.toml. Write it anew: python ci/workflow.py", file=sys.stderr)
+    print(f"{FILE.name} does not match ci/matrix.toml. Write it again: python ci/workflow.py", file=sys.stderr)
     return 1
 
 

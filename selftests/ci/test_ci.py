@@ -1,4 +1,4 @@
-"""The device matrix, the workflow made from it, and the scripts that its jobs call."""
+"""The device matrix, the workflow that is written from it, and the scripts that its jobs call."""
 
 import importlib.util
 import os
@@ -127,11 +127,11 @@ ROW = '[runner.r]\nlabels = "l"\n[[row]]\nname = "a"\nrunner = "r"\nenv = "suite
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (ROW + ROW.partition("\n[[row]]")[1].strip() + ROW.partition("[[row]]")[2], "row a: the name is used twice"),
-        (ROW.replace('runner = "r"', 'runner = "s"'), "row a: runner 's' is none of r"),
-        (ROW.replace('"a"', '"A b"'), "a name is made of"),
-        (ROW + "shard = 1\n", "row a: it got an unexpected keyword argument 'shard'"),
-        (ROW.replace("minutes = 1\n", ""), "row a: it missing 1 required positional argument: 'minutes'"),
+        (ROW + ROW.partition("\n[[row]]")[1].strip() + ROW.partition("[[row]]")[2], "row a: another row has this name"),
+        (ROW.replace('runner = "r"', 'runner = "s"'), "row a: unknown runner 's'; known are r"),
+        (ROW.replace('"a"', '"A b"'), "a name consists of"),
+        (ROW + "shard = 1\n", "row a: unknown key 'shard'; known are name, runner, env"),
+        (ROW.replace("minutes = 1\n", ""), "row a: the key 'minutes' is missing"),
     ],
 )
 def test_wrong_matrix_names_the_row(matrix, tmp_path, text, message):
@@ -147,8 +147,8 @@ def test_bootstrap_says_what_is_missing_for_cpu_kernels(matrix, monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler -O2")
     monkeypatch.setattr(bootstrap.sysconfig, "get_paths", lambda: {"include": "/nowhere"})
     compiler, headers = bootstrap.missing_for_cpu_kernels()
-    assert "no C++ compiler (no-such-compiler -O2)" in compiler
-    assert "no Python headers (/nowhere/Python.h)" in headers
+    assert "there is no C++ compiler (no-such-compiler -O2)" in compiler
+    assert "there are no Python headers (/nowhere/Python.h)" in headers
 
 
 def test_bootstrap_without_venv_is_one_sentence(matrix, monkeypatch):
@@ -156,4 +156,4 @@ def test_bootstrap_without_venv_is_one_sentence(matrix, monkeypatch):
     monkeypatch.setattr(bootstrap.importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(SystemExit) as error:
         bootstrap.python_with_tox()
-    assert "cannot make virtual environments" in str(error.value)
+    assert "cannot create virtual environments" in str(error.value)
