@@ -1,4 +1,4 @@
-"""`python -m conformance`: see cli.py."""
+"""`python -m conformance`: see cli/main.py."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What this machine has for the suite, a finding each, with the command that adds what is missing."""
+"""What this machine has for the suite, and the commands that install what is missing."""
 
 from __future__ import annotations
 
@@ -21,23 +21,26 @@ from conformance.harness.session import NEWEST, OLDEST, Session
 from conformance.settings import Settings
 from conformance.storage.runs import Run
 
-#: The Triton that goes with a torch without one of its own; as in tox.ini.
+#: The Triton for a torch whose wheel brings none; the same as in tox.ini.
 TRITON = {(2, 11): "3.6.0", (2, 13): "3.7.1", (2, 15): "3.9.0"}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """`missing`: what cannot be done, "" for nothing; `command`: what adds it; `fatal`: nothing can be done without."""
+    """`missing`: what is missing, and what does not work without it; "" for nothing. `command`: installs it.
+
+    `fatal`: nothing works without it.
+    """
 
     name: str
-    said: str
+    text: str
     missing: str = ""
     command: str = ""
     fatal: bool = False
 
 
 def findings() -> Iterator[Finding]:
-    """All findings; imports torch, and builds the pretended devices where that is still to be done."""
+    """Yields all findings. Imports torch, and builds the pretended devices if they are not built yet."""
     yield _compiler()
     yield _headers()
     torch, cache = _torch(), _cache()
@@ -47,57 +50,53 @@ def findings() -> Iterator[Finding]:
         try:
             yield from _devices(Machine.detect())
         except PreparationError as error:
-            yield Finding("devices", str(error), "A torch that finds its devices", fatal=True)
+            yield Finding("devices", str(error), "A torch that can list its devices.", fatal=True)
     yield cache
 
 
 def _compiler() -> Finding:
     path = find_compiler()
     if path is None:
-        what = "A C++ compiler: without one, code for cpu is generated, and not run; for gpus, not even generated"
-        return Finding(
-            "compiler",
-            f"none: {missing_compiler_message()}",
-            what,
-            install({"apt-get": "g++", "dnf": "gcc-c++", "zypper": "gcc-c++"}),
-        )
-    said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.splitlines()
-    return Finding("compiler", f"{path} ({said[0] if said else 'says no version'})")
+        missing = "A C++ compiler. Without it, code for cpu is generated but not run; no code for GPUs is generated."
+        command = install_command({"apt-get": "g++", "dnf": "gcc-c++", "zypper": "gcc-c++"})
+        return Finding("compiler", f"none: {missing_compiler_message()}", missing, command)
+    version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.splitlines()
+    return Finding("compiler", f"{path} ({version[0] if version else 'unknown version'})")
 
 
 def _headers() -> Finding:
     header = Path(sysconfig.get_path("include")) / "Python.h"
     if header.exists():
         return Finding("Python.h", str(header))
-    short = f"{sys.version_info.major}.{sys.version_info.minor}"
-    command = install({"apt-get": f"python{short}-dev", "dnf": f"python{short}-devel", "zypper": "python3-devel"})
-    return Finding("Python.h", "none", f"{header}: without it, code for cpu is generated, and not run", command)
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    packages = {"apt-get": f"python{version}-dev", "dnf": f"python{version}-devel", "zypper": "python3-devel"}
+    missing = f"Python's headers ({header}). Without them, code for cpu is generated but not run."
+    return Finding("Python.h", "none", missing, install_command(packages))
 
 
 def _torch() -> Finding:
     oldest, newest = (".".join(map(str, version)) for version in (OLDEST, NEWEST))
-    python = shortened(sys.executable)
-    install_it = f"{python} -m pip install 'torch>={oldest}'"
+    command = f"{short_executable(sys.executable)} -m pip install 'torch>={oldest}'"
     try:
         build = environment.torch_build()
     except PreparationError:
-        return Finding("torch", "not installed", "torch: without it, nothing can be done", install_it, fatal=True)
+        return Finding("torch", "not installed", "torch. Nothing works without it.", command, fatal=True)
     if build.release < OLDEST:
-        only = f"{build.version} is too old: {oldest} is the oldest; numerics with --backend ipex alone can be checked"
-        return Finding("torch", only, f"torch {oldest} or newer", install_it, fatal=True)
-    tried = "" if build.release <= NEWEST else f"newer than {newest}, and tried: what does not fit is switched off; "
-    return Finding("torch", f"{build.version} ({tried}{oldest} to {newest} are supported)")
+        text = f"{build.version} is too old: the suite needs {oldest} or newer, except for --backend ipex"
+        return Finding("torch", text, f"torch {oldest} or newer.", command, fatal=True)
+    newer = ""
+    if build.release > NEWEST:
+        newer = f"newer than {newest}: patches that do not fit it are switched off; "
+    return Finding("torch", f"{build.version} ({newer}{oldest} to {newest} are supported)")
 
 
 def _triton() -> Finding:
     version = environment.triton_version()
     if version:
         return Finding("Triton", version)
-    pin = ""
-    if (spec := _release()) in TRITON:
-        pin = f"=={TRITON[spec]}"
-    what = "Triton: without it, no code for cuda and xpu is generated"
-    return Finding("Triton", "not installed", what, f"{shortened(sys.executable)} -m pip install triton{pin}")
+    pin = f"=={TRITON[_release()]}" if _release() in TRITON else ""
+    command = f"{short_executable(sys.executable)} -m pip install triton{pin}"
+    return Finding("Triton", "not installed", "Triton. Without it, no code for cuda and xpu is generated.", command)
 
 
 def _release() -> tuple[int, int]:
@@ -111,11 +110,10 @@ def _devices(machine: Machine) -> Iterator[Finding]:
     session = Session(Settings(), machine, Run(Path(os.devnull)))
     session.prepare()
     try:
-        session.settle_torch()
+        session.set_up_torch()
     except (ImportError, OSError) as error:
-        yield Finding(
-            "devices", f"torch cannot be imported: {first_line(error)}", "A torch that can be imported", fatal=True
-        )
+        text = f"torch cannot be imported: {first_line(error)}"
+        yield Finding("devices", text, "A torch that can be imported.", fatal=True)
         return
     for device in DEVICES:
         rows = [target for target in targets().values() if target.device == device]
@@ -123,47 +121,48 @@ def _devices(machine: Machine) -> Iterator[Finding]:
         if device != "cpu" and device in machine.gpus:
             native = [machine.target_of(device).name]
         generated = [target.name for target in rows if target.name not in native]
-        if problem := session.problems.get(device):
+        if problem := session.generation_problems.get(device):
             yield Finding(device, f"{machine.describe(device)}; nothing is generated: {problem}")
             continue
-        said = machine.describe(device)
+        text = machine.describe(device)
         if device == "cpu" and (problem := compiler_problem()):
             generated, native = [*native, *generated], []
-            said += f"; nothing is run: {problem}"
-        said += f"; run: {', '.join(native)}" if native else ""
-        said += f"; generated: {', '.join(generated)}" if generated else ""
-        yield Finding(device, said)
+            text += f"; nothing is run: {problem}"
+        text += f"; run here: {', '.join(native)}" if native else ""
+        text += f"; only generated: {', '.join(generated)}" if generated else ""
+        yield Finding(device, text)
     if "cuda" not in machine.gpus and Path("/dev/nvidia0").exists():
         yield _unused_gpu()
 
 
 def _unused_gpu() -> Finding:
     version = environment.torch_build().version.partition("+")[0]
-    said = "an NVIDIA GPU is here, and this torch cannot use it"
+    text = "this machine has an NVIDIA GPU that this torch cannot use"
     if "cuda" in environment.torch_build().gpus:
-        return Finding("", said, "A driver that is new enough for this torch, or CUDA_VISIBLE_DEVICES hides the GPU")
-    command = f"{shortened(sys.executable)} -m pip install --force-reinstall torch=={version}"
-    return Finding("", said, "A torch that is built for CUDA, to run code on the GPU that is here", command)
+        missing = "A driver that is new enough for this torch. Or CUDA_VISIBLE_DEVICES hides the GPU: then unset it."
+        return Finding("", text, missing)
+    command = f"{short_executable(sys.executable)} -m pip install --force-reinstall torch=={version}"
+    return Finding("", text, "A torch that is built for CUDA. Without it, no code is run on the GPU.", command)
 
 
 def _cache() -> Finding:
     try:
         folder = environment.cache_folder()
     except PreparationError as error:
-        command = "export CONFORMANCE_CACHE=/a/folder/of/yours"
-        return Finding("cache", str(error), "A cache folder that can be written", command, fatal=True)
+        command = "export CONFORMANCE_CACHE=/path/to/a/folder"
+        return Finding("cache", str(error), "A cache folder that can be written.", command, fatal=True)
     files = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
     return Finding("cache", f"{folder} ({sum(files) / 2**20:.0f} MiB)")
 
 
-def install(packages: dict[str, str]) -> str:
-    """The command of the package manager that is here; the names differ."""
+def install_command(packages: dict[str, str]) -> str:
+    """Returns the command of this machine's package manager. `packages`: package manager → name of the package."""
     for manager, package in packages.items():
         if shutil.which(manager):
             return f"{'' if os.geteuid() == 0 else 'sudo '}{manager} install {package}"
     return ""
 
 
-def shortened(executable: str) -> str:
-    """`python` where that is the one that runs."""
+def short_executable(executable: str) -> str:
+    """Returns `python` if that is the executable, else its path."""
     return "python" if shutil.which("python") == executable else executable

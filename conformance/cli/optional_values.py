@@ -1,23 +1,22 @@
-"""Options whose value may be left out, told apart from the word that follows them."""
+"""Options whose value is optional: `--graph [STAGE]` and `--grad [NAMES]`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
+#: Option → what its value looks like, and what to write in place of an option without a value.
+_OPTIONS = {"--graph": ("[a-z]+", "--graph=all"), "--grad": (r"\w+(,\w+)*", "--grad=")}
+
 
 def separate_optional_values(words: Sequence[str]) -> list[str]:
-    """The command line with `--graph` and `--grad` told apart from what follows them: `show --graph CASE`.
+    """Returns the command line so that `--graph CASE` does not take the case as the value of `--graph`.
 
-    argparse gives an option with an optional value whatever comes next.
+    argparse alone takes any next word as the value.
     """
-    found = []
-    for word, after in zip(words, [*words[1:], ""], strict=False):
-        alone = not after or after.startswith("-")
-        if word == "--graph" and not (alone or re.fullmatch("[a-z]+", after)):
-            found.append("--graph=all")
-        elif word == "--grad" and not (alone or re.fullmatch(r"\w+(,\w+)*", after)):
-            found.append("--grad=")
-        else:
-            found.append(word)
-    return found
+    separated = []
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        pattern, without_value = _OPTIONS.get(word, ("", ""))
+        takes_value = not following or following.startswith("-") or re.fullmatch(pattern, following)
+        separated.append(without_value if pattern and not takes_value else word)
+    return separated

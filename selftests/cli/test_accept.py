@@ -76,7 +76,7 @@ def test_what_is_not_here(suite, brought, capsys):
     brought.write(record(F16, SAME, deviceless=PASSED, numerics=CheckResult(Outcome.FAILED, "wrong")))
     assert accepted(suite) == 1
     said = capsys.readouterr().out
-    assert "not accepted: scale/gone-f32-cuda_sm90: there is no such case here\n" in said
+    assert "not accepted: scale/gone-f32-cuda_sm90: this checkout has no such case\n" in said
     assert f"not accepted: {F16}-cuda_sm90: its numerics fail\n" in said
 
     (brought.folder / "items/scale/double-f16-cuda_sm90.json").write_text('{"case": "scale/double-f16"}')

@@ -120,7 +120,7 @@ def test_list_of_a_folder(call, mine):
         (["list", "none.py"], r"there is no file \S*none.py"),
         (["list", "empty.py"], r"\S*empty.py declares no case"),
         (["list", "broken.py"], "broken.py cannot be imported: SyntaxError: "),
-        (["list", "declared.py"], "declared.py: test_a: 'colour' is neither a parameter"),
+        (["list", "declared.py"], "declared.py: test_a: the keyword 'colour' is neither a parameter"),
         (["list", "--target", "cuda_sm99"], "unknown target 'cuda_sm99'; known are cpu_avx2, "),
         (["list", "--device", "cpu", "--target", "cuda_sm90"], "--device cpu and --target cuda_sm90 have no target in"),
         (
@@ -132,8 +132,8 @@ def test_list_of_a_folder(call, mine):
         (["show", "none.py::test_a", "--target", "cpu_avx2"], r"there is no file \S*none.py"),
         (["show", "test_mine.py::test_c", "--target", "cpu_avx2"], "there is no case 'c' in test_mine.py; "),
         (["show", "mine/policy", "--target", "cpu_avx2"], "there is no case 'mine/policy'"),
-        (["compare", HFLIP, "cpu_avx2"], r"compare two cases \(A B .*; given are one case and one target"),
-        (["compare", HFLIP, VFLIP, "cpu_avx2", "cpu_neon"], r"compare two .*; given are 2 cases and 2 targets"),
+        (["compare", HFLIP, "cpu_avx2"], r"compare two cases \(A B .*; got 1 case and 1 target"),
+        (["compare", HFLIP, VFLIP, "cpu_avx2", "cpu_neon"], r"compare two .*; got 2 cases and 2 targets"),
         (["compare", HFLIP, "cuda_sm80", "cuda_sm9"], "unknown target 'cuda_sm9'; known are "),
         (["compare", HFLIP, VFLIP], r"which target\? --target {cpu_avx2,"),
     ],
@@ -278,7 +278,7 @@ def test_doctor(call, monkeypatch):
 def test_doctor_without_a_compiler(call, monkeypatch):
     for module in (cpp_compiler, diagnosis):
         monkeypatch.setattr(module, "find_compiler", lambda: None)
-    monkeypatch.setattr(diagnosis, "install", lambda packages: f"apt-get install {packages['apt-get']}")
+    monkeypatch.setattr(diagnosis, "install_command", lambda packages: f"apt-get install {packages['apt-get']}")
     status, out, _ = call("doctor")
     assert status == 0
     assert re.search(r"^cpu +.*; nothing is run: no C\+\+ compiler was found", out, re.MULTILINE)
@@ -293,7 +293,9 @@ def test_doctor_without_triton(call, monkeypatch):
     assert f" -m pip install triton{f'=={pin}' if pin else ''}\n" in out
 
 
-@pytest.mark.parametrize(("version", "said"), [(None, "not installed"), ("2.8.0+cpu", r"2.8.0\+cpu is too old: 2.11 ")])
+@pytest.mark.parametrize(
+    ("version", "said"), [(None, "not installed"), ("2.8.0+cpu", r"2.8.0\+cpu is too old: the suite needs 2.11 ")]
+)
 def test_doctor_without_a_torch_that_will_do(call, monkeypatch, version, said):
     def build():
         if version is None:
@@ -330,7 +332,7 @@ def test_describe_device(call, monkeypatch):
     monkeypatch.setattr(Machine, "detect", lambda: machine)
     status, out, err = call("doctor", "--describe-device")
     assert (status, out) == (1, "")
-    assert err.startswith("no gpu is here that this torch can use")
+    assert err.startswith("torch finds no GPU here: ")
 
     known = targets()["cuda_sm90"]
     properties = dict(known.properties) | {"uuid": "GPU-1", "multi_processor_count": 78, "name": 'An "H20"'}
@@ -345,10 +347,10 @@ def test_a_described_device_is_a_row_of_the_table(tmp_path):
     known = targets()["xpu_pvc"]
     gpu = {"capability": list(known.capability), "properties": dict(known.properties)}
     table = tmp_path / "targets.toml"
-    table.write_text(doctor.row(Machine(gpus={"xpu": gpu}), "xpu"))
+    table.write_text(doctor.target_row(Machine(gpus={"xpu": gpu}), "xpu"))
     row = targets(table)["xpu_pvc"]
     assert (row.properties, row.capability) == (known.properties, known.capability)
-    assert table.read_text().startswith("# the table has it already, as xpu_pvc\n")
+    assert table.read_text().startswith("# targets.toml has this device already: xpu_pvc\n")
 
 
 def test_from_another_folder_into_head(tmp_path):
@@ -365,7 +367,9 @@ def test_from_another_folder_into_head(tmp_path):
 def test_dropped_variables_are_named(tmp_path):
     result = process("show", HFLIP, "--target", "cpu_avx2", "--facts", cwd=tmp_path, env={"OMP_NUM_THREADS": "1"})
     assert result.returncode == 0
-    assert result.stderr.startswith("ignored, because they change generated code: OMP_NUM_THREADS\n")
+    assert result.stderr.startswith(
+        "ignored environment variables, because they change generated code: OMP_NUM_THREADS\n"
+    )
 
 
 def test_interrupting_is_quiet(call, monkeypatch):

@@ -165,8 +165,8 @@ def test_a_wrong_input(text, said):
             ["flip/hflip-224-u8-contiguous", "--graph", "post"],
             "--graph post: there is no such stage; known are captured, ",
         ),
-        (["a/b", "c/d"], "show one case or function; given are 'a/b' and 'c/d'"),
-        ([], "show one case or function; none is given"),
+        (["a/b", "c/d"], "name one case or function: got 'a/b' and 'c/d'"),
+        ([], "name one case or function: got none"),
     ],
 )
 def test_bad_input_is_one_sentence(mine, words, said):

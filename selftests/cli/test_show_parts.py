@@ -137,14 +137,14 @@ def generator():
 
 def test_an_explored_capture_travels_as_json(generator):
     case, _ = find_case(BACKWARD, ())
-    with generator.captured(case, generator.target("cpu_avx2"), explore=True) as captured:
+    with generator.capture(case, generator.target("cpu_avx2"), explore=True) as captured:
         capture = captured.capture
         assert Capture.from_json(json.loads(json.dumps(capture.to_json()))) == capture
 
 
 def test_a_normal_capture_is_not_explored(generator):
     case, _ = find_case(HFLIP, ())
-    with generator.captured(case, generator.target("cpu_avx2")) as captured:
+    with generator.capture(case, generator.target("cpu_avx2")) as captured:
         assert captured.capture.exploration is None
 
 

@@ -1,1 +1,5 @@
-"""The commands of `python -m conformance`, a file each: `add(subparsers)` declares one and names what runs it."""
+"""The commands of `python -m conformance`, one module each.
+
+A module has DESCRIPTION and EXAMPLES for `--help`, `add_arguments(parser)`, and `run(arguments)`, which returns the
+exit status.
+"""

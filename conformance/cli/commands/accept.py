@@ -1,48 +1,45 @@
-"""`accept`: what a run generated, on this machine or another, becomes what is stored here."""
+"""`accept`: stores the code that a run generated, on this machine or on another one."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
-from pathlib import Path
 
-from conformance.cases.lookup import OPS, cases_below
-from conformance.devices.machine import Machine
+from conformance.cli.run_options import add_paths_argument, add_run_argument, case_paths, find_run, snapshot_folders
 from conformance.devices.targets import targets
-from conformance.harness.session import Session
-from conformance.settings import Settings
 from conformance.storage.accept import accept
-from conformance.storage.runs import Run, existing
+
+DESCRIPTION = """\
+Store the code that a run generated, on this machine or on another one.
+Items whose numerics fail are not stored.
+Exit status 1: something was not stored; the output says why."""
+
+EXAMPLES = """\
+examples:
+  python -m conformance accept last               the last run in this folder
+  python -m conformance accept artifacts/h200     a run of a machine with a GPU
+  python -m conformance accept artifacts/h200 --confirm-only"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", metavar="RUN", help="a run's folder, or its name below .conformance/runs")
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="where the cases are; the package's own if left out")
+    add_run_argument(parser, required=True)
+    add_paths_argument(parser)
     parser.add_argument(
         "--confirm-only",
         action="store_true",
-        help="only mark, as given by the real device, what is stored and equal",
+        help="store no code; only mark stored code as confirmed if the run generated equal code on the real device",
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """1 where something was not taken. Raises RunError and CaseError."""
-    named = arguments.folder + os.sep if Path(arguments.folder).is_dir() else arguments.folder
-    brought = existing(Path.cwd(), named)
-    folders = stores([Path(path) for path in arguments.paths] or [OPS])
+    """Returns 1 if something was not stored. Raises RunError and CaseError."""
+    folders = snapshot_folders(case_paths(arguments))
     items, unknown = [], []
-    for item in brought.items():
+    for item in find_run(arguments.run).items():
         if item.case in folders:
             items.append(dataclasses.replace(item, store=str(folders[item.case])))
         else:
-            unknown.append(f"not accepted: {item.name}: there is no such case here")
+            unknown.append(f"not accepted: {item.name}: this checkout has no such case")
     accepted = accept(items, "confirm" if arguments.confirm_only else "all", list(targets()))
     print("\n".join([*accepted.lines(), *unknown]))
     return int(bool(accepted.refused or accepted.problems or unknown))
-
-
-def stores(paths: list[Path]) -> dict[str, Path]:
-    """Case id → the folder of its snapshots in this checkout, wherever the run was made."""
-    session = Session(Settings(), Machine(), Run(Path(os.devnull)))
-    return {case.id: session.store(case).root for case in cases_below(paths)}

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 _SECONDS = 0.3
 
 
+DESCRIPTION = EXAMPLES = ""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
@@ -87,7 +90,7 @@ def _measured(
     generator: Generator, target: Target, cases: Sequence[Case], report: Report, arguments: argparse.Namespace
 ) -> int:
     """Prints and keeps what was measured also where it is interrupted."""
-    generator.session.settle_torch()
+    generator.session.set_up_torch()
     from conformance.bench.measure import Bench, clock_of, threads
 
     bench = Bench(generator, target, arguments.min_time, clock_of(target))

@@ -9,7 +9,6 @@ from conformance.cases.lookup import OPS
 from conformance.devices.environment import torch_build
 from conformance.expectations import known_bugs, known_failures
 
-
 DESCRIPTION = EXAMPLES = ""
 
 

@@ -1,4 +1,4 @@
-"""`compare`: two cases or functions on a target, or one on two targets."""
+"""`compare`: two cases or ad-hoc functions on one target, or one on two targets."""
 
 from __future__ import annotations
 
@@ -16,28 +16,47 @@ from conformance.cli.side_by_side import facts_side_by_side, side_by_side
 from conformance.devices.targets import DEVICES, Target, TargetError
 from conformance.errors import ConformanceError
 from conformance.harness.generator import Generator, origin
-from conformance.review.diff import hunks
+from conformance.review.diff import diff_lines
+from conformance.review.groups import pluralise
 from conformance.terminal import diff_line, heading
 
 _USAGE = "compare two cases (A B --target TARGET), or one case on two targets (CASE TARGET TARGET)"
 
+DESCRIPTION = """\
+Compare what the compiler generates now: for two cases on one target, or for one
+case on two targets. Without options for parts: compare facts and code."""
+
+EXAMPLES = """\
+examples:
+  python -m conformance compare flip/hflip-224-u8-contiguous \\
+      flip/vflip-224-u8-contiguous --target cpu_avx512 --side-by-side
+  python -m conformance compare flip/hflip-224-u8-contiguous cpu_avx2 cuda_sm90"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", nargs="*", metavar="CASE|TARGET", help="cases and functions as for show; targets")
-    parser.add_argument("--target", nargs="+", default=[], metavar="TARGET", help="the target, or two")
+    parser.add_argument(
+        "words",
+        nargs="*",
+        default=[],
+        metavar="CASE|TARGET",
+        help="cases (ids, pytest node ids, FILE::id) or ad-hoc functions; targets",
+    )
+    parser.add_argument("--target", nargs="+", default=[], metavar="TARGET", help="one target or two")
     add_part_options(parser, ("facts", "why", "graph", "ir", "code"))
+    parser.add_argument(
+        "--side-by-side", action="store_true", help="print texts beside each other instead of a unified diff"
+    )
+    parser.add_argument("--exit-code", action="store_true", help="exit with status 1 if a compared part differs")
     add_adhoc_options(parser)
-    parser.add_argument("--side-by-side", action="store_true", help="code beside code instead of a unified diff")
-    parser.add_argument("--exit-code", action="store_true", help="exit status 1 where facts or code differ")
 
 
 class CompareError(ConformanceError, ValueError):
-    """Not two things to compare."""
+    """The words do not name two things to compare."""
 
 
 @dataclass(frozen=True)
 class _Side:
-    """One of the two: its name, where it came from, and the same parts of it as of the other."""
+    """One of the two compared captures."""
 
     name: str
     origin: str
@@ -53,26 +72,26 @@ def run(arguments: argparse.Namespace) -> int:
     parts, stages = selected_parts(arguments)
     parts = parts or ["facts", "code"]
     with contextlib.closing(Generator()) as generator:
-        pair = _two(words, adhoc_options(arguments), generator)
+        pair = _pair(words, adhoc_options(arguments), generator)
         first, second = (_side(generator, case, target, parts, stages) for case, target in pair)
-    return _compare(first, second, parts, columns=arguments.side_by_side, exit_code=arguments.exit_code)
+    return _compare(first, second, parts, beside=arguments.side_by_side, exit_code=arguments.exit_code)
 
 
 def _side(generator: Generator, case: Case, target: Target, parts: Sequence[str], stages: Sequence[str]) -> _Side:
-    from conformance.facts import facts
+    from conformance.facts import extract
 
     explore = any(part in EXPLORED for part in parts)
-    with generator.captured(case, target, explore=explore) as captured:
+    with generator.capture(case, target, explore=explore) as captured:
         capture = captured.capture
         blocks = [
             block for part in parts if part != "facts" for block in comparable_blocks(part, capture, target, stages)
         ]
         name = f"{case.id} for {target.name}"
-        return _Side(name, origin(capture, target), facts(capture).lines(), blocks)
+        return _Side(name, origin(capture, target), extract(capture).lines(), blocks)
 
 
-def _compare(first: _Side, second: _Side, parts: Sequence[str], *, columns: bool, exit_code: bool) -> int:
-    """What tells the two apart comes last in a name, so both are named in full."""
+def _compare(first: _Side, second: _Side, parts: Sequence[str], *, beside: bool, exit_code: bool) -> int:
+    """Prints what differs. Both are named in full: their names often differ only at the end."""
     differ = False
     for side in (first, second):
         print(heading(f"# {side.name}: {side.origin}"))
@@ -85,59 +104,60 @@ def _compare(first: _Side, second: _Side, parts: Sequence[str], *, columns: bool
 
             print(highlighted(facts_block(first.facts).rstrip("\n"), "facts"))
         else:
-            titles = _apart(first.name, second.name)
-            print(facts_side_by_side(first.facts, second.facts, titles))
-    titles = list(dict.fromkeys(block.title for side in (first, second) for block in side.blocks))
-    for title in titles:
+            print(facts_side_by_side(first.facts, second.facts, _distinct_names(first.name, second.name)))
+    for title in dict.fromkeys(block.title for side in (first, second) for block in side.blocks):
         old, new = ("\n".join(b.text for b in side.blocks if b.title == title) for side in (first, second))
         differ |= old != new
         print("\n" + heading(f"# {title}{': the same' if old == new else ' differs'}"))
         if old == new:
             continue
-        if columns:
+        if beside:
             print(side_by_side(old.splitlines(), new.splitlines()))
         else:
-            print("\n".join(_diff(hunks(old, new), (first.name, second.name))))
+            print("\n".join(_diff(diff_lines(old, new), (first.name, second.name))))
     return int(exit_code and differ)
 
 
-def _apart(first: str, second: str) -> tuple[str, str]:
-    """What the two names do not share: case, or target."""
-    (case, target), (other, on) = (name.split(" for ") for name in (first, second))
-    return (target, on) if case == other else (case, other) if target == on else (first, second)
+def _distinct_names(first: str, second: str) -> tuple[str, str]:
+    """Returns the parts of the names that differ: the cases, the targets, or both."""
+    (case, target), (other_case, other_target) = (name.split(" for ") for name in (first, second))
+    if case == other_case:
+        return target, other_target
+    return (case, other_case) if target == other_target else (first, second)
 
 
-def _two(words: Sequence[str], own: AdhocOptions, generator: Generator) -> list[tuple[Case, Target]]:
+def _pair(words: Sequence[str], options: AdhocOptions, generator: Generator) -> list[tuple[Case, Target]]:
     known = generator.machine.targets()
-    targets = [word for word in words if _is_target(word, known)]
-    wanted = [generator.target(name) for name in targets]
-    names = [word for word in words if word not in targets]
-    if (len(names), len(wanted)) not in ((2, 0), (2, 1), (1, 2), (1, 1)):
-        raise CompareError(f"{_USAGE}; given are {len(names)} cases and {len(wanted)} targets")
-    found = [resolve_case(name, known, own) for name in names]
-    if len(found) == 1:
-        ((case, ends_in),) = found
-        if len(wanted) == 1 and ends_in:
-            wanted.insert(0, generator.target(ends_in))
-        if len(wanted) != 2:
-            raise CompareError(f"{_USAGE}; given are one case and one target")
-        return [(case, target) for target in wanted]
+    target_names = [word for word in words if _is_target(word, known)]
+    targets = [generator.target(name) for name in target_names]
+    case_names = [word for word in words if word not in target_names]
+    if (len(case_names), len(targets)) not in ((2, 0), (2, 1), (1, 2), (1, 1)):
+        raise CompareError(
+            f"{_USAGE}; got {pluralise(len(case_names), 'case')} and {pluralise(len(targets), 'target')}"
+        )
+    cases = [resolve_case(name, known, options) for name in case_names]
+    if len(cases) == 1:
+        ((case, own_target),) = cases
+        if len(targets) == 1 and own_target:
+            targets.insert(0, generator.target(own_target))
+        if len(targets) != 2:
+            raise CompareError(f"{_USAGE}; got 1 case and 1 target")
+        return [(case, target) for target in targets]
     pairs = []
-    for case, ends_in in found:
-        if not (wanted or ends_in):
+    for case, own_target in cases:
+        if not (targets or own_target):
             raise TargetError(f"which target? --target {{{','.join(known)}}}")
-        pairs.append((case, wanted[0] if wanted else generator.target(ends_in)))
+        pairs.append((case, targets[0] if targets else generator.target(own_target)))
     return pairs
 
 
 def _is_target(word: str, known: Collection[str]) -> bool:
-    """A target's name, also one that does not exist: cpu_avx3."""
-    looks = "/" not in word and ":" not in word and word.partition("_")[0] in DEVICES
-    return word in known or looks
+    """Whether a word is meant as a target, even if there is no such target: cpu_avx3."""
+    return word in known or ("/" not in word and ":" not in word and word.partition("_")[0] in DEVICES)
 
 
 def _diff(lines: Sequence[str], names: Sequence[str]) -> Iterator[str]:
-    """The unified diff under the names of what is compared."""
+    """Yields the unified diff under the names of the two sides."""
     for old, new in zip(("--- ", "+++ "), names, strict=True):
         yield diff_line(f"{old}{new}")
     for line in lines[2:]:

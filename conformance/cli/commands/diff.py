@@ -1,48 +1,55 @@
-"""`diff`: what changed from one torch version to another, from what is stored."""
+"""`diff`: what changed from one torch version to another in the stored snapshots."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
-from conformance.cases.lookup import OPS
+from conformance.cli.run_options import add_paths_argument, case_paths
 from conformance.devices.targets import select_targets, targets
-from conformance.review.version_diff import compared, page
+from conformance.review.version_diff import compare_versions, version_diff_page
 from conformance.storage.locations import stores_beside
 from conformance.storage.snapshots import SnapshotError, Store, release
 from conformance.terminal import diff_line, heading
 
+DESCRIPTION = """\
+Show what changed between two torch versions in the stored snapshots: facts and
+code, grouped by edit. Nothing is compiled."""
+
+EXAMPLES = """\
+examples:
+  python -m conformance diff 2.13 2.15 --device cuda
+  python -m conformance diff 2.13 2.15 --markdown > changes.md"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("old", metavar="OLD", help="a stored torch version, such as 2.13")
-    parser.add_argument("new", metavar="NEW", help="another, such as 2.15")
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="where the cases are; the package's own if left out")
-    parser.add_argument("--device", metavar="LIST", help="on these devices")
-    parser.add_argument("--target", metavar="LIST", help="on these targets")
-    parser.add_argument("--markdown", action="store_true", help="a page for release notes or a review")
+    parser.add_argument("new", metavar="NEW", help="another stored version, such as 2.15")
+    add_paths_argument(parser)
+    parser.add_argument("--device", metavar="LIST", help="only for these devices: cpu,cuda,xpu or all")
+    parser.add_argument("--target", metavar="LIST", help="only for these targets: cpu_avx2,cuda_sm90")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown, for release notes or a review")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Raises SnapshotError, TargetError."""
     wanted = select_targets(targets().values(), arguments.device, arguments.target)
-    stores = stores_beside([Path(path) for path in arguments.paths] or [OPS])
+    stores = stores_beside(case_paths(arguments))
     for version in (arguments.old, arguments.new):
         refuse_unknown(stores, version)
-    found = compared(stores, arguments.old, arguments.new, wanted)
-    for line in page(found, markdown=arguments.markdown):
-        print(line if arguments.markdown else heading(line) if line.startswith("#") else _painted(line))
+    found = compare_versions(stores, arguments.old, arguments.new, wanted)
+    for line in version_diff_page(found, markdown=arguments.markdown):
+        print(line if arguments.markdown else heading(line) if line.startswith("#") else _coloured(line))
     return 0
 
 
 def refuse_unknown(stores: Sequence[Store], version: str) -> None:
-    """Raises SnapshotError where nothing is stored for a torch version."""
-    known = sorted(
-        {each for store in stores for each in store.versions()}, key=lambda v: [int(n) for n in v.split(".")]
-    )
+    """Raises SnapshotError if nothing is stored for a torch version."""
+    versions = {stored for store in stores for stored in store.versions()}
+    known = sorted(versions, key=lambda text: [int(number) for number in text.split(".")])
     if release(version) not in known:
         raise SnapshotError(f"nothing is stored for torch {version}; stored are {', '.join(known) or 'none'}")
 
 
-def _painted(line: str) -> str:
+def _coloured(line: str) -> str:
     return f"    {diff_line(line[4:])}" if line.startswith("    ") else line

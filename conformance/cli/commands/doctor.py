@@ -1,4 +1,4 @@
-"""`doctor`: what is here, what is missing for more, and the command that adds it."""
+"""`doctor`: what this machine can do, what is missing, and the commands that install it."""
 
 from __future__ import annotations
 
@@ -10,25 +10,35 @@ from conformance.cli import diagnosis
 from conformance.cli.diagnosis import Finding
 from conformance.devices.machine import Machine
 from conformance.devices.targets import targets
-from conformance.terminal import heading, styled
+from conformance.terminal import heading, styled, table_text
+
+DESCRIPTION = """\
+Say what this machine can do, what is missing, and how to install it.
+Exit status 1: the suite cannot run here."""
+
+EXAMPLES = """\
+examples:
+  python -m conformance doctor
+  python -m conformance doctor --describe-device"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--describe-device", action="store_true", help="a row of targets.toml for the gpu that is here")
+    parser.add_argument(
+        "--describe-device",
+        action="store_true",
+        help="print a row for conformance/devices/targets.toml that describes the GPU of this machine",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """1 where the suite cannot run at all. Raises PreparationError where torch cannot be asked for devices."""
+    """Returns 1 if the suite cannot run at all. Raises PreparationError if torch cannot list its devices."""
     if arguments.describe_device:
         return describe_device(Machine.detect())
     findings = [Finding("Python", f"{platform.python_version()} ({sys.executable})"), *diagnosis.findings()]
-    width = max(len(finding.name) for finding in findings) + 2
-    for finding in findings:
-        said = styled(finding.said, "red") if finding.missing else finding.said
-        print(f"{finding.name:<{width}}{said}")
+    print(_findings_table(findings))
     missing = [finding for finding in findings if finding.missing]
     if missing:
-        print(f"\n{heading('Missing for more:')}")
+        print(f"\n{heading('Missing:')}")
     for finding in missing:
         print(f"  {finding.missing}")
         if finding.command:
@@ -38,47 +48,47 @@ def run(arguments: argparse.Namespace) -> int:
     return int(fatal)
 
 
+def _findings_table(findings: list[Finding]) -> str:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for finding in findings:
+        table.add_row(finding.name, Text(finding.text, "red" if finding.missing else ""))
+    return table_text(table)
+
+
 def describe_device(machine: Machine) -> int:
-    """Prints a row for each gpu; 1 where there is none."""
+    """Prints a row for each GPU. Returns 1 without a GPU."""
     if not machine.gpus:
-        print("no gpu is here that this torch can use: see `python -m conformance doctor`", file=sys.stderr)
+        print("torch finds no GPU here: `python -m conformance doctor` says why", file=sys.stderr)
         return 1
-    print("\n\n".join(row(machine, device) for device in machine.gpus))
+    print("\n\n".join(target_row(machine, device) for device in machine.gpus))
     return 0
 
 
-def row(machine: Machine, device: str) -> str:
-    """The text to put into targets.toml, with the properties that Inductor asks for."""
+def target_row(machine: Machine, device: str) -> str:
+    """Returns a row of targets.toml as TOML, with the properties that Inductor reads."""
+    import tomli_w
+
     from conformance.devices.environment import torch_build
 
-    gpu, own = machine.gpus[device], machine.target_of(device)
-    capability = gpu["capability"]
-    name = own.name
-    if own.local:
-        name = f"cuda_sm{capability[0]}{capability[1]}" if device == "cuda" else f"{device}_name_it"
+    gpu, target = machine.gpus[device], machine.target_of(device)
+    name = target.name
+    if target.local:
+        major, minor = gpu["capability"]
+        name = f"cuda_sm{major}{minor}" if device == "cuda" else f"{device}_name_it"
         while name in targets():
             name += "_other"
-    wanted = {key for target in targets().values() if target.device == device for key in target.properties}
+    wanted = {key for row in targets().values() if row.device == device for key in row.properties}
     properties = {key: value for key, value in gpu["properties"].items() if key in wanted}
-    lines = [] if own.local else [f"# the table has it already, as {own.name}"]
-    lines += [
-        f"[{name}]",
-        f'device = "{device}"',
-        f"description = {_toml(str(gpu['properties'].get('name', device)))}",
-        f'confirmed = "on the device, torch {torch_build().version}"',
-        f"capability = [{capability[0]}, {capability[1]}]",
-        f"[{name}.properties]",
-        *(f"{key} = {_toml(value)}" for key, value in properties.items()),
-    ]
-    lines += [f"# not reported by this torch: {key}" for key in sorted(wanted - set(properties))]
-    return "\n".join(lines)
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    return str(value)
+    row = {
+        "device": device,
+        "description": str(gpu["properties"].get("name", device)),
+        "confirmed": f"on the device, torch {torch_build().version}",
+        "capability": gpu["capability"],
+        "properties": properties,
+    }
+    before = [] if target.local else [f"# targets.toml has this device already: {target.name}"]
+    after = [f"# this torch does not report: {key}" for key in sorted(wanted - set(properties))]
+    return "\n".join([*before, tomli_w.dumps({name: row}).rstrip("\n"), *after])

@@ -1,24 +1,33 @@
-"""`drop`: removes what is stored for a torch version."""
+"""`drop`: removes everything that is stored for a torch version."""
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from conformance.cases.lookup import OPS
 from conformance.cli.commands.diff import refuse_unknown
+from conformance.cli.run_options import add_paths_argument, case_paths
 from conformance.storage import binaries
 from conformance.storage.locations import stores_beside
+from conformance.storage.snapshots import Store
+
+DESCRIPTION = """\
+Remove everything that is stored for a torch version: the code of all cases,
+and the facts of their binaries."""
+
+EXAMPLES = """\
+examples:
+  python -m conformance drop 2.11
+  python -m conformance drop 2.11 tests/ops        for another project's cases"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("version", metavar="VERSION", help="a stored torch version, such as 2.11")
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="where the cases are; the package's own if left out")
+    add_paths_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Raises SnapshotError, also where no code is stored for the version, and BinaryFileError."""
-    stores = stores_beside([Path(path) for path in arguments.paths] or [OPS])
+    """Raises BinaryFileError, and SnapshotError: also if nothing is stored for the version."""
+    stores = stores_beside(case_paths(arguments))
     refuse_unknown(stores, arguments.version)
     dropped = sum(store.drop(arguments.version) for store in stores)
     print(f"torch {arguments.version}: {dropped} texts removed; stored are {', '.join(_versions(stores)) or 'none'}")
@@ -27,5 +36,5 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _versions(stores: list) -> list[str]:
+def _versions(stores: list[Store]) -> list[str]:
     return list(dict.fromkeys(version for store in stores for version in store.versions()))

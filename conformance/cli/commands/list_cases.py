@@ -1,4 +1,4 @@
-"""`list`: which cases there are."""
+"""`list`: the cases and their files."""
 
 from __future__ import annotations
 
@@ -12,12 +12,23 @@ from conformance.cases.case import Case
 from conformance.cases.lookup import OPS, cases_below, is_test_path, matching_cases
 from conformance.devices.targets import Target, select_targets, targets
 
+DESCRIPTION = """\
+List the cases and their files. With --device or --target, list the node ids
+that pytest takes."""
+
+EXAMPLES = """\
+examples:
+  python -m conformance list flip          cases with "flip" in their id
+  python -m conformance list 'hflip-*-u8' --target cuda_sm90"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", nargs="*", metavar="PATTERN|PATH", help="parts of ids, with * and ?; files and folders")
-    parser.add_argument("--device", metavar="LIST", help="node ids for pytest, on these devices")
-    parser.add_argument("--target", metavar="LIST", help="node ids for pytest, on these targets")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument(
+        "what", nargs="*", default=[], metavar="PATTERN|PATH", help="parts of case ids, with * and ?; files and folders"
+    )
+    parser.add_argument("--device", metavar="LIST", help="print node ids for these devices: cpu,cuda,xpu or all")
+    parser.add_argument("--target", metavar="LIST", help="print node ids for these targets: cpu_avx2,cuda_sm90")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -31,26 +42,26 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps([_described(case, wanted) for case in cases], indent=1))
     elif wanted:
-        print("\n".join(node(case, target) for case in cases for target in wanted))
+        print("\n".join(node_id(case, target) for case in cases for target in wanted))
     else:
         width = max(len(case.id) for case in cases)
-        print("\n".join(f"{case.id:<{width}}  {shown(case.file)}" for case in cases))
+        print("\n".join(f"{case.id:<{width}}  {short_path(case.file)}" for case in cases))
     return 0
 
 
 def _described(case: Case, wanted: Sequence[Target]) -> dict[str, object]:
     described: dict[str, object] = {"case": case.id, "file": str(case.file), "function": f"test_{case.name}"}
     if wanted:
-        described["nodes"] = {target.name: node(case, target) for target in wanted}
+        described["nodes"] = {target.name: node_id(case, target) for target in wanted}
     return described
 
 
-def node(case: Case, target: Target) -> str:
-    """What pytest calls the case on the target."""
-    return f"{shown(case.file)}::test_{case.name}[{'-'.join((*case.labels, target.name))}]"
+def node_id(case: Case, target: Target) -> str:
+    """Returns pytest's node id of the case on the target."""
+    return f"{short_path(case.file)}::test_{case.name}[{'-'.join((*case.labels, target.name))}]"
 
 
-def shown(file: Path) -> str:
-    """Relative to the current folder where it is below that."""
+def short_path(file: Path) -> str:
+    """Returns the path relative to the current folder if it is below that folder."""
     relative = os.path.relpath(file)
     return str(file) if relative.startswith(os.pardir) else relative

@@ -1,4 +1,4 @@
-"""`show`: what the compiler makes of a case, or of a function of one's own, on a target, generated now."""
+"""`show`: what the compiler generates now for a case or an ad-hoc function on a target."""
 
 from __future__ import annotations
 
@@ -28,21 +28,45 @@ if TYPE_CHECKING:
     from conformance.capture.compile import CaptureResult
 
 
+DESCRIPTION = """\
+Compile a case or an ad-hoc function for a target, and print what the compiler
+made of it. Without options for parts: print the text that a snapshot stores.
+Exit status 1: the case does not compile, or its numerics are wrong."""
+
+EXAMPLES = """\
+examples:
+  python -m conformance show flip/hflip-224-u8-contiguous --target cpu_avx2
+  python -m conformance show 'lambda x: x.flip(-1)' --input x=3x224x224:u8 \\
+      --target cuda_sm90 --facts --stage ptx"""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "words", nargs="*", metavar="CASE", help="an id, a node id of pytest, FILE::id, or module:function"
+        "words",
+        nargs="*",
+        default=[],
+        metavar="CASE",
+        help="a case id, a pytest node id, FILE::id, or an ad-hoc function",
     )
-    parser.add_argument("--target", metavar="TARGET", help="may be left out where the node id ends in it")
+    parser.add_argument("--target", metavar="TARGET", help="the target; optional if a node id ends in one")
     add_part_options(parser, list(PARTS))
+    parser.add_argument(
+        "--stage",
+        action="append",
+        dest="triton_stages",
+        default=[],
+        metavar="STAGE",
+        help="print this stage of each Triton kernel (compiled without the device): ttir, ttgir, llir, ptx, sass, spv",
+    )
+    parser.add_argument("--numerics", action="store_true", help="also check the results, on the device or emulated")
+    parser.add_argument(
+        "--deviceless", action="store_true", help="generate without the device, even if this machine has it"
+    )
     add_adhoc_options(parser)
-    what = "a stage of each Triton kernel, compiled without the device: ttir, ttgir, llir, ptx, sass or spv"
-    parser.add_argument("--stage", action="append", dest="triton_stages", default=[], metavar="STAGE", help=what)
-    parser.add_argument("--numerics", action="store_true", help="check the results too, on the device or emulated")
-    parser.add_argument("--deviceless", action="store_true", help="generate without the device, even where it is here")
 
 
 class ShowError(ConformanceError, ValueError):
-    """Not one thing to show."""
+    """No case to show, or several."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -51,61 +75,54 @@ def run(arguments: argparse.Namespace) -> int:
     """
     words = arguments.words
     if len(words) != 1:
-        said = f"given are {' and '.join(map(repr, words))}" if words else "none is given"
-        raise ShowError(f"show one case or function; {said} (`python -m conformance list` names the cases)")
+        got = f"got {' and '.join(map(repr, words))}" if words else "got none"
+        raise ShowError(f"name one case or function: {got} (`python -m conformance list` lists the cases)")
     with contextlib.closing(Generator()) as generator:
         return _show(generator, words[0], adhoc_options(arguments), arguments)
 
 
-def _show(generator: Generator, word: str, own: AdhocOptions, arguments: argparse.Namespace) -> int:
+def _show(generator: Generator, word: str, options: AdhocOptions, arguments: argparse.Namespace) -> int:
     known = generator.machine.targets()
     if arguments.target:
-        generator.target(arguments.target)  # a wrong one is said before anything is imported
-    case, named = resolve_case(word, known, own)
-    if not (arguments.target or named):
+        generator.target(arguments.target)  # refuses an unknown target before anything is imported
+    case, target_name = resolve_case(word, known, options)
+    if not (arguments.target or target_name):
         raise TargetError(f"which target? --target {{{','.join(known)}}}")
-    target = generator.target(arguments.target or named)
+    target = generator.target(arguments.target or target_name)
     parts, stages = selected_parts(arguments)
     for stage in arguments.triton_stages:
         refuse_unknown_stage(stage, target.device)
     if not (parts or arguments.triton_stages):
         parts = [""]
-    options = {"deviceless": arguments.deviceless, "run": arguments.numerics}
-    native = generator.is_native(target, **options)
+    how = {"deviceless": arguments.deviceless, "run": arguments.numerics}
+    native = generator.is_native(target, **how)
     explore = any(part in EXPLORED for part in parts)
-    with generator.captured(case, target, explore=explore, **options) as captured:
-        found = [block for part in parts for block in blocks(part, captured.capture, target, stages)]
+    with generator.capture(case, target, explore=explore, **how) as result:
+        shown = [block for part in parts for block in blocks(part, result.capture, target, stages)]
         for stage in arguments.triton_stages:
-            found += triton_stage(stage, captured.capture, target)
-        print(heading(f"# {case.id} for {target.name}: {origin(captured.capture, target)}"))
-        for number, block in enumerate(found):
-            if len(found) > 1 or arguments.triton_stages:
+            shown += triton_stage(stage, result.capture, target)
+        print(heading(f"# {case.id} for {target.name}: {origin(result.capture, target)}"))
+        for number, block in enumerate(shown):
+            if len(shown) > 1 or arguments.triton_stages:
                 print(("\n" if number else "") + heading(f"# {block.title}"))
             print(highlighted(block.text, block.language), flush=True)
-        if not arguments.numerics:
-            return 0
-        if captured.compiled is None and captured.worker_numerics is None:
-            print(f"\nnumerics    not checked: {target.name} is not here")
-            return 0
-        return _numerics(case, captured, target, native=native)
+        return _print_numerics(case, result, target, native=native) if arguments.numerics else 0
 
 
-def _numerics(case: Case, captured: CaptureResult, target: Target, *, native: bool) -> int:
-    """Says what the check came to; 1 where it failed. Raises CaseError for a malformed policy, else GeneratingError."""
+def _print_numerics(case: Case, result: CaptureResult, target: Target, *, native: bool) -> int:
+    """Prints the result of the numerics check; returns 1 if the numerics are wrong.
+
+    Raises CaseError for a malformed numerics policy, and GeneratingError for other exceptions.
+    """
     from conformance.capture.emulation.errors import EmulationError, NotEmulatedError
-    from conformance.capture.emulation.fake_strides import as_on_device
     from conformance.cases.numerics_policy import PolicyError
-    from conformance.numerics.check import NumericsError, check_numerics
+    from conformance.numerics.check import NumericsError
 
     how = "" if native else " (emulated)"
-    # What another process found wrong has lost its type
-    wrong = (NumericsError, EmulationError) if captured.worker_numerics is None else (AssertionError,)
+    # An error that the worker reports arrives as an AssertionError.
+    wrong = (NumericsError, EmulationError) if result.worker_numerics is None else (AssertionError,)
     try:
-        if captured.worker_numerics is not None:
-            told = captured.worker_numerics()
-        else:
-            held = case if native else as_on_device(case)
-            told = check_numerics(held, captured.compiled, target.device, target.name).summary()
+        lines = _check_numerics(case, result, target, native=native)
     except wrong as error:
         print(f"\nnumerics    {styled('wrong', 'red')}{how}\n{error}")
         return 1
@@ -116,7 +133,23 @@ def _numerics(case: Case, captured: CaptureResult, target: Target, *, native: bo
         raise CaseError(str(error)) from error
     except Exception as error:
         raise GeneratingError(f"{case.id} on {target.name}: {type(error).__name__}: {error}") from error
-    print(f"\nnumerics    {styled('right', 'green')}{how}: {told[0]}")
-    for note in told[1:]:
+    if not lines:
+        print(f"\nnumerics    not checked: this machine does not run {target.name}")
+        return 0
+    print(f"\nnumerics    {styled('right', 'green')}{how}: {lines[0]}")
+    for note in lines[1:]:
         print(f"            {note}")
     return 0
+
+
+def _check_numerics(case: Case, result: CaptureResult, target: Target, *, native: bool) -> list[str]:
+    """Returns what was compared, in lines; none if the compiled code cannot run here."""
+    from conformance.capture.emulation.fake_strides import with_device_strides
+    from conformance.numerics.check import check_numerics
+
+    if result.worker_numerics is not None:
+        return result.worker_numerics()
+    if result.compiled is None:
+        return []
+    checked = case if native else with_device_strides(case)
+    return check_numerics(checked, result.compiled, target.device, target.name).summary()
