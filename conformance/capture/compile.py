@@ -1,4 +1,4 @@
-"""One compile of a case for a target, natively or without the device, with everything watched that it generates."""
+"""Compiles a case once for a target, natively or without the device, and records all that Inductor generates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from conformance.capture import debug_output, exploration, invoke
 from conformance.capture.deviceless import pretended_device
 from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.isolation import isolated
-from conformance.capture.model import Capture, Mode, Module
+from conformance.capture.model import Capture, Mode, Module, ModuleKind
 from conformance.capture.observers import kernels
 from conformance.capture.patching.patch import Patch, applied
 from conformance.capture.toolchain import cpu_isa
@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class CaptureResult:
-    """A capture, and the compiled function (to be called with the case's arguments) where it runs: natively, or
-    emulated. `worker_numerics`: where another process emulated it, says what its numerics compared there, or raises.
+    """A capture and, if the code runs here, the compiled function.
+
+    `compiled`: call it with the case's arguments. None if the code runs neither natively nor emulated in this process.
+    `worker_numerics`: only where the GPU-free worker emulated the code. Returns the lines that say what the numerics
+    check compared there, or raises what the check raised.
     """
 
     capture: Capture
@@ -41,12 +44,13 @@ class CaptureResult:
 def capture(
     case: Case, target: Target, mode: Mode, *, explore: bool = False, emulation: Emulation | None = None
 ) -> Iterator[CaptureResult]:
-    """Compiles `case` for `target`. Inside the context a native compiled function may be called again,
-    and with `emulation` one for a gpu that is not there.
+    """Compiles `case` for `target`. Inside the context, the compiled function can be called if the code runs here.
 
-    Gradients: the backward is lowered together with the forward. `explore`: also each stage of each graph, bytecode,
-    guards and torch's logs. Raises what compiling raises, unless the case says that eager raises: then the capture's
-    `error` says it, where there is no code.
+    With gradients, the backward is lowered together with the forward. `explore`: also record each graph at each stage,
+    bytecode, guards and torch's logs. `emulation`: runs the code for a missing GPU on the CPU.
+
+    Raises PreparationError where `target` needs a device that cannot be pretended. Raises what compiling raises; but
+    where the case says that eager raises and there is no code, the capture's `error` holds the exception's text.
     """
     import torch
 
@@ -68,7 +72,7 @@ def capture(
             stack.enter_context(emulation.on_one_thread())
         stack.enter_context(isolated(target, mode, dict(case.config)))
         stack.enter_context(applied(recorder.patches(run=mode == "native", emulation=emulation)))
-        stack.enter_context(kernels.watching())
+        stack.enter_context(kernels.observing())
         explorer = stack.enter_context(exploration.explore(case.id, target.device)) if explore else None
         torch._dynamo.utils.counters.clear()
         start = time.perf_counter()
@@ -87,18 +91,19 @@ def capture(
 
 
 def generate_only(case: Case, target: Target) -> None:
-    """Generates code without the device and keeps nothing: what benchmarks/overhead.py holds `capture` to."""
+    """Generates code without the device and records nothing. benchmarks/overhead.py compares `capture` with it."""
     import torch
 
-    generate = Patch("torch._inductor.graph:GraphLowering.compile_to_module", lambda _: _generate_module, "as above")
+    where = "torch._inductor.graph:GraphLowering.compile_to_module"
+    generate = Patch(where, lambda _: _generate_module, "nothing is compiled or loaded")
     with isolated(target, "deviceless", dict(case.config)), applied([generate]):
         invoke.call(case, torch.compile(case.fn, dynamic=case.dynamic), target.device, target.name)
 
 
 class Recorder:
-    """Takes down each wrapper module as it is generated, and the joint graph before it is partitioned.
+    """Records each wrapper module when Inductor generates it, and the joint graph before it is partitioned.
 
-    `closed`: takes down nothing more, such as what is compiled again for other inputs, or by a capture inside this one.
+    `closed`: record no more. Later code comes from recompiles for other inputs, or from a capture inside this one.
     """
 
     def __init__(self) -> None:
@@ -108,29 +113,31 @@ class Recorder:
 
     def patches(self, *, run: bool, emulation: Emulation | None = None) -> list[Patch]:
         graph = "torch._inductor.graph:GraphLowering"
-        found = [
-            Patch(f"{graph}.codegen", self._codegen, "the text of each module, before it is written and compiled"),
+        patches = [
+            Patch(f"{graph}.codegen", self._wrap_codegen, "the text of each module, before it is written and compiled"),
             Patch(
-                f"{graph}.codegen_with_cpp_wrapper", self._outermost, "with cpp_wrapper, the text is what this returns"
+                f"{graph}.codegen_with_cpp_wrapper",
+                self._wrap_codegen_with_cpp_wrapper,
+                "with cpp_wrapper, this returns the module's text",
             ),
             Patch(
                 "torch._inductor.debug:log_ir_pre_fusion",
-                _before_fusion,
-                "the scheduler's nodes as they were before fusion: they are gone when the code is there",
+                _wrap_log_ir_pre_fusion,
+                "the scheduler's nodes before fusion: fusion replaces them",
                 optional=True,
             ),
             Patch(
                 "torch._inductor.compile_fx:_recursive_joint_graph_passes",
-                self._joint,
+                self._wrap_joint_graph_passes,
                 "the joint graph as AOTAutograd traced it",
             ),
         ]
         if "TORCH_TRACE" not in os.environ:
-            found.append(
+            patches.append(
                 Patch(
                     "torch._dynamo.repro.after_aot:save_graph_repro",
                     lambda _: lambda *args, **kwargs: None,
-                    "a script for torch's trace, written for each graph whether or not there is a trace",
+                    "it writes a script for each graph into torch's trace, even without a trace: that costs time",
                     optional=True,
                 )
             )
@@ -139,21 +146,23 @@ class Recorder:
             def generate(graph: Any) -> Any:
                 return _generate_module(graph, emulation)
 
-            found.append(Patch(f"{graph}.compile_to_module", lambda _: generate, "nothing is compiled or loaded"))
-        return found
+            patches.append(Patch(f"{graph}.compile_to_module", lambda _: generate, "nothing is compiled or loaded"))
+        return patches
 
-    def _codegen(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap_codegen(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def codegen(graph: Any) -> Any:
             if type(graph).__name__ == "SubgraphLowering":
-                return original(graph)  # of torch.cond and the like: its text stands in its parent's
+                return original(graph)  # of torch.cond etc.: its text is part of its parent's
             if self.closed:
                 with applied(cpu_isa.CODEGEN_PATCHES):
                     return original(graph)
-            kernels.start()
+            kernels.reset()
             with applied(cpu_isa.CODEGEN_PATCHES):
                 result = original(graph)
-            kind = "backward" if graph.is_backward else "inference" if graph.is_inference else "forward"
-            module = Module(kind=kind, code=result[0].value, observed=kernels.module(graph))
+            kind: ModuleKind = "inference" if graph.is_inference else "forward"
+            if graph.is_backward:
+                kind = "backward"
+            module = Module(kind=kind, code=result[0].value, observed=kernels.observations(graph))
             module.ir_pre_fusion = graph.__dict__.pop(_BEFORE_FUSION, "")
             module.defer("graph", lambda: _readable(graph.orig_gm))
             module.defer("ir_post_fusion", lambda: _generated_nodes(graph))
@@ -162,7 +171,7 @@ class Recorder:
 
         return codegen
 
-    def _outermost(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap_codegen_with_cpp_wrapper(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def codegen_with_cpp_wrapper(graph: Any) -> Any:
             if self.closed:
                 return original(graph)
@@ -174,7 +183,7 @@ class Recorder:
 
         return codegen_with_cpp_wrapper
 
-    def _joint(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap_joint_graph_passes(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def joint_graph_passes(gm: Any, *args: Any, **kwargs: Any) -> Any:
             inputs = (node for node in gm.graph.nodes if node.op == "placeholder")
             if not self.closed and any(node.name.startswith("tangents") for node in inputs):
@@ -191,18 +200,18 @@ def _readable(gm: Any) -> str:
 _BEFORE_FUSION = "_conformance_before_fusion"
 
 
-def _before_fusion(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_log_ir_pre_fusion(original: Callable[..., Any]) -> Callable[..., Any]:
     def log_ir_pre_fusion(nodes: Any) -> Any:
         from torch._inductor.virtualized import V
 
-        V.graph.__dict__[_BEFORE_FUSION] = _nodes(nodes)
+        V.graph.__dict__[_BEFORE_FUSION] = _nodes_text(nodes)
         return original(nodes)
 
     return log_ir_pre_fusion
 
 
-def _nodes(nodes: Iterable[Any]) -> str:
-    """The scheduler's nodes as Inductor's own debug folder shows them."""
+def _nodes_text(nodes: Iterable[Any]) -> str:
+    """The scheduler's nodes, as in Inductor's own debug folder."""
     return "\n".join(node.debug_str() for node in nodes)
 
 
@@ -210,12 +219,13 @@ def _generated_nodes(graph: Any) -> str:
     from torch._inductor.virtualized import V
 
     with V.set_graph_handler(graph):
-        return _nodes(graph.scheduler.nodes)
+        return _nodes_text(graph.scheduler.nodes)
 
 
 def _generate_module(graph: Any, emulation: Emulation | None = None) -> Any:
-    """In place of GraphLowering.compile_to_module: generate, and answer calls with the graph that was lowered, or with
-    what was generated while the emulation runs.
+    """Replaces GraphLowering.compile_to_module: generates code without compiling it.
+
+    Calls of the returned module run the lowered graph eagerly, or the emulated code while the emulation runs.
     """
     import types
 
@@ -223,41 +233,47 @@ def _generate_module(graph: Any, emulation: Emulation | None = None) -> Any:
 
     code, _ = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
     debug_output.write_output_code(code.value)
-    lowered = _callable(graph.orig_gm)
+    lowered = _eager_graph(graph.orig_gm)
     emulated = emulation.load(code.value, graph) if emulation else None
 
     def call(args: list[Any]) -> Any:
-        if emulated is not None and emulation.runs:
+        if emulation is not None and emulated is not None and emulation.is_running:
             return emulated(args)
         values = list(args)
         args.clear()
         try:
             return lowered(*values)
         except (RuntimeError, EmulationError, NotEmulatedError):
-            # NotImplementedError: an operator of the device's alone, such as flash attention. Others: what eager
-            # refuses and Inductor does not, such as to copy between parts of one tensor that overlap. Of a kernel that
-            # the user wrote, what is wrong with it is found when the case runs.
-            return _unset(lowered, values)
+            # NotImplementedError: the device has the operator, the CPU does not, such as flash attention. Other
+            # errors: eager refuses what Inductor allows, such as copying between overlapping parts of one tensor.
+            # Errors of a kernel that the user wrote show up when the case runs.
+            return _uninitialised_results(lowered, values)
 
-    # of CUDA graphs: would wrap each partition in what records it
+    # with CUDA graphs, Inductor would wrap each partition in its recorder
     unrecorded = types.SimpleNamespace(partitions=[], recursively_apply_fns=lambda fns: None)
     return types.SimpleNamespace(__file__="generated.py", __name__="generated", call=call, runner=unrecorded)
 
 
-def _callable(gm: Any) -> Any:
-    """The graph to be called eagerly, without what unpacks in-place foreach operators, which return nothing there."""
+def _eager_graph(gm: Any) -> Any:
+    """A copy of the graph to call eagerly.
+
+    Without the nodes that unpack results of in-place foreach operators: eagerly, these return nothing.
+    """
     import torch
 
     if not any(node.op == "call_function" and str(node.target).startswith("aten._foreach") for node in gm.graph.nodes):
         return copy.copy(gm)
-    found = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
-    found.graph.eliminate_dead_code()
-    found.recompile()
-    return found
+    pruned = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
+    pruned.graph.eliminate_dead_code()
+    pruned.recompile()
+    return pruned
 
 
-def _unset(lowered: Any, values: list[Any]) -> Any:
-    """Tensors like the results, with no values in them: enough for what is compiled after a graph break."""
+def _uninitialised_results(lowered: Any, values: list[Any]) -> Any:
+    """Uninitialised tensors like the graph's results: enough to compile what follows after a graph break.
+
+    Private: torch._subclasses.fake_tensor and torch.utils._pytree, which torch.compile itself uses (2.11 to 2.15).
+    """
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.utils._pytree import tree_map
@@ -265,9 +281,9 @@ def _unset(lowered: Any, values: list[Any]) -> Any:
     with FakeTensorMode(allow_non_fake_inputs=True):
         results = lowered(*values)
 
-    def unset(value: Any) -> Any:
+    def uninitialised(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
         return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=value.device)
 
-    return tree_map(unset, results)
+    return tree_map(uninitialised, results)

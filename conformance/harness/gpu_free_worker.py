@@ -105,11 +105,11 @@ def _capture(request: dict[str, Any]) -> dict[str, Any]:
 
 def _numerics(case: Case, compiled: Callable[..., Any], target: Target) -> dict[str, Any]:
     """What the numerics check found, as JSON: its lines, or the type and message of what it raised."""
-    from conformance.capture.emulation.fake_strides import as_on_device
+    from conformance.capture.emulation.fake_strides import with_device_strides
     from conformance.numerics.check import check_numerics
 
     try:
-        return {"lines": check_numerics(as_on_device(case), compiled, target.device, target.name).summary()}
+        return {"lines": check_numerics(with_device_strides(case), compiled, target.device, target.name).summary()}
     except Exception as error:  # noqa: BLE001 - the parent raises it again
         return {"type": type(error).__name__, "message": str(error), "failure": isinstance(error, AssertionError)}
 

@@ -1,12 +1,11 @@
-"""One item: a case compiled once for a target, and the checks that look at the capture."""
+"""One item: a case compiled once for a target, and the checks of the capture."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from conformance.cases.case import Case
@@ -15,7 +14,8 @@ from conformance.devices.targets import Target
 from conformance.errors import ConformanceError, first_line
 from conformance.harness import artifacts
 from conformance.harness.session import Session
-from conformance.review.diff import difference
+from conformance.review.diff import compare_texts
+from conformance.review.review import nearest_text
 from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import ItemRecord
 from conformance.storage.snapshots import Snapshot, canonical, release
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from conformance.capture.compile import CaptureResult
     from conformance.capture.model import Capture
     from conformance.expectations.known_failures import KnownFailure
+    from conformance.facts import Facts
 
 
 class Reporter(Protocol):
-    """How the harness says what became of a check; pytest's subtests are one."""
+    """Reports the checks of an item. subtests.SubtestReporter does it with pytest's subtests."""
 
     def check(self, name: str) -> contextlib.AbstractContextManager[None]: ...
     def skip(self, reason: str) -> NoReturn: ...
@@ -35,19 +36,19 @@ class Reporter(Protocol):
 
 
 class SkipError(Exception):
-    """A check that has nothing to look at; the message is the reason."""
+    """A check that does not apply; the message is the reason."""
 
 
 class CodeError(ConformanceError, AssertionError):
-    """Generated code that is not what is stored."""
+    """Generated code that differs from the stored code."""
 
 
 class DevicelessError(ConformanceError, AssertionError):
-    """Code generated without the device that is not the device's own."""
+    """Code generated without the device that differs from the device's own code."""
 
 
 class StaleKnownFailureError(ConformanceError, AssertionError):
-    """A known failure that passes."""
+    """A check that passes although a known failure says that it fails."""
 
 
 @dataclass
@@ -57,222 +58,251 @@ class Item:
     session: Session
     case: Case
     target: Target
-    _record: ItemRecord | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
         return f"{self.case.id}-{self.target.name}"
 
     def run(self, report: Reporter) -> None:
-        """Captures once and runs the selected checks, each reporting by itself; raises what compiling raises."""
-        session = self.session
-        if why := session.cannot(self.target) or exclusion(self.case, self.target):
-            self._record = self._begun()
-            self._record.checks["compile"] = CheckResult(Outcome.SKIPPED, why)
-            session.run.write(self._record)
-            report.skip(why)
-        record = self._record = self._begun()
-        before = _cpu_seconds()
-        try:
-            if session.settings.backend_option:
-                self._run_plainly(record, report)
-            else:
-                self._run(record, report)
-        finally:
-            record.cpu_seconds = round(_cpu_seconds() - before, 3)
-            session.run.write(record)
+        """Captures the case once, runs the selected checks and records the results. Raises what compiling raises.
 
-    def _begun(self) -> ItemRecord:
-        session = self.session
-        return ItemRecord(
+        Each check is reported by itself.
+        """
+        _ItemRun(self, report).run()
+
+
+class _ItemRun:
+    """One run of an item. `record` is written to the run's folder at the end."""
+
+    def __init__(self, item: Item, report: Reporter) -> None:
+        self.session, self.case, self.target = item.session, item.case, item.target
+        self.name, self.report = item.name, report
+        self.mode = self.session.mode(self.target)
+        self.record = ItemRecord(
             case=self.case.id,
             target=self.target.name,
-            mode=session.mode(self.target),
-            torch=session.torch,
-            store=str(session.store(self.case).root),
-            known=str(session.known_folder(self.case)),
+            mode=self.mode,
+            torch=self.session.torch,
+            store=str(self.session.store(self.case).root),
+            known=str(self.session.known_failures_folder(self.case)),
         )
 
-    def _run(self, record: ItemRecord, report: Reporter) -> None:
+    def run(self) -> None:
+        if reason := self.session.generation_problem(self.target) or exclusion(self.case, self.target):
+            self.record.checks["compile"] = CheckResult(Outcome.SKIPPED, reason)
+            self.session.run.write(self.record)
+            self.report.skip(reason)
+        before = _cpu_seconds()
+        try:
+            if self.session.settings.backend_option:
+                self._check_other_backend()
+            else:
+                self._capture_and_check()
+        finally:
+            self.record.cpu_seconds = round(_cpu_seconds() - before, 3)
+            self.session.run.write(self.record)
+
+    def _capture_and_check(self) -> None:
         from conformance import facts
-        from conformance.expectations import missed_optimisations, requirements
         from conformance.normalize.text import snapshot_text
 
-        with self._compiled(record, report) as captured:
+        with self._captured() as captured:
             capture = captured.capture
-            found = facts.facts(capture)
-            record.facts = found.lines()
+            found = facts.extract(capture)
+            self.record.facts = found.lines()
             if not self.case.combined:
-                record.text = canonical(snapshot_text(capture, record.facts, self.target.device))
-            record.seconds = capture.seconds
-
-            def required() -> None:
-                self._refuse_combined()
-                self._refuse_without_code(capture)
-                record.missed, closed = missed_optimisations.find(self.case, self.target, found)
-                record.notices += closed
-                code = code_text(capture, self.target)
-                requirements.check(self.case, self.target, found, code=code, code_of=self._partner_code)
-
-            shown = (
-                "numerics (emulated)"
-                if (captured.compiled or captured.worker_numerics) and record.mode != "native"
-                else "numerics"
-            )
-            self._check("numerics", report, capture, functools.partial(self._numerics, captured), shown)
-            if record.outcome("numerics") not in (None, Outcome.SKIPPED):
-                record.evidence = "native" if record.mode == "native" else "emulated"
-            self._check("requirements", report, capture, required)
-            self._check("code", report, capture, self._code)
-            self._check("binary", report, capture, functools.partial(self._binary, capture))
+                self.record.text = canonical(snapshot_text(capture, self.record.facts, self.target.device))
+            self.record.seconds = capture.seconds
+            emulated = self.mode != "native" and bool(captured.compiled or captured.worker_numerics)
+            reported_name = "numerics (emulated)" if emulated else "numerics"
+            self._check("numerics", capture, lambda: self._check_numerics(captured), reported_name)
+            if self.record.outcome("numerics") not in (None, Outcome.SKIPPED):
+                self.record.evidence = "native" if self.mode == "native" else "emulated"
+            self._check("requirements", capture, lambda: self._check_requirements(capture, found))
+            self._check("code", capture, self._check_code)
+            self._check("binary", capture, lambda: self._check_binary(capture))
             if self.session.settings.verify_deviceless:
-                self._check("deviceless", report, capture, functools.partial(self._deviceless, capture))
+                self._check("deviceless", capture, lambda: self._check_deviceless(capture))
 
-    def _run_plainly(self, record: ItemRecord, report: Reporter) -> None:
-        """Another backend, TorchScript or an exported program: no generated code to look at, its numerics alone."""
-        settings = self.session.settings
+    def _check_other_backend(self) -> None:
+        """Checks the numerics of another backend, TorchScript or an exported program. They have no Inductor code."""
+        option = self.session.settings.backend_option
 
-        def plain_numerics() -> None:
-            from conformance.capture.backends import UnsupportedCaseError, function_via, with_plain_tuples
-            from conformance.numerics.check import check_numerics
+        def skip() -> None:
+            raise SkipError(f"{option}: this check is only for Inductor's code")
 
-            if record.mode != "native":
-                raise SkipError(f"{settings.backend_option} needs the device: {self.session.not_run(self.target)}")
-            where = self.target.device, self.target.name
-            try:
-                with function_via(self.case, settings.via, settings.backend, *where) as function:
-                    check_numerics(with_plain_tuples(self.case, settings.via), function, *where, settings.backend_option)
-            except UnsupportedCaseError as error:
-                raise SkipError(f"{settings.backend_option}: {error}") from None
-
-        def none() -> None:
-            raise SkipError(f"{settings.backend_option}: no code of Inductor's to look at")
-
-        self._check("numerics", report, None, plain_numerics)
+        self._check("numerics", None, self._check_other_numerics)
         for name in ("requirements", "code"):
-            self._check(name, report, None, none)
+            self._check(name, None, skip)
+
+    def _check_other_numerics(self) -> None:
+        from conformance.capture.backends import UnsupportedCaseError, function_via, with_plain_tuples
+        from conformance.numerics.check import check_numerics
+
+        settings = self.session.settings
+        option, device, target = settings.backend_option, self.target.device, self.target.name
+        if self.mode != "native":
+            raise SkipError(f"{option} needs the device: {self.session.reason_not_run(self.target)}")
+        try:
+            with function_via(self.case, settings.via, settings.backend, device, target) as function:
+                check_numerics(with_plain_tuples(self.case, settings.via), function, device, target, option)
+        except UnsupportedCaseError as error:
+            raise SkipError(f"{option}: {error}") from None
 
     @contextlib.contextmanager
-    def _compiled(self, record: ItemRecord, report: Reporter) -> Iterator[CaptureResult]:
-        """The capture; an error while compiling is the item's own, or a known failure of "compile"."""
+    def _captured(self) -> Iterator[CaptureResult]:
+        """The capture. Raises what compiling raises, unless that is a known failure of "compile"."""
+        emulate = (
+            self.mode != "native"
+            and "numerics" in self.session.settings.checks
+            and not self.session.reason_not_emulated(self.target)
+        )
         with contextlib.ExitStack() as stack:
             try:
-                captured = stack.enter_context(self._captured(record))
+                captured = stack.enter_context(self.session.capture(self.case, self.target, self.mode, emulate=emulate))
             except Exception as error:
-                record.checks["compile"] = CheckResult(Outcome.FAILED, _said(error))
-                if failure := self._known("compile", error):
-                    record.checks["compile"] = CheckResult(Outcome.KNOWN, failure.reason)
-                    report.known(f"{failure.reason} ({failure.issue})")
+                self._record_failure("compile", error)
                 raise
             yield captured
 
-    def _captured(self, record: ItemRecord) -> contextlib.AbstractContextManager[CaptureResult]:
-        emulate = "numerics" in self.session.settings.checks and not self.session.not_emulated(self.target)
-        return self.session.captured(self.case, self.target, record.mode, emulate=emulate and record.mode != "native")
+    def _check(self, name: str, capture: Capture | None, body: Callable[[], None], reported_name: str = "") -> None:
+        """Runs one check, if it is selected; reports and records its result.
 
-    def _check(
-        self, name: str, report: Reporter, capture: Capture | None, body: Callable[[], None], shown: str = ""
-    ) -> None:
-        """One check: reported by itself, recorded, excused where the failure is known, its evidence kept where not.
-
-        `shown`: another name to report it by.
+        A known failure excuses it. For another failure, writes artifacts of `capture`, if there is one.
         """
-        record = self._record
         if name not in self.session.settings.checks and name != "deviceless":
             return
-        with report.check(shown or name):
+        with self.report.check(reported_name or name):
             try:
                 body()
             except SkipError as skipped:
-                record.checks[name] = CheckResult(Outcome.SKIPPED, str(skipped))
-                report.skip(str(skipped))
+                self.record.checks[name] = CheckResult(Outcome.SKIPPED, str(skipped))
+                self.report.skip(str(skipped))
             except Exception as error:
-                if failure := self._known(name, error):
-                    record.checks[name] = CheckResult(Outcome.KNOWN, failure.reason)
-                    report.known(f"{failure.reason} ({failure.issue})")
-                record.checks[name] = CheckResult(Outcome.FAILED, _said(error))
+                self._record_failure(name, error)
                 if isinstance(error, AssertionError) and capture is not None:
-                    folder = artifacts.keep(self.session.run.evidence(self.name), self.case, self.target, capture)
-                    raise type(error)(f"{error}\n\nevidence: {folder}") from None
+                    folder = self.session.run.artifacts(self.name)
+                    artifacts.write(folder, self.case, self.target, capture)
+                    raise type(error)(f"{error}\n\nartifacts: {folder}") from None
                 raise
             self._refuse_stale(name)
-            record.checks[name] = CheckResult(Outcome.PASSED)
+            self.record.checks[name] = CheckResult(Outcome.PASSED)
 
-    def _numerics(self, captured: CaptureResult) -> None:
+    def _record_failure(self, check: str, error: Exception) -> None:
+        """Records a failed check. Does not return where a known failure excuses the error."""
+        if failure := self._known_failure(check, error):
+            self.record.checks[check] = CheckResult(Outcome.KNOWN, failure.reason)
+            self.report.known(f"{failure.reason} ({failure.issue})")
+        self.record.checks[check] = CheckResult(Outcome.FAILED, f"{type(error).__name__}: {first_line(error)}")
+
+    def _check_numerics(self, captured: CaptureResult) -> None:
         from conformance.capture.emulation.errors import NotEmulatedError
-        from conformance.capture.emulation.fake_strides import as_on_device
+        from conformance.capture.emulation.fake_strides import with_device_strides
         from conformance.numerics.check import check_numerics
 
-        if captured.compiled is None and captured.worker_numerics is None:
-            raise SkipError(self._not_run())
-        case = self.case if self._record.mode == "native" else as_on_device(self.case)
+        device, target = self.target.device, self.target.name
         try:
             if captured.worker_numerics is not None:
                 captured.worker_numerics()
+            elif captured.compiled is not None:
+                case = self.case if self.mode == "native" else with_device_strides(self.case)
+                check_numerics(case, captured.compiled, device, target, already_called=True)
             else:
-                check_numerics(case, captured.compiled, self.target.device, self.target.name, already_called=True)
+                raise SkipError(self._reason_not_run())
         except NotEmulatedError as error:
             raise SkipError(f"not emulated: {error}") from None
 
-    def _not_run(self) -> str:
-        why = "" if self.target.device == "cpu" else self.session.not_emulated(self.target)
-        return self.session.not_run(self.target) + (f" ({why})" if why else "")
+    def _reason_not_run(self) -> str:
+        reason = "" if self.target.device == "cpu" else self.session.reason_not_emulated(self.target)
+        return self.session.reason_not_run(self.target) + (f" ({reason})" if reason else "")
 
-    def _deviceless(self, native: Capture) -> None:
-        """The same case generated without the device must give the text that the real one gave."""
+    def _check_requirements(self, capture: Capture, facts: Facts) -> None:
+        """Checks the case's requirements, and finds its missed optimisations."""
+        from conformance.expectations import missed_optimisations, requirements
+
+        self._skip_if_combined()
+        self._skip_without_code(capture)
+        self.record.missed, notices = missed_optimisations.find(self.case, self.target, facts)
+        self.record.notices += notices
+        code = code_text(capture, self.target)
+        requirements.check(self.case, self.target, facts, code=code, code_of=self._partner_code)
+
+    def _check_deviceless(self, native: Capture) -> None:
+        """Compares the device's code with code that is generated for the same case without the device."""
         from conformance import facts
         from conformance.normalize.text import snapshot_text
 
         if native.mode != "native" or self.target.device == "cpu":
-            raise SkipError("nothing to compare: this capture does not come from a real gpu")
-        other = self.session.gpu_free_worker.capture(self.case, self.target)[0]
-        text = snapshot_text(other, facts.facts(other).lines(), self.target.device)
-        if found := difference(self._record.text, text):
-            raise DevicelessError(f"{self.name}: generated without the device, it differs: {found.message}")
+            raise SkipError("nothing to compare: this capture was made without a GPU")
+        deviceless = self.session.gpu_free_worker.capture(self.case, self.target)[0]
+        text = snapshot_text(deviceless, facts.extract(deviceless).lines(), self.target.device)
+        if found := compare_texts(self.record.text, text):
+            raise DevicelessError(
+                f"{self.name}: the code generated without the device differs from the device's own: {found.message}"
+            )
 
-    def _code(self) -> None:
-        """The snapshot's text against what is stored, or against the baseline run."""
-        self._refuse_combined()
-        session, text = self.session, self._record.text
+    def _check_code(self) -> None:
+        """Compares the snapshot's text with the baseline run, or else with the stored text."""
+        self._skip_if_combined()
+        session = self.session
         if self.target.local:
-            raise SkipError(f"{self.target.name} matches no target of the table: nothing is stored for it")
+            raise SkipError(f"{self.target.name} matches no target of targets.toml, so nothing is stored for it")
         if session.settings.accept == "all":
             return
         if session.baseline is not None:
             before = session.baseline.item(self.case.id, self.target.name)
             if before is None or not before.text:
                 raise SkipError(f"the run {session.settings.baseline} has no {self.name}")
-            stored, accept = before.text, ""
-        else:
-            store = session.store(self.case)
-            snapshot = store.read(self.case.id)
-            stored = snapshot.text(session.torch, self.target.name) if snapshot else None
-            if stored is not None and self.target.device != "cpu":
-                self._record.confirmed = snapshot.is_confirmed(session.torch, self.target.name)
-            accept = accept_command(self.case, self.target)
-            if stored is None and session.settings.accept == "new":
-                return
-            if stored is None:
-                self._nothing_stored(snapshot, accept)
-                return
-        if found := difference(stored, text, accept):
+            self._compare_code(before.text)
+            return
+        snapshot = session.store(self.case).read(self.case.id)
+        stored = snapshot.text(session.torch, self.target.name) if snapshot else None
+        if snapshot is not None and stored is not None:
+            if self.target.device != "cpu":
+                self.record.confirmed = snapshot.is_confirmed(session.torch, self.target.name)
+            self._compare_code(stored, accept_command(self.case, self.target))
+        elif session.settings.accept != "new":
+            self._check_code_without_snapshot(snapshot)
+
+    def _compare_code(self, stored: str, accept: str = "") -> None:
+        if found := compare_texts(stored, self.record.text, accept):
             raise CodeError(f"{self.name}: {found.message}")
 
-    def _binary(self, capture: Capture) -> None:
-        """Every kernel compiled, natively or not; what the binaries say against what is stored for this Triton."""
+    def _check_code_without_snapshot(self, snapshot: Snapshot | None) -> None:
+        """Nothing is stored for this item on the installed torch.
+
+        Fails where other items are stored for this torch. Otherwise compares with the nearest torch: drift.
+        """
+        session = self.session
+        other = nearest_text(snapshot, self.record) if snapshot else None
+        if other is None or session.has_stored_version(session.store(self.case)):
+            command = accept_command(self.case, self.target)
+            raise CodeError(
+                f"{self.name}: nothing is stored for torch {release(session.torch)}\n\naccept it with: {command}"
+            )
+        text, version = other
+        found = compare_texts(text, self.record.text)
+        if found is None:
+            return
+        self.record.drift = f"from {version}: {'; '.join(found.facts) or 'facts unchanged'}"
+        if session.settings.fail_on_drift:
+            raise CodeError(f"{self.name}: drift from {version}: {found.message}")
+
+    def _check_binary(self, capture: Capture) -> None:
+        """Compiles every kernel to a binary, and compares what the binaries say with what is stored for this Triton."""
         from conformance.facts import binary
         from conformance.storage import binaries
 
-        record, session = self._record, self.session
+        record, session = self.record, self.session
         if capture.error:
-            raise SkipError(f"no code: compiling raises {capture.error}")
+            raise SkipError(f"there is no code: compiling raises {capture.error}")
         if self.target.device == "cpu":
-            raise SkipError("cpu kernels are not Triton's")
+            raise SkipError("only Triton kernels are compiled to binaries, and CPU kernels are C++")
         record.binaries = binary.lines(capture)
         if not record.binaries:
-            raise SkipError("it has no Triton kernel")
-        if binary.ended(capture):
-            return  # as far as the installed Triton can
+            raise SkipError("the case has no Triton kernel")
+        if binary.incomplete_stage(capture):
+            return  # the installed Triton cannot compile further
         if record.evidence == "generated":
             record.evidence = "compiled"
         if self.case.combined or self.target.local or session.settings.accept == "all":
@@ -287,82 +317,67 @@ class Item:
         accept = f"{accept_command(self.case, self.target)} --checks binary"
         binaries.compare(self.name, before, record.binaries, accept)
 
-    def _refuse_combined(self) -> None:
+    def _skip_if_combined(self) -> None:
         if self.case.combined:
-            raise SkipError("combined by --thorough: requirements and stored code are for what is declared")
+            raise SkipError("combined by --thorough: only declared cases have requirements and stored code")
 
-    def _refuse_without_code(self, capture: Capture) -> None:
-        """Where compiling raises what eager raises, nothing can be required of code, nor be missed in it."""
+    def _skip_without_code(self, capture: Capture) -> None:
+        """Skips where compiling raises what eager raises: there is no code for requirements or missed optimisations."""
         from conformance.cases.selectors import values_for
         from conformance.expectations.requirements import wanted_facts
 
         wanted = [*wanted_facts(self.case, self.target), *values_for(self.case.missed, self.case, self.target)]
         if capture.error and wanted:
-            raise SkipError(f"no code to ask for {', '.join(wanted)}: compiling raises {capture.error}")
-
-    def _nothing_stored(self, snapshot: Snapshot | None, accept: str) -> None:
-        """New on a version that is stored; on another version the nearest is looked at, and differing is drift."""
-        session = self.session
-        store = session.store(self.case)
-        versions = [v for v in snapshot.versions() if snapshot.text(v, self.target.name)] if snapshot else []
-        if not versions or session.is_stored_version(store):
-            raise CodeError(
-                f"{self.name}: nothing is stored for torch {release(session.torch)}\n\naccept it with: {accept}"
-            )
-        nearest = min(versions, key=lambda version: _distance(version, session.torch))
-        found = difference(snapshot.text(nearest, self.target.name), self._record.text)
-        if found is None:
-            return
-        self._record.drift = f"from torch {nearest}: {'; '.join(found.facts) or 'facts unchanged'}"
-        if session.settings.fail_on_drift:
-            raise CodeError(f"{self.name}: drift from torch {nearest}: {found.message}")
+            raise SkipError(f"there is no code to check {', '.join(wanted)}: compiling raises {capture.error}")
 
     def _partner_code(self, name: str) -> str:
         """The code of the function `test_<name>` of the same file with the same labels; generated once a process."""
         partner = _partner(self.case, name)
         key = (partner.id, self.target.name)
-        if key not in self.session.codes:
-            mode = "deviceless" if self.target.device == "cpu" else self.session.mode(self.target)
-            with self.session.captured(partner, self.target, mode) as captured:
-                self.session.codes[key] = code_text(captured.capture, self.target)
-        return self.session.codes[key]
+        if key not in self.session.partner_codes:
+            mode = "deviceless" if self.target.device == "cpu" else self.mode
+            with self.session.capture(partner, self.target, mode) as captured:
+                self.session.partner_codes[key] = code_text(captured.capture, self.target)
+        return self.session.partner_codes[key]
 
-    def _known(self, check: str, error: Exception) -> KnownFailure | None:
-        return self.session.known(self.case).match(
+    def _known_failure(self, check: str, error: Exception) -> KnownFailure | None:
+        """The known failure that excuses an error of a check."""
+        return self.session.known_failures_of(self.case).match(
             self.case.id,
             check,
             self.target.name,
             self.session.torch,
             f"{type(error).__name__}: {error}",
-            self._record.mode,
+            self.mode,
         )
 
     def _refuse_stale(self, check: str) -> None:
-        problem = self.session.known(self.case).stale_entry(
-            self.case.id, check, self.target.name, self.session.torch, self._record.mode
+        """For a check that passed. Raises StaleKnownFailureError where a known failure says that it fails."""
+        problem = self.session.known_failures_of(self.case).stale_entry(
+            self.case.id, check, self.target.name, self.session.torch, self.mode
         )
         if problem is None:
             return
         if problem.severity == "error":
-            self._record.checks[check] = CheckResult(Outcome.STALE, problem.message)
+            self.record.checks[check] = CheckResult(Outcome.STALE, problem.message)
             raise StaleKnownFailureError(problem.message)
-        self._record.notices.append(problem.message)
+        self.record.notices.append(problem.message)
 
 
 def _cpu_seconds() -> float:
-    """Of this process, all of its threads, and of those that it has waited for."""
+    """CPU time of all threads of this process, and of the ended child processes that it waited for."""
     return sum(os.times()[:4])
 
 
 def code_text(capture: Capture, target: Target) -> str:
-    """The normalised kernels and calls alone, as two cases are compared by."""
+    """The capture's normalised kernels and calls, without facts: what `same_code_as` compares."""
     from conformance.normalize.rules import normalise
 
     return "\n".join(normalise(module.code, target.device) for module in capture.modules)
 
 
 def accept_command(case: Case, target: Target) -> str:
-    """What to type to take this text as the new snapshot."""
+    """The command that stores this item's text as its new snapshot."""
     labels = "-".join((*case.labels, target.name))
     file = os.path.relpath(case.file)
     return f"EXPECTTEST_ACCEPT=1 pytest '{file}::test_{case.name}[{labels}]'"
@@ -374,12 +389,3 @@ def _partner(case: Case, name: str) -> Case:
         if other.labels == case.labels:
             return other
     raise LookupError(f"{case.id}: there is no test_{name} with the labels {'-'.join(case.labels)}")
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {first_line(error)}"
-
-
-def _distance(version: str, torch: str) -> tuple[int, ...]:
-    numbers = [[int(part) for part in release(text).split(".")] for text in (version, torch)]
-    return tuple(abs(a - b) for a, b in zip(*numbers, strict=True))

@@ -41,8 +41,8 @@ class Measurement:
 
     `total`: number of elements. `wrong`: bool, in the shape of the tensor; true where an element does not pass.
     `index`: the worst element; () in an empty tensor. `error` (compiled's), `eager_error` and `allowed` are those of
-    the worst element, in ulp of its float64 value. `exact`: no error is allowed. `rule`: the rule that decided, unless it
-    is the policy's formula.
+    the worst element, in ulp of its float64 value. `exact`: no error is allowed. `rule`: what decided, unless
+    the policy's formula did.
     """
 
     total: int

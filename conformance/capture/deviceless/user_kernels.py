@@ -1,5 +1,6 @@
-"""Kernels that users write, where eager launches them on memory of the host's: that of a pretended gpu, and of the cpu,
-where float64's results come from. Triton has no driver for either; they are interpreted.
+"""Interprets the user's own Triton kernels when eager launches them on CPU memory, for which Triton has no driver.
+
+That is the memory of a pretended GPU, and of the CPU, where the float64 results are computed.
 """
 
 from __future__ import annotations
@@ -12,36 +13,36 @@ from conformance.capture.patching.patch import Patch
 
 
 def patches(pretended: bool) -> list[Patch]:
-    """`pretended`: the gpu is not there, so that all launches are on the host's memory. Triton 3.6 to 3.9."""
+    """The patches of Triton 3.6 to 3.9. `pretended`: the GPU is pretended, so all launches are on CPU memory."""
     return [
         Patch(
             "triton.runtime.jit:JITFunction.run",
-            functools.partial(_launching, pretended),
-            "eager, and a graph that is not lowered, launch a user's kernels with Triton's driver",
-            optional=True,  # without Triton there are none
+            functools.partial(_interpret_on_cpu, pretended),
+            "eager and graphs that are not lowered launch a user's kernels with Triton's driver",
+            optional=True,  # without Triton there are no such kernels
         ),
         Patch(
             "triton.runtime.autotuner:Autotuner._bench",
-            functools.partial(_timing, pretended),
-            "the configurations of a user's kernel would be timed with Triton's driver: the first is taken",
+            functools.partial(_skip_timing, pretended),
+            "it would time the configurations of a user's kernel with Triton's driver; now the first one wins",
             optional=True,
         ),
     ]
 
 
-def _launching(pretended: bool, original: Callable[..., Any]) -> Callable[..., Any]:
+def _interpret_on_cpu(pretended: bool, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def run(fn: Any, *args: Any, **kwargs: Any) -> Any:
         if not (pretended or _on_cpu((*args, *kwargs.values()))):
             return original(fn, *args, **kwargs)
         from conformance.capture.emulation import user_kernels
 
-        return user_kernels.launched(fn, *args, **kwargs)
+        return user_kernels.launch_user_kernel(fn, *args, **kwargs)
 
     return run
 
 
-def _timing(pretended: bool, original: Callable[..., Any]) -> Callable[..., Any]:
+def _skip_timing(pretended: bool, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def bench(autotuner: Any, *args: Any, **kwargs: Any) -> Any:
         if not (pretended or _on_cpu((*args, *kwargs.values()))):

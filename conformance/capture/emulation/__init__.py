@@ -1,6 +1,6 @@
-"""Emulation: generated wrappers and Triton kernels run on the cpu, where their gpu is not there.
+"""Emulation: runs generated wrappers and Triton kernels on the CPU where their GPU is missing.
 
-The wrapper is loaded as it is and called; its memory is the host's (a pretended device), its kernels are interpreted,
-and operators that Inductor does not generate run on the cpu. Triton's own interpreter does the semantics; what it gets
-wrong or does slowly is replaced: arithmetic.py, memory.py, reductions.py, libdevice.py.
+The emulation loads the wrapper unchanged and calls it. Its tensors live in host memory (a pretended device). An
+interpreter runs its kernels. Operators that Inductor does not generate run on the CPU. Triton's own interpreter gives
+the semantics; arithmetic.py, memory.py, reductions.py and libdevice.py replace what it does wrong or slowly.
 """

@@ -1,5 +1,7 @@
-"""The operations that Triton's semantics are made of, in numpy: Triton's own interpreter with what it gets wrong put
-right (Triton 3.6 to 3.9): rounding to bf16, comparisons with NaN, precision modes of dot, and integers from floats.
+"""Computes the operations of Triton's semantics in numpy.
+
+Extends Triton's own interpreter and corrects what it computes wrongly (Triton 3.6 to 3.9): rounding to bf16,
+comparisons with NaN, precision modes of dot, and conversion of floats to integers.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from triton._C.libtriton import ir
 from triton.runtime.interpreter import InterpreterBuilder, InterpreterOptions, TensorHandle
 
 from conformance.capture.emulation import inline_asm
-from conformance.capture.emulation.dtypes import is_bits, number, rounded, stored, tf32
-from conformance.capture.emulation.errors import KernelFault, NotEmulatedError
+from conformance.capture.emulation.dtypes import decode, encode, is_stored_as_bits, round_to_tf32, storage_dtype
+from conformance.capture.emulation.errors import KernelFaultError, NotEmulatedError
 
 
 def _erf(values: np.ndarray) -> np.ndarray:
@@ -23,9 +25,9 @@ def _erf(values: np.ndarray) -> np.ndarray:
     return torch.erf(torch.from_numpy(np.array(values, dtype=np.float64))).numpy().astype(values.dtype)
 
 
-_PRODUCT = "product"  # of a handle's attr: the two factors that it is the product of
+_PRODUCT = "product"  # key of a handle's attr: the two factors whose product the handle is
 
-#: Unordered ones hold where either side is NaN, ordered ones do not.
+#: Unordered comparisons (U) are true where a side is NaN, ordered ones (O) are false.
 COMPARISONS: dict[str, Callable[..., np.ndarray]] = {
     **{f"icmp{sign}{name}": op for sign in "SU" for name, op in
        (("LE", np.less_equal), ("LT", np.less), ("GE", np.greater_equal), ("GT", np.greater))},
@@ -37,7 +39,7 @@ COMPARISONS: dict[str, Callable[..., np.ndarray]] = {
     "fcmpUEQ": lambda a, b: ~(np.less(a, b) | np.greater(a, b)), "fcmpUNE": np.not_equal,
 }  # fmt: skip
 
-#: One argument each, of floats.
+#: Functions of one array of floats.
 UNARY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "cos": np.cos, "sin": np.sin, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "floor": np.floor,
     "ceil": np.ceil, "sqrt": np.sqrt, "precise_sqrt": np.sqrt, "rsqrt": lambda x: (1 / np.sqrt(x)).astype(x.dtype),
@@ -46,16 +48,17 @@ UNARY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 class Arithmetic(InterpreterBuilder):
-    """What a kernel computes, without its memory. Handles keep numpy arrays; see values.py for types numpy lacks.
+    """The builder of the interpreter, without memory accesses.
 
-    All programs of a batch are computed at once: an array has an axis for them before those of its shape, of size 1
-    where the programs agree.
+    Handles hold numpy arrays. See dtypes.py for dtypes that numpy lacks. The interpreter computes all programs of a
+    batch at once: the shape of each array is (programs, *shape of the value). The first axis has size 1 where all
+    programs have the same value.
     """
 
     def __init__(self, *, asserts: bool = True) -> None:
         super().__init__()
         self.options = InterpreterOptions(debug=asserts, sanitize_overflow=False)
-        self.fuses = True  # a product that is added to something is rounded once, as ptxas and others do
+        self.fuses = True  # an added product is rounded once, as ptxas and other compilers do
 
     # ---- shapes
 
@@ -82,30 +85,30 @@ class Arithmetic(InterpreterBuilder):
         return TensorHandle(np.transpose(arg.data, (0, *(axis + 1 for axis in perm))), arg.dtype.scalar)
 
     def create_cat(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
-        return TensorHandle(np.concatenate(_together(lhs.data, rhs.data), axis=1), lhs.dtype.scalar)
+        return TensorHandle(np.concatenate(broadcast_programs(lhs.data, rhs.data), axis=1), lhs.dtype.scalar)
 
     def create_join(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
-        return TensorHandle(np.stack(_together(lhs.data, rhs.data), axis=-1), lhs.dtype.scalar)
+        return TensorHandle(np.stack(broadcast_programs(lhs.data, rhs.data), axis=-1), lhs.dtype.scalar)
 
     def create_gather(self, src: TensorHandle, indices: TensorHandle, axis: int) -> TensorHandle:
         count = max(len(src.data), len(indices.data))
-        values, places = (np.broadcast_to(a.data, (count, *a.data.shape[1:])) for a in (src, indices))
-        return TensorHandle(np.take_along_axis(values, places, axis=axis + 1), src.dtype.scalar)
+        values, positions = (np.broadcast_to(a.data, (count, *a.data.shape[1:])) for a in (src, indices))
+        return TensorHandle(np.take_along_axis(values, positions, axis=axis + 1), src.dtype.scalar)
 
     def create_histogram(self, data: TensorHandle, bins: int, mask: TensorHandle | None) -> TensorHandle:
         valid = (data.data >= 0) & (data.data < bins) & (True if mask is None else mask.data)
         values = np.broadcast_to(data.data, valid.shape)
-        counts = [np.bincount(row[kept], minlength=bins) for row, kept in zip(values, valid, strict=True)]
+        counts = [np.bincount(row[mask], minlength=bins) for row, mask in zip(values, valid, strict=True)]
         return TensorHandle(np.stack(counts).astype(np.int32), tl.int32)
 
     def get_bf16(self, value: float) -> TensorHandle:
-        return TensorHandle(rounded(np.array([value], dtype=np.float32), tl.bfloat16), tl.bfloat16)
+        return TensorHandle(encode(np.array([value], dtype=np.float32), tl.bfloat16), tl.bfloat16)
 
     # ---- casts
 
     def cast_impl(self, src: TensorHandle, dst_type: Any) -> TensorHandle:
-        wanted = dst_type.scalar
-        return TensorHandle(rounded(number(src.data, src.dtype.scalar), wanted), wanted)
+        target = dst_type.scalar
+        return TensorHandle(encode(decode(src.data, src.dtype.scalar), target), target)
 
     def create_fp_to_fp(self, src: TensorHandle, dst_type: Any, rounding_mode: Any) -> TensorHandle:
         if rounding_mode == ir.ROUNDING_MODE.RTZ:
@@ -116,13 +119,13 @@ class Arithmetic(InterpreterBuilder):
 
     def binary_op(self, lhs: TensorHandle, rhs: TensorHandle, op: Callable[..., Any]) -> TensorHandle:
         dtype = lhs.dtype.scalar
-        if is_bits(dtype) and op not in (np.bitwise_and, np.bitwise_or, np.bitwise_xor):
-            return TensorHandle(rounded(op(number(lhs.data, dtype), number(rhs.data, dtype)), dtype), dtype)
+        if is_stored_as_bits(dtype) and op not in (np.bitwise_and, np.bitwise_or, np.bitwise_xor):
+            return TensorHandle(encode(op(decode(lhs.data, dtype), decode(rhs.data, dtype)), dtype), dtype)
         if lhs.data.dtype == rhs.data.dtype == np.bool_ and op in (np.add, np.subtract, np.multiply):
             return TensorHandle((op(lhs.data.astype(np.int8), rhs.data.astype(np.int8)) & 1).astype(bool), dtype)
         result = op(lhs.data, rhs.data)
-        kept = stored(dtype)
-        return TensorHandle(result if result.dtype == kept else result.astype(kept), dtype)
+        kind = storage_dtype(dtype)
+        return TensorHandle(result if result.dtype == kind else result.astype(kind), dtype)
 
     def create_fmul(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
         result = self.binary_op(lhs, rhs, np.multiply)
@@ -140,14 +143,14 @@ class Arithmetic(InterpreterBuilder):
         for product, sides in ((lhs.attr.get(_PRODUCT), (True, False)), (rhs.attr.get(_PRODUCT), (False, True))):
             if product is None:
                 continue
-            wide = np.multiply(*product, dtype=np.float64)  # exact
-            values = [wide if fused else side.data for fused, side in zip(sides, (lhs, rhs), strict=True)]
+            exact = np.multiply(*product, dtype=np.float64)
+            values = [exact if is_product else side.data for is_product, side in zip(sides, (lhs, rhs), strict=True)]
             return TensorHandle(op(*values, dtype=np.float64).astype(np.float32), lhs.dtype.scalar)
         return self.binary_op(lhs, rhs, op)
 
     def unary_op(self, arg: TensorHandle, op: Callable[..., Any]) -> TensorHandle:
         dtype = arg.dtype.scalar
-        return TensorHandle(rounded(op(number(arg.data, dtype)), dtype), dtype)
+        return TensorHandle(encode(op(decode(arg.data, dtype)), dtype), dtype)
 
     def create_minnumf(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
         return self.binary_op(lhs, rhs, np.fmin)
@@ -165,32 +168,32 @@ class Arithmetic(InterpreterBuilder):
         return TensorHandle(shifted.astype(lhs.data.dtype), lhs.dtype.scalar)
 
     def create_umulhi(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
-        kept = lhs.data.dtype
+        kind = lhs.data.dtype
         left, right = np.broadcast_arrays(lhs.data, rhs.data)
-        if kept.itemsize == 8:
+        if kind.itemsize == 8:
             high = _high_of_128(left.astype(np.uint64), right.astype(np.uint64))
         else:
-            bits = kept.itemsize * 8
+            bits = kind.itemsize * 8
             mask = np.uint64((1 << bits) - 1)
             high = ((left.astype(np.uint64) & mask) * (right.astype(np.uint64) & mask)) >> np.uint64(bits)
-        return TensorHandle(high.astype(kept), lhs.dtype.scalar)
+        return TensorHandle(high.astype(kind), lhs.dtype.scalar)
 
     def create_fma(self, x: TensorHandle, y: TensorHandle, z: TensorHandle) -> TensorHandle:
         dtype = z.dtype.scalar
-        values = [number(each.data, dtype) for each in (x, y, z)]
-        wide = np.longdouble if stored(dtype) == np.float64 else np.float64
-        a, b, c = (value.astype(wide) for value in values)
-        return TensorHandle(rounded((a * b + c).astype(values[2].dtype), dtype), dtype)
+        factor, other, term = (decode(each.data, dtype) for each in (x, y, z))
+        wide = np.longdouble if storage_dtype(dtype) == np.float64 else np.float64
+        result = factor.astype(wide) * other.astype(wide) + term.astype(wide)
+        return TensorHandle(encode(result.astype(term.dtype), dtype), dtype)
 
     def create_inline_asm(
         self, text: str, _constraints: str, args: Sequence[TensorHandle], types: Sequence[Any], _pure: bool, pack: int
     ) -> inline_asm.Results:
         if pack != 1 or len(types) != 1 or not all(each.dtype.scalar.is_fp32() for each in args):
-            raise NotEmulatedError(f"inline assembly of other than single float32: {text.strip()}")
-        return inline_asm.computed(text, args, tl.float32)
+            raise NotEmulatedError(f"inline assembly on operands other than single float32 values: {text.strip()}")
+        return inline_asm.evaluate(text, args, tl.float32)
 
     def create_dot(self, a: TensorHandle, b: TensorHandle, d: TensorHandle, precision: Any, _max: Any) -> TensorHandle:
-        left, right = (number(side.data, side.dtype.scalar) for side in (a, b))
+        left, right = (decode(side.data, side.dtype.scalar) for side in (a, b))
         kind = d.data.dtype
         if left.dtype == np.float32 and a.dtype.scalar.is_fp32():
             product = _float32_product(left, right, str(precision).rpartition(".")[2])
@@ -200,7 +203,10 @@ class Arithmetic(InterpreterBuilder):
         return TensorHandle((product + d.data).astype(kind), d.dtype.scalar)
 
     def create_idiv(self, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
-        """Towards zero; the smallest integer by -1 is itself, and by zero all bits are set, as NVIDIA's gpus answer."""
+        """Divides towards zero, as NVIDIA's GPUs do.
+
+        The smallest integer divided by -1 is itself. A quotient by 0 has all bits set.
+        """
         a, b = np.broadcast_arrays(lhs.data, rhs.data)
         if a.dtype.kind == "b":
             return TensorHandle(a & b, lhs.dtype.scalar)
@@ -211,26 +217,27 @@ class Arithmetic(InterpreterBuilder):
         return TensorHandle(np.where(b == 0, ~np.zeros((), a.dtype), floor).astype(a.dtype), lhs.dtype.scalar)
 
     def get_all_ones_value(self, dtype: Any) -> TensorHandle:
-        kept = stored(dtype.scalar)
-        return TensorHandle(np.full(1, True) if kept == np.bool_ else ~np.zeros(1, kept), dtype.scalar)
+        kind = storage_dtype(dtype.scalar)
+        return TensorHandle(np.full(1, True) if kind == np.bool_ else ~np.zeros(1, kind), dtype.scalar)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("create_"):
-            raise NotEmulatedError(f"Triton's interpreter has no {name.removeprefix('create_')}")
+            raise NotEmulatedError(f"Triton's interpreter does not support {name.removeprefix('create_')}")
         raise AttributeError(name)
 
     # ---- assertions
 
     def create_assert(self, condition: TensorHandle, message: str) -> None:
         if not np.all(condition.data):
-            raise KernelFault(f"device assertion failed: {message}")
+            raise KernelFaultError(f"device assertion failed: {message}")
 
     def create_assume(self, condition: TensorHandle) -> None:
         if not np.all(condition.data):
-            raise KernelFault("what tl.assume says does not hold")
+            raise KernelFaultError("tl.assume: the condition is false")
 
 
-def _together(*arrays: np.ndarray) -> list[np.ndarray]:
+def broadcast_programs(*arrays: np.ndarray) -> list[np.ndarray]:
+    """The arrays with the same number of programs, the first axis. The other axes stay."""
     count = max(map(len, arrays))
     return [np.broadcast_to(array, (count, *array.shape[1:])) for array in arrays]
 
@@ -238,7 +245,7 @@ def _together(*arrays: np.ndarray) -> list[np.ndarray]:
 def _comparison(op: Callable[..., np.ndarray]) -> Callable[..., TensorHandle]:
     def compare(_self: Arithmetic, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
         dtype = lhs.dtype.scalar
-        return TensorHandle(op(number(lhs.data, dtype), number(rhs.data, dtype)), tl.int1)
+        return TensorHandle(op(decode(lhs.data, dtype), decode(rhs.data, dtype)), tl.int1)
 
     return compare
 
@@ -254,19 +261,22 @@ for _name, _op in UNARY.items():
 
 
 def _float32_product(left: np.ndarray, right: np.ndarray, precision: str) -> np.ndarray:
-    """With the precision modes of tl.dot: rounded to tf32, as three products of tf32, or as float32 is."""
+    """The matrix product of float32 arrays in a precision mode of tl.dot, as float64.
+
+    "TF32" rounds the factors to tf32, "TF32x3" adds up three products of tf32, any other mode keeps float32.
+    """
     if precision == "TF32":
-        return np.matmul(tf32(left).astype(np.float64), tf32(right).astype(np.float64))
+        return np.matmul(round_to_tf32(left).astype(np.float64), round_to_tf32(right).astype(np.float64))
     if precision == "TF32x3":
-        big = [tf32(side) for side in (left, right)]
-        small = [tf32(side - rough) for side, rough in zip((left, right), big, strict=True)]
+        big = [round_to_tf32(side) for side in (left, right)]
+        small = [round_to_tf32(side - rounded) for side, rounded in zip((left, right), big, strict=True)]
         pairs = ((small[0], big[1]), (big[0], small[1]), (big[0], big[1]))
         return sum(np.matmul(a.astype(np.float64), b.astype(np.float64)) for a, b in pairs)
     return np.matmul(left.astype(np.float64), right.astype(np.float64))
 
 
 def _high_of_128(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The high 64 bits of products of 64-bit integers, by halves."""
+    """The high 64 bits of products of uint64 arrays, computed from their 32-bit halves."""
     half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
     a, b, c, d = left >> half, left & low, right >> half, right & low
     middle = a * d + ((b * d) >> half)

@@ -1,4 +1,7 @@
-"""Values of Triton's types in numpy: bf16 and fp8, which numpy lacks, are kept as bits and computed in float32."""
+"""Stores values of Triton's dtypes in numpy arrays.
+
+Numpy lacks bf16 and fp8: the arrays store their bits, and the emulation computes with them in float32.
+"""
 
 from __future__ import annotations
 
@@ -7,28 +10,28 @@ from typing import Any
 
 import numpy as np
 
-#: fp8 by Triton's name: torch's name, and the largest value, to which a device's conversion saturates.
+#: Triton's name of an fp8 dtype → torch's name, and the largest value, at which a device's conversion saturates.
 _FP8 = {"fp8e4nv": ("float8_e4m3fn", 448.0), "fp8e5": ("float8_e5m2", 57344.0),
         "fp8e4b8": ("float8_e4m3fnuz", 240.0), "fp8e5b16": ("float8_e5m2fnuz", 57344.0)}  # fmt: skip
 
 
 @functools.cache
-def stored(dtype: Any) -> np.dtype:
-    """The numpy dtype that values of a Triton scalar type (or pointers) are kept in."""
+def storage_dtype(dtype: Any) -> np.dtype:
+    """The numpy dtype of arrays that store a Triton scalar dtype, or pointers."""
     from triton.runtime.interpreter import _get_np_dtype
 
     return _get_np_dtype(dtype)
 
 
-def is_bits(dtype: Any) -> bool:
-    """Whether numpy has no such type, so that values are kept as their bits."""
+def is_stored_as_bits(dtype: Any) -> bool:
+    """Whether numpy lacks the Triton dtype, so that arrays store its bits."""
     return dtype.is_bf16() or dtype.is_fp8()
 
 
-def number(data: np.ndarray, dtype: Any) -> np.ndarray:
-    """Values to compute with: float32 for bf16 and fp8, others as they are."""
+def decode(data: np.ndarray, dtype: Any) -> np.ndarray:
+    """The values of a stored array of the Triton dtype `dtype`: float32 for bf16 and fp8, others unchanged."""
     if data.dtype.kind != "u":
-        return data  # the result of a comparison, say
+        return data  # such as the result of a comparison
     if dtype.is_bf16():
         return (data.astype(np.uint32) << 16).view(np.float32)
     if dtype.is_fp8():
@@ -36,13 +39,16 @@ def number(data: np.ndarray, dtype: Any) -> np.ndarray:
     return data
 
 
-def rounded(values: np.ndarray, dtype: Any) -> np.ndarray:
-    """Numbers in the array that keeps `dtype`: floats to nearest even, floats to integers as NVIDIA's gpus do."""
+def encode(values: np.ndarray, dtype: Any) -> np.ndarray:
+    """Values converted to a stored array of the Triton dtype `dtype`, of the same shape.
+
+    Rounds floats to nearest, ties to even. Converts floats to integers as NVIDIA's GPUs do.
+    """
     if dtype.is_bf16():
         return _bfloat16(values)
     if dtype.is_fp8():
         return _fp8(values, dtype, widen=False)
-    target = stored(dtype)
+    target = storage_dtype(dtype)
     if target.kind in "iu" and values.dtype.kind == "f":
         return _integer(values, target)
     return values.astype(target)
@@ -61,17 +67,20 @@ def _fp8(values: np.ndarray, dtype: Any, *, widen: bool) -> np.ndarray:
     if dtype.name not in _FP8:
         from conformance.capture.emulation.errors import NotEmulatedError
 
-        raise NotEmulatedError(f"{dtype.name} has no like in torch")
+        raise NotEmulatedError(f"torch has no dtype for Triton's {dtype.name}")
     name, largest = _FP8[dtype.name]
-    kept = getattr(torch, name)
+    fp8 = getattr(torch, name)
     if widen:
-        return torch.from_numpy(np.ascontiguousarray(values)).view(kept).to(torch.float32).numpy()
-    single = np.clip(np.ascontiguousarray(values, dtype=np.float32), -largest, largest)  # NaN stays
-    return torch.from_numpy(np.ascontiguousarray(single)).to(kept).view(torch.uint8).numpy()
+        return torch.from_numpy(np.ascontiguousarray(values)).view(fp8).to(torch.float32).numpy()
+    single = np.clip(np.ascontiguousarray(values, dtype=np.float32), -largest, largest)  # keeps NaN
+    return torch.from_numpy(np.ascontiguousarray(single)).to(fp8).view(torch.uint8).numpy()
 
 
 def _integer(values: np.ndarray, target: np.dtype) -> np.ndarray:
-    """Towards zero, saturating at 32 or 64 bits, NaN to 0; narrower integers take the low bits of 32."""
+    """Truncates towards zero and saturates at 32 or 64 bits. NaN becomes 0.
+
+    An integer of fewer than 32 bits takes the low bits of the 32-bit result.
+    """
     wide = target if target.itemsize >= 4 else np.dtype(np.int32)
     limits = np.iinfo(wide)
     values = np.where(np.isnan(values), 0, np.trunc(values.astype(np.float64)))
@@ -80,8 +89,8 @@ def _integer(values: np.ndarray, target: np.dtype) -> np.ndarray:
     return np.where(above, limits.max, np.where(below, limits.min, inside)).astype(wide).astype(target)
 
 
-def tf32(values: np.ndarray) -> np.ndarray:
-    """float32 rounded to 10 bits of mantissa, ties away from zero, as cvt.rna.tf32 does."""
+def round_to_tf32(values: np.ndarray) -> np.ndarray:
+    """float32 values, rounded to 10 bits of mantissa, ties away from zero, as cvt.rna.tf32 rounds."""
     bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
     nearest = ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
     return np.where(np.isfinite(values), nearest, values).astype(np.float32)

@@ -1,4 +1,4 @@
-"""What goes wrong while a kernel is interpreted, told with the kernel's own line."""
+"""Errors of the emulation. A message names the kernel's own source line."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from conformance.errors import ConformanceError
 
 
 class EmulationError(ConformanceError, AssertionError):
-    """A generated kernel or wrapper did something that it must not do; the message names kernel, line and reason."""
+    """A generated kernel or wrapper did something wrong. The message names kernel, line and reason."""
 
 
 class NotEmulatedError(ConformanceError):
-    """Something that cannot be emulated at all; the message is the reason."""
+    """Something that the emulation does not support. The message is the reason."""
 
 
-class KernelFault(Exception):  # noqa: N818 - raised inside a kernel, and turned into an EmulationError around it
-    """An access out of bounds, a failed assertion, or the time limit, before it is known where in the kernel it was.
+class KernelFaultError(Exception):
+    """An access out of bounds, a failed assertion, or the time limit, before its line in the kernel is known.
 
-    `program`: the place in the grid of the program that did it, where that is known.
+    Becomes an EmulationError. `program`: the place in the grid of the program that failed, if known.
     """
 
     def __init__(self, message: str, program: tuple[int, ...] | None = None) -> None:
@@ -27,14 +27,18 @@ class KernelFault(Exception):  # noqa: N818 - raised inside a kernel, and turned
         self.program = program
 
 
-class NotUniformError(Exception):
-    """Programs of one batch would go different ways, so that each has to be run by itself."""
+class DivergentProgramsError(Exception):
+    """The programs of one batch take different branches, so that each must run alone."""
 
 
-def located(error: BaseException, kernel: str, file: str) -> EmulationError:
-    """The error with the innermost line of the kernel's own source."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+def emulation_error(error: BaseException, kernel: str, file: str) -> EmulationError:
+    """An EmulationError for `error`, with the innermost line of the kernel's own source.
+
+    `kernel`: its name. `file`: the name of its source file.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == file and frame.lineno is not None]
     where = f", line {lines[-1]}: {linecache.getline(file, lines[-1]).strip()}" if lines else ""
-    said = str(error) if isinstance(error, KernelFault) else f"{type(error).__name__}: {error}"
-    program = f", program {error.program}" if isinstance(error, KernelFault) and error.program else ""
-    return EmulationError(f"{kernel}{program}{where}\n{said}")
+    message = str(error) if isinstance(error, KernelFaultError) else f"{type(error).__name__}: {error}"
+    program = f", program {error.program}" if isinstance(error, KernelFaultError) and error.program else ""
+    return EmulationError(f"{kernel}{program}{where}\n{message}")

@@ -1,6 +1,6 @@
-"""Operators that a wrapper calls run on the cpu; their results get the strides that the device's kernels would give.
+"""Gives results of operators that run on the CPU the strides of the device's kernels.
 
-Which strides those are, PyTorch's own fake tensors of the device say: the assertions in the wrapper come from them.
+PyTorch's fake tensors of the device say which strides these are. The assertions in a wrapper use the same fake tensors.
 """
 
 from __future__ import annotations
@@ -20,39 +20,41 @@ from conformance.devices.targets import GPUS
 if TYPE_CHECKING:
     from conformance.cases.case import Case
 
-#: Operators whose result is contiguous on a device, whatever its fake tensors say. PyTorch's meta functions make an
-#: exception of cuda alone where a channels-last input of a cpu's gives such a result (2.13 to 2.15; before, of none).
-#: On xpu reflection resizes an empty result without a memory format, and replication is given its sizes alone by
-#: ATen's meta function: intel/torch-xpu-ops, src/ATen/native/xpu/sycl/ReflectionPadKernels.cpp, ReplicationPadding.cpp.
+#: Device type → operators whose result is contiguous on the device, although the fake tensor is not. For a
+#: channels-last input, PyTorch's meta functions return the channels-last strides of the CPU, except on cuda (2.13 to
+#: 2.15; before, on cuda too). On xpu, reflection resizes an empty result without a memory format, and replication gets
+#: only the sizes from ATen's meta function: intel/torch-xpu-ops, src/ATen/native/xpu/sycl/ReflectionPadKernels.cpp,
+#: ReplicationPadding.cpp.
 _CONTIGUOUS = {"xpu": ("reflection_pad2d", "replication_pad2d")}
 
 
-class DeviceLayout(TorchDispatchMode):
-    """While it is on, what an operator of the pretended device returns has the device's strides."""
+class DeviceStrides(TorchDispatchMode):
+    """Inside, results of operators on the pretended device have the device's strides."""
 
-    supports_higher_order_operators = True  # else torch (2.11 to 2.15) refuses them under any mode it does not know
+    supports_higher_order_operators = True  # torch (2.11 to 2.15) refuses them under any mode without this
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """What eager's torch.cond compiles, Dynamo refuses under any other mode (2.11 to 2.15)."""
+        """True: eager's torch.cond compiles, and Dynamo refuses that under any other mode (2.11 to 2.15)."""
         return True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if isinstance(func, HigherOrderOperator):
-            return func(*self._inside(args), **self._inside(kwargs))
-        if not _is_computed(func, args, kwargs):
+            return func(*self._with_mode_inside(args), **self._with_mode_inside(kwargs))
+        if not _is_computed_on_gpu(func, args, kwargs):
             return func(*args, **kwargs)
-        strides = expected(func, args, kwargs)
+        strides = fake_results(func, args, kwargs)
         result = func(*args, **kwargs)
-        return laid_out(result, strides)
+        return with_strides_of(result, strides)
 
-    def _inside(self, arguments: Any) -> Any:
-        """The functions among the arguments of torch.cond and the like, with the mode on while they run: outside of
-        them it is off, and results have the strides of what they computed.
+    def _with_mode_inside(self, arguments: Any) -> Any:
+        """The arguments of torch.cond and similar operators, with the mode on inside their functions.
+
+        Outside of these functions the mode is off: the operator's results keep the strides that the functions give.
         """
 
-        def inside(value: Any) -> Any:
+        def with_mode(value: Any) -> Any:
             if not callable(value) or isinstance(value, (type, torch.Tensor)):
                 return value
 
@@ -63,11 +65,11 @@ class DeviceLayout(TorchDispatchMode):
 
             return run
 
-        return tree_map(inside, arguments)
+        return tree_map(with_mode, arguments)
 
 
-def expected(func: Any, args: Any, kwargs: Any) -> Any:
-    """Fake results, with the device's strides; None where they depend on values."""
+def fake_results(func: Any, args: Any, kwargs: Any) -> Any:
+    """Fake results of an operator, with the device's strides. None if their sizes depend on values."""
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         fake_args, fake_kwargs = tree_map(lambda v: _fake(mode, v) if _is_tensor(v) else v, (args, kwargs))
         try:
@@ -79,8 +81,10 @@ def expected(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _fake(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
-    """Of its sizes and strides alone where it shows another dtype than its base has: from_tensor would apply the same
-    view to the base, which a reshape between them forbids (2.11 to 2.15).
+    """The fake tensor of a tensor.
+
+    For a view with another dtype than its base, uses only sizes and strides: from_tensor would apply the view to the
+    base, which fails if there is a reshape between them (2.11 to 2.15).
     """
     if tensor._base is None or tensor._base.dtype == tensor.dtype or tensor.is_conj():
         return mode.from_tensor(tensor)
@@ -96,27 +100,27 @@ def _corrected(func: Any, fake: Any) -> Any:
     return tree_map(correct, fake)
 
 
-def laid_out(result: Any, like: Any) -> Any:
-    """`result` with the strides of `like`, wherever both are tensors of one size and no view of something else."""
+def with_strides_of(result: Any, like: Any) -> Any:
+    """`result` with the strides of `like`, where both are tensors of one size."""
     values, spec = tree_flatten(result)
-    wanted, _ = tree_flatten(like)
-    if like is None or len(values) != len(wanted):
+    templates, _ = tree_flatten(like)
+    if like is None or len(values) != len(templates):
         return result
-    return tree_unflatten([_strided(v, w) for v, w in zip(values, wanted, strict=True)], spec)
+    return tree_unflatten([_with_stride(v, t) for v, t in zip(values, templates, strict=True)], spec)
 
 
-def _strided(value: Any, like: Any) -> Any:
+def _with_stride(value: Any, like: Any) -> Any:
     if not (_is_tensor(value) and _is_tensor(like)) or value.size() != like.size():
         return value
-    if value.device.type != like.device.type:  # of 1 - x the pretended device's fallback, by its first argument, is cpu
+    if value.device.type != like.device.type:  # of 1 - x: the fallback takes the device of the 1
         value = value.to(like.device)
     if value.stride() == like.stride():
         return value
     return torch.empty_strided(value.size(), like.stride(), dtype=value.dtype, device=value.device).copy_(value)
 
 
-def _is_computed(func: Any, args: Any, kwargs: Any) -> bool:
-    """Whether new tensors come out, computed on a pretended device: no view, no allocation, no `out=`."""
+def _is_computed_on_gpu(func: Any, args: Any, kwargs: Any) -> bool:
+    """Whether the operator computes new tensors on a pretended device: no view, no allocation, no `out=`."""
     schema = func._schema
     if any(returned.alias_info is not None for returned in schema.returns) or not schema.returns:
         return False
@@ -130,12 +134,12 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
 
 
-def as_on_device(case: Case) -> Case:
-    """The case, its function run eagerly with the device's strides for each operator's results."""
+def with_device_strides(case: Case) -> Case:
+    """The case with a function whose eager results have the device's strides, operator by operator."""
 
     @functools.wraps(case.fn)
     def eager(*args: Any, **kwargs: Any) -> Any:
-        with DeviceLayout():
+        with DeviceStrides():
             return case.fn(*args, **kwargs)
 
     return dataclasses.replace(case, fn=eager)

@@ -1,7 +1,7 @@
-"""Operators that only a gpu has kernels for, computed on the cpu by their definition.
+"""Computes operators that only a GPU has kernels for on the CPU, by their definition.
 
-Registered while an emulation runs, so that eager finds them too. Sizes, dtypes and strides of the results are those of
-PyTorch's fake tensors (torch 2.11 to 2.15).
+They are registered while an emulation runs, so that eager finds them too. The results have the sizes, dtypes and
+strides of PyTorch's fake tensors (torch 2.11 to 2.15).
 """
 
 from __future__ import annotations
@@ -14,24 +14,26 @@ from typing import Any
 
 import torch
 
-from conformance.capture.emulation.fake_strides import expected
+from conformance.capture.emulation.fake_strides import fake_results
 
-#: Operators of attention; the backward's has the same name and `_backward`.
+#: Operators of attention. The name of the backward has the suffix `_backward`.
 ATTENTION = ("_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention",
              "_scaled_dot_product_cudnn_attention", "_scaled_dot_product_fused_attention_overrideable")  # fmt: skip
 
 
 @contextlib.contextmanager
-def registered(device: str) -> Iterator[None]:
-    """For "cuda" or "xpu"; what the build has comes back afterwards."""
+def registered_for(device: str) -> Iterator[None]:
+    """Inside, the operators are registered for `device`, "cuda" or "xpu", in place of those of the build."""
     library = torch.library.Library("aten", "IMPL", device.upper())
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that kernels are replaced is the intention
+        warnings.simplefilter("ignore")  # torch warns that kernels are replaced, which is intended
         for name in ATTENTION:
-            for suffix, body in (("", _forward), ("_backward", _backward)):
+            for suffix, body in (("", _attention), ("_backward", _attention_backward)):
                 library.impl(f"{name}{suffix}", _kernel(getattr(torch.ops.aten, name + suffix).default, body))
         library.impl("native_batch_norm", _native_batch_norm)
-        library.impl("_fused_rms_norm_backward", _kernel(torch.ops.aten._fused_rms_norm_backward.default, _rms_norm))
+        library.impl(
+            "_fused_rms_norm_backward", _kernel(torch.ops.aten._fused_rms_norm_backward.default, _rms_norm_backward)
+        )
     try:
         yield
     finally:
@@ -39,22 +41,25 @@ def registered(device: str) -> Iterator[None]:
 
 
 def _kernel(op: Any, body: Any) -> Any:
+    """A kernel for `op`. `body`: arguments by name → results on the CPU, None for a result that stays 0."""
     names = [argument.name for argument in op._schema.arguments]
     defaults = {argument.name: argument.default_value for argument in op._schema.arguments}
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        given = defaults | dict(zip(names, args, strict=False)) | kwargs
-        values = body(given)
-        templates = expected(op, args, kwargs)
-        return tuple(
-            _result(like, value, given[names[0]].device) for like, value in zip(templates, values, strict=True)
-        )
+        arguments = defaults | dict(zip(names, args, strict=False)) | kwargs
+        values = body(arguments)
+        templates = fake_results(op, args, kwargs)
+        device = arguments[names[0]].device
+        return tuple(_result(like, value, device) for like, value in zip(templates, values, strict=True))
 
     return kernel
 
 
 def _result(like: Any, value: Any, device: torch.device) -> Any:
-    """A tensor as `like`, holding `value`; zeros where there is none, as for the state of a generator not used."""
+    """A tensor with size, stride and dtype of `like` and the values of `value`; zeros if `value` is None.
+
+    If `like` is no tensor, `value` itself.
+    """
     if not isinstance(like, torch.Tensor):
         return value if like is not None else None
     result = torch.empty_strided(like.size(), like.stride(), dtype=like.dtype, device=device)
@@ -62,99 +67,114 @@ def _result(like: Any, value: Any, device: torch.device) -> Any:
         return result.zero_()
     if value.dim() == 0:
         return result.copy_(value.expand(like.size()))
-    if value.dim() == like.dim() and value.size() != like.size():  # logsumexp, padded to whole blocks
+    if value.dim() == like.dim() and value.size() != like.size():  # logsumexp is padded to whole blocks
         result.zero_()
         return result.narrow(-1, 0, value.size(-1)).copy_(value)._base if like.numel() else result
     return result.copy_(value.reshape(like.size()))
 
 
-def _parts(given: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
-    """query, key, value in float32 on the cpu, heads shared as often as the query has them, and the scores."""
-    query, key, value = (given[name].cpu().float() for name in ("query", "key", "value"))
-    shared = query.size(-3) // key.size(-3)
-    key, value = (each.repeat_interleave(shared, -3) for each in (key, value))
-    scale = given["scale"] if given["scale"] is not None else 1 / math.sqrt(query.size(-1))
+def _attention_terms(
+    arguments: Mapping[str, Any],
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, float]:
+    """Query, key, value, scores and scale of an attention.
+
+    The tensors are float32 on the CPU, of shape (…, heads, length, size), the scores (…, heads, query length, key
+    length). Key and value are repeated to the number of heads of the query.
+    """
+    query, key, value = (arguments[name].cpu().float() for name in ("query", "key", "value"))
+    repeats = query.size(-3) // key.size(-3)
+    key, value = (each.repeat_interleave(repeats, -3) for each in (key, value))
+    scale = arguments["scale"] if arguments["scale"] is not None else 1 / math.sqrt(query.size(-1))
     scores = query @ key.mT * scale
-    if given.get("attn_bias") is not None:
-        scores = scores + given["attn_bias"].cpu().float()
-    if given["is_causal"]:
+    if arguments.get("attn_bias") is not None:
+        scores = scores + arguments["attn_bias"].cpu().float()
+    if arguments["is_causal"]:
         ones = torch.ones(scores.shape[-2:], dtype=torch.bool)
         scores = scores.masked_fill(~ones.tril(), -math.inf)
     return query, key, value, scores, scale
 
 
-def _probable(scores: torch.Tensor) -> torch.Tensor:
-    """Rows of which everything is masked give nothing, as in the kernels."""
+def _probabilities(scores: torch.Tensor) -> torch.Tensor:
+    """The softmax of the scores. As in the kernels, it is 0 in a row where everything is masked."""
     return scores.softmax(-1).masked_fill((scores == -math.inf).all(-1, keepdim=True), 0.0)
 
 
-def _kept(given: Mapping[str, Any], scores: torch.Tensor, seed: torch.Tensor | None) -> torch.Tensor | float:
-    """What dropout multiplies probabilities by, 0 or 1 / (1 - p), by the seed that the forward has given away.
+def _dropout_factor(
+    arguments: Mapping[str, Any], scores: torch.Tensor, seed: torch.Tensor | None
+) -> torch.Tensor | float:
+    """The factor of dropout for each probability, 0 or 1 / (1 - p), in the shape of the scores, or 1.0.
 
-    Not the numbers that the device would draw: a case with any holds whatever they are.
+    The forward and the backward use the same `seed`. The device would draw other numbers: a case with dropout must pass
+    with any.
     """
-    dropped = given["dropout_p"]
-    if seed is None or not dropped:
+    probability = arguments["dropout_p"]
+    if seed is None or not probability:
         return 1.0
     drawn = torch.rand(scores.size(), generator=torch.Generator().manual_seed(int(seed.cpu().flatten()[0])))
-    return (drawn >= dropped) / (1 - dropped)
+    return (drawn >= probability) / (1 - probability)
 
 
-def _forward(given: Mapping[str, Any]) -> list[Any]:
-    query, _, value, scores, _ = _parts(given)
+def _attention(arguments: Mapping[str, Any]) -> list[Any]:
+    query, _, value, scores, _ = _attention_terms(arguments)
     logsumexp = scores.logsumexp(-1)
-    seed = torch.randint(2**31, ()) if given["dropout_p"] else None
-    found: list[Any] = [(_probable(scores) * _kept(given, scores, seed)) @ value, logsumexp]
-    if "compute_log_sumexp" in given and not given["compute_log_sumexp"]:
-        found[1] = None
-    key = given["key"]
-    if "return_debug_mask" in given:  # cum_seq_q, cum_seq_k, max_q, max_k, and the generator's state
-        found += [None, None, query.size(-2), key.size(-2), seed, None, None]
+    seed = torch.randint(2**31, ()) if arguments["dropout_p"] else None
+    results: list[Any] = [(_probabilities(scores) * _dropout_factor(arguments, scores, seed)) @ value, logsumexp]
+    if "compute_log_sumexp" in arguments and not arguments["compute_log_sumexp"]:
+        results[1] = None
+    key = arguments["key"]
+    if "return_debug_mask" in arguments:  # cum_seq_q, cum_seq_k, max_q, max_k, state of the generator
+        results += [None, None, query.size(-2), key.size(-2), seed, None, None]
     else:
-        found += [seed, None]
-    return found
+        results += [seed, None]
+    return results
 
 
-def _backward(given: Mapping[str, Any]) -> list[Any]:
-    query, key, value, scores, scale = _parts(given)
-    gradient = given["grad_out_" if "grad_out_" in given else "grad_out"].cpu().float()
-    probable, kept = _probable(scores), _kept(given, scores, given["philox_seed"])
-    of_probable = gradient @ value.mT * kept
-    of_scores = probable * (of_probable - (of_probable * probable).sum(-1, keepdim=True))
-    heads = given["key"].size(-3)
-    found = [
+def _attention_backward(arguments: Mapping[str, Any]) -> list[Any]:
+    query, key, value, scores, scale = _attention_terms(arguments)
+    gradient = arguments["grad_out_" if "grad_out_" in arguments else "grad_out"].cpu().float()
+    probabilities = _probabilities(scores)
+    dropout = _dropout_factor(arguments, scores, arguments["philox_seed"])
+    of_probabilities = gradient @ value.mT * dropout
+    of_scores = probabilities * (of_probabilities - (of_probabilities * probabilities).sum(-1, keepdim=True))
+    heads = arguments["key"].size(-3)
+    gradients = [
         of_scores @ key * scale,
-        _shared(of_scores.mT @ query * scale, heads),
-        _shared((probable * kept).mT @ gradient, heads),
+        _summed_over_groups(of_scores.mT @ query * scale, heads),
+        _summed_over_groups((probabilities * dropout).mT @ gradient, heads),
     ]
-    if "grad_input_mask" in given:
-        bias = given["attn_bias"]
-        found.append(of_scores.sum_to_size(bias.size()) if bias is not None and given["grad_input_mask"][3] else None)
-    return found
+    if "grad_input_mask" in arguments:
+        bias = arguments["attn_bias"]
+        gradients.append(
+            of_scores.sum_to_size(bias.size()) if bias is not None and arguments["grad_input_mask"][3] else None
+        )
+    return gradients
 
 
-def _shared(gradient: torch.Tensor, heads: int) -> torch.Tensor:
-    """Summed over the heads of the query that share one of the key's."""
+def _summed_over_groups(gradient: torch.Tensor, heads: int) -> torch.Tensor:
+    """The gradient, summed over the query heads that share one of `heads` key heads."""
     return gradient.unflatten(-3, (heads, -1)).sum(-3) if gradient.size(-3) != heads else gradient
 
 
-def _native_batch_norm(  # its schema hides that it changes the running statistics, and copies of them would be changed
+def _native_batch_norm(  # no _kernel: it changes the running statistics, which its schema does not say
     value: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, epsilon: float
 ) -> tuple[torch.Tensor, ...]:
     host = [None if each is None else each.cpu() for each in (value, weight, bias, mean, var)]
-    found = torch.native_batch_norm(*host, training, momentum, epsilon)
+    results = torch.native_batch_norm(*host, training, momentum, epsilon)
     for running, new in ((mean, host[3]), (var, host[4])):
         if running is not None and training:
             running.copy_(new)
-    return tuple(each.to(value.device) for each in found)
+    return tuple(each.to(value.device) for each in results)
 
 
-def _rms_norm(given: Mapping[str, Any]) -> list[Any]:
-    """Gradients of input and weight of x * rstd * weight, rstd over the last dimensions."""
-    gradient, value, rstd = (given[name].cpu().float() for name in ("grad_out", "input", "rstd"))
-    inner = tuple(range(-len(given["normalized_shape"]), 0))
-    weight = 1.0 if given["weight"] is None else given["weight"].cpu().float()
+def _rms_norm_backward(arguments: Mapping[str, Any]) -> list[Any]:
+    """The gradients of input and weight of x * rstd * weight. rstd is taken over the last dimensions."""
+    gradient, value, rstd = (arguments[name].cpu().float() for name in ("grad_out", "input", "rstd"))
+    inner = tuple(range(-len(arguments["normalized_shape"]), 0))
+    weight = 1.0 if arguments["weight"] is None else arguments["weight"].cpu().float()
     normed, weighted = value * rstd, gradient * weight
     of_value = rstd * (weighted - normed * (weighted * normed).mean(inner, keepdim=True))
-    of_weight = (gradient * normed).sum_to_size(tuple(given["normalized_shape"]))
-    return [each if wanted else None for each, wanted in zip((of_value, of_weight), given["output_mask"], strict=True)]
+    of_weight = (gradient * normed).sum_to_size(tuple(arguments["normalized_shape"]))
+    return [
+        each if is_needed else None
+        for each, is_needed in zip((of_value, of_weight), arguments["output_mask"], strict=True)
+    ]

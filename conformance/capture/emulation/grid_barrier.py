@@ -1,7 +1,7 @@
-"""Programs that wait for each other at a barrier of the whole grid, as those of a cooperative reduction do.
+"""Runs programs that wait for each other at a barrier of the grid, as the programs of a cooperative reduction do.
 
-Each batch of programs has a thread of its own. One runs at a time, until it is at a barrier or at its end; once each is
-at one, they go on.
+Each batch of programs has its own thread. One thread runs at a time, until its programs reach a barrier or end. When
+all batches have reached the barrier, they continue.
 """
 
 from __future__ import annotations
@@ -12,71 +12,77 @@ from typing import Any
 
 import numpy as np
 
-from conformance.capture.emulation.errors import KernelFault
+from conformance.capture.emulation.errors import KernelFaultError
 
 
-class _GivenUpError(BaseException):  # ends a thread whose kernel failed elsewhere
-    pass
+class _AbandonedError(BaseException):
+    """Ends the thread of a batch after another batch has failed."""
 
 
 class _Batch:
-    """`body`: what the programs do; it calls `wait` at a barrier."""
+    """Some programs and their thread. `body`: runs the programs; calls `wait` at a barrier."""
 
     def __init__(self, programs: np.ndarray, body: Callable[[], None]) -> None:
         self.programs, self._body = programs, body
         self.ended = False
         self._error: BaseException | None = None
-        self._given_up = False
+        self._abandoned = False
         self._go, self._paused = threading.Semaphore(0), threading.Semaphore(0)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def resume(self) -> None:
-        """Until its next barrier, or its end. Raises what the programs raised."""
+        """Runs the batch until its next barrier or its end. Raises what the programs raise."""
         self._go.release()
         self._paused.acquire()
         if self._error is not None:
             raise self._error
 
     def wait(self) -> None:
+        """Pauses the batch until `resume`."""
         self._paused.release()
         self._go.acquire()
-        if self._given_up:
-            raise _GivenUpError
+        if self._abandoned:
+            raise _AbandonedError
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
+        """Ends the thread of a batch that waits."""
         if not self.ended:
-            self._given_up = True
+            self._abandoned = True
             self._go.release()
         self._thread.join()
 
     def _run(self) -> None:
         self._go.acquire()
         try:
-            with np.errstate(all="ignore"):  # a thread has its own
-                if not self._given_up:
+            with np.errstate(all="ignore"):  # each thread has its own settings
+                if not self._abandoned:
                     self._body()
-        except _GivenUpError:
+        except _AbandonedError:
             pass
-        except BaseException as error:  # noqa: BLE001 - raised again by resume()
+        except BaseException as error:  # noqa: BLE001 - resume() raises it again
             self._error = error
         finally:
             self.ended = True
             self._paused.release()
 
 
-def run_together(memory: Any, batches: Sequence[np.ndarray], body: Callable[[], None]) -> None:
-    """Runs `body` for each batch of programs, which meet at every barrier. Raises what it raises, and KernelFault."""
+def run_with_barriers(memory: Any, batches: Sequence[np.ndarray], body: Callable[[], None]) -> None:
+    """Runs `body` for each batch of programs. The batches wait for each other at every barrier.
+
+    `memory`: the Memory of the launch. `batches`: int32 of shape (n, 3) each, places in the grid. Raises what `body`
+    raises, and KernelFaultError for a deadlock.
+    """
     waiting = [_Batch(programs, body) for programs in batches]
     try:
         while waiting:
             for batch in waiting:
-                memory.enter(batch.programs, batch.wait)
+                memory.enter_batch(batch.programs, batch.wait)
                 batch.resume()
             ended = [batch.ended for batch in waiting]
             if any(ended) and not all(ended):
-                raise KernelFault("some programs have ended, and others wait for them at a barrier: it hangs")
+                raise KernelFaultError("deadlock: some programs have ended, and others wait for them at a barrier")
             waiting = [batch for batch in waiting if not batch.ended]
     finally:
         for batch in waiting:
-            batch.give_up()
+            batch.abandon()

@@ -1,7 +1,7 @@
-"""Bodies for the libdevice functions, which Triton's interpreter has none for, by torch's functions of the same values.
+"""Implements the libdevice functions by torch's functions: Triton's interpreter does not implement them.
 
-The vendors' functions take float32 and float64 and return the same; predicates return int32. A function that is not
-here is reported by its name.
+The vendors' functions take float32 or float64 and return the same dtype. Predicates return int32. A function that is
+missing here raises NotEmulatedError with its name.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import numpy as np
 import triton.language as tl
 from triton.runtime.interpreter import TensorHandle
 
+from conformance.capture.emulation.dtypes import storage_dtype
 from conformance.capture.emulation.errors import NotEmulatedError
 
 
 def _floats() -> dict[str, Callable[..., Any]]:
-    """Name → function of torch tensors, all floats of one dtype, with a result of that dtype."""
+    """Name → function of floating torch tensors of one dtype and shape; its result has that dtype and shape."""
     import torch
 
     special = torch.special
@@ -60,6 +61,7 @@ def _floats() -> dict[str, Callable[..., Any]]:
 
 
 def _predicates() -> dict[str, Callable[..., Any]]:
+    """Name → function from a floating torch tensor to a bool tensor of its shape."""
     import torch
 
     names = {"isnan": torch.isnan, "isinf": torch.isinf, "signbit": torch.signbit}
@@ -67,10 +69,10 @@ def _predicates() -> dict[str, Callable[..., Any]]:
 
 
 def _ieee_remainder(x: Any, y: Any) -> Any:
-    """X - y * n, n the whole number nearest to x / y, ties to even."""
+    """The remainder x - y * n. n is the integer nearest to x / y, ties to even."""
     import torch
 
-    return torch.from_numpy(np.asarray(_remainder(x.numpy(), y.numpy()), dtype=x.numpy().dtype))
+    return torch.from_numpy(np.asarray(_numpy_remainder(x.numpy(), y.numpy()), dtype=x.numpy().dtype))
 
 
 def _gamma(x: Any) -> Any:
@@ -81,7 +83,7 @@ def _gamma(x: Any) -> Any:
     return torch.where(negative, -reflected, reflected)
 
 
-def _remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _numpy_remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     rest = np.fmod(x, y)
     twice = np.abs(rest) * 2
     odd = np.fmod(np.trunc(x / y), 2) != 0
@@ -89,70 +91,68 @@ def _remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.where(over, rest - np.copysign(y, rest), rest)
 
 
-def bodies() -> dict[str, Callable[..., Any]]:
-    """Name → what to put in place of the function of triton.language.extra.libdevice."""
+def libdevice_functions() -> dict[str, Callable[..., Any]]:
+    """Name → the replacement of the function of triton.language.extra.libdevice."""
     import triton.language.extra.libdevice as module
 
-    floats, predicates, own = _floats(), _predicates(), _own()
-    found = {}
+    floats, predicates, integers = _floats(), _predicates(), _integer_functions()
+    replacements = {}
     for name, original in vars(module).items():
         if name.startswith("_") or not callable(original) or getattr(original, "__module__", "") != module.__name__:
             continue
-        if name in own:
-            found[name] = own[name]
+        if name in integers:
+            replacements[name] = integers[name]
         elif name in floats:
-            found[name] = _body(floats[name], None)
+            replacements[name] = _from_torch(floats[name], None)
         elif name in predicates:
-            found[name] = _body(predicates[name], tl.int32)
+            replacements[name] = _from_torch(predicates[name], tl.int32)
         else:
-            found[name] = _missing(name)
-    return found
+            replacements[name] = _not_emulated(name)
+    return replacements
 
 
-def _own() -> dict[str, Callable[..., Any]]:
-    """Those with integers among their arguments or results."""
+def _integer_functions() -> dict[str, Callable[..., Any]]:
+    """Name → function with integer arguments or results."""
     whole = {"llrint": np.rint, "llround": lambda x: np.trunc(x + np.copysign(0.5, x))}
-    found = {name: _numpy(op, tl.int64) for name, op in whole.items()}
-    found["ilogb"] = _numpy(lambda x: np.frexp(x)[1] - 1, tl.int32)
-    found["ldexp"] = found["scalbn"] = _numpy(np.ldexp, None)
-    found["popc"] = _numpy(lambda x: np.unpackbits(x[..., None].view(np.uint8), axis=-1).sum(-1), tl.int32)
+    functions = {name: _from_numpy(op, tl.int64) for name, op in whole.items()}
+    functions["ilogb"] = _from_numpy(lambda x: np.frexp(x)[1] - 1, tl.int32)
+    functions["ldexp"] = functions["scalbn"] = _from_numpy(np.ldexp, None)
+    functions["popc"] = _from_numpy(lambda x: np.unpackbits(x[..., None].view(np.uint8), axis=-1).sum(-1), tl.int32)
     views = {"int_as_float": tl.float32, "uint_as_float": tl.float32, "float_as_int": tl.int32,
              "float_as_uint": tl.uint32, "longlong_as_double": tl.float64, "double_as_longlong": tl.int64}  # fmt: skip
     for name, dtype in views.items():
-        found[name] = _numpy(lambda x, d=dtype: np.ascontiguousarray(x).view(_kept(d)), dtype)
-    return found
+        functions[name] = _from_numpy(lambda x, d=dtype: np.ascontiguousarray(x).view(storage_dtype(d)), dtype)
+    return functions
 
 
-def _kept(dtype: Any) -> np.dtype:
-    from conformance.capture.emulation.dtypes import stored
-
-    return stored(dtype)
-
-
-def _body(function: Callable[..., Any], result: Any) -> Callable[..., Any]:
+def _from_torch(function: Callable[..., Any], result: Any) -> Callable[..., Any]:
+    """A libdevice function that calls a function of torch tensors. `result`: see `_from_numpy`."""
     import torch
 
     def apply(*arrays: np.ndarray) -> np.ndarray:
-        # In float64, since torch's float32 is vectorised: sinh overflows early there, erf is good to 1e-7 only. A
-        # neighbour is one in its own dtype.
-        kept = function is torch.nextafter
+        # Computes in float64: torch's vectorised float32 functions are less exact (sinh overflows early, erf is good
+        # to 1e-7 only). But nextafter depends on the dtype.
+        keep_dtype = function is torch.nextafter
         tensors = [torch.from_numpy(np.array(array)) for array in arrays]
-        return function(*(t if kept or not t.is_floating_point() else t.double() for t in tensors)).numpy()
+        return function(*(t if keep_dtype or not t.is_floating_point() else t.double() for t in tensors)).numpy()
 
-    return _numpy(apply, result)
+    return _from_numpy(apply, result)
 
 
-def _numpy(function: Callable[..., np.ndarray], result: Any) -> Callable[..., Any]:
-    """`result`: the type of the result, None for the first argument's."""
+def _from_numpy(function: Callable[..., np.ndarray], result: Any) -> Callable[..., Any]:
+    """A libdevice function that calls a function of numpy arrays.
+
+    `result`: the Triton dtype of the result; None: that of the first argument.
+    """
 
     def call(*args: Any, _semantic: Any = None) -> Any:
         tensors = [arg if isinstance(arg, tl.core.tensor) else _scalar(arg) for arg in args]
         shaped = max(tensors, key=lambda t: len(t.shape) if t.type.is_block() else 0)
         rank = shaped.handle.data.ndim
-        # A scalar's one axis is the programs', as the first of a block's.
+        # The first axis counts the programs, in scalars too.
         arrays = [t.handle.data.reshape(t.handle.data.shape + (1,) * (rank - t.handle.data.ndim)) for t in tensors]
         dtype = result or tensors[0].dtype
-        value = np.asarray(function(*arrays)).astype(_kept(dtype))
+        value = np.asarray(function(*arrays)).astype(storage_dtype(dtype))
         kind = tl.block_type(dtype, list(shaped.shape)) if shaped.type.is_block() else dtype
         return tl.core.tensor(TensorHandle(value, dtype), kind)
 
@@ -162,11 +162,11 @@ def _numpy(function: Callable[..., np.ndarray], result: Any) -> Callable[..., An
 def _scalar(value: Any) -> Any:
     value = tl.core._unwrap_if_constexpr(value)
     dtype = tl.float32 if isinstance(value, float) else tl.int32
-    return tl.core.tensor(TensorHandle(np.array([value], dtype=_kept(dtype)), dtype), dtype)
+    return tl.core.tensor(TensorHandle(np.array([value], dtype=storage_dtype(dtype)), dtype), dtype)
 
 
-def _missing(name: str) -> Callable[..., Any]:
+def _not_emulated(name: str) -> Callable[..., Any]:
     def call(*_args: Any, **_kwargs: Any) -> Any:
-        raise NotEmulatedError(f"libdevice.{name} has no body here")
+        raise NotEmulatedError(f"the emulation does not implement libdevice.{name}")
 
     return call

@@ -1,6 +1,6 @@
-"""Loads, stores and atomics of an interpreted kernel, each held to the buffers that the kernel was given.
+"""Runs the loads, stores and atomic operations of an interpreted kernel, and checks their bounds.
 
-A pointer remembers the argument it was computed from, and may reach that argument's storage alone.
+A pointer keeps the argument that it was computed from. It may reach the storage of that argument only.
 """
 
 from __future__ import annotations
@@ -17,15 +17,19 @@ from triton._C.libtriton import ir
 from triton.runtime.interpreter import TensorHandle
 
 from conformance.capture.emulation.arithmetic import Arithmetic
-from conformance.capture.emulation.dtypes import number, rounded, stored
-from conformance.capture.emulation.errors import KernelFault, NotEmulatedError, NotUniformError
+from conformance.capture.emulation.dtypes import decode, encode, storage_dtype
+from conformance.capture.emulation.errors import DivergentProgramsError, KernelFaultError, NotEmulatedError
 
-_FROM = "argument"  # of a handle's attr: the Argument that a pointer was computed from
+_ARGUMENT = "argument"  # key of a handle's attr: the Argument that a pointer was computed from
 
 
 @dataclass(frozen=True)
 class Argument:
-    """A tensor that a kernel was given: its name there, where it begins, and its storage's bounds, in bytes."""
+    """A tensor among the arguments of a kernel.
+
+    `name`: of the kernel's parameter. `pointer`: address of the first element. `start`, `stop`: addresses of the
+    storage. `elements`: how many elements the storage has.
+    """
 
     name: str
     pointer: int
@@ -34,59 +38,67 @@ class Argument:
     elements: int
 
     @classmethod
-    def of(cls, name: str, tensor: Any) -> Argument:
+    def from_tensor(cls, name: str, tensor: Any) -> Argument:
         storage = tensor.untyped_storage()
         start = storage.data_ptr()
         return cls(name, tensor.data_ptr(), start, start + storage.nbytes(), storage.nbytes() // tensor.element_size())
 
 
 class Memory(Arithmetic):
-    """The builder that a kernel is interpreted with. `begin` before each launch, `enter` before each batch of programs.
+    """The builder that interprets a kernel.
 
-    `deadline`: of time.monotonic().
+    Call `begin_launch` before each launch and `enter_batch` before each batch of programs. `deadline`: a value of
+    time.monotonic().
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.arguments: list[Argument] = []
         self.deadline = float("inf")
-        self.programs = np.zeros((1, 3), dtype=np.int32)
+        self.programs: np.ndarray = np.zeros((1, 3), dtype=np.int32)
         self.wait: Callable[[], None] | None = None
 
-    def begin(self, grid: tuple[int, int, int], deadline: float, *, fuses: bool = True) -> None:
+    def begin_launch(self, grid: tuple[int, int, int], deadline: float, *, fuses: bool = True) -> None:
+        """`grid`: programs along each axis. `fuses`: whether the launch rounds added products once."""
         self.arguments = []
         self.fuses = fuses
         self.deadline = deadline
         self.set_grid_dim(*grid)
 
-    def enter(self, programs: np.ndarray, wait: Callable[[], None] | None = None) -> None:
-        """The programs to compute at once: int32[n, 3], their places in the grid. `wait`: at a barrier of the grid."""
+    def enter_batch(self, programs: np.ndarray, wait: Callable[[], None] | None = None) -> None:
+        """Selects the programs to compute at once.
+
+        `programs`: int32 of shape (n, 3), their places in the grid. `wait`: called at a barrier of the grid.
+        """
         self.programs, self.wait = programs, wait
 
     def barrier(self) -> None:
-        """Returns once all programs with the same place but for the first axis are here."""
+        """Returns when all programs along the first axis of the grid have reached the barrier."""
         if self.wait is not None:
             self.wait()
         elif len(set(self.programs[:, 0].tolist())) < self.grid_dim[0]:
-            raise NotEmulatedError("programs that wait for each other, and are not launched as cooperative")
+            raise NotEmulatedError(
+                "programs wait for each other at a barrier of the grid, but the launch is not cooperative"
+            )
 
     def create_get_program_id(self, axis: int) -> TensorHandle:
         ids = self.programs[:, axis]
         return TensorHandle(ids[:1] if (ids == ids[0]).all() else ids, tl.int32)
 
     def pointer(self, argument: Argument, dtype: Any) -> TensorHandle:
+        """A pointer to an argument. `dtype`: its Triton type, such as *fp32."""
         self.arguments.append(argument)
-        return TensorHandle(np.array([argument.pointer], dtype=np.uint64), dtype, {_FROM: argument})
+        return TensorHandle(np.array([argument.pointer], dtype=np.uint64), dtype, {_ARGUMENT: argument})
 
-    # ---- pointers remember their argument
+    # ---- pointers keep their argument
 
     def create_addptr(self, ptr: TensorHandle, offset: TensorHandle) -> TensorHandle:
-        size = np.uint64(_size(ptr))
+        size = np.uint64(_element_size(ptr))
         return TensorHandle(ptr.data + size * offset.data.astype(np.uint64), ptr.dtype, ptr.attr)
 
     def create_select(self, cond: TensorHandle, lhs: TensorHandle, rhs: TensorHandle) -> TensorHandle:
         result = TensorHandle(np.where(cond.data, lhs.data, rhs.data), lhs.dtype.scalar)
-        return _remembering(result, lhs) if lhs.attr.get(_FROM) == rhs.attr.get(_FROM) else result
+        return _with_argument_of(result, lhs) if lhs.attr.get(_ARGUMENT) == rhs.attr.get(_ARGUMENT) else result
 
     # ---- accesses
 
@@ -100,23 +112,23 @@ class Memory(Arithmetic):
         self, ptrs: TensorHandle, mask: Any, other: TensorHandle | None, *_hints: Any, **_named_hints: Any
     ) -> Any:
         dtype = ptrs.get_element_ty()
-        kept = stored(dtype)
-        rest = np.zeros(1, kept) if other is None else other.data.astype(kept, copy=False)
-        addresses, lanes, rest = _spread([ptrs.data, _bits(mask), rest])
-        self._hold(ptrs, addresses, lanes, "load")
-        return TensorHandle(native.load(addresses, lanes, rest, kept), dtype)
+        kind = storage_dtype(dtype)
+        default = np.zeros(1, kind) if other is None else other.data.astype(kind, copy=False)
+        addresses, lanes, default = _broadcast([ptrs.data, _mask_array(mask), default])
+        self._check_bounds(ptrs, addresses, lanes, "load")
+        return TensorHandle(native.load(addresses, lanes, default, kind), dtype)
 
     def create_masked_store(self, ptrs: TensorHandle, value: TensorHandle, mask: Any, *_hints: Any) -> None:
-        kept = stored(ptrs.get_element_ty())
-        addresses, lanes, values = _spread([ptrs.data, _bits(mask), value.data.astype(kept, copy=False)])
-        self._hold(ptrs, addresses, lanes, "store")
+        kind = storage_dtype(ptrs.get_element_ty())
+        addresses, lanes, values = _broadcast([ptrs.data, _mask_array(mask), value.data.astype(kind, copy=False)])
+        self._check_bounds(ptrs, addresses, lanes, "store")
         native.store(addresses, values, lanes)
 
     def create_atomic_rmw(self, op: Any, ptr: Any, val: TensorHandle, mask: Any, sem: Any, _scope: Any) -> TensorHandle:
         dtype = val.dtype.scalar
-        every = np.ones((len(self.programs), *(1,) * (ptr.data.ndim - 1)), bool)  # each program does it
-        addresses, lanes, values, _ = _spread([ptr.data, _bits(mask), val.data, every])
-        self._hold(ptr, addresses, lanes, "atomic operation")
+        every = np.ones((len(self.programs), *(1,) * (ptr.data.ndim - 1)), bool)  # one operation for each program
+        addresses, lanes, values, _ = _broadcast([ptr.data, _mask_array(mask), val.data, every])
+        self._check_bounds(ptr, addresses, lanes, "atomic operation")
         if dtype.is_bf16() or dtype.is_fp16():
             return TensorHandle(_add_halves(op, addresses, values, lanes, dtype), dtype)
         operation, order = self.ir_rmw_op_to_interpreter_rmw_op[op], self.ir_sem_to_interpreter_sem[sem]
@@ -124,106 +136,117 @@ class Memory(Arithmetic):
 
     def create_atomic_cas(self, ptr: Any, cmp: TensorHandle, val: TensorHandle, sem: Any, _scope: Any) -> TensorHandle:
         every = np.ones((len(self.programs), *(1,) * (ptr.data.ndim - 1)), bool)
-        addresses, wanted, values, lanes = _spread([ptr.data, cmp.data, val.data, every])
-        self._hold(ptr, addresses, lanes, "atomic operation")
+        addresses, compared, values, lanes = _broadcast([ptr.data, cmp.data, val.data, every])
+        self._check_bounds(ptr, addresses, lanes, "atomic operation")
         order = self.ir_sem_to_interpreter_sem[sem]
-        return TensorHandle(native.atomic_cas(addresses, wanted, values, order), cmp.dtype.scalar)
+        return TensorHandle(native.atomic_cas(addresses, compared, values, order), cmp.dtype.scalar)
 
-    def _hold(self, ptrs: TensorHandle, addresses: np.ndarray, lanes: np.ndarray, what: str) -> None:
-        """Raises KernelFault where a lane that takes part is outside of its argument, or past the deadline."""
+    def _check_bounds(self, ptrs: TensorHandle, addresses: np.ndarray, lanes: np.ndarray, access: str) -> None:
+        """Raises KernelFaultError if an active lane is outside of its argument, or after the deadline.
+
+        `addresses`: uint64; `lanes`: bool, true where a lane is active; both of one shape, programs first.
+        `access`: "load", "store" or "atomic operation", for the message.
+        """
         if time.monotonic() > self.deadline:
-            raise KernelFault("it has not come to an end within the time limit")
-        size, source = _size(ptrs), ptrs.attr.get(_FROM)
-        known = self.arguments if source is None else [source]
+            raise KernelFaultError("the kernel did not finish within the time limit")
+        size, source = _element_size(ptrs), ptrs.attr.get(_ARGUMENT)
+        allowed = self.arguments if source is None else [source]
         used = addresses if lanes.all() else addresses[lanes]
         if not used.size:
             return
         low, high = int(used.min()), int(used.max()) + size
-        if any(each.start <= low and high <= each.stop for each in known):
+        if any(each.start <= low and high <= each.stop for each in allowed):
             return
         inside = np.zeros(addresses.shape, bool)
-        for each in known:
+        for each in allowed:
             inside |= (addresses >= each.start) & (addresses + np.uint64(size) <= each.stop)
         bad = lanes & ~inside
         if not bad.any():
             return
-        place = tuple(np.argwhere(bad)[0])
-        program = self.programs[place[0] if addresses.shape[0] == len(self.programs) else 0]
-        where = "an address in none of the arguments"
+        first = tuple(np.argwhere(bad)[0])
+        program = self.programs[first[0] if addresses.shape[0] == len(self.programs) else 0]
+        where = "an address outside of all arguments"
         if source is not None:
-            element = (int(addresses[place]) - source.pointer) // size
+            element = (int(addresses[first]) - source.pointer) // size
             where = f"element {element} of {source.name}, which has {source.elements}"
-        counted = f"{int(bad.sum())} of {int(lanes.sum())} elements"
-        raise KernelFault(f"{what} out of bounds: {where} ({counted})", tuple(int(each) for each in program))
+        count = f"{int(bad.sum())} of {int(lanes.sum())} elements"
+        raise KernelFaultError(f"{access} out of bounds: {where} ({count})", tuple(int(each) for each in program))
 
-    # ---- block pointers and descriptors, which the interpreter computes for one program
+    # ---- block pointers and descriptors: the interpreter handles one program at a time
 
     def create_tensor_pointer_load(self, *args: Any) -> TensorHandle:
-        return self._alone(super().create_tensor_pointer_load, *args)
+        return self._run_single_program(super().create_tensor_pointer_load, *args)
 
     def create_tensor_pointer_store(self, *args: Any) -> Any:
-        return self._alone(super().create_tensor_pointer_store, *args)
+        return self._run_single_program(super().create_tensor_pointer_store, *args)
 
     def create_make_tensor_descriptor(self, *args: Any) -> Any:
-        return self._alone(super().create_make_tensor_descriptor, *args)
+        return self._run_single_program(super().create_make_tensor_descriptor, *args)
 
     def create_descriptor_load(self, *args: Any) -> TensorHandle:
-        loaded = self._alone(super().create_descriptor_load, *args)
+        loaded = self._run_single_program(super().create_descriptor_load, *args)
         return TensorHandle(loaded.data[None], loaded.dtype)
 
     def create_descriptor_store(self, desc: Any, value: TensorHandle, *args: Any) -> Any:
-        return self._alone(super().create_descriptor_store, desc, TensorHandle(value.data[0], value.dtype), *args)
+        return self._run_single_program(
+            super().create_descriptor_store, desc, TensorHandle(value.data[0], value.dtype), *args
+        )
 
-    def _alone(self, operation: Any, *args: Any) -> Any:
+    def _run_single_program(self, operation: Any, *args: Any) -> Any:
         if len(self.programs) > 1:
-            raise NotUniformError("a block pointer or descriptor")
+            raise DivergentProgramsError("a block pointer or descriptor")
         return operation(*args)
 
 
-def _size(ptrs: TensorHandle) -> int:
+def _element_size(ptrs: TensorHandle) -> int:
+    """Bytes of an element."""
     return max(1, ptrs.get_element_ty().primitive_bitwidth // 8)
 
 
-def _bits(mask: Any) -> np.ndarray:
+def _mask_array(mask: Any) -> np.ndarray:
     if mask is None:
         return np.ones(1, bool)
     return mask.data if isinstance(mask, TensorHandle) else mask
 
 
-def _spread(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """All of one shape, contiguous, as Triton's own loads and stores want them."""
+def _broadcast(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Contiguous arrays of one shape, as Triton's own loads and stores require."""
     return [np.ascontiguousarray(array) for array in np.broadcast_arrays(*arrays)]
 
 
 def _add_halves(op: Any, addresses: np.ndarray, values: np.ndarray, lanes: np.ndarray, dtype: Any) -> np.ndarray:
-    """One lane after the other, each sum rounded, as the device does; the interpreter's own adds no 16-bit floats."""
+    """Atomic adds of bf16 and fp16, one lane after the other; returns the values before.
+
+    Rounds each sum, as the device does. The interpreter's own atomic add does not support 16-bit floats.
+    """
     if op != ir.ATOMIC_OP.FADD:
-        raise KernelFault(f"atomic {op} of {dtype} is not interpreted")
-    old = np.zeros(addresses.shape, stored(dtype))
-    one = np.ones(1, bool)
-    for place in zip(*np.nonzero(lanes), strict=True):
-        address = addresses[place].reshape(1)
-        before = native.load(address, one, np.zeros(1, stored(dtype)), stored(dtype))
-        old[place] = before[0]
-        native.store(address, rounded(number(before, dtype) + number(values[place].reshape(1), dtype), dtype), one)
+        raise KernelFaultError(f"the emulation does not support atomic {op} of {dtype}")
+    old = np.zeros(addresses.shape, storage_dtype(dtype))
+    one: np.ndarray = np.ones(1, bool)
+    for lane in zip(*np.nonzero(lanes), strict=True):
+        address = addresses[lane].reshape(1)
+        before = native.load(address, one, np.zeros(1, storage_dtype(dtype)), storage_dtype(dtype))
+        old[lane] = before[0]
+        native.store(address, encode(decode(before, dtype) + decode(values[lane].reshape(1), dtype), dtype), one)
     return old
 
 
-def _remembering(result: TensorHandle, source: TensorHandle) -> TensorHandle:
-    if _FROM in source.attr:
-        result.attr[_FROM] = source.attr[_FROM]
+def _with_argument_of(result: TensorHandle, source: TensorHandle) -> TensorHandle:
+    if _ARGUMENT in source.attr:
+        result.attr[_ARGUMENT] = source.attr[_ARGUMENT]
     return result
 
 
-def _carried(name: str) -> Any:
+def _keeping_argument(name: str) -> Any:
+    """The builder's function `name`, with a result that keeps the argument of its pointer."""
     original = getattr(Arithmetic, name)
     first = 1 if name == "create_splat" else 0
 
-    def carry(self: Memory, *args: Any) -> TensorHandle:
-        return _remembering(original(self, *args), args[first])
+    def create(self: Memory, *args: Any) -> TensorHandle:
+        return _with_argument_of(original(self, *args), args[first])
 
-    return carry
+    return create
 
 
 for _name in ("splat", "broadcast", "expand_dims", "reshape", "trans", "bitcast"):
-    setattr(Memory, f"create_{_name}", _carried(f"create_{_name}"))
+    setattr(Memory, f"create_{_name}", _keeping_argument(f"create_{_name}"))

@@ -1,7 +1,8 @@
-"""Triton's language for the length of a launch: builtins compute with numpy, and @triton.jit functions can be called.
+"""Switches Triton's language to the interpreter during a launch.
 
-Triton interprets only where TRITON_INTERPRET was set when it was imported, and then generates nothing. Here the same
-parts are put in place around each run and taken back (Triton 3.6 to 3.9).
+During a launch, builtins compute with numpy, and Python can call @triton.jit functions. If TRITON_INTERPRET is set when
+Triton is imported, Triton always interprets and never generates code. So this module replaces the same parts of Triton
+around each launch, and restores them afterwards (Triton 3.6 to 3.9).
 """
 
 from __future__ import annotations
@@ -24,59 +25,59 @@ from triton.runtime.interpreter import TensorHandle
 from triton.runtime.jit import JITFunction
 
 from conformance.capture.emulation import libdevice, reductions
-from conformance.capture.emulation.errors import KernelFault, NotUniformError
+from conformance.capture.emulation.errors import DivergentProgramsError, KernelFaultError
 from conformance.capture.emulation.memory import Memory
 
 _ABSENT = object()
 
 
 class Language:
-    """`memory`: the builder all kernels are interpreted with."""
+    """The interpreted language. `memory`: the builder that interprets all kernels."""
 
     def __init__(self) -> None:
         self.memory = Memory()
         self.semantic = TritonSemantic(self.memory)
-        self._bodies = libdevice.bodies()
+        self._libdevice = libdevice.libdevice_functions()
         self._builtins = [
-            (owner, name, self._builtin(member))
+            (owner, name, self._with_semantic(member))
             for owner in (tl, tl.core, tl.math, tl.core.tensor, tl.core.tensor_descriptor_base)
             for name, member in inspect.getmembers(owner, tl.core.is_builtin)
         ]
         self._depth = 0
 
     @contextlib.contextmanager
-    def spoken(self) -> Iterator[None]:
-        """Inside, functions of @triton.jit and builtins run on the cpu. May be entered again inside."""
+    def interpreting(self) -> Iterator[None]:
+        """Inside, @triton.jit functions and builtins run on the CPU. May be nested."""
         if self._depth:
             yield
             return
         scope = interpreter._LangPatchScope()
         self._depth += 1
         try:
-            self._put(scope)
+            self._install(scope)
             yield
         finally:
             self._depth -= 1
             scope.restore()
 
-    def _put(self, scope: Any) -> None:
+    def _install(self, scope: Any) -> None:
         for owner, name, builtin in self._builtins:
             scope.set_attr(owner, name, builtin)
         for name, value in _TENSOR.items():
             scope.set_attr(tl.core.tensor, name, value)
         for owner in (tl, tl.core):
             interpreter._patch_lang_core(owner, scope)
-        for owner in (tl, tl.core):  # the interpreter's own, just put in both, are slow
+        for owner in (tl, tl.core):  # the interpreter's own functions, just installed in both, are slow
             scope.set_attr(owner, "reduce", reductions.reduce)
             scope.set_attr(owner, "associative_scan", reductions.associative_scan)
-        for name, body in self._bodies.items():
-            scope.set_attr(tl.extra.libdevice, name, body)
+        for name, function in self._libdevice.items():
+            scope.set_attr(tl.extra.libdevice, name, function)
         scope.set_attr(JITFunction, "__call__", lambda fn, *args, **kwargs: self.function(fn.fn)(*args, **kwargs))
         scope.set_attr(triton_helpers, "if_mask", lambda mask, value: None if mask is None else value)
         scope.set_attr(triton_helpers, "constexpr_next_power_of_2", _next_power_of_2)
         scope.set_attr(triton_helpers, "x_grid_barrier", self._barrier)
 
-    def _builtin(self, member: Callable[..., Any]) -> Callable[..., Any]:
+    def _with_semantic(self, member: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(member)
         def call(*args: Any, **kwargs: Any) -> Any:
             kwargs["_semantic"] = self.semantic
@@ -85,29 +86,31 @@ class Language:
         return call
 
     def _barrier(self, semaphore: Any) -> None:
-        begun = tl.load(semaphore).handle.data.astype(np.uint32)
-        if not np.isin(begun, (0, 0x80000000)).all():
-            raise KernelFault(f"a semaphore of a barrier does not begin at 0 or 0x80000000, but at {begun.max():#x}")
+        values = tl.load(semaphore).handle.data.astype(np.uint32)
+        if not np.isin(values, (0, 0x80000000)).all():
+            raise KernelFaultError(
+                f"the semaphore of a barrier must start at 0 or 0x80000000, not at {values.max():#x}"
+            )
         self.memory.barrier()
 
     def function(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """The Python function of a @triton.jit one, its assignments making tensors of numbers, as in a kernel."""
-        return _rewritten(fn, self.semantic)
+        """The Python function of a @triton.jit function. Its assignments turn numbers into tensors, as in a kernel."""
+        return _python_function(fn, self.semantic)
 
 
-def _uniform(tensor: Any) -> Any:
-    """The value of a scalar that all programs agree in."""
+def _uniform_value(tensor: Any) -> Any:
+    """The value of a scalar that is equal in all programs. Raises DivergentProgramsError if it differs."""
     data = tensor.handle.data
     if data.size > 1 and not (data == data.flat[0]).all():
-        raise NotUniformError("a condition or bound")
+        raise DivergentProgramsError("a condition or bound")
     return data.flat[0]
 
 
 def _truth(tensor: Any) -> bool:
-    # Triton's semantics ask so whether there is a tensor at all; a kernel asks for a scalar's value.
+    # Triton's semantics use `if tensor` to ask whether there is a tensor; a kernel uses it for the value of a scalar.
     if tensor.type.is_block() or sys._getframe(1).f_globals.get("__name__") == TritonSemantic.__module__:
         return True
-    return bool(_uniform(tensor))
+    return bool(_uniform_value(tensor))
 
 
 def _transposed(tensor: Any) -> Any:
@@ -118,7 +121,7 @@ def _transposed(tensor: Any) -> Any:
 
 
 _TENSOR = {
-    "__index__": lambda tensor: int(_uniform(tensor)),
+    "__index__": lambda tensor: int(_uniform_value(tensor)),
     "__bool__": _truth,
     "T": property(_transposed),
     "__repr__": lambda tensor: repr(tensor.handle.data),
@@ -130,31 +133,34 @@ def _next_power_of_2(n: Any) -> int:
     return 1 << (int(tl.core._unwrap_if_constexpr(n)) - 1).bit_length()
 
 
-class _AsTriton(ast.NodeTransformer):
-    """What Triton's compiler reads otherwise than Python: x = 3 makes a tensor (x: tl.constexpr = 3 does not), and
-    `not`, `and` and `or` of tensors are element by element.
+class _TritonSemantics(ast.NodeTransformer):
+    """Rewrites what means one thing in Triton and another in Python.
+
+    In Triton `x = 3` makes a tensor (`x: tl.constexpr = 3` does not), and `not`, `and` and `or` work on each element of
+    a tensor.
     """
 
     def visit_Assign(self, node: ast.Assign) -> ast.Assign:
         self.generic_visit(node)
-        node.value = _called("tensor", node.value, node.value)
+        node.value = _helper_call("tensor", node.value, node.value)
         return node
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
-        return _called("not", node, node.operand) if isinstance(node.op, ast.Not) else node
+        return _helper_call("not", node, node.operand) if isinstance(node.op, ast.Not) else node
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         self.generic_visit(node)
         name = "and" if isinstance(node.op, ast.And) else "or"
-        found = node.values[-1]
+        result = node.values[-1]
         for value in reversed(node.values[:-1]):
-            nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
-            found = _called(name, node, value, ast.Lambda(args=nothing, body=found))
-        return found
+            no_parameters = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+            result = _helper_call(name, node, value, ast.Lambda(args=no_parameters, body=result))
+        return result
 
 
-def _called(name: str, where: ast.AST, *arguments: ast.expr) -> ast.Call:
+def _helper_call(name: str, where: ast.AST, *arguments: ast.expr) -> ast.Call:
+    """A call of `_conformance_NAME`, at the source position of `where`."""
     function = ast.Name(id=f"_conformance_{name}", ctx=ast.Load())
     return ast.copy_location(ast.Call(func=function, args=list(arguments), keywords=[]), where)
 
@@ -171,24 +177,25 @@ def _or(left: Any, right: Callable[[], Any]) -> Any:
     return left.logical_or(right()) if isinstance(left, tl.core.tensor) else left or right()
 
 
-#: Helpers are shared by all kernels; a kernel's own function goes with its wrapper.
+#: The cache is for helpers, which all kernels share. It drops the functions of old kernels.
 @functools.lru_cache(maxsize=512)
-def _rewritten(fn: Callable[..., Any], semantic: Any) -> Callable[..., Any]:
+def _python_function(fn: Callable[..., Any], semantic: Any) -> Callable[..., Any]:
     lines, first = inspect.getsourcelines(fn)
     start = next(number for number, line in enumerate(lines) if line.lstrip().startswith("def "))
     tree = ast.parse(textwrap.dedent("".join(lines[start:])))
-    _AsTriton().visit(tree)
+    _TritonSemantics().visit(tree)
     for node in tree.body:
-        node.decorator_list = []
+        if isinstance(node, ast.FunctionDef):
+            node.decorator_list = []
     ast.fix_missing_locations(tree)
     ast.increment_lineno(tree, first + start - 1)
-    place = {**fn.__globals__, "_conformance_not": _not, "_conformance_and": _and, "_conformance_or": _or}
-    place["_conformance_tensor"] = lambda value: semantic.to_tensor(value, False)
-    exec(compile(tree, inspect.getsourcefile(fn), "exec"), place)  # noqa: S102 - the kernel itself
-    return place[fn.__name__]
+    namespace = {**fn.__globals__, "_conformance_not": _not, "_conformance_and": _and, "_conformance_or": _or}
+    namespace["_conformance_tensor"] = lambda value: semantic.to_tensor(value, False)
+    exec(compile(tree, fn.__code__.co_filename, "exec"), namespace)  # noqa: S102 - the kernel itself
+    return namespace[fn.__name__]
 
 
 @functools.cache
-def language() -> Language:
-    """The one of this process."""
+def shared_language() -> Language:
+    """The Language that all launches of this process share."""
     return Language()

@@ -1,6 +1,7 @@
-"""A kernel of the user's own, launched as `kernel[grid](…)`: by eager, and by a graph that is called as it was traced.
+"""Interprets a user's kernel that eager, or a graph that is called without lowering, launches as `kernel[grid](…)`.
 
-Triton's driver launches it on a device; here it is interpreted, on the host's memory, as generated kernels are.
+Triton's driver would launch the kernel on a device. Here the interpreter runs it on host memory, as it runs generated
+kernels.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import inspect
 import time
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from triton.runtime.jit import mangle_type
@@ -19,38 +20,41 @@ from conformance.capture.emulation.wrapper import TIME_LIMIT
 
 
 class LaunchedKernel(InterpretedKernel):
-    """A @triton.jit function with the arguments of one launch, by name."""
+    """A @triton.jit function, prepared for one launch. `arguments`: by name. `options`: of the launch."""
 
-    def __init__(self, fn: Any, given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    def __init__(self, fn: Any, arguments: Mapping[str, Any], options: Mapping[str, Any]) -> None:
         constants = {parameter.name for parameter in fn.params if parameter.is_constexpr}
-        signature = {name: _type(value) for name, value in given.items() if name not in constants}
-        config = types.SimpleNamespace(kwargs={name: value for name, value in given.items() if name in constants})
+        signature = {name: _triton_type(value) for name, value in arguments.items() if name not in constants}
+        config = types.SimpleNamespace(kwargs={name: value for name, value in arguments.items() if name in constants})
         fuses = options.get("enable_fp_fusion", True)
         super().__init__(fn, config, {}, {"signature": signature, "enable_fp_fusion": fuses})
-        self.deadline = lambda: time.monotonic() + TIME_LIMIT  # of a launch: nobody knows which wrapper's it is
+        self.deadline = lambda: time.monotonic() + TIME_LIMIT  # for each launch: its wrapper is unknown
 
-    def launch(self, given: Mapping[str, Any], grid: tuple[int, ...]) -> None:
-        self._launch(given, (*map(int, grid), 1, 1)[:3])
+    def launch(self, arguments: Mapping[str, Any], grid: Sequence[int]) -> None:
+        """Runs the kernel. `grid`: programs along one to three axes."""
+        x, y, z = (*map(int, grid), 1, 1)[:3]
+        self._launch(arguments, (x, y, z))
 
 
-def launched(fn: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
-    """In place of JITFunction.run (Triton 3.6 to 3.9), with its arguments. Raises TypeError where they do not fit,
-    EmulationError for what the kernel does, NotEmulatedError.
+def launch_user_kernel(fn: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+    """Replaces JITFunction.run (Triton 3.6 to 3.9), with its arguments.
+
+    Raises TypeError if the arguments do not fit, EmulationError if the kernel does something wrong, NotEmulatedError.
     """
     for hook in fn.pre_run_hooks:
         hook(*args, **kwargs)
     options = {name: kwargs.pop(name) for name in [*kwargs] if name not in fn.arg_names}
     bound = inspect.signature(fn.fn).bind(*args, **kwargs)
     bound.apply_defaults()
-    given = dict(bound.arguments)
+    arguments = dict(bound.arguments)
     if warmup:
         return
-    kernel = LaunchedKernel(fn, given, options)
-    kernel.launch(given, tuple(grid(given) if callable(grid) else grid))
+    kernel = LaunchedKernel(fn, arguments, options)
+    kernel.launch(arguments, tuple(grid(arguments) if callable(grid) else grid))
 
 
-def _type(value: Any) -> str:
-    """Triton's name for an argument's type: *fp32, i64, constexpr for None."""
+def _triton_type(value: Any) -> str:
+    """Triton's name for the type of an argument: *fp32, i64, constexpr for None."""
     if isinstance(value, tuple) or hasattr(value, "block_shape"):
-        raise NotEmulatedError("a kernel of the user's own is launched with a tuple or a tensor descriptor")
+        raise NotEmulatedError("a user's kernel is launched with a tuple or a tensor descriptor")
     return "constexpr" if value is None else mangle_type(value)

@@ -1,4 +1,4 @@
-"""A generated wrapper module, loaded as it is and called: what it asks of a real device is answered on the host."""
+"""Loads a generated wrapper module unchanged and calls it, with replacements for what needs a real device."""
 
 from __future__ import annotations
 
@@ -9,30 +9,34 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from conformance.capture.emulation.errors import NotEmulatedError
-from conformance.capture.emulation.fake_strides import DeviceLayout
+from conformance.capture.emulation.fake_strides import DeviceStrides
 from conformance.capture.patching.patch import Patch, applied
 from conformance.devices.targets import Target
 
-#: Seconds that the wrappers of one item may take together, or one launch of a user's kernel outside of them.
+#: Seconds that the wrappers of one item may run in total. Also the limit of one launch of a user's kernel outside of a
+#: wrapper.
 TIME_LIMIT = 60.0
 
 
 class Emulation:
-    """Runs the wrappers of one capture. `rewrite`: applied to a wrapper's text before it is loaded, for tests; another
-    one may be set at any time.
+    """Runs the wrappers of one capture.
+
+    `rewrite`: for tests; changes the text of a wrapper before it is loaded. A test may set another one at any time.
+    `seconds_left`: of TIME_LIMIT.
     """
 
     def __init__(self, target: Target, rewrite: Callable[[str], str] | None = None) -> None:
         self.target = target
         self.rewrite = rewrite
         self.deadline = float("inf")
-        self.left = TIME_LIMIT
-        self.runs = False  # as long as the case is compiled, nothing is
+        self.seconds_left = TIME_LIMIT
+        self.is_running = False  # nothing runs while the case is compiled
 
     @contextlib.contextmanager
     def on_one_thread(self) -> Iterator[None]:
-        """Inputs are small: waiting for a second thread costs more than it does. Around compiling too, as Dynamo
-        guards on their number.
+        """Inside, torch uses one thread: inputs are small, so waiting for a second thread costs more than it saves.
+
+        Wrap compiling too: Dynamo guards on the number of threads.
         """
         import torch
 
@@ -45,22 +49,23 @@ class Emulation:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Inside, calls of the compiled function and its backward run what was generated."""
+        """Inside, calls of the compiled function and of its backward run the generated code."""
         from conformance.capture.emulation import gpu_operators
 
-        self.runs = True
+        self.is_running = True
         try:
-            with gpu_operators.registered(self.target.device), warnings.catch_warnings():
-                # Operators that allocate their result in parts do so at first, when the cpu's are called for them.
+            with gpu_operators.registered_for(self.target.device), warnings.catch_warnings():
+                # Some CPU operators resize their results, and warn.
                 warnings.filterwarnings("ignore", message="An output with one or more elements was resized")
                 yield
         finally:
-            self.runs = False
+            self.is_running = False
 
     def load(self, code: str, graph: Any) -> Callable[[list[Any]], Any]:
-        """The wrapper's `call`, loaded when it is first called. `graph`: the GraphLowering that `code` was made from.
+        """The wrapper's `call`. The first call loads the wrapper. `graph`: the GraphLowering that generated `code`.
 
-        The call raises NotEmulatedError where the wrapper cannot be run here, EmulationError for what a kernel does.
+        The call raises NotEmulatedError if the emulation does not support the wrapper, EmulationError if a kernel does
+        something wrong.
         """
         constants = _constants(graph)
         cpp = graph.cpp_wrapper
@@ -71,34 +76,35 @@ class Emulation:
                 raise NotEmulatedError("a C++ wrapper launches compiled binaries")
             from conformance.capture.emulation import triton_language
 
-            with self._answering():
+            with self._device_replaced():
                 if self.rewrite not in loaded:
-                    loaded[self.rewrite] = self._loaded(code, constants)
-                with DeviceLayout(), self._timed(), triton_language.language().spoken():
+                    loaded[self.rewrite] = self._load_wrapper(code, constants)
+                with DeviceStrides(), self._time_limited(), triton_language.shared_language().interpreting():
                     return loaded[self.rewrite](args)
 
         return call
 
     @contextlib.contextmanager
-    def _timed(self) -> Iterator[None]:
+    def _time_limited(self) -> Iterator[None]:
+        """Counts the time inside against `seconds_left`."""
         began = time.monotonic()
-        self.deadline = began + self.left
+        self.deadline = began + self.seconds_left
         try:
             yield
         finally:
-            self.left = max(0.0, self.deadline - time.monotonic())
+            self.seconds_left = max(0.0, self.deadline - time.monotonic())
 
-    def _loaded(self, code: str, constants: Mapping[str, Any]) -> Callable[[list[Any]], Any]:
+    def _load_wrapper(self, code: str, constants: Mapping[str, Any]) -> Callable[[list[Any]], Any]:
         text = self.rewrite(code) if self.rewrite else code
         namespace: dict[str, Any] = {"__name__": "conformance_emulated", "__file__": "emulated.py", **constants}
         exec(compile(text, "emulated.py", "exec"), namespace)  # noqa: S102 - the generated wrapper
-        namespace |= constants  # again: a text may set what it is given to None, as Inductor's own loading expects
-        namespace[f"empty_strided_{self.target.device}"] = self._unset
+        namespace |= constants  # again: the wrapper may set them to None, because Inductor sets them after loading
+        namespace[f"empty_strided_{self.target.device}"] = self._empty_strided
         namespace["get_raw_stream"] = lambda index: 0
         return namespace["call"]
 
-    def _unset(self, size: Any, stride: Any, dtype: Any) -> Any:
-        """Memory as Inductor asks for it, full of what nobody stored: what a kernel leaves out shows."""
+    def _empty_strided(self, size: Any, stride: Any, dtype: Any) -> Any:
+        """Replaces torch's empty_strided. Fills the memory with NaN or -1, which show what a kernel did not store."""
         import torch
 
         tensor = torch.empty_strided(size, stride, dtype=dtype, device=f"{self.target.device}:0")
@@ -107,28 +113,30 @@ class Emulation:
         return tensor
 
     @contextlib.contextmanager
-    def _answering(self) -> Iterator[None]:
+    def _device_replaced(self) -> Iterator[None]:
+        """Replaces the parts of torch that would need a real device."""
         from conformance.capture.emulation import kernels
 
         device = self.target.device
-        patches = _patches(device, kernels.loading(lambda: self.deadline), kernels.autotuning)
-        if gone := [patch.where for patch in patches if patch.is_missing()]:
-            raise NotEmulatedError(f"this torch has no {gone[0].replace(':', '.')}")
+        patches = _patches(device, kernels.kernel_loader(lambda: self.deadline), kernels.interpreting_autotuner)
+        if missing := [patch.where for patch in patches if patch.is_missing()]:
+            raise NotEmulatedError(f"this torch has no {missing[0].replace(':', '.')}")
         with contextlib.ExitStack() as stack:
             stack.enter_context(applied(patches))
-            stack.enter_context(_added(f"_{device}_getCurrentRawStream", lambda index: 0))
+            stack.enter_context(_torch_c_attribute(f"_{device}_getCurrentRawStream", lambda index: 0))
             yield
 
 
 def _constants(graph: Any) -> dict[str, Any]:
-    """What Inductor sets on the module beside its text (2.11 to 2.15)."""
-    found: dict[str, Any] = {}
+    """The attributes that Inductor sets on the wrapper module after loading it (2.11 to 2.15)."""
+    constants: dict[str, Any] = {}
     for name in ("constants", "torchbind_constants", "opaque_value_type_classes"):
-        found |= getattr(graph, name, None) or {}
-    return found
+        constants |= getattr(graph, name, None) or {}
+    return constants
 
 
 def _host_storage(tensor: Any) -> Any:
+    """The memory of a pretended device's tensor as a storage of the CPU."""
     import ctypes
 
     import torch
@@ -146,25 +154,27 @@ def _patches(device: str, load: Callable[..., Any], autotune: Callable[[Any], An
     from conformance.capture.emulation.kernels import MultiKernel
 
     return [
-        Patch("torch._inductor.async_compile:AsyncCompile.triton", lambda _: load, "kernels would be compiled"),
+        Patch("torch._inductor.async_compile:AsyncCompile.triton", lambda _: load, "Triton would compile the kernels"),
         Patch(
             "torch._inductor.async_compile:AsyncCompile.multi_kernel",
             lambda _: lambda _compiler, *args, **kwargs: MultiKernel(*args, **kwargs),
-            "its kernels would be timed",
+            "Inductor would time the kernels",
         ),
-        Patch("torch._inductor.runtime.triton_heuristics:cached_autotune", autotune, "kernels would be compiled"),
+        Patch(
+            "torch._inductor.runtime.triton_heuristics:cached_autotune", autotune, "Triton would compile the kernels"
+        ),
         Patch(
             "torch._inductor.runtime.triton_helpers:set_driver_to_gpu",
             lambda _: lambda: None,
-            "Triton looks for the device's driver",
+            "Triton would look for the device's driver",
         ),
-        Patch(f"torch.{device}:set_device", lambda _: lambda device: None, "the runtime is asked"),
+        Patch(f"torch.{device}:set_device", lambda _: lambda device: None, "torch would call the device's runtime"),
     ]
 
 
 @contextlib.contextmanager
-def _added(name: str, value: Any) -> Iterator[None]:
-    """torch._C with a name that a build without the device lacks, and wrappers import."""
+def _torch_c_attribute(name: str, value: Any) -> Iterator[None]:
+    """Inside, torch._C has an attribute that wrappers import, and that a build without the device lacks."""
     import torch
 
     before = getattr(torch._C, name, None)

@@ -74,10 +74,10 @@ with isolation.isolated(targets()["cuda_sm90"], "deviceless", {}):
     seen["two"] = [what(made) for made in two(cuda[0])]
     seen["wrong"] = outcome(lambda *_: one(cuda, cuda, b=1), x)
 
-from conformance.capture.emulation.fake_strides import DeviceLayout
+from conformance.capture.emulation.fake_strides import DeviceStrides
 strides = {}
 for name in ("cuda_sm90", "xpu_pvc"):
-    with isolation.isolated(targets()[name], "deviceless", {}), DeviceLayout():
+    with isolation.isolated(targets()[name], "deviceless", {}), DeviceStrides():
         last = torch.ones(2, 3, 5, 11).to(memory_format=torch.channels_last).to(targets()[name].device)
         pads = {how: torch.nn.functional.pad(last, (3, 2, 1, 0), how) for how in ("reflect", "replicate")}
         strides[name] = {how: list(made.stride()) for how, made in (*pads.items(), ("relu", last.relu()))}

@@ -18,12 +18,12 @@ import triton.language as tl  # noqa: E402
 from conformance.capture import isolation  # noqa: E402
 from conformance.capture.compile import capture  # noqa: E402
 from conformance.capture.emulation.errors import EmulationError  # noqa: E402
-from conformance.capture.emulation.fake_strides import as_on_device  # noqa: E402
+from conformance.capture.emulation.fake_strides import with_device_strides  # noqa: E402
 from conformance.capture.emulation.wrapper import Emulation  # noqa: E402
 from conformance.cases.selectors import DeclarationError, exclusion  # noqa: E402
 from conformance.devices.targets import targets  # noqa: E402
 from conformance.expectations.requirements import validate  # noqa: E402
-from conformance.facts import facts  # noqa: E402
+from conformance.facts import extract  # noqa: E402
 from conformance.numerics.check import check_numerics  # noqa: E402
 
 SM90, PVC = targets()["cuda_sm90"], targets()["xpu_pvc"]
@@ -60,7 +60,7 @@ def test_branch(x):
 def held(function, target=SM90):
     one, emulation = function.cases[0], Emulation(target)
     with capture(one, target, "deviceless", emulation=emulation) as got:
-        check_numerics(as_on_device(one), got.compiled, target.device, target.name, already_called=True)
+        check_numerics(with_device_strides(one), got.compiled, target.device, target.name, already_called=True)
         return got.capture
 
 

@@ -16,7 +16,7 @@ from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
 from conformance.capture import isolation  # noqa: E402
 from conformance.capture.compile import capture  # noqa: E402
 from conformance.capture.emulation import gpu_operators  # noqa: E402
-from conformance.capture.emulation.fake_strides import as_on_device  # noqa: E402
+from conformance.capture.emulation.fake_strides import with_device_strides  # noqa: E402
 from conformance.capture.emulation.wrapper import Emulation  # noqa: E402
 from conformance.devices.targets import targets  # noqa: E402
 from conformance.numerics.check import check_numerics  # noqa: E402
@@ -30,7 +30,7 @@ def test_the_backward_has_the_mask_of_the_forward(dtype, dropped):
     """Held to what autograd gives for the definition, with that mask."""
     generator = torch.Generator().manual_seed(0)
     made = [torch.randn(1, 2, 64, 64, generator=generator).to(dtype) for _ in range(4)]
-    with isolation.isolated(SM90, "deviceless", {}), gpu_operators.registered("cuda"):
+    with isolation.isolated(SM90, "deviceless", {}), gpu_operators.registered_for("cuda"):
         query, key, value, gradient = (each.cuda().requires_grad_(place < 3) for place, each in enumerate(made))
         torch.manual_seed(7)
         result = scaled_dot_product_attention(query, key, value, dropout_p=dropped)
@@ -41,7 +41,7 @@ def test_the_backward_has_the_mask_of_the_forward(dtype, dropped):
     query, key, value, gradient = (each.float().requires_grad_() for each in made)
     probable = (query @ key.mT / 8).softmax(-1)
     torch.manual_seed(7)
-    kept = gpu_operators._kept({"dropout_p": dropped}, probable, torch.randint(2**31, ()))
+    kept = gpu_operators._dropout_factor({"dropout_p": dropped}, probable, torch.randint(2**31, ()))
     assert abs(float((kept == 0).float().mean()) - dropped) < 0.02
     wanted = (probable * kept) @ value
     wanted.backward(gradient)
@@ -59,4 +59,4 @@ def test_compiled_attention_with_dropout():
     declared = test_dropped.cases[0]
     with capture(declared, SM90, "deviceless", emulation=Emulation(SM90)) as captured:
         assert "_scaled_dot_product_" in captured.capture.modules[0].code
-        check_numerics(as_on_device(declared), captured.compiled, "cuda", SM90.name)
+        check_numerics(with_device_strides(declared), captured.compiled, "cuda", SM90.name)

@@ -17,7 +17,7 @@ import triton.language as tl  # noqa: E402
 from triton.runtime.interpreter import TensorHandle  # noqa: E402
 
 from conformance.capture.emulation.errors import NotEmulatedError  # noqa: E402
-from conformance.capture.emulation.inline_asm import INSTRUCTIONS, computed  # noqa: E402
+from conformance.capture.emulation.inline_asm import INSTRUCTIONS, evaluate  # noqa: E402
 
 
 def nearest(exact):
@@ -57,5 +57,5 @@ def test_the_reciprocal_takes_and_gives_no_denormals():
 def test_another_instruction_is_named(text):
     argument = TensorHandle(np.ones(1, np.float32), tl.float32)
     with pytest.raises(NotEmulatedError, match="inline assembly: ") as raised:
-        computed(text, [argument], tl.float32)
+        evaluate(text, [argument], tl.float32)
     assert text in str(raised.value)

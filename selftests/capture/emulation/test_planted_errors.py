@@ -65,6 +65,9 @@ NAMES = ("difference", "at_most", "sum", "largest", "looped", "two", "product", 
 
 MASK = r"xmask = xindex < xnumel"
 
+#: In the message of a numerics failure.
+WRONG = "elements are wrong"
+
 #: What is planted: the case, the text, what is put in its place, and what the message has to say.
 PLANTS = {
     "a load without its mask": (
@@ -78,35 +81,35 @@ PLANTS = {
     "< becomes <= in a mask": (
         "difference", MASK, "xmask = xindex <= xnumel", "out of bounds: element 20 of in_ptr0"
     ),
-    "<= becomes <": ("at_most", r"(tmp\d+ = tmp\d+) <= ", r"\1 < ", "off"),
-    "an argument is swapped": ("difference", r"tmp0 - tmp1", "tmp1 - tmp0", "off"),
-    "arguments of a launch are swapped": ("difference", r"\.run\(arg0_1, arg1_1", ".run(arg1_1, arg0_1", "off"),
-    "factors are swapped": ("product", r"\.mm\(arg0_1, arg1_1", ".mm(arg1_1, arg0_1", "off"),
-    "the last element is left out": ("difference", MASK, "xmask = xindex < xnumel - 1", "off"),
+    "<= becomes <": ("at_most", r"(tmp\d+ = tmp\d+) <= ", r"\1 < ", WRONG),
+    "an argument is swapped": ("difference", r"tmp0 - tmp1", "tmp1 - tmp0", WRONG),
+    "arguments of a launch are swapped": ("difference", r"\.run\(arg0_1, arg1_1", ".run(arg1_1, arg0_1", WRONG),
+    "factors are swapped": ("product", r"\.mm\(arg0_1, arg1_1", ".mm(arg1_1, arg0_1", WRONG),
+    "the last element is left out": ("difference", MASK, "xmask = xindex < xnumel - 1", WRONG),
     "the last block of a loop is left out": (
-        "looped", r"range\(0, r0_numel, R0_BLOCK\)", "range(0, r0_numel - R0_BLOCK, R0_BLOCK)", "off"
+        "looped", r"range\(0, r0_numel, R0_BLOCK\)", "range(0, r0_numel - R0_BLOCK, R0_BLOCK)", WRONG
     ),
-    "a stride in a kernel": ("sum", r"50\*x0", "49*x0", "off"),
+    "a stride in a kernel": ("sum", r"50\*x0", "49*x0", WRONG),
     "a stride past the end": ("sum", r"50\*x0", "51*x0", "load out of bounds: element 300 of in_ptr0"),
     "a stride in the wrapper": ("two", r"(buf0 = empty_strided_\w+\(\(40, 24\), )\(24, 1\)", r"\1(1, 40)", "strides"),
-    "a store to the other buffer": ("two", r"out_ptr1 \+", "out_ptr0 +", "off"),
-    "a sum that does not start at 0": ("sum", r"(tl\.where\(.*mask.*, tmp\d+), 0\)", r"\1, 1)", "off"),
-    "a maximum that starts at 0": ("largest", r'(tl\.where\(.*mask.*, tmp\d+), float\("-inf"\)\)', r"\1, 0)", "off"),
-    "a loop's sum that starts at 1": ("looped", r"(_tmp\d+ = tl\.full\(\[XBLOCK, R0_BLOCK\]), 0,", r"\1, 1,", "off"),
-    "no barrier": ("cooperative", r"triton_helpers\.x_grid_barrier\(.*\)", "pass", "off"),
+    "a store to the other buffer": ("two", r"out_ptr1 \+", "out_ptr0 +", WRONG),
+    "a sum that does not start at 0": ("sum", r"(tl\.where\(.*mask.*, tmp\d+), 0\)", r"\1, 1)", WRONG),
+    "a maximum that starts at 0": ("largest", r'(tl\.where\(.*mask.*, tmp\d+), float\("-inf"\)\)', r"\1, 0)", WRONG),
+    "a loop's sum that starts at 1": ("looped", r"(_tmp\d+ = tl\.full\(\[XBLOCK, R0_BLOCK\]), 0,", r"\1, 1,", WRONG),
+    "no barrier": ("cooperative", r"triton_helpers\.x_grid_barrier\(.*\)", "pass", WRONG),
     "a barrier that some do not reach": (
         "cooperative", r"if HAS_RSPLIT:(?=\n +triton_helpers\.x_grid_barrier)", "if rsplit_id > 0:",
-        "others wait for them at a barrier: it hangs",
+        "deadlock: some programs have ended, and others wait for them at a barrier",
     ),
     "semaphores that nobody cleared": (
         "cooperative", r"x_grid_barrier\(sem_ptr", "x_grid_barrier(in_ptr0",
-        "a semaphore of a barrier does not begin at 0"
+        "the semaphore of a barrier must start at 0 or 0x80000000, not at"
     ),
     "a part of a split is left out": (
-        "cooperative", r"rsplit_chunk \* rsplit_id$", "rsplit_chunk * (rsplit_id + 1)", "off"
+        "cooperative", r"rsplit_chunk \* rsplit_id$", "rsplit_chunk * (rsplit_id + 1)", WRONG
     ),
-    "one of several kernels": ("several", r"(_tmp\d+ = tl\.full\(\[XBLOCK, R0_BLOCK\]), 0,", r"\1, 1,", "off"),
-    "another of several": ("several", r"(= tl\.where\(r0_mask & xmask, tmp\d+), 0\)", r"\1, 1)", "off"),
+    "one of several kernels": ("several", r"(_tmp\d+ = tl\.full\(\[XBLOCK, R0_BLOCK\]), 0,", r"\1, 1,", WRONG),
+    "another of several": ("several", r"(= tl\.where\(r0_mask & xmask, tmp\d+), 0\)", r"\1, 1)", WRONG),
 }  # fmt: skip
 
 
@@ -185,11 +188,13 @@ def test_emulation_leaves_nothing_behind(emulated):
 
 
 def test_time_limit_is_the_items(emulated):
+    from conformance.capture.emulation.wrapper import TIME_LIMIT
+
     with emulated("two") as (emulation, check):
         check()
-        assert 0 < emulation.left < 60
-        emulation.left = 0.0
-        with pytest.raises(AssertionError, match="not come to an end within the time limit"):
+        assert 0 < emulation.seconds_left < TIME_LIMIT
+        emulation.seconds_left = 0.0
+        with pytest.raises(AssertionError, match="the kernel did not finish within the time limit"):
             check()
 
 
@@ -197,6 +202,6 @@ def test_too_much_to_interpret(emulated, monkeypatch):
     from conformance.capture.emulation import kernels
     from conformance.capture.emulation.errors import NotEmulatedError
 
-    monkeypatch.setattr(kernels, "MOST_OF_A_LAUNCH", 64)
-    with emulated("two") as (_, check), pytest.raises(NotEmulatedError, match="elements, too many to be interpreted"):
+    monkeypatch.setattr(kernels, "MAX_ELEMENTS_PER_LAUNCH", 64)
+    with emulated("two") as (_, check), pytest.raises(NotEmulatedError, match="elements; at most 64 are interpreted"):
         check()
