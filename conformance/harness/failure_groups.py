@@ -1,12 +1,11 @@
-"""Failures as pytest is about to print them: each is told the groups that it is of, which are known only now.
+"""Adds to each failure of the check "code" the groups of changed texts that it belongs to.
 
-Workers fail items one by one; what they have in common is seen when all are done. Of a group that many items are in,
-the first are shown whole, and the others in a few lines.
+Groups are known only when all workers are done. pytest prints the first failures of a group in full, and the others in
+a few lines.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import PurePath
@@ -15,35 +14,36 @@ from typing import Any
 from conformance.review import overview
 from conformance.review.review import Review
 
-#: Failures of a group that are shown whole.
-WHOLE = 3
-_KEPT = ("accept it with: ", "evidence: ")
+#: How many failures of a group are shown in full.
+SHOWN_IN_FULL = 3
+#: The lines of a shortened failure begin with these words.
+_KEPT_LINES = ("accept it with: ", "artifacts: ")
 
 
-def name_groups(reports: Iterable[Any], review: Review) -> None:
-    """`reports`: pytest's, of failed checks. Changes what they say."""
+def add_groups(reports: Iterable[Any], review: Review) -> None:
+    """Changes the messages of pytest's reports of failed checks."""
     shown: Counter[int] = Counter()
     for report in reports:
         item = item_name(report.nodeid)
         numbers = review.groups_of.get(item)
         if getattr(getattr(report, "context", None), "msg", None) != "code" or not numbers:
             continue
-        groups = overview.named(review, item)
-        if all(shown[number] >= WHOLE for number in numbers):
+        groups = overview.group_lines_of_item(review, item)
+        if all(shown[number] >= SHOWN_IN_FULL for number in numbers):
             report.longrepr = _shortened(item, groups, str(report.longrepr))
         elif hasattr(report.longrepr, "addsection"):
-            report.longrepr.addsection("why", "\n".join(groups))
+            report.longrepr.addsection("groups", "\n".join(groups))
         shown.update(numbers)
 
 
-def item_name(node: str) -> str:
-    """`flip/hflip-224-u8-cuda_sm90` of `ops/test_flip.py::test_hflip[224-u8-cuda_sm90]`."""
-    file, _, rest = node.partition("::")
+def item_name(node_id: str) -> str:
+    """`flip/hflip-224-u8-cuda_sm90` for the node id `ops/test_flip.py::test_hflip[224-u8-cuda_sm90]`."""
+    file, _, rest = node_id.partition("::")
     function, _, labels = rest.partition("[")
     operator = PurePath(file).stem.removeprefix("test_")
     return f"{operator}/{function.removeprefix('test_')}-{labels.removesuffix(']')}"
 
 
 def _shortened(item: str, groups: list[str], message: str) -> str:
-    kept = [line for line in message.splitlines() if re.match("|".join(_KEPT), line)]
-    return "\n".join([f"{item}: as in failures above:", *groups, *kept])
+    kept = [line for line in message.splitlines() if line.startswith(_KEPT_LINES)]
+    return "\n".join([f"{item}: the same change as in failures above:", *groups, *kept])

@@ -1,4 +1,4 @@
-"""The end of a run, and what is refused before it begins: one process looks at all items together."""
+"""Checks the declarations of all collected cases before a run, and sums up all items after it, in one process."""
 
 from __future__ import annotations
 
@@ -12,22 +12,26 @@ from conformance.cases import numerics_policy
 from conformance.cases.case import Case, CaseError
 from conformance.devices.environment import triton_version
 from conformance.expectations import known_failures, requirements
-from conformance.facts.binary import PARTLY
+from conformance.facts.binary import INCOMPLETE
 from conformance.harness.session import Session
 from conformance.review import overview
-from conformance.review.review import Review, compared, of_run, stored
+from conformance.review.groups import pluralise
+from conformance.review.review import Review, review_items, run_text_finder, stored_text_finder
 from conformance.storage import binaries
 from conformance.storage.accept import accept
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import EVIDENCE, ItemRecord, Run
 from conformance.storage.unused import all_collected
 
+#: How many drifting items and unused snapshots the summary names.
+_NAMED = 3
+
 
 @dataclass
 class Summary:
-    """`lines`: what to say at the end. `failed`: what no item could fail for, such as snapshots not written.
+    """`lines`: what pytest prints at the end. `review`: the changed texts in groups.
 
-    `review`: what differs, grouped.
+    `failed`: the run fails for a reason that is no item's, such as snapshots that could not be written.
     """
 
     run: Run
@@ -42,17 +46,17 @@ def refuse_wrong_declarations(
     folders: Iterable[Path] = (),
     combined: Callable[[], Iterable[Case]] = tuple,
 ) -> None:
-    """Two cases with one id, requirements that can never apply, malformed numerics, impossible known failures.
+    """Refuses two cases with one id, wrong requirements, wrong numerics, and known failures of what does not exist.
 
-    `cases`: all of the files that were collected, selected or not. `folders`: those of which every file was collected.
-    `combined`: those of --thorough, which known failures may name as well; called only where that matters.
+    `cases`: all cases of the collected files, selected or not. `folders`: those of which every file was collected.
+    `combined`: returns the cases of --thorough, which known failures may name too. It is called only if needed.
     Raises CaseError, DeclarationError, KnownFailureError, or SettingsError for an unknown backend.
     """
     if session.settings.backend != "inductor":
-        session.settle_torch()  # only it knows which backends there are; else, collecting needs no torch
-    known: dict[str, Case] = {}
+        session.set_up_torch()  # only torch knows its backends; otherwise collecting needs no torch
+    by_id: dict[str, Case] = {}
     for case in cases:
-        first = known.setdefault(case.id, case)
+        first = by_id.setdefault(case.id, case)
         if first is not case:
             raise CaseError(
                 f"two cases have the id {first.id}: in {first.file} and in {case.file}; "
@@ -62,59 +66,102 @@ def refuse_wrong_declarations(
     requirements.validate(cases, targets.values(), facts.NAMES)
     numerics_policy.validate(cases)
     collected = [folder.resolve() for folder in folders]
-    for folder in {session.known_folder(case) for case in cases}:
+    for folder in {session.known_failures_folder(case) for case in cases}:
         failures = known_failures.load(folder)
         if all_collected(folder.resolve().parent, collected):
-            ids = [case.id for case in (*cases, *combined()) if session.known_folder(case) == folder]
+            ids = [case.id for case in (*cases, *combined()) if session.known_failures_folder(case) == folder]
             failures.validate(ids, targets)
 
 
 def finish(session: Session, *, interrupted: bool = False) -> Summary:
-    """Accepts where asked to, and counts what the items came to. `interrupted`: not all that was asked for ran."""
+    """Sums up a run, and accepts its texts if the user asked for it. `interrupted`: not all items ran."""
     summary = Summary(session.run)
     items = list(session.run.items())
     if not items:
         return summary
-    generated = Counter(item.mode for item in items if item.text)
-    skipped = sum(_skipped(item) for item in items)
-    counts = [f"{count} {mode}" for mode, count in sorted(generated.items())]
-    counts += [f"{skipped} skipped"] if skipped else []
-    summary.lines.append(f"{len(items)} items: {', '.join(counts) or 'none compiled'}")
-    passed = Counter(item.evidence for item in items if item.outcome("numerics") is Outcome.PASSED)
-    if passed:
-        summary.lines.append("numerics: " + ", ".join(f"{passed[kind]} {kind}" for kind in EVIDENCE if passed[kind]))
-    summary.lines += compiled_lines(items)
-    if skipped == len(items) and not interrupted:
-        summary.lines.append("nothing was checked, so this run fails")
+    summary.lines += _count_lines(items)
+    if all(map(_is_skipped, items)) and not interrupted:
+        summary.lines.append("nothing was checked, so this run fails; the reasons:")
         summary.lines += sorted({result.detail for item in items for result in item.checks.values()})
         summary.failed = True
     else:
-        summary.lines += _impossible(items)
-    summary.review = _differing(session, items)  # before anything is accepted
+        summary.lines += _skip_reasons(items)
+    summary.review = _review(session, items)  # before anything is accepted
     summary.lines += overview.summary_lines(summary.review)
     if summary.review.groups and not session.settings.accept:
-        against = f" --baseline {session.settings.baseline}" if session.baseline else ""
-        summary.lines.append(f"review them, without running again: python -m conformance review{against}")
+        baseline = f" --baseline {session.settings.baseline}" if session.baseline else ""
+        summary.lines.append(f"review the changes without another run: python -m conformance review{baseline}")
     if session.settings.accept and interrupted:
-        summary.lines.append("the run was interrupted: nothing was accepted")
+        summary.lines.append("the run was interrupted: nothing was accepted; run the same command again")
     elif session.settings.accept:
         _accept(session, items, summary)
-    summary.lines += _remarks(items)
+    summary.lines += _drift_lines(items)
+    summary.lines += [notice for item in items for notice in item.notices]
     if missed := sum(len(item.missed) for item in items):
         summary.lines.append(
             f"missed optimisations: {missed}; `python -m conformance missed` lists them with Inductor's reasons"
         )
-    summary.lines += _unconfirmed(items)
-    summary.lines += _unused(session.run)
-    _say_idle(items, summary, session.settings.backend_option)
-    failed = [item for item in items if any(result.outcome is Outcome.FAILED for result in item.checks.values())]
+    summary.lines += unconfirmed_lines(items)
+    summary.lines += _unused_snapshot_lines(session.run)
+    _add_unused_known_failures(items, summary, session.settings.backend_option)
+    failed = sum(any(result.outcome is Outcome.FAILED for result in item.checks.values()) for item in items)
     if failed:
-        summary.lines.append(f"evidence of {len(failed)} failing items: {session.run.folder / 'failures'}")
+        summary.lines.append(
+            f"artifacts of {pluralise(failed, 'failing item')}: {session.run.folder / 'failures'}; "
+            "to compile an item again, run its reproduce.py"
+        )
     return summary
 
 
+def _count_lines(items: Sequence[ItemRecord]) -> list[str]:
+    """How many items there were, how they were captured, and what their numerics and binaries come from."""
+    captured = Counter(item.mode for item in items if item.text)
+    counts = [f"{count} {mode}" for mode, count in sorted(captured.items())]
+    if skipped := sum(map(_is_skipped, items)):
+        counts.append(f"{skipped} skipped")
+    lines = [f"{pluralise(len(items), 'item')}: {', '.join(counts) or 'none compiled'}"]
+    passed = Counter(item.evidence for item in items if item.outcome("numerics") is Outcome.PASSED)
+    if passed:
+        lines.append("numerics passed: " + ", ".join(f"{passed[kind]} {kind}" for kind in EVIDENCE if passed[kind]))
+    return lines + _binary_lines(items)
+
+
+def _binary_lines(items: Sequence[ItemRecord]) -> list[str]:
+    """How many items' kernels were compiled to binaries, or as far as Triton can."""
+    compiled = [item for item in items if item.binaries]
+    incomplete = sum(INCOMPLETE in item.binaries[0] for item in compiled)
+    complete = len(compiled) - incomplete
+    lines = [f"compiled to binaries: every kernel of {pluralise(complete, 'item')}"] if complete else []
+    if incomplete:
+        count = pluralise(incomplete, "item")
+        lines.append(f"compiled as far as Triton {triton_version()} can: every kernel of {count}")
+    return lines
+
+
+def _is_skipped(item: ItemRecord) -> bool:
+    return all(result.outcome is Outcome.SKIPPED for result in item.checks.values())
+
+
+def _skip_reasons(items: Sequence[ItemRecord]) -> list[str]:
+    """Why no code could be generated for some items, such as on a torch that patches do not fit."""
+    return sorted({item.checks["compile"].detail for item in items if item.outcome("compile") is Outcome.SKIPPED})
+
+
+def _review(session: Session, items: Sequence[ItemRecord]) -> Review:
+    """Compares items that failed the check "code", drifted or are to be accepted with the baseline or the store."""
+    accepts_all = session.settings.accept == "all"
+    changed = [
+        item
+        for item in items
+        if item.drift or item.outcome("code") is Outcome.FAILED or (accepts_all and "code" in item.checks)
+    ]
+    if session.baseline:
+        return review_items(changed, run_text_finder(session.baseline, session.settings.baseline or ""))
+    return review_items(changed, stored_text_finder(list(session.machine.targets())))
+
+
 def _accept(session: Session, items: Sequence[ItemRecord], summary: Summary) -> None:
-    """Code, unless binaries alone were looked at, and binaries where they were."""
+    """Accepts code, unless "binary" is the only check, and binaries, if they were checked."""
     targets = [target.name for target in session.machine.targets().values() if not target.local]
     if session.settings.checks != ("binary",):
         accepted = accept(items, session.settings.accept, targets)
@@ -128,81 +175,57 @@ def _accept(session: Session, items: Sequence[ItemRecord], summary: Summary) -> 
         summary.failed = True
 
 
-def _impossible(items: Sequence[ItemRecord]) -> list[str]:
-    """Why something could not be generated at all, such as for a torch that replaces what capturing looks at."""
-    return sorted({item.checks["compile"].detail for item in items if item.outcome("compile") is Outcome.SKIPPED})
+def _drift_lines(items: Sequence[ItemRecord]) -> list[str]:
+    drift = [f"drift: {item.name}: {item.drift}" for item in items if item.drift]
+    more = len(drift) - _NAMED
+    return drift[:_NAMED] + ([f"drift: {pluralise(more, 'more item')}"] if more > 0 else [])
 
 
-def _differing(session: Session, items: Sequence[ItemRecord]) -> Review:
-    """Items whose code is not what is stored, or what the baseline gave: they failed, drifted, or are accepted."""
-    taken = session.settings.accept == "all"
-    wanted = [
-        item
-        for item in items
-        if item.drift or item.outcome("code") is Outcome.FAILED or (taken and "code" in item.checks)
-    ]
-    if session.baseline:
-        return compared(wanted, of_run(session.baseline, session.settings.baseline or ""))
-    return compared(wanted, stored(list(session.machine.targets())))
+def unconfirmed_lines(items: Sequence[ItemRecord]) -> list[str]:
+    """How many of the compared texts for GPUs no real GPU has confirmed yet; none where all are confirmed."""
+    confirmed = [item.confirmed for item in items if item.confirmed is not None]
+    missing = len(confirmed) - sum(confirmed)
+    if not missing:
+        return []
+    count = f"{missing} of the {len(confirmed)} compared GPU texts"
+    command = "EXPECTTEST_ACCEPT=new pytest --verify-deviceless"
+    return [f"no real GPU has confirmed {count}; on such a GPU, run {command}"]
 
 
-def _unconfirmed(items: Sequence[ItemRecord]) -> list[str]:
-    """How much of the stored gpu code that was compared no real device has given yet."""
-    compared = [item.confirmed for item in items if item.confirmed is not None]
-    missing = len(compared) - sum(compared)
-    return [f"not confirmed on hardware: {missing} of {len(compared)} gpu texts compared"] if missing else []
-
-
-def _unused(run: Run) -> list[str]:
-    names, prune = run.unused()
+def _unused_snapshot_lines(run: Run) -> list[str]:
+    names, command = run.unused()
     if not names:
         return []
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return [f"{len(names)} unused snapshots, of cases that are gone: {', '.join(names[:3])}{more}; `{prune}`"]
+    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    verb = "belongs" if len(names) == 1 else "belong"
+    return [f"{pluralise(len(names), 'snapshot')} {verb} to no case: {shown}; remove with: {command}"]
 
 
-def _skipped(item: ItemRecord) -> bool:
-    return all(result.outcome is Outcome.SKIPPED for result in item.checks.values())
-
-
-def _remarks(items: Sequence[ItemRecord]) -> list[str]:
-    """Drift and notices, which fail nothing."""
-    drift = [f"drift: {item.name}: {item.drift}" for item in items if item.drift]
-    shown = drift[:3] + ([f"drift: {len(drift) - 3} more items"] if len(drift) > 3 else [])
-    return shown + [notice for item in items for notice in item.notices]
-
-
-def _say_idle(items: Sequence[ItemRecord], summary: Summary, way: str) -> None:
-    """Known failures that excused nothing although their items ran; those that passed have said so themselves."""
+def _add_unused_known_failures(items: Sequence[ItemRecord], summary: Summary, backend_option: str) -> None:
+    """Adds known failures that excused nothing although their items ran. Items themselves report stale ones."""
     for folder in sorted({item.known for item in items if item.known}):
-        mine = [item for item in items if item.known == folder]
+        group = [item for item in items if item.known == folder]
         try:
-            failures = known_failures.load(Path(folder), way)
-        except known_failures.KnownFailureError as error:  # it has changed since the run began
+            failures = known_failures.load(Path(folder), backend_option)
+        except known_failures.KnownFailureError as error:  # the file has changed since the run began
             summary.lines.append(f"known failure: {error}")
             summary.failed = True
             continue
-        failures.add_used(_of(mine, Outcome.KNOWN))
-        ran = [*_of(mine, Outcome.FAILED), *((item.case, "compile", item.target) for item in mine if item.text)]
-        modes = {(item.case, item.target): item.mode for item in mine}
-        for problem in failures.unused_entries(ran, mine[0].torch, modes):
+        failures.add_used(_checks_with(group, Outcome.KNOWN))
+        ran = [
+            *_checks_with(group, Outcome.FAILED),
+            *((item.case, "compile", item.target) for item in group if item.text),
+        ]
+        modes = {(item.case, item.target): item.mode for item in group}
+        for problem in failures.unused_entries(ran, group[0].torch, modes):
             summary.lines.append(f"known failure: {problem.message}")
             summary.failed |= problem.severity == "error"
 
 
-def _of(items: Sequence[ItemRecord], outcome: Outcome) -> list[known_failures.ItemCheck]:
+def _checks_with(items: Sequence[ItemRecord], outcome: Outcome) -> list[known_failures.ItemCheck]:
     return [
         (item.case, check, item.target)
         for item in items
         for check, result in item.checks.items()
         if result.outcome is outcome
     ]
-
-
-def compiled_lines(items: Sequence[ItemRecord]) -> list[str]:
-    """How many items compiled, and how far."""
-    compiled = [item for item in items if item.binaries]
-    short = sum(PARTLY in item.binaries[0] for item in compiled)
-    said = [f"of {len(compiled) - short} items to a binary"] if short < len(compiled) else []
-    said += [f"of {short} items as far as Triton {triton_version()} can"] if short else []
-    return [f"compiled: every kernel {', '.join(said)}"] if said else []

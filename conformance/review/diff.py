@@ -1,4 +1,4 @@
-"""Comparing what was generated with what is stored: facts first, then a diff that is short enough to read."""
+"""Compares a generated text with the stored one: changed facts first, then a diff short enough to read."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import difflib
 import re
 from dataclasses import dataclass
 
-from conformance.facts import changed
+from conformance.facts import changed_facts
 from conformance.normalize.text import parse_facts, split_facts
 from conformance.storage.snapshots import canonical
 
-LONGEST = 60  # lines of diff in a message
+MAX_DIFF_LINES = 60  # in a message
 
 
 @dataclass(frozen=True)
 class Difference:
-    """`facts`: one entry for each that changed; `diff`: the whole unified diff of the code, a line each.
+    """How two texts differ.
 
-    `accept`: the command that stores the new text.
+    `facts`: one entry for each changed fact. `diff`: the lines of the whole unified diff of the code. `accept`: the
+    command that stores the new text.
     """
 
     facts: tuple[str, ...]
@@ -26,35 +27,35 @@ class Difference:
 
     @property
     def message(self) -> str:
-        """For a failure: facts that changed, the diff cut to LONGEST lines, the command that accepts."""
+        """The message of a failure: changed facts, at most MAX_DIFF_LINES lines of diff, the command that accepts."""
         lines = ["facts changed:", *self.facts] if self.facts else ["facts unchanged"]
         if self.diff:
-            lines += ["", *self.diff[:LONGEST]]
-        if len(self.diff) > LONGEST:
-            lines.append(f"… {len(self.diff) - LONGEST} more lines of diff")
+            lines += ["", *self.diff[:MAX_DIFF_LINES]]
+        if len(self.diff) > MAX_DIFF_LINES:
+            lines.append(f"… {len(self.diff) - MAX_DIFF_LINES} more lines of diff")
         if self.accept:
             lines += ["", f"accept it with: {self.accept}"]
         return "\n".join(lines)
 
 
-def difference(stored: str, new: str, accept: str = "") -> Difference | None:
-    """What changed from the stored text to the new one; None where nothing did."""
+def compare_texts(stored: str, new: str, accept: str = "") -> Difference | None:
+    """Returns what changed from the stored text to the new one; None if they are equal."""
     stored, new = canonical(stored), canonical(new)
     if stored == new:
         return None
-    facts = changed(parse_facts(stored), parse_facts(new))
-    return Difference(tuple(facts), tuple(hunks(split_facts(stored)[1], split_facts(new)[1])), accept)
+    facts = changed_facts(parse_facts(stored), parse_facts(new))
+    return Difference(tuple(facts), tuple(diff_lines(split_facts(stored)[1], split_facts(new)[1])), accept)
 
 
-def hunks(stored: str, new: str) -> list[str]:
-    """Unified, three lines around a change; each hunk is headed by the part of the text that it is in."""
+def diff_lines(stored: str, new: str) -> list[str]:
+    """Returns the unified diff with three lines of context. The header of a hunk names the part that it begins in."""
     old_lines, new_lines = stored.splitlines(), new.splitlines()
     diff = difflib.unified_diff(old_lines, new_lines, "stored", "generated", lineterm="")
-    return [f"{line}{_section(old_lines, line)}" for line in diff]
+    return [f"{line}{_part_name(old_lines, line)}" for line in diff]
 
 
-def _section(lines: list[str], header: str) -> str:
-    """For the header of a hunk, the kernel or call of `lines` that the change is in; nothing for other lines."""
+def _part_name(lines: list[str], header: str) -> str:
+    """Returns the kernel, call or section that a hunk's header points to; "" for a line that is no header."""
     hunk = re.match(r"@@ -(\d+)(?:,\d+)? \+", header)
     if hunk:
         for line in reversed(lines[: int(hunk[1]) + 2]):

@@ -1,4 +1,4 @@
-"""What a run generated against what is stored now, or against another run: item by item, and grouped by edit."""
+"""Compares the texts of a run with the stored ones or with another run, and groups the changes by edit."""
 
 from __future__ import annotations
 
@@ -7,117 +7,125 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from conformance.review.diff import Difference, difference
-from conformance.review.groups import Changed, Group, fact_edits, group
+from conformance.review.diff import Difference, compare_texts
+from conformance.review.groups import ChangedText, Group, fact_edits, group_changes
 from conformance.storage.accept import Accepted, accept
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord, Run
 from conformance.storage.snapshots import Snapshot, SnapshotError, Store, canonical, release
 
-#: From an item to the text that it is compared with and where that is from; None for nothing.
-Before = Callable[[ItemRecord], "tuple[str, str] | None"]
+#: Returns the text that an item is compared with, and its source (see ChangedItem); None for nothing.
+FindText = Callable[[ItemRecord], "tuple[str, str] | None"]
 
 
 @dataclass(frozen=True)
-class Differing:
-    """An item whose text is not the one before. `since`: what that is of: "" for what is stored, "torch 2.13" for the
-    nearest stored version, or a run's name.
+class ChangedItem:
+    """An item whose text changed.
+
+    `compared_with`: the source of the old text: "" for the stored text of the same torch version, "torch 2.13" for the
+    nearest stored version, "run NAME" for another run.
     """
 
     item: ItemRecord
-    changed: Changed
-    since: str = ""
+    texts: ChangedText
+    compared_with: str = ""
 
     @property
     def name(self) -> str:
         return self.item.name
 
     @property
-    def fails(self) -> bool:
-        """Whether its numerics do: nothing of it is ever accepted."""
+    def numerics_fail(self) -> bool:
+        """Whether the numerics of the item fail. The text of such an item is never accepted."""
         return self.item.outcome("numerics") is Outcome.FAILED
 
     @property
     def difference(self) -> Difference | None:
-        return difference(self.changed.stored, self.changed.new)
+        return compare_texts(self.texts.stored, self.texts.new)
 
 
 @dataclass
 class Review:
-    """`differing`: by name. `new`: items with nothing to be compared with. `equal`: how many others there are.
+    """The result of a comparison.
 
-    `problems`: snapshots that cannot be read.
+    `changed_items`: by name. `new`: items without a text to compare with. `equal`: the number of unchanged items.
+    `problems`: why snapshots cannot be read.
     """
 
-    differing: dict[str, Differing] = field(default_factory=dict)
+    changed_items: dict[str, ChangedItem] = field(default_factory=dict)
     new: list[ItemRecord] = field(default_factory=list)
     equal: int = 0
     problems: list[str] = field(default_factory=list)
 
     @cached_property
     def groups(self) -> list[Group]:
-        return group(each.changed for each in self.differing.values())
+        return group_changes(each.texts for each in self.changed_items.values())
 
     @cached_property
     def groups_of(self) -> dict[str, list[int]]:
-        """Item → the numbers of its groups, from 1."""
-        found: dict[str, list[int]] = {name: [] for name in self.differing}
+        """Item name → the numbers of its groups, from 1."""
+        numbers: dict[str, list[int]] = {name: [] for name in self.changed_items}
         for number, each in enumerate(self.groups, 1):
             for member in each.members:
-                found[member.name].append(number)
-        return found
+                numbers[member.name].append(number)
+        return numbers
 
-    def members(self, number: int) -> list[Differing]:
-        return [self.differing[member.name] for member in self.groups[number - 1].members]
+    def members(self, number: int) -> list[ChangedItem]:
+        """Returns the items of a group."""
+        return [self.changed_items[member.name] for member in self.groups[number - 1].members]
 
-    def inner(self, number: int) -> list[int]:
-        """The groups that stand within one: their texts are all in it, and it is the larger change."""
+    def inner_groups(self, number: int) -> list[int]:
+        """Returns the numbers of the groups within a group; see Group.within."""
         leader = self.groups[number - 1].id
         return [other for other, each in enumerate(self.groups, 1) if each.within == leader]
 
-    def accepting(self, numbers: Iterable[int]) -> tuple[list[Differing], dict[str, list[int]]]:
-        """The items that differ by groups of these numbers alone; of others in them, the groups that remain."""
-        taken = set(numbers)
-        whole, waiting = [], {}
-        for name, mine in self.groups_of.items():
-            if not taken.isdisjoint(mine):
-                if left := [number for number in mine if number not in taken]:
-                    waiting[name] = left
+    def items_of_groups(self, numbers: Iterable[int]) -> tuple[list[ChangedItem], dict[str, list[int]]]:
+        """Returns the items that changed by these groups only, and: item name → its other groups, for the rest."""
+        chosen = set(numbers)
+        complete, incomplete = [], {}
+        for name, groups in self.groups_of.items():
+            if not chosen.isdisjoint(groups):
+                if others := [number for number in groups if number not in chosen]:
+                    incomplete[name] = others
                 else:
-                    whole.append(self.differing[name])
-        return whole, waiting
+                    complete.append(self.changed_items[name])
+        return complete, incomplete
 
 
-def compared(items: Iterable[ItemRecord], before: Before) -> Review:
-    """Items without a text, which did not compile, are left out."""
+def review_items(items: Iterable[ItemRecord], find_text: FindText) -> Review:
+    """Compares items with the texts that `find_text` returns. Leaves out items that did not compile."""
     review = Review()
     for item in items:
         if not item.text:
             continue
         try:
-            found = before(item)
+            previous = find_text(item)
         except SnapshotError as error:
             if str(error) not in review.problems:
                 review.problems.append(str(error))
             continue
-        if found is None:
+        if previous is None:
             review.new.append(item)
             continue
-        text, since = found
+        text, source = previous
         if canonical(text) == canonical(item.text):
             review.equal += 1
         else:
-            changed = Changed(item.case, item.target, canonical(text), canonical(item.text))
-            review.differing[item.name] = Differing(item, changed, since)
+            texts = ChangedText(item.case, item.target, canonical(text), canonical(item.text))
+            review.changed_items[item.name] = ChangedItem(item, texts, source)
     return review
 
 
-def stored(order: Sequence[str] = ()) -> Before:
-    """What is stored for an item, for its own torch; for the nearest where nothing at all is stored for that."""
+def stored_text_finder(order: Sequence[str] = ()) -> FindText:
+    """Returns a function that finds the stored text of an item.
+
+    It is the text of the item's torch version; if the store has no text at all for that version, the nearest version's.
+    `order`: of the targets in a store.
+    """
     snapshots: dict[tuple[str, str], Snapshot | None] = {}
     versions: dict[str, set[str]] = {}
 
-    def before(item: ItemRecord) -> tuple[str, str] | None:
+    def find_text(item: ItemRecord) -> tuple[str, str] | None:
         store = Store(Path(item.store), order)
         key = (item.store, item.case)
         if key not in snapshots:
@@ -131,13 +139,13 @@ def stored(order: Sequence[str] = ()) -> Before:
             versions[item.store] = set(store.versions())
         if release(item.torch) in versions[item.store]:
             return None
-        return nearest(snapshot, item)
+        return nearest_text(snapshot, item)
 
-    return before
+    return find_text
 
 
-def nearest(snapshot: Snapshot, item: ItemRecord) -> tuple[str, str] | None:
-    """The text of the stored version nearest to the item's, and that version's name."""
+def nearest_text(snapshot: Snapshot, item: ItemRecord) -> tuple[str, str] | None:
+    """Returns the text of the stored version nearest to the item's, and "torch VERSION"; None for no such text."""
     wanted = [int(part) for part in release(item.torch).split(".")]
     known = [version for version in snapshot.versions() if snapshot.text(version, item.target)]
     if not known:
@@ -146,28 +154,29 @@ def nearest(snapshot: Snapshot, item: ItemRecord) -> tuple[str, str] | None:
     return snapshot.text(version, item.target) or "", f"torch {version}"
 
 
-def of_run(baseline: Run, name: str) -> Before:
-    """What another run gave."""
+def run_text_finder(baseline: Run, name: str) -> FindText:
+    """Returns a function that finds the text of an item in another run."""
 
-    def before(item: ItemRecord) -> tuple[str, str] | None:
+    def find_text(item: ItemRecord) -> tuple[str, str] | None:
         other = baseline.item(item.case, item.target)
         return (other.text, f"run {name}") if other is not None and other.text else None
 
-    return before
+    return find_text
 
 
-def take(differing: Iterable[Differing], targets: Sequence[str]) -> Accepted:
-    """Stores their texts, but nothing of an item whose numerics fail."""
-    return accept([each.item for each in differing], "all", targets)
+def accept_changes(changes: Iterable[ChangedItem], targets: Sequence[str]) -> Accepted:
+    """Stores the texts of items, except those whose numerics fail."""
+    return accept([each.item for each in changes], "all", targets)
 
 
-def facts_that_changed(differing: Differing) -> list[str]:
-    return [fact.title for fact in fact_edits(differing.changed.stored, differing.changed.new)]
+def changed_fact_titles(change: ChangedItem) -> list[str]:
+    """Returns the titles of the facts that changed: "extern  none → mm"."""
+    return [fact.title for fact in fact_edits(change.texts.stored, change.texts.new)]
 
 
-def by_case(review: Review) -> Mapping[str, list[Differing]]:
-    """The differing items of each case, in the order of the cases."""
-    found: dict[str, list[Differing]] = {}
-    for each in review.differing.values():
-        found.setdefault(each.item.case, []).append(each)
-    return dict(sorted(found.items()))
+def changes_by_case(review: Review) -> Mapping[str, list[ChangedItem]]:
+    """Returns the changed items of each case, sorted by case."""
+    cases: dict[str, list[ChangedItem]] = {}
+    for each in review.changed_items.values():
+        cases.setdefault(each.item.case, []).append(each)
+    return dict(sorted(cases.items()))

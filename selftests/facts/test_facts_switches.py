@@ -10,9 +10,9 @@ from functions import attention, pointwise, softmax, total
 
 from conformance.cases.inputs import tensor
 from conformance.devices.targets import targets
-from conformance.facts import facts
+from conformance.facts import extract
 from conformance.normalize.text import snapshot_text
-from conformance.review.diff import difference
+from conformance.review.diff import compare_texts
 
 CPU, GPUS = "cpu_avx512", ("cuda_sm90", "xpu_bmg")
 
@@ -22,8 +22,8 @@ def changes(fn, target: str, config: dict[str, Any], **arguments: Any) -> list[s
     texts = []
     for each in ({}, config):
         capture = captured(fn, target, config=each, **arguments)
-        texts.append(snapshot_text(capture, facts(capture).lines(), targets()[target].device))
-    found = difference(*texts)
+        texts.append(snapshot_text(capture, extract(capture).lines(), targets()[target].device))
+    found = compare_texts(*texts)
     assert found is not None, f"nothing changes on {target} with {config}"
     assert found.message.startswith("facts changed:\n")
     return [entry.split()[0] for entry in found.facts]

@@ -6,9 +6,9 @@ import pytest
 from expecttest import assert_expected_inline
 
 from conformance.capture.model import Capture, Module
-from conformance.facts import facts
+from conformance.facts import extract
 from conformance.normalize.text import facts_block, normalised_graph, parse_facts, snapshot_text
-from conformance.review.diff import LONGEST, difference
+from conformance.review.diff import MAX_DIFF_LINES, compare_texts
 
 FACTS = {"kernels": "1: flip\n  flip (pointwise)\n  of 3 loops", "vectorised": "no: index", "extern": "none"}
 
@@ -58,7 +58,7 @@ y = 2
 
 def test_error_of_a_capture():
     failed = capture(modules=[], error="RuntimeError: no")
-    text = snapshot_text(failed, facts(failed).lines(), "cpu")
+    text = snapshot_text(failed, extract(failed).lines(), "cpu")
     assert " ".join(text.split()) == "code none: compiling raises RuntimeError: no"
 
 
@@ -85,13 +85,13 @@ def test_another_device_stays_in_the_graph():
 
 def test_no_difference():
     text = snapshot_text(capture(), FACTS, "cpu")
-    assert difference(text, text + "\n\n") is None
+    assert compare_texts(text, text + "\n\n") is None
 
 
 def test_facts_come_first():
     old = snapshot_text(capture(), FACTS, "cpu")
     new = snapshot_text(capture(modules=[Module("forward", "x = 2\n")]), FACTS | {"vectorised": "yes"}, "cpu")
-    assert difference(old, new, "EXPECTTEST_ACCEPT=1 pytest -k hflip").message.splitlines() == [
+    assert compare_texts(old, new, "EXPECTTEST_ACCEPT=1 pytest -k hflip").message.splitlines() == [
         "facts changed:",
         "vectorised  no: index → yes",
         "",
@@ -111,20 +111,20 @@ def test_facts_come_first():
 
 def test_facts_alone():
     old, new = snapshot_text(capture(), FACTS, "cpu"), snapshot_text(capture(), {"kernels": "2"}, "cpu")
-    found = difference(old, new)
+    found = compare_texts(old, new)
     assert found.diff == ()
     assert found.message.startswith("facts changed:\n")
 
 
 def test_facts_unchanged():
     old = snapshot_text(capture(), FACTS, "cpu")
-    assert difference(old, old.replace("x = 1", "x = 2")).message.startswith("facts unchanged\n\n--- stored\n")
+    assert compare_texts(old, old.replace("x = 1", "x = 2")).message.startswith("facts unchanged\n\n--- stored\n")
 
 
 def test_a_long_diff_is_cut():
     old, new = ("a  1\n\n--- inference\n" + "\n".join(f"{n}{k}" for n in range(500)) for k in "ab")
-    lines = difference(old, new, "accept me").message.splitlines()
-    assert len(lines) == LONGEST + 5
+    lines = compare_texts(old, new, "accept me").message.splitlines()
+    assert len(lines) == MAX_DIFF_LINES + 5
     assert lines[-3].startswith("… ")
     assert lines[-1] == "accept it with: accept me"
 
@@ -132,4 +132,4 @@ def test_a_long_diff_is_cut():
 def test_a_hunk_names_its_kernel():
     body = "\n".join(f"line {n}" for n in range(20))
     old = f"a  1\n\n--- inference\n# kernel one_0\n{body}\n\ndef call(args):\n{body}\n"
-    assert "@@ kernel one_0" in difference(old, old.replace("line 9\n", "changed\n", 1)).message
+    assert "@@ kernel one_0" in compare_texts(old, old.replace("line 9\n", "changed\n", 1)).message

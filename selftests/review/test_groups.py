@@ -12,7 +12,7 @@ import pytest
 
 from conformance.normalize.rules import normalise
 from conformance.review.edits.edit import code_edits
-from conformance.review.groups import Changed, Group, group
+from conformance.review.groups import ChangedText, Group, group_changes
 from conformance.storage.snapshots import Store, canonical
 
 REPOSITORY = Path(__file__).parents[2]
@@ -87,8 +87,8 @@ def test_compiler_wide_changes_are_exactly_their_groups(chosen):
         new = text
         for change in expected.values():
             new = change(new)
-        changed.append(Changed(case, target, text, new))
-    groups = group(changed)
+        changed.append(ChangedText(case, target, text, new))
+    groups = group_changes(changed)
     assert {each.title for each in groups} == set(expected)
     assert len(groups) == len(expected)
     for title, change in expected.items():
@@ -108,7 +108,7 @@ def _kernels(text: str, change: Callable[[str], str]) -> int:
 
 
 def test_the_same_texts_are_no_groups():
-    assert group(Changed(case, target, text, text) for case, target, text in STORED) == []
+    assert group_changes(ChangedText(case, target, text, text) for case, target, text in STORED) == []
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in SAMPLES.glob("*.txt")))
@@ -120,7 +120,7 @@ def test_renaming_alone_is_no_difference(name):
     if device != "cpu":
         renamed = re.sub(r"(?<![\w.])(x)(\d)(?!\w)", lambda m: f"{m[1]}{int(m[2]) * 2 + 1}", renamed)
     assert renamed != raw
-    assert group([Changed("a", "b", normalise(raw, device), normalise(renamed, device))]) == []
+    assert group_changes([ChangedText("a", "b", normalise(raw, device), normalise(renamed, device))]) == []
 
 
 # One edit, or a few ---------------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ TEXT = f"{HEAD}\n--- inference\n{KERNEL}\n{CALL}"
 
 
 def titles(new: str, old: str = TEXT) -> list[str]:
-    return [each.title for each in group([Changed("c", "cuda_sm90", old, new)])]
+    return [each.title for each in group_changes([ChangedText("c", "cuda_sm90", old, new)])]
 
 
 def edited(*pairs: tuple[str, str], text: str = TEXT) -> str:
@@ -243,7 +243,7 @@ def test_a_second_kernel_is_the_fact_and_the_kernel():
     second = KERNEL.replace("_add_0", "_mul_0")
     call = CALL.replace("    return", "        triton_poi_fused_mul_0.run(arg0, arg1, buf0, 20)\n    return")
     new = f"{HEAD.replace('1: add (pointwise 20)', '2')}\n--- inference\n{KERNEL}\n{second}\n{call}"
-    groups = group([Changed("c", "cuda_sm90", TEXT, new)])
+    groups = group_changes([ChangedText("c", "cuda_sm90", TEXT, new)])
     assert [each.title for each in groups] == ["kernels  1 → 2", "added: a Triton kernel (pointwise)"]
     assert groups[1].facts == [("kernels  1 → 2", 1)]
 
@@ -252,7 +252,7 @@ def test_lost_vectorisation_is_a_fact_first():
     """Two real texts: what the second has, the first would become if its stride were lost."""
     old = text_of("flip/vflip-224-f32-channels_last", "cpu_avx512")
     new = text_of("flip/hflip-224-f32-contiguous", "cpu_avx512")
-    groups = group([Changed("flip/vflip", "cpu_avx512", old, new)])
+    groups = group_changes([ChangedText("flip/vflip", "cpu_avx512", old, new)])
     assert "vectorised  yes → no" in [each.title for each in groups]
     assert [each.kind for each in groups] == sorted((each.kind for each in groups), reverse=True)
     example = next(each for each in groups if each.title.startswith("vectorised")).example
@@ -268,8 +268,8 @@ def test_a_kernel_that_became_another_is_said_once():
 def test_two_edits_in_one_text_are_two_groups_and_the_larger_is_first():
     one, two = edited(("tl_math.abs", "tl_math.exp")), edited(("{'x': 32}", "{'x': 64}"))
     both = edited(("tl_math.abs", "tl_math.exp"), ("{'x': 32}", "{'x': 64}"))
-    items = [Changed(f"c{n}", "cuda_sm90", TEXT, text) for n, text in enumerate([one, two, both, one])]
-    groups = group(items)
+    items = [ChangedText(f"c{n}", "cuda_sm90", TEXT, text) for n, text in enumerate([one, two, both, one])]
+    groups = group_changes(items)
     assert [(each.title, [member.case for member in each.members]) for each in groups] == [
         ("`abs` → `exp`", ["c0", "c2", "c3"]),
         ("`32` → `64` in `size_hints`", ["c1", "c2"]),
@@ -280,15 +280,15 @@ def test_two_edits_in_one_text_are_two_groups_and_the_larger_is_first():
 
 def test_ids_are_those_of_the_edit():
     """What review accepts by id is the same edit, whatever else the run holds."""
-    item = Changed("c", "cuda_sm90", TEXT, edited(("tl_math.abs", "tl_math.exp")))
-    other = Changed("d", "cuda_sm90", TEXT, edited(("{'x': 32}", "{'x': 64}")))
-    (alone,) = group([item])
-    assert alone.id in {each.id for each in group([other, item])}
+    item = ChangedText("c", "cuda_sm90", TEXT, edited(("tl_math.abs", "tl_math.exp")))
+    other = ChangedText("d", "cuda_sm90", TEXT, edited(("{'x': 32}", "{'x': 64}")))
+    (alone,) = group_changes([item])
+    assert alone.id in {each.id for each in group_changes([other, item])}
 
 
 def test_edits_of_texts_whose_facts_changed_are_within_them():
     new = edited(("kernels     1: add (pointwise 20)", "kernels     2"), ("tl_math.abs", "tl_math.exp"))
-    fact, edit = group([Changed("c", "cuda_sm90", TEXT, new)])
+    fact, edit = group_changes([ChangedText("c", "cuda_sm90", TEXT, new)])
     assert (fact.kind, fact.within, edit.within) == ("fact", "", fact.id)
 
 
@@ -325,15 +325,17 @@ def test_no_edit_hides_behind_another(seed):
     rng = random.Random(seed)
     texts = sorted({text for *_, text in STORED})
     change = lambda text: keyword(helper(helper_of_many(text)))  # noqa: E731
-    others = [Changed(f"other{n}", "t", text, change(text)) for n, text in enumerate(texts[:: len(texts) // 6])]
-    wide = {each.id for each in group(others)}
+    others = [ChangedText(f"other{n}", "t", text, change(text)) for n, text in enumerate(texts[:: len(texts) // 6])]
+    wide = {each.id for each in group_changes(others)}
     for _ in range(60):
         text = rng.choice(texts)
         new = _mutated(text, rng)
         if canonical(new) != canonical(text):
-            assert _small([*others, Changed("small", "t", text, change(new))], wide), new
-            assert group([Changed("small", "t", text, new)])
+            assert _small([*others, ChangedText("small", "t", text, change(new))], wide), new
+            assert group_changes([ChangedText("small", "t", text, new)])
 
 
-def _small(items: list[Changed], wide: set[str]) -> list[Group]:
-    return [each for each in group(items) if each.id not in wide and any(m.case == "small" for m in each.members)]
+def _small(items: list[ChangedText], wide: set[str]) -> list[Group]:
+    return [
+        each for each in group_changes(items) if each.id not in wide and any(m.case == "small" for m in each.members)
+    ]

@@ -6,8 +6,8 @@ import pytest
 from expecttest import assert_expected_inline
 
 from conformance.cli.main import main
-from conformance.harness.summary import _unconfirmed
-from conformance.review.version_diff import one_by_one
+from conformance.harness.summary import unconfirmed_lines
+from conformance.review.version_diff import split_grouped_assertions
 from conformance.storage.runs import ItemRecord
 from conformance.storage.snapshots import Store
 
@@ -58,8 +58,8 @@ def test_diff(project, capsys):
         """\
 # Generated code, torch 2.13 -> 2.15
 
-6 texts of 2 cases are stored for both; 4 texts of 2 cases differ.
-2 are stored for 2.15 only.
+6 texts of 2 cases are stored for both versions; 4 texts of 2 cases differ.
+2 texts are stored for 2.15 only.
 
 |  | texts | differ | facts differ | groups of facts | groups of code |
 |---|---|---|---|---|---|
@@ -98,7 +98,7 @@ kernels  1: mul -> 2: mul
 def test_diff_of_a_device(project, capsys):
     assert main(["diff", "2.13.0", "2.15", "ops", "--device", "cpu"]) == 0
     out = capsys.readouterr().out
-    assert "2 texts of 2 cases are stored for both; 0 texts of 0 cases differ." in out
+    assert "2 texts of 2 cases are stored for both versions; 0 texts of 0 cases differ." in out
     assert "## Facts: no change" in out
     assert main(["diff", "2.13", "2.16", "ops"]) == 2
     assert "nothing is stored for torch 2.16; stored are 2.13, 2.15" in capsys.readouterr().err
@@ -108,17 +108,20 @@ def test_a_run_says_what_is_not_confirmed():
     def items(*confirmed):
         return [ItemRecord("a/b", "cuda_sm90", "deviceless", "2.13", "", confirmed=each) for each in confirmed]
 
-    assert _unconfirmed(items(True, False, False, None)) == ["not confirmed on hardware: 2 of 3 gpu texts compared"]
-    assert not _unconfirmed(items(True, None))
+    assert unconfirmed_lines(items(True, False, False, None)) == [
+        "no real GPU has confirmed 2 of the 3 compared GPU texts; "
+        "on such a GPU, run EXPECTTEST_ACCEPT=new pytest --verify-deviceless"
+    ]
+    assert not unconfirmed_lines(items(True, None))
 
 
 def test_assertions_written_together_are_compared_one_by_one():
     grouped = "    assert_size_stride_grouped((arg0, arg1), ((20, ), (2, 3)), ((1, ), (3, 1)), 'input')\n    x = 1\n"
-    assert one_by_one(grouped) == (
+    assert split_grouped_assertions(grouped) == (
         "    assert_size_stride(arg0, (20, ), (1, ), 'input')\n    assert_size_stride(arg1, (2, 3), (3, 1), 'input')\n"
         "    x = 1\n"
     )
     with_dtype = "assert_tensor_metadata(buf1, (2, ), (s0, ), torch.int64, 'op')\n"
-    assert one_by_one(with_dtype) == "assert_size_stride(buf1, (2, ), (s0, ), 'op')\n"
+    assert split_grouped_assertions(with_dtype) == "assert_size_stride(buf1, (2, ), (s0, ), 'op')\n"
     for other in ("assert_size_stride_grouped(*x)\n", "assert_size_stride_grouped((a, b), ((1,),), ((1,),))\n"):
-        assert one_by_one(other) == other
+        assert split_grouped_assertions(other) == other
