@@ -11,7 +11,7 @@ from conformance.capture.model import Capture
 from conformance.cases.case import Case
 from conformance.cases.inputs import Input
 from conformance.devices.targets import targets
-from conformance.facts import Facts, facts
+from conformance.facts import Facts, extract
 
 prepare()  # before anything imports torch
 
@@ -36,4 +36,4 @@ def captured(fn, target="cpu_avx512", *, grad="", dynamic=False, config=None, **
 
 
 def seen(fn, target="cpu_avx512", **how: Any) -> Facts:
-    return facts(captured(fn, target, **how))
+    return extract(captured(fn, target, **how))

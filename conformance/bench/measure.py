@@ -15,7 +15,7 @@ from conformance.cases import call_modes
 from conformance.cases.case import Case, case
 from conformance.cases.inputs import copy_to, tensor
 from conformance.devices.targets import Target
-from conformance.facts import facts
+from conformance.facts import extract
 from conformance.harness.generator import GeneratingError, Generator
 from conformance.numerics.outcome import leaves_of, random_cotangent
 
@@ -63,7 +63,7 @@ class Bench:
         with self._compiled(wanted) as (captured, calls):
             copy = copy_of(calls.bytes, self.target.device)
             times = self._timed(wanted, captured, {"eager": calls.eager, "compiled": calls.compiled, "copy": copy})
-            found = facts(captured.capture)
+            found = extract(captured.capture)
         limit = self._limits.of(times["copy"].median, calls.bytes, calls.flops, calls.dtype)
         row = Row(
             case=wanted.id,
@@ -82,7 +82,7 @@ class Bench:
 
     @contextlib.contextmanager
     def _compiled(self, wanted: Case) -> Iterator[tuple[Any, _Calls]]:
-        with self.generator.captured(wanted, self.target, run=True) as captured:
+        with self.generator.capture(wanted, self.target, run=True) as captured:
             with _named(wanted, self.target):
                 calls = _Calls.of(wanted, captured.compiled, self.target.device)
             yield captured, calls

@@ -53,7 +53,7 @@ def why_text(capture: Capture) -> str:
     """Returns Inductor's reasons, one on each line."""
     from conformance.facts import explain
 
-    return explain.why(capture).rstrip("\n")
+    return explain.explanation(capture).rstrip("\n")
 
 
 def _whole(capture: Capture, target: Target) -> Iterator[Block]:
@@ -68,10 +68,10 @@ def _facts(capture: Capture, _: Target) -> Iterator[Block]:
 
 def further_text(capture: Capture) -> str:
     """Returns the facts that a snapshot does not store; empty without any."""
-    from conformance.facts import facts
+    from conformance.facts import extract
     from conformance.normalize.text import facts_block
 
-    further = getattr(facts(capture), "further", None)
+    further = getattr(extract(capture), "further", None)
     return facts_block(further().lines()).rstrip("\n") if further else ""
 
 

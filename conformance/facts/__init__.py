@@ -1,8 +1,8 @@
-"""Facts: what a compiler engineer would say of a capture, in few words: kernels, vectorisation, fallbacks, and so on.
+"""Facts: what a compiler engineer would say of a capture in few words: kernels, vectorisation, fallbacks, and so on.
 
-Requirements compare values; snapshots store lines. Both are the same on every run: nothing here counts buffers,
-names files or follows the order of a set. A new fact is a function of what was seen, and one line in `_STORED`
-or `_FURTHER`.
+Requirements compare values; snapshots store lines. Both are equal on every run: no fact contains a buffer's number, a
+file's name or the order of a set. To add a fact, write a function of an ObservedCapture, and add a line to `_STORED` or
+`_FURTHER`.
 """
 
 from __future__ import annotations
@@ -11,22 +11,20 @@ import functools
 
 from conformance.capture.model import Capture
 from conformance.facts.binary import MEASURES
-from conformance.facts.buffers import buffers
-from conformance.facts.bytes_moved import bytes_moved
+from conformance.facts.bytes_moved import buffers, bytes_moved
 from conformance.facts.calls import extern, fallbacks
-from conformance.facts.diff import changed
-from conformance.facts.graph_breaks import graph_breaks
-from conformance.facts.guards import guards
+from conformance.facts.diff import changed_facts
+from conformance.facts.dynamo import graph_breaks, guards
 from conformance.facts.kernels import kernels, kinds
 from conformance.facts.loop_bodies import atomics, casts, layout_changes, loads, stores, tiling, tma
-from conformance.facts.model import Extractor, Fact, FactError, Facts, Seen
+from conformance.facts.model import Extractor, Fact, FactError, Facts, ObservedCapture
 from conformance.facts.patterns import patterns
 from conformance.facts.unfused import unfused
 from conformance.facts.vectorised import vectorised
 
-__all__ = ["NAMES", "Fact", "FactError", "Facts", "changed", "facts"]
+__all__ = ["NAMES", "Fact", "FactError", "Facts", "changed_facts", "extract"]
 
-#: In the order of the lines. An extractor answers None where its fact is none of the capture's device.
+#: The facts of a snapshot, in the order of its lines. An extractor returns None if the device has no such fact.
 _STORED: dict[str, Extractor] = {
     "kernels": kernels,
     "kinds": kinds,
@@ -40,7 +38,7 @@ _STORED: dict[str, Extractor] = {
     "graph_breaks": graph_breaks,
 }
 
-#: Worked out on request, and stored nowhere.
+#: Computed on request; no snapshot stores them.
 _FURTHER: dict[str, Extractor] = {
     "guards": guards,
     "loads": loads,
@@ -52,46 +50,51 @@ _FURTHER: dict[str, Extractor] = {
     "tma": tma,
 }
 
-#: Every name, for whoever checks a requirement before anything is captured.
+#: The names of all facts, to check a requirement before anything is captured.
 NAMES = (*_STORED, *_FURTHER, *MEASURES)
 
 
-def facts(capture: Capture) -> Facts:
-    """All facts of a capture, by name; raises FactError where it was made without observing.
+def extract(capture: Capture) -> Facts:
+    """All facts of a capture, by name. Raises FactError if no observer recorded the capture.
 
-    `kernels`: how many calls of generated kernels, library calls and fallbacks not among them; `.forward`, `.backward`.
-    `kinds`: the kinds of those kernels in their order; `kinds.persistent reduction` counts one kind, and
-    `kinds.split reduction` the reductions that are split over two kernels.
-    `vectorised` (cpu): yes, no, partly, or none where no kernel has a loop; of what is vectorised `.width` in lanes
-    (the least), `.tail` (the worst of none, masked and scalar), `.transposed` (how many tiles), `.scalar` (how many
-    operations go element by element).
-    `extern`, `fallbacks`: the names that are called, in order; `extern.mm`, `fallbacks.aten.sort` count one.
-    `patterns`: rewrites and how often; `patterns.fuse_attention.sfdp_pattern_1`, or `patterns.fuse_attention` for all
-    of one pass, is 0 where it did not happen.
-    `unfused`: how many pairs of kernels, or of a kernel and a library call, have data in common and stay apart.
-    `bytes`: those read and written over the least possible, rounded to hundredths; `.read`, `.written`, `.least`.
-    `buffers`: how many are allocated; `.allocated`, `.in_place` (a kernel writes over its input), `.reused` (one that
-    was freed is taken again).
-    `graph_breaks`: how many.
+    In snapshots:
+    `kernels`: the number of calls of generated kernels, without library calls and fallbacks; `.forward`, `.backward`.
+    `kinds`: the kinds of those kernels, in order; `kinds.persistent reduction` counts one kind, `kinds.split reduction`
+    the reductions that Inductor split into two kernels.
+    `vectorised` (cpu): yes, no, partly, or none when no kernel has a loop. Of the vectorised loops: `.width` in lanes
+    (the least), `.tail` (the worst of none, masked and scalar), `.transposed` (the number of tiles), `.scalar` (the
+    number of operations that run element by element).
+    `extern`, `fallbacks`: the names of the called functions, in order; `extern.mm`, `fallbacks.aten.sort` count one.
+    `patterns`: each rewrite and how often it happened. `patterns.fuse_attention.sfdp_pattern_1` counts one pattern,
+    `patterns.fuse_attention` all of a pass; both are 0 if none happened.
+    `unfused`: the number of pairs of kernels, or of a kernel and a library call, that share data and are not fused.
+    `bytes`: bytes read and written, divided by the least possible and rounded to hundredths; `.read`, `.written`,
+    `.least`.
+    `buffers`: the number of allocations; `.allocated`, `.in_place` (a kernel writes over its input), `.reused` (the
+    code uses a freed buffer again).
+    `graph_breaks`: their number.
 
-    Where compiling raised there is one fact alone, `code`: none, and what it raised.
+    If compiling raised, there is one fact only, `code`: none, and the error.
 
     On request, in no snapshot:
-    `guards`: how many conditions the compiled code is used again under; `guards.TENSOR_MATCH` counts one kind.
-    `loads`, `stores`, `atomics`: places in memory that kernels read, write and update atomically; `casts`: conversions
-    of a dtype; `layout_changes`: copies that only change a layout. Of templates, what is fused into them.
-    `tiling` (gpu): the dimensions of each kernel's blocks, as "y x r0_". `tma` (gpu): how many tensor descriptors.
+    `guards`: the number of conditions under which Dynamo reuses the compiled code; `guards.TENSOR_MATCH` counts one
+    kind.
+    `loads`, `stores`, `atomics`: places in memory that kernels read, write and update atomically. `casts`: conversions
+    of a dtype. `layout_changes`: copies that only change a layout. Of a template, these count what is fused into it.
+    `tiling` (GPU): the dimensions of each kernel's blocks, such as "y x r0_". `tma` (GPU): the number of tensor
+    descriptors.
 
-    On request, from the kernels' binaries (cuda): `registers` (a thread), `spills` (bytes a thread), `shared_memory`
-    (bytes a block): the most of any kernel; `widest_access`: bits that a thread loads or stores at once at most, the
-    least of the kernels; `tensor_cores`: their instructions in all kernels. Each also `.forward` and `.backward`.
+    On request, from the binaries of the kernels (cuda): `registers` (per thread), `spills` (bytes per thread) and
+    `shared_memory` (bytes per block), each the most of any kernel; `widest_access`: the most bits that one thread loads
+    or stores at once, the least of all kernels; `tensor_cores`: the number of their instructions in all kernels. Each
+    also as `.forward` and `.backward`.
     """
     if capture.error:
         return Facts({"code": Fact("none", (f"none: compiling raises {capture.error}",))})
-    seen = Seen.of(capture)
-    found = {name: extract(seen) for name, extract in _STORED.items()}
+    observed = ObservedCapture.of(capture)
+    stored = {name: extractor(observed) for name, extractor in _STORED.items()}
     return Facts(
-        {name: fact for name, fact in found.items() if fact is not None},
-        {name: functools.partial(extract, seen) for name, extract in _FURTHER.items()},
-        {name: functools.partial(extract, seen) for name, extract in MEASURES.items()},
+        {name: fact for name, fact in stored.items() if fact is not None},
+        {name: functools.partial(extractor, observed) for name, extractor in _FURTHER.items()},
+        {name: functools.partial(extractor, observed) for name, extractor in MEASURES.items()},
     )

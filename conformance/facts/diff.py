@@ -1,25 +1,28 @@
-"""What differs between the facts of two captures."""
+"""The difference between the facts of two captures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 
-def changed(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
-    """What differs between two `lines()`, one entry a fact: `vectorised  yes → no: load index … is not contiguous`.
+def changed_facts(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """One text for each fact that differs: `vectorised  yes → no: load index … is not contiguous`.
 
-    An entry has several lines where the facts have: those that went (-) and those that came (+), below the first ones.
+    `old`, `new`: name → text, as `Facts.lines()` returns it. If a fact has several lines, the removed ones (-) and the
+    added ones (+) follow below the first lines.
     """
     entries = []
     for name in [*new, *(name for name in old if name not in new)]:
         before, after = old.get(name, "not known").split("\n"), new.get(name, "not known").split("\n")
         if before == after:
             continue
-        first = f"{name}  {before[0]} → {after[0]}" if before[0] != after[0] else f"{name}  {after[0]}, but otherwise"
-        gone = [f"  - {line.strip()}" for line in before[1:] if line not in after[1:]]
-        come = [f"  + {line.strip()}" for line in after[1:] if line not in before[1:]]
-        if before[0] != after[0] or gone or come:
-            entries.append("\n".join([first, *gone, *come]))
+        removed = [f"  - {line.strip()}" for line in before[1:] if line not in after[1:]]
+        added = [f"  + {line.strip()}" for line in after[1:] if line not in before[1:]]
+        if before[0] != after[0]:
+            first = f"{name}  {before[0]} → {after[0]}"
+        elif removed or added:
+            first = f"{name}  {after[0]} (details changed)"
         else:
-            entries.append(f"{name}  {after[0]}, but in another order")
+            first = f"{name}  {after[0]} (order changed)"
+        entries.append("\n".join([first, *removed, *added]))
     return entries

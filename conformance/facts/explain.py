@@ -1,93 +1,93 @@
-"""Why a capture came out as it did, in words: for `show --why`. Every sentence is what Inductor or Dynamo answered."""
+"""The text of `show --why`: why Inductor generated this code. Every reason is an answer of Inductor or Dynamo."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from conformance.capture.model import Capture
-from conformance.capture.observers.fallbacks import listed
-from conformance.facts import facts
-from conformance.facts.graph_breaks import breaks
+from conformance.capture.observers.fallbacks import inductor_heading
+from conformance.facts.dynamo import graph_break_lines
 from conformance.facts.kernels import kernels
-from conformance.facts.model import Seen
-from conformance.facts.unfused import pairs
+from conformance.facts.model import ObservedCapture
+from conformance.facts.patterns import patterns
+from conformance.facts.unfused import unfused_pairs
 
 
-def why(capture: Capture) -> str:
-    """A text of paragraphs: each kernel, what stays apart, fallbacks, rewrites, graph breaks; raises FactError where
-    the capture was made without observing.
+def explanation(capture: Capture) -> str:
+    """The reasons in paragraphs: each kernel, unfused pairs, fallbacks, rewrites, graph breaks, layouts of reductions.
+
+    Raises FactError if no observer recorded the capture.
     """
-    seen = Seen.of(capture)
+    observed = ObservedCapture.of(capture)
     if capture.error:
         return f"compiling raised {capture.error}\n"
-    described = kernels(seen).lines
-    texts = described if len(seen.kernels) == 1 else described[1:]
-    parts: list[str] = []
-    for number, kernel in enumerate(seen.kernels, 1):
-        parts += [f"kernel {texts[number - 1]}", *_indented(_kernel(kernel))]
-    if not seen.kernels:
-        parts.append("no kernel is generated")
-    parts += _section("not fused, though they have data in common:", [f"{who}: {why}" for who, why in pairs(seen)])
-    parts += _section("fallbacks:", dict.fromkeys(_fallbacks(seen)))
-    parts += _section("rewritten by patterns:", _rewrites(capture))
-    parts += _section("graph breaks:", breaks(capture.counters))
+    described = kernels(observed).lines
+    texts = described if len(observed.kernels) == 1 else described[1:]
+    lines: list[str] = []
+    for number, kernel in enumerate(observed.kernels, 1):
+        lines += [f"kernel {texts[number - 1]}", *_indented(_vectorisation(kernel))]
+    if not observed.kernels:
+        lines.append("no kernel is generated")
+    unfused = [f"{names}: {reason}" for names, reason in unfused_pairs(observed)]
+    lines += _section("not fused, though they share data:", unfused)
+    lines += _section("fallbacks:", dict.fromkeys(_fallbacks(observed)))
+    lines += _section("rewritten by patterns:", _rewrites(observed))
+    lines += _section("graph breaks:", graph_break_lines(capture.counters))
+    kinds = [module.kind for module in capture.modules]
     for number, module in enumerate(capture.modules, 1):
-        decided = [_reduction(each) for each in module.observed.get("reductions", ())]
-        name = (
-            module.kind if len({each.kind for each in capture.modules}) == len(capture.modules) else f"graph {number}"
-        )
-        parts += _section(f"how reductions were laid out ({name}):" if len(capture.modules) > 1 else _LAID_OUT, decided)
-    return "\n".join(parts) + "\n"
+        name = module.kind if len(set(kinds)) == len(kinds) else f"graph {number}"
+        decisions = [_reduction(each) for each in module.observed.get("reductions", ())]
+        lines += _section("decisions on reductions" + (f" ({name}):" if len(kinds) > 1 else ":"), decisions)
+    return "\n".join(lines) + "\n"
 
 
-_LAID_OUT = "how reductions were laid out:"
-
-
-def _indented(lines: Any) -> list[str]:
+def _indented(lines: Iterable[str]) -> list[str]:
     return [f"  {line}" for line in lines]
 
 
-def _section(title: str, lines: Any) -> list[str]:
+def _section(title: str, lines: Iterable[str]) -> list[str]:
+    """The title and its lines; nothing if there are no lines."""
     lines = list(lines)
     return [title, *_indented(lines)] if lines else []
 
 
-def _kernel(kernel: Mapping[str, Any]) -> Iterator[str]:
-    """Of a C++ kernel whether each of its loop nests is vectorised, and why not, or what within it is not."""
+def _vectorisation(kernel: Mapping[str, Any]) -> Iterator[str]:
+    """For each loop nest of a C++ kernel: whether Inductor vectorised it, why not, and what in it is scalar."""
     nests = kernel.get("nests", [])
     for position, nest in enumerate(nests, 1):
         where = f"nest {position}: " if len(nests) > 1 else ""
         if nest["vectorised"] == "yes":
             tile = "a transposed tile of " if nest["transposed"] else ""
-            how = f"{tile}{nest['width']} lanes along {', '.join(nest['loops'])}"
+            width = f"{tile}{nest['width']} lanes along {', '.join(nest['loops'])}"
             tail = "" if nest["tail"] == "none" else f", the rest {nest['tail']}"
-            yield f"{where}vectorised, {how}{tail}"
+            yield f"{where}vectorised, {width}{tail}"
             if nest["reason"]:
                 yield f"{where}not in vectors: {nest['reason']}"
         elif nest["vectorised"] == "no":
             yield f"{where}not vectorised: {nest['reason']}"
 
 
-def _fallbacks(seen: Seen) -> Iterator[str]:
-    for call in seen.calls:
+def _fallbacks(observed: ObservedCapture) -> Iterator[str]:
+    for call in observed.calls:
         if call["call"] == "fallback":
             module = f"{call['module']}: " if call["module"] else ""
-            reason = call.get("reason") or "why was not seen"
-            heading = listed(call["name"]) if reason.startswith("make_fallback") else ""
+            reason = call.get("reason") or "no reason was recorded"
+            heading = inductor_heading(call["name"]) if reason.startswith("make_fallback") else ""
             yield f"{module}{call['name']}: {reason}" + (f", listed by Inductor under: {heading}" if heading else "")
 
 
-def _rewrites(capture: Capture) -> list[str]:
-    lines = facts(capture)["patterns"].lines
+def _rewrites(observed: ObservedCapture) -> list[str]:
+    lines = patterns(observed).lines
     return [] if lines == ("none",) else list(lines)
 
 
 def _reduction(decision: Mapping[str, Any]) -> str:
-    what = f"{decision['outer']} of {decision['reduced']} elements, {decision['hint']}"
+    noun = "result" if decision["outer"] == "1" else "results"
+    results = f"{decision['outer']} {noun} of {decision['reduced']} elements each, {decision['hint']}"
     if "splits" in decision:
         if decision["splits"] == "1":
-            return f"{what}: not split on {decision['multiprocessors']} multiprocessors"
-        return f"{what}: split into {decision['splits']} for {decision['multiprocessors']} multiprocessors"
-    how = "persistent" if decision["persistent"] else "a loop, not persistent"
-    return f"{what}: {how}" + (f", which takes up to {decision['limit']} elements" if decision["limit"] else "")
+            return f"{results}: not split on {decision['multiprocessors']} multiprocessors"
+        return f"{results}: split into {decision['splits']} parts for {decision['multiprocessors']} multiprocessors"
+    loops = "persistent" if decision["persistent"] else "a loop, not persistent"
+    return f"{results}: {loops}" + (f" (the limit is {decision['limit']} elements)" if decision["limit"] else "")

@@ -1,41 +1,41 @@
-"""Generated kernels: the operators fused into each, its kind and its loops."""
+"""Generated kernels: the operators that Inductor fused into each, its kind and its loops."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from conformance.facts.model import Fact, Seen
+from conformance.facts.model import Fact, ObservedCapture
 
 
-def kernels(seen: Seen) -> Fact:
-    """How many, and what each is made of."""
+def kernels(observed: ObservedCapture) -> Fact:
+    """How many the code calls. Each line names the operators, the kind and the loops of one."""
     parts = {"forward": 0, "backward": 0}
-    for kernel in seen.kernels:
+    for kernel in observed.kernels:
         module = kernel["module"] or "forward"
         part = "backward" if module.endswith("backward") else "forward"
         parts[part] += 1
-    texts = [f"{label(kernel, number)}: {_describe(kernel)}" for number, kernel in enumerate(seen.kernels, 1)]
+    texts = [f"{label(kernel, number)}: {_describe(kernel)}" for number, kernel in enumerate(observed.kernels, 1)]
     if len(texts) <= 1:
-        return Fact(len(seen.kernels), tuple(texts) or ("none",), parts)
-    return Fact(len(seen.kernels), (str(len(seen.kernels)), *texts), parts)
+        return Fact(len(observed.kernels), tuple(texts) or ("none",), parts)
+    return Fact(len(observed.kernels), (str(len(observed.kernels)), *texts), parts)
 
 
-def kinds(seen: Seen) -> Fact:
-    """The kinds of kernels in their order; shown by `kernels`. `split reduction` counts those that are first halves."""
-    found = [kernel["kind"] for kernel in seen.kernels]
-    parts = {kind: found.count(kind) for kind in found}
-    parts["split reduction"] = sum(kernel.get("split") == "first" for kernel in seen.kernels)
-    return Fact(found, (), parts, absent=0)
+def kinds(observed: ObservedCapture) -> Fact:
+    """The kinds of the kernels, in order; `kernels` shows them. `split reduction` counts the first halves."""
+    in_order = [kernel["kind"] for kernel in observed.kernels]
+    parts = {kind: in_order.count(kind) for kind in in_order}
+    parts["split reduction"] = sum(kernel.get("split") == "first" for kernel in observed.kernels)
+    return Fact(in_order, (), parts, absent=0)
 
 
 def label(kernel: Mapping[str, Any], number: int) -> str:
-    """`1`, or `1 backward` where there are several modules."""
+    """How facts name a kernel: `1`, or `1 backward` if there are several modules."""
     return f"{number} {kernel['module']}".strip()
 
 
 def _describe(kernel: Mapping[str, Any]) -> str:
-    """`flip (pointwise 672x224, parallel)`; sizes in brackets are reduced."""
+    """`flip (pointwise 672x224, parallel)`. Sizes in brackets are reduced."""
     details = []
     nests = kernel.get("nests") or []
     if nests:
@@ -59,9 +59,9 @@ def _describe(kernel: Mapping[str, Any]) -> str:
 def _shape(loops: Mapping[str, Any]) -> str:
     """`64x[1000]`: 64 reductions over 1000 elements each."""
 
-    def plain(size: str) -> str:
+    def in_parentheses(size: str) -> str:
         return size if size.isalnum() else f"({size})"
 
-    points = [plain(size) for size in loops["ranges"] if size != "1"]
+    points = [in_parentheses(size) for size in loops["ranges"] if size != "1"]
     reduced = [f"[{size}]" for size in loops["reduced"]]
     return "x".join(points + reduced) or "1"

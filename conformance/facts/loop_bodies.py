@@ -1,43 +1,43 @@
-"""What the kernels do with memory and types, counted in Inductor's loop bodies; and how Triton's are tiled."""
+"""Counts from Inductor's loop bodies: loads, stores, atomics, casts, layout changes; the tiling of Triton kernels."""
 
 from __future__ import annotations
 
 from conformance.facts.kernels import label
-from conformance.facts.model import Fact, Seen
+from conformance.facts.model import Fact, ObservedCapture
 
 
-def loads(seen: Seen) -> Fact:
-    return _sum(seen, "loads")
+def loads(observed: ObservedCapture) -> Fact:
+    return _sum(observed, "loads")
 
 
-def stores(seen: Seen) -> Fact:
-    return _sum(seen, "stores")
+def stores(observed: ObservedCapture) -> Fact:
+    return _sum(observed, "stores")
 
 
-def atomics(seen: Seen) -> Fact:
-    return _sum(seen, "atomics")
+def atomics(observed: ObservedCapture) -> Fact:
+    return _sum(observed, "atomics")
 
 
-def casts(seen: Seen) -> Fact:
-    return _sum(seen, "casts")
+def casts(observed: ObservedCapture) -> Fact:
+    return _sum(observed, "casts")
 
 
-def layout_changes(seen: Seen) -> Fact:
-    return _sum(seen, "copies")
+def layout_changes(observed: ObservedCapture) -> Fact:
+    return _sum(observed, "copies")
 
 
-def _sum(seen: Seen, what: str) -> Fact:
-    """Over all kernels; the line has each kernel's own where there are several."""
-    counts = [kernel["work"][what] for kernel in seen.kernels]
-    each = [f"{label(kernel, n)}: {kernel['work'][what]}" for n, kernel in enumerate(seen.kernels, 1)]
+def _sum(observed: ObservedCapture, name: str) -> Fact:
+    """The sum over all kernels. If there are several, the line also has the count of each."""
+    counts = [kernel["work"][name] for kernel in observed.kernels]
+    each = [f"{label(kernel, n)}: {kernel['work'][name]}" for n, kernel in enumerate(observed.kernels, 1)]
     return Fact(sum(counts), (f"{sum(counts)} ({', '.join(each)})" if len(counts) > 1 else str(sum(counts)),))
 
 
-def tiling(seen: Seen) -> Fact | None:
-    """The blocks of each kernel, "y x" for those of two dimensions; with sizes in the line. None on the cpu."""
-    if not seen.triton:
+def tiling(observed: ObservedCapture) -> Fact | None:
+    """The dimensions of each kernel's blocks, such as "y x". The line also has the sizes. None for a CPU capture."""
+    if not observed.on_gpu:
         return None
-    parts = [part for kernel in seen.kernels for part in kernel.get("parts", [kernel]) if "tiling" in part]
+    parts = [part for kernel in observed.kernels for part in kernel.get("parts", [kernel]) if "tiling" in part]
     texts = [part["tiling"] or "one element" for part in parts]
     return Fact([_dimensions(part["tiling"]) for part in parts], ("; ".join(texts) or "none",))
 
@@ -46,9 +46,9 @@ def _dimensions(tiling: str) -> str:
     return " ".join(each.split()[0] for each in tiling.split(", ") if each)
 
 
-def tma(seen: Seen) -> Fact | None:
-    """How many tensor descriptors the kernels make, which is how Triton uses the tensor memory accelerator."""
-    if not seen.triton:
+def tma(observed: ObservedCapture) -> Fact | None:
+    """The number of tensor descriptors that the kernels make, to use the tensor memory accelerator (TMA)."""
+    if not observed.on_gpu:
         return None
-    count = sum(kernel.get("descriptors", 0) for kernel in seen.kernels)
+    count = sum(kernel.get("descriptors", 0) for kernel in observed.kernels)
     return Fact(count, (str(count) if count else "none",))

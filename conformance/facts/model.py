@@ -1,8 +1,8 @@
-"""What a fact is: a value to compare with, lines to read; and what extractors are given."""
+"""What a fact is (a value to compare, lines to read), and what the functions that extract facts get."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,14 +11,14 @@ from conformance.errors import ConformanceError
 
 
 class FactError(ConformanceError, LookupError):
-    """A fact that does not exist, or that the capture cannot tell; the message names those that do exist."""
+    """A fact that does not exist, or that this capture does not have. The message names the facts that exist."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """`value`: JSON-able, what a requirement compares with. `lines`: for the reader; none where another fact shows it.
+    """`value`: JSON-able; a requirement compares with it. `lines`: for the reader; empty if another fact shows them.
 
-    `parts`: finer values, asked for as `name.part`; `absent`: the value of a part that is not there, None for an error.
+    `parts`: finer values, by the part of `name.part`. `absent`: the value of any other part; None makes it an error.
     """
 
     value: Any
@@ -28,16 +28,17 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Seen:
-    """`calls`: everything that the capture's modules call, in order, each with the `module` that it is of.
+class ObservedCapture:
+    """A capture and what the observers recorded of it.
 
-    `cpp`: whether a module is for the cpu; `triton`: whether one is for another device.
+    `calls`: all that the modules of the capture call, in order; each has the `module` that it belongs to, "" if there
+    is only one. `on_cpu`, `on_gpu`: whether a module is for the CPU, and whether one is for another device.
     """
 
     capture: Capture
     calls: list[dict[str, Any]]
-    cpp: bool
-    triton: bool
+    on_cpu: bool
+    on_gpu: bool
 
     @property
     def kernels(self) -> list[dict[str, Any]]:
@@ -45,27 +46,30 @@ class Seen:
         return [call for call in self.calls if call["call"] == "kernel"]
 
     @classmethod
-    def of(cls, capture: Capture) -> Seen:
-        """Raises FactError where the capture was made without observing."""
+    def of(cls, capture: Capture) -> ObservedCapture:
+        """Raises FactError if no observer recorded the capture."""
         calls = []
         kinds = [module.kind for module in capture.modules]
         for number, module in enumerate(capture.modules, 1):
             if "calls" not in module.observed:
-                raise FactError(f"module {number} ({module.kind}) was not observed: capture it with observe.patches()")
+                raise FactError(
+                    f"module {number} ({module.kind}) was not observed: compile it inside observers.kernels.observing()"
+                )
             label = module.kind if kinds.count(module.kind) == 1 else f"graph {number} {module.kind}"
             calls += [{**call, "module": "" if len(kinds) == 1 else label} for call in module.observed["calls"]]
         devices = {device for module in capture.modules for device in module.observed["devices"]}
         return cls(capture, calls, "cpu" in devices, bool(devices - {"cpu", "meta"}))
 
 
-#: A fact of what was seen; None where there is no such fact on the capture's device.
-Extractor = Callable[[Seen], Fact | None]
+#: Returns a fact of a capture; None if the capture's device has no such fact.
+Extractor = Callable[[ObservedCapture], Fact | None]
 
 
 class Facts:
-    """An ordered mapping of name → Fact. `further`: those that are worked out when they are asked for by name.
+    """An ordered mapping of name → Fact.
 
-    `compiled`: likewise, and not even by `further()`: they need every kernel compiled.
+    `further`: facts that are computed when someone asks for them by name. `compiled`: likewise; they need every kernel
+    compiled, so `further()` leaves them out.
     """
 
     def __init__(
@@ -78,24 +82,25 @@ class Facts:
         self._further = dict(further or {})
         self._compiled = dict(compiled or {})
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._facts)
 
     def __getitem__(self, name: str) -> Fact:
         return self._facts[name]
 
     def value(self, name: str) -> Any:
-        """The value of `kernels`, or of a part: `kernels.backward`, `patterns.fuse_attention`, `extern.mm`.
+        """The value of a fact (`kernels`), or of a part (`kernels.backward`, `patterns.fuse_attention`, `extern.mm`).
 
-        Raises FactError for a name that is unknown, or unknown for this capture's device.
+        Raises FactError for an unknown name, or a fact that this capture's device does not have.
         """
         whole, _, part = name.partition(".")
         fact = self._facts.get(whole)
-        later = self._further | self._compiled
-        if fact is None and whole in later:
-            fact = later[whole]()
+        on_request = self._further | self._compiled
+        if fact is None and whole in on_request:
+            fact = on_request[whole]()
         if fact is None:
-            raise FactError(f"no fact {name!r}{_only(whole)}: known are {', '.join([*self._facts, *later])}")
+            known = ", ".join([*self._facts, *on_request])
+            raise FactError(f"no fact {name!r}{_device_note(whole)}: known are {known}")
         if not part:
             return fact.value
         if part not in fact.parts and fact.absent is None:
@@ -104,18 +109,18 @@ class Facts:
         return fact.parts.get(part, fact.absent)
 
     def further(self) -> Facts:
-        """Those that no snapshot stores, worked out now."""
-        found = {name: extract() for name, extract in self._further.items()}
-        return Facts({name: fact for name, fact in found.items() if fact is not None}, {})
+        """The facts that no snapshot stores, without those from binaries. Computes them now."""
+        computed = {name: compute() for name, compute in self._further.items()}
+        return Facts({name: fact for name, fact in computed.items() if fact is not None})
 
     def lines(self) -> dict[str, str]:
-        """Texts by name; of several lines where there is more to say, those after the first indented by two."""
+        """Name → text. Further lines of a text are indented by two. Facts without lines are left out."""
         return {name: "\n  ".join(fact.lines) for name, fact in self._facts.items() if fact.lines}
 
     def to_json(self) -> dict[str, Any]:
         return {name: fact.value for name, fact in self._facts.items()}
 
 
-def _only(name: str) -> str:
-    devices = {"vectorised": "cpu", "tiling": "gpu", "tma": "gpu"}
-    return f" (it is one of {devices[name]} captures only)" if name in devices else ""
+def _device_note(name: str) -> str:
+    devices = {"vectorised": "CPU", "tiling": "GPU", "tma": "GPU"}
+    return f" (only {devices[name]} captures have it)" if name in devices else ""

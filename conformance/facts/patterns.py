@@ -1,12 +1,13 @@
-"""Pattern rewrites: what Inductor's graph passes replaced, by the pattern, and by Inductor's own counters."""
+"""Pattern rewrites of Inductor's graph passes: by the pattern, and by Inductor's own counters."""
 
 from __future__ import annotations
 
 from conformance.capture.observers.pattern_rewrites import COUNTERS
-from conformance.facts.model import Fact, Seen
+from conformance.facts.model import Fact, ObservedCapture
 
-#: Counters of rewrites that are no patterns, or not always; Inductor's others count bookkeeping or depend on caches.
-_COUNTED = (
+#: Inductor's counters of rewrites that no pattern stands for, or not always. Its other counters count bookkeeping, or
+#: depend on caches.
+_COUNTERS = (
     "fuse_attention",
     "decompose_mm",
     "decompose_bmm",
@@ -34,25 +35,25 @@ _COUNTED = (
     "addcdiv_fma_fused",  # from 2.15 on
     "quant_lift_up_count",
 )
-#: They remove what does nothing: every graph has them, and no kernel is another for it.
-_NOTHING = ("joint_graph.pointless_", "post_grad.pointless_")
+#: Patterns that remove operators without an effect. Every graph has them, and they change no kernel.
+_WITHOUT_EFFECT = ("joint_graph.pointless_", "post_grad.pointless_")
 
 
-def patterns(seen: Seen) -> Fact:
-    """Each and how often. A pass is the sum of its patterns: `patterns.fuse_attention` of `fuse_attention.sfdp_…`."""
-    counters = seen.capture.counters.get("inductor", {})
-    rewrites = seen.capture.counters.get(COUNTERS, {})
-    found = {name: count for name, count in sorted(rewrites.items()) if not name.startswith(_NOTHING)}
-    said = {word for name in found for word in name.split(".")}
-    counted = {name: counters[name] for name in _COUNTED if counters.get(name)} | {
+def patterns(observed: ObservedCapture) -> Fact:
+    """Each rewrite and how often it happened. A part that names a pass, `patterns.fuse_attention`, is a sum."""
+    counters = observed.capture.counters.get("inductor", {})
+    rewrites = observed.capture.counters.get(COUNTERS, {})
+    counts = {name: count for name, count in sorted(rewrites.items()) if not name.startswith(_WITHOUT_EFFECT)}
+    words = {word for name in counts for word in name.split(".")}
+    counted = {name: counters[name] for name in _COUNTERS if counters.get(name)} | {
         name: count
         for name, count in sorted(counters.items())
         if count and name.endswith(("_matcher_count", "_lower_count")) and name != "pattern_matcher_count"
     }
     passes: dict[str, int] = {}
-    for name, count in found.items():
+    for name, count in counts.items():
         if "." in name:
             passes[name.partition(".")[0]] = passes.get(name.partition(".")[0], 0) + count
-    found |= {name: count for name, count in counted.items() if name not in said}
-    text = ", ".join(name if count == 1 else f"{name} {count} times" for name, count in found.items())
-    return Fact(found, (text or "none",), passes | counted | found, absent=0)
+    counts |= {name: count for name, count in counted.items() if name not in words}
+    text = ", ".join(name if count == 1 else f"{name} {count} times" for name, count in counts.items())
+    return Fact(counts, (text or "none",), passes | counted | counts, absent=0)

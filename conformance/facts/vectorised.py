@@ -1,4 +1,4 @@
-"""Whether the loops of C++ kernels are vectorised, how, and why not."""
+"""Whether Inductor vectorised the loops of C++ kernels: how, or why not."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ from collections.abc import Mapping
 from typing import Any
 
 from conformance.facts.kernels import label
-from conformance.facts.model import Fact, Seen
+from conformance.facts.model import Fact, ObservedCapture
 
 _TAILS = ("none", "masked", "scalar")  # from good to bad
 
 
-def vectorised(seen: Seen) -> Fact | None:
-    """One of yes, no, partly and none (no loop); with reasons, one for each loop nest where they differ."""
-    if not seen.cpp:
+def vectorised(observed: ObservedCapture) -> Fact | None:
+    """One of yes, no, partly and none (no loop). The lines have the reasons, one for each loop nest if they differ."""
+    if not observed.on_cpu:
         return None
-    found = []  # (label, nest)
-    for number, kernel in enumerate(seen.kernels, 1):
+    labelled = []  # (label, nest)
+    for number, kernel in enumerate(observed.kernels, 1):
         nests = [(position, nest) for position, nest in enumerate(kernel.get("nests", []), 1) if nest["vectorised"]]
         for position, nest in nests:
             where = label(kernel, number) + (f" nest {position}" if len(nests) > 1 else "")
-            found.append((where, nest))
-    if not found:
+            labelled.append((where, nest))
+    if not labelled:
         return Fact("none", ("none: no loop",), _parts([]))
-    words = list(dict.fromkeys(nest["vectorised"] for _, nest in found))
-    texts = list(dict.fromkeys(_text(nest) for _, nest in found))
+    words = list(dict.fromkeys(nest["vectorised"] for _, nest in labelled))
+    texts = list(dict.fromkeys(_text(nest) for _, nest in labelled))
     word = words[0] if len(words) == 1 else "partly"
-    lines = texts if len(texts) == 1 else [word, *(f"{where}: {_text(nest)}" for where, nest in found)]
-    return Fact(word, tuple(lines), _parts([nest for _, nest in found if nest["vectorised"] == "yes"]))
+    lines = texts if len(texts) == 1 else [word, *(f"{where}: {_text(nest)}" for where, nest in labelled)]
+    return Fact(word, tuple(lines), _parts([nest for _, nest in labelled if nest["vectorised"] == "yes"]))
 
 
 def _text(nest: Mapping[str, Any]) -> str:
-    """`yes: 16 lanes along x1, tail masked`, or `no: ` and the reason."""
+    """`yes: 16 lanes along x1, tail masked`, or `no: ` with the reason."""
     if nest["vectorised"] != "yes":
         return f"{nest['vectorised']}: {nest['reason']}"
     loops, width = ", ".join(nest["loops"]), nest["width"]
-    how = f"2-D tile of {width} by {width} lanes, transposed in {loops}" if nest["transposed"] else ""
-    parts = [how or f"{width} lanes along {loops}"]
+    tile = f"2-D tile of {width} by {width} lanes, transposed in {loops}" if nest["transposed"] else ""
+    parts = [tile or f"{width} lanes along {loops}"]
     if nest["tail"] != "none":
         parts.append(f"tail {nest['tail']}")
     if nest["reason"]:
@@ -45,7 +45,7 @@ def _text(nest: Mapping[str, Any]) -> str:
 
 
 def _parts(nests: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of all nests that are vectorised: the least width, the worst tail; how many scalar operations, how many tiles."""
+    """Of all vectorised nests: the least width, the worst tail, the number of scalar operations and of tiles."""
     return {
         "width": min((nest["width"] for nest in nests), default=1),
         "tail": _TAILS[max((_TAILS.index(nest["tail"]) for nest in nests), default=0)],

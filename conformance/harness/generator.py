@@ -1,4 +1,4 @@
-"""Captures outside of a test run, for the command line and for stories; and a capture's texts."""
+"""Captures for the command line, without pytest; and the texts of a capture."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from conformance.storage.runs import Run
 
 if TYPE_CHECKING:
     from conformance.capture.compile import CaptureResult
-    from conformance.capture.model import Capture
+    from conformance.capture.model import Capture, Mode
 
 
 class GeneratingError(ConformanceError, RuntimeError):
@@ -33,54 +33,61 @@ class GeneratingError(ConformanceError, RuntimeError):
 
 
 class Generator:
-    """This process, prepared for capturing: make it before torch is imported. Raises PreparationError without torch."""
+    """Captures cases in this process. Make it before torch is imported. Raises PreparationError without torch."""
 
     def __init__(self) -> None:
         self.machine = Machine.detect()
         self.session = Session(Settings(), self.machine, Run(Path(os.devnull)))
         self.session.prepare()
         if dropped := prepare().dropped_variables:
-            print(f"ignored, because they change generated code: {', '.join(dropped)}", file=sys.stderr)
+            print(
+                f"ignored environment variables, because they change generated code: {', '.join(dropped)}",
+                file=sys.stderr,
+            )
 
     def target(self, name: str) -> Target:
-        """Raises TargetError naming those that are known."""
+        """The target of that name. Raises TargetError, which names the known targets."""
         return select_targets(self.machine.targets().values(), None, name)[0]
 
     def is_native(self, target: Target, *, deviceless: bool = False, run: bool = False) -> bool:
-        """Whether `captured` compiles for the device at hand. On cpu only to run it: the code is the same."""
+        """Whether `capture` uses the device of this machine. A CPU is used only with `run`: the code is the same."""
         return self.machine.is_native(target) and not deviceless and (run or target.device != "cpu")
 
     @contextlib.contextmanager
-    def captured(
+    def capture(
         self, case: Case, target: Target, *, deviceless: bool = False, run: bool = False, explore: bool = False
     ) -> Iterator[CaptureResult]:
-        """The capture, with its compiled function where it is native, or emulated: with `run`, what is generated for a
-        gpu that is not here runs on the cpu. `explore`: as in `conformance.capture.capture`.
+        """Captures a case. With `run`, the compiled function can be called: natively, or emulated for a missing GPU.
 
-        Raises PreparationError where this machine cannot, and GeneratingError with what compiling raises.
+        `explore`: see conformance.capture.compile.capture. Raises PreparationError where this machine cannot generate
+        code for the target, and GeneratingError with what compiling raises.
         """
-        self.session.settle_torch()
+        self.session.set_up_torch()
         native = self.is_native(target, deviceless=deviceless, run=run)
-        missing = self.session.cannot(target) or exclusion(case, target)
-        if why := missing or (native and target.device == "cpu" and compiler_problem()):
-            raise PreparationError(f"{target.name}: {why}")
+        problem = self.session.generation_problem(target) or exclusion(case, target)
+        if not problem and native and target.device == "cpu":
+            problem = compiler_problem()
+        if problem:
+            raise PreparationError(f"{target.name}: {problem}")
         with contextlib.ExitStack() as stack:
             try:
-                mode = "native" if native else "deviceless"
-                emulate = run and not native and not self.session.not_emulated(target)
-                made = stack.enter_context(self.session.captured(case, target, mode, explore=explore, emulate=emulate))
+                mode: Mode = "native" if native else "deviceless"
+                emulate = run and not native and not self.session.reason_not_emulated(target)
+                captured = stack.enter_context(
+                    self.session.capture(case, target, mode, explore=explore, emulate=emulate)
+                )
             except PreparationError:
                 raise
             except Exception as error:
                 raise GeneratingError(f"{case.id} for {target.name}: {type(error).__name__}: {error}") from error
-            yield made
+            yield captured
 
     def close(self) -> None:
         self.session.close()
 
 
 def origin(capture: Capture, target: Target) -> str:
-    """Where a capture came from, in words, and from which versions."""
+    """How a capture was made, and with which versions: `compiled and run here; torch 2.13.0`."""
     if capture.mode == "native":
         how = "compiled and run here"
     else:
@@ -91,23 +98,23 @@ def origin(capture: Capture, target: Target) -> str:
 
 def facts_text(capture: Capture) -> str:
     """`kernels     1: flip`, a fact a line."""
-    from conformance.facts import facts
+    from conformance.facts import extract
     from conformance.normalize.text import facts_block
 
-    return facts_block(facts(capture).lines()).rstrip("\n")
+    return facts_block(extract(capture).lines()).rstrip("\n")
 
 
 def whole_text(capture: Capture, target: Target) -> str:
-    """What a snapshot stores: facts, joint graph, normalised code."""
-    from conformance.facts import facts
+    """The text of a snapshot: facts, joint graph, normalised code."""
+    from conformance.facts import extract
     from conformance.normalize.text import snapshot_text
     from conformance.storage.snapshots import canonical
 
-    return canonical(snapshot_text(capture, facts(capture).lines(), target.device)).rstrip("\n")
+    return canonical(snapshot_text(capture, extract(capture).lines(), target.device)).rstrip("\n")
 
 
 def graph_text(capture: Capture, target: Target) -> str:
-    """The joint graph where there are gradients, else the forward graph; several where the function was broken up."""
+    """The joint graph where the case has gradients, otherwise the forward graphs: one for each part of the function."""
     from conformance.normalize.text import normalised_graph
 
     graphs = [capture.joint_graph] if capture.joint_graph else [m.graph for m in capture.complete().modules]
@@ -115,7 +122,7 @@ def graph_text(capture: Capture, target: Target) -> str:
 
 
 def code_text(capture: Capture, target: Target) -> str:
-    """The normalised kernels and calls, a module after the other."""
+    """The normalised kernels and calls of all modules."""
     from conformance.harness.item import code_text as text
 
     return text(capture, target).strip("\n")

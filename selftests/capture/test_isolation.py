@@ -22,7 +22,7 @@ from conformance.capture import isolation
 from conformance.capture.observers import kernels
 from conformance.capture.toolchain import cpu_isa
 from conformance.cases.case import Case
-from conformance.facts import facts
+from conformance.facts import extract
 from conformance.cases.inputs import image, tensor
 from conformance.devices.targets import targets
 from conformance.normalize.text import snapshot_text

@@ -7,8 +7,8 @@ import pytest
 from conformance import case, tensor
 from conformance.capture.compile import capture
 from conformance.devices.targets import targets
-from conformance.facts import facts
-from conformance.facts.explain import why
+from conformance.facts import extract
+from conformance.facts.explain import explanation
 
 
 @case(x=tensor(64, 100))
@@ -28,7 +28,7 @@ del test_rows, test_columns
 
 def seen(made) -> tuple[object, ...]:
     codes = [module.code.partition("\n")[2] for module in made.modules]  # the first line counts the graphs of a process
-    return facts(made).lines(), why(made), codes, made.joint_graph
+    return extract(made).lines(), explanation(made), codes, made.joint_graph
 
 
 @pytest.mark.parametrize("name", ["cpu_avx512", "cuda_sm90"])

@@ -1,4 +1,4 @@
-"""Reasons for fallbacks, graph breaks and layouts of reductions; the text of `show --why`; watching changes nothing."""
+"""Reasons for fallbacks, graph breaks and reductions; the text of `show --why`; observers change nothing."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from capturing import captured, seen
 
 from conformance.capture.observers import fallbacks, kernels
 from conformance.cases.inputs import image, tensor
-from conformance.facts import facts
-from conformance.facts.explain import why
+from conformance.facts import extract
+from conformance.facts.explain import explanation
 
 
 def attention(q, k, v):
@@ -100,7 +100,7 @@ class TestFallbacks:
         assert seen(twice, **HEADS).lines()["fallbacks"] == f"{name} (make_fallback: no lowering), {name}"
 
     def test_every_fallback_has_one(self):
-        assert fallbacks.registered(), "nothing is a fallback in this torch"
+        assert fallbacks.registered_fallbacks(), "nothing is a fallback in this torch"
 
 
 class TestGraphBreaks:
@@ -123,7 +123,7 @@ class TestGraphBreaks:
 
         capture = captured(branch, x=tensor(64))
         assert capture.counters.get("graph_break", {}) == {}
-        found = facts(capture)
+        found = extract(capture)
         assert found.value("graph_breaks") == 1
         assert found.lines()["graph_breaks"] == "1\n  data-dependent branch at `if x.sum() > 0:`"
 
@@ -140,7 +140,7 @@ class TestGraphBreaks:
 
 class TestWhy:
     def test_the_flip(self):
-        assert why(captured(lambda x: x.flip(-1), x=image(dtype="u8"))).split("\n")[1] == (
+        assert explanation(captured(lambda x: x.flip(-1), x=image(dtype="u8"))).split("\n")[1] == (
             "  not vectorised: load index 224*x0 - x1 + 223 is not contiguous in x1 (stride -1), 1 of 2 operations"
         )
 
@@ -152,11 +152,11 @@ class TestWhy:
             torch._dynamo.graph_break()
             return y.flip(-1)
 
-        text = why(captured(everything, x=tensor(64, 1000)))
+        text = explanation(captured(everything, x=tensor(64, 1000)))
         for part in (
             "kernel 1 graph 1 inference: ",
             "not in vectors: bessel_j0 element by element (no vector code)",
-            "not fused, though they have data in common:\n  aten.sort and 1 graph 1 inference",
+            "not fused, though they share data:\n  aten.sort and 1 graph 1 inference",
             "fallbacks:\n  graph 1 inference: aten.sort: the backend has no SORT",
             "graph breaks:\n  Call to `torch._dynamo.graph_break()`",
             "not vectorised: load index ",
@@ -165,20 +165,23 @@ class TestWhy:
 
     @pytest.mark.parametrize(("target", "multiprocessors"), [("cuda_sm90", 132), ("xpu_pvc", 64)])
     def test_the_numbers_of_a_split_reduction(self, target, multiprocessors):
-        text = why(captured(lambda x: x.sum(), target, x=tensor(4_000_000)))
-        assert f"1 of 4000000 elements, INNER: split into 489 for {multiprocessors} multiprocessors" in text
-        assert "1 of 489 elements, INNER: persistent, which takes up to 1024 elements" in text
+        text = explanation(captured(lambda x: x.sum(), target, x=tensor(4_000_000)))
+        assert (
+            f"1 result of 4000000 elements each, INNER: split into 489 parts for {multiprocessors} multiprocessors"
+            in text
+        )
+        assert "1 result of 489 elements each, INNER: persistent (the limit is 1024 elements)" in text
 
     def test_the_list_that_an_operator_without_lowering_is_in(self):
         name = "aten._scaled_dot_product_flash_attention_for_cpu"
-        text = why(captured(attention, **HEADS))
+        text = explanation(captured(attention, **HEADS))
         assert f"{name}: make_fallback: no lowering, listed by Inductor under: Pattern-matched\n" in text
 
     def test_a_rewrite(self):
         def by_hand(q, k, v):
             return (q @ k.transpose(-2, -1)).div(5.0).softmax(-1) @ v
 
-        assert "rewritten by patterns:\n  fuse_attention" in why(captured(by_hand, **HEADS))
+        assert "rewritten by patterns:\n  fuse_attention" in explanation(captured(by_hand, **HEADS))
 
 
 class TestWatching:
@@ -186,12 +189,12 @@ class TestWatching:
         watched = {target: codes(target) for target in ("cpu_avx512", "cuda_sm90")}
         assert all(text.strip() for code in watched.values() for text in code)
         monkeypatch.setattr(kernels, "patches", list)
-        monkeypatch.setattr(kernels, "module", lambda _: {})
+        monkeypatch.setattr(kernels, "observations", lambda _: {})
         assert {target: codes(target) for target in watched} == watched
 
     def test_is_repeated_word_for_word(self):
         arguments = {"x": tensor(64, 1000), "w": tensor(1000), "b": tensor(1000)}
-        first, second = (why(captured(normalise, grad="x w b", **arguments)) for _ in range(2))
+        first, second = (explanation(captured(normalise, grad="x w b", **arguments)) for _ in range(2))
         assert first == second
 
 

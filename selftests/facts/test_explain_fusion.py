@@ -9,7 +9,7 @@ from capturing import captured, seen
 
 from conformance.capture.observers import fusion
 from conformance.cases.inputs import tensor
-from conformance.facts import facts
+from conformance.facts import extract
 
 
 def functional():
@@ -80,10 +80,10 @@ def test_modules_and_their_kernels_are_named_as_in_kernels():
 def test_an_outer_loop_that_is_given_up():
     """The scheduler has fused them; the generator finds that the shared loop is vectorised in one of them alone."""
     capture = captured(normalise, grad="x w b", **NORM)
-    text = facts(capture).lines()["unfused"]
+    text = extract(capture).lines()["unfused"]
     reason = "put into one outer loop and taken apart again, x0 goes in steps of 1 and of 16"
     assert re.search(rf"1 forward nests 1, 2, 3(, 4, 5)?: {reason}", text), text
-    assert "in one outer loop" not in facts(capture).lines()["kernels"].split("\n")[1]
+    assert "in one outer loop" not in extract(capture).lines()["kernels"].split("\n")[1]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from capturing import captured, seen
 
 from conformance.capture.observers import vectorisation
 from conformance.cases.inputs import image, tensor
-from conformance.facts import facts
+from conformance.facts import extract
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_the_reason_is_the_rule_that_inductor_left_by(name, target, rules):
 
 
 def lines(capture) -> list[str]:
-    return [line.strip() for line in facts(capture).lines()["vectorised"].split("\n")]
+    return [line.strip() for line in extract(capture).lines()["vectorised"].split("\n")]
 
 
 def test_the_flip_of_a_uint8_image_answers_in_one_line():
@@ -151,11 +151,11 @@ def test_without_the_rule_the_reason_goes(monkeypatch):
 )
 def test_what_goes_lane_by_lane_has_its_loop_in_the_code(function, says):
     capture = captured(function, x=tensor(64, 100))
-    found = facts(capture).lines()["vectorised"]
+    found = extract(capture).lines()["vectorised"]
     assert says in found
     code = capture.modules[0].code
     assert ("element by element" in found) == any(word in code for word in ("tmpbuf", "atomic_add_vec")), found
-    assert ("element by element" in found) == (facts(capture).value("vectorised.scalar") > 0)
+    assert ("element by element" in found) == (extract(capture).value("vectorised.scalar") > 0)
 
 
 def special():

@@ -10,7 +10,7 @@ from capturing import captured, seen
 from conformance.capture.model import Capture, Module
 from conformance.capture.observers import kernels as kernels_module
 from conformance.cases.inputs import image, tensor
-from conformance.facts import NAMES, FactError, changed, facts
+from conformance.facts import NAMES, FactError, changed_facts, extract
 from conformance.facts.binary import MEASURES
 from conformance.normalize.text import facts_block, parse_facts
 
@@ -123,7 +123,7 @@ class TestVectorised:
     def test_is_asked_of_the_cpu_alone(self):
         found = seen(hflip, "cuda_sm90", x=image())
         assert "vectorised" not in found.lines()
-        with pytest.raises(FactError, match=r"no fact 'vectorised' \(it is one of cpu captures only\): known are kern"):
+        with pytest.raises(FactError, match=r"no fact 'vectorised' \(only CPU captures have it\): known are kern"):
             found.value("vectorised")
 
 
@@ -222,7 +222,7 @@ class TestFacts:
     def test_travel_as_json_and_repeat(self):
         first, second = (captured(smooth_l1_loss, x=tensor(20), y=tensor(20), grad="x") for _ in range(2))
         again = Capture.from_json(json.loads(json.dumps(first.to_json())))
-        assert facts(again).lines() == facts(first).lines() == facts(second).lines()
+        assert extract(again).lines() == extract(first).lines() == extract(second).lines()
 
     def test_unknown_names_list_the_known(self):
         found = seen(vflip, x=image())
@@ -242,7 +242,7 @@ class TestFacts:
     def test_a_capture_that_was_not_observed(self):
         blind = Capture("flip/hflip", "cpu_avx2", "native", "2.13.0", "", [Module("inference", code="")])
         with pytest.raises(FactError, match=r"module 1 \(inference\) was not observed"):
-            facts(blind)
+            extract(blind)
 
     def test_counts_of_one_capture_do_not_reach_the_next(self):
         shape = tensor(2, 4, 16, 32)
@@ -256,14 +256,20 @@ class TestFacts:
 
 class TestChanged:
     def test_one_line(self):
-        assert changed(
+        assert changed_facts(
             {"vectorised": "yes: along x1", "kernels": "1: a"}, {"kernels": "1: a", "vectorised": "no: b"}
         ) == ["vectorised  yes: along x1 → no: b"]
 
     def test_several_lines(self):
         old, new = {"kernels": "2\n  1: a\n  2: b"}, {"kernels": "3\n  1: a\n  2: c\n  3: d"}
-        assert changed(old, new) == ["kernels  2 → 3\n  - 2: b\n  + 2: c\n  + 3: d"]
-        assert changed(old, {"kernels": "2\n  1: a\n  2: c"}) == ["kernels  2, but otherwise\n  - 2: b\n  + 2: c"]
+        assert changed_facts(old, new) == ["kernels  2 → 3\n  - 2: b\n  + 2: c\n  + 3: d"]
+        assert changed_facts(old, {"kernels": "2\n  1: a\n  2: c"}) == [
+            "kernels  2 (details changed)\n  - 2: b\n  + 2: c"
+        ]
+
+    def test_lines_in_another_order(self):
+        old, new = {"kernels": "2\n  1: a\n  2: b"}, {"kernels": "2\n  2: b\n  1: a"}
+        assert changed_facts(old, new) == ["kernels  2 (order changed)"]
 
     def test_facts_that_come_and_go(self):
-        assert changed({"old": "1"}, {"new": "2"}) == ["new  not known → 2", "old  1 → not known"]
+        assert changed_facts({"old": "1"}, {"new": "2"}) == ["new  not known → 2", "old  1 → not known"]

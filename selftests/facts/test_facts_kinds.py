@@ -9,7 +9,7 @@ from capturing import captured, seen
 from functions import attention, flip, softmax, total
 
 from conformance.cases.inputs import image, tensor
-from conformance.facts import FactError, facts
+from conformance.facts import FactError, extract
 
 SQUARE = tensor(64, 64)
 
@@ -68,7 +68,7 @@ class TestKinds:
     def test_cooperative_reductions(self):
         config = {"triton.force_cooperative_reductions": True}
         capture = captured(rows, "cuda_sm90", x=tensor(64, 10_000), config=config)
-        assert facts(capture).value("kinds") == ["cooperative reduction"]
+        assert extract(capture).value("kinds") == ["cooperative reduction"]
         assert "cooperative_reduction" in capture.modules[0].code
 
     def test_scan_and_sort(self):
@@ -88,7 +88,7 @@ class TestKinds:
             "test_configs.max_mm_configs": 1,  # nothing to choose from, so nothing is timed
         }
         capture = captured(matmul, "cuda_sm90", a=SQUARE, b=SQUARE, config=config)
-        found = facts(capture)
+        found = extract(capture)
         assert found.lines()["kernels"] == "1: mm, relu (template 4096)"
         assert found.value("extern") == []
         assert "triton_tem_fused" in capture.modules[0].code
@@ -186,7 +186,7 @@ class TestOnRequest:
         arguments = {"x": SQUARE, "index": tensor(32, dtype="i64", low=0, high=64), "source": tensor(32, 64)}
         for target, call in (("cpu_avx512", "atomic_add"), ("cuda_sm90", "tl.atomic_add(")):
             capture = captured(scatter, target, **arguments)
-            assert facts(capture).value("atomics") == 1
+            assert extract(capture).value("atomics") == 1
             assert call in capture.modules[0].code
 
     def test_layout_changes(self):
@@ -204,11 +204,11 @@ class TestOnRequest:
             return x.t() + y
 
         capture = captured(transposed, "cuda_sm90", x=tensor(512, 512), y=tensor(512, 512))
-        found = facts(capture)
+        found = extract(capture)
         assert found.value("tiling") == ["y x"]
         assert found.further().lines()["tiling"] == "y 512, x 512"
         assert re.search(r"\bYBLOCK\b", capture.modules[0].code)
-        with pytest.raises(FactError, match=r"no fact 'tiling' \(it is one of gpu captures only\): known are"):
+        with pytest.raises(FactError, match=r"no fact 'tiling' \(only GPU captures have it\): known are"):
             seen(flip, x=image()).value("tiling")
 
     def test_tma(self):

@@ -17,7 +17,7 @@ from functions import FUNCTIONS
 
 from conformance.capture.model import Capture
 from conformance.devices.targets import targets
-from conformance.facts import Facts, facts
+from conformance.facts import Facts, extract
 
 CPUS = [name for name, target in targets().items() if target.device == "cpu"]
 GPUS = [name for name, target in targets().items() if target.device != "cpu"]
@@ -62,7 +62,7 @@ def seen(fn, target: str) -> Seen:
     calls = "\n".join(module.code[module.code.index("def call(") :] for module in capture.modules)
     return Seen(
         capture,
-        facts(capture),
+        extract(capture),
         text,
         calls.split("\ndef benchmark_compiled_module")[0],
         metrics.num_bytes_accessed,

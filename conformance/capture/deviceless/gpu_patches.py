@@ -1,8 +1,8 @@
-"""A gpu that is not there: what torch, Inductor and Triton are told about it, for the length of a capture.
+"""Patches that make torch, Inductor and Triton see the GPU of a target during a capture, on a machine without it.
 
-The answers are the target's data, and library.py gives it memory and operators. Everything is asked through
-`torch.cuda` or `torch.xpu`, Dynamo's device interface or Triton's driver: those three are replaced, and Inductor itself
-is left to decide.
+The patches answer with the target's data; pretended_device.py provides memory and operators. Inductor asks for the GPU
+through `torch.cuda` or `torch.xpu`, Dynamo's device interface and Triton's driver. Only these three are replaced, so
+Inductor makes its own decisions.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from conformance.devices.targets import GPUS, Target, multiprocessor_count
 
 
 def properties(target: Target) -> Any:
-    """An object that answers like torch.cuda.get_device_properties() on the target's device."""
+    """An object like the result of torch.cuda.get_device_properties() on the target's device."""
     major, minor = target.capability
     if target.device == "xpu":
         return types.SimpleNamespace(**target.properties)
     return types.SimpleNamespace(**target.properties, major=major, minor=minor, gcnArchName="")
 
 
-#: Of a target's properties, what only estimates ask for. On xpu torch has them from 2.13 on.
+#: Properties that only estimates use. On xpu, torch has them from 2.13 on.
 _BANDWIDTH = ("memory_clock_rate", "memory_bus_width")
 
 
 def compute_capability(target: Target) -> Any:
-    """What Inductor's device interface calls it: 90 for (9, 0) on cuda; on xpu the dict of properties.
+    """The result of get_compute_capability() in Inductor: 90 for (9, 0) on cuda, a dict of properties on xpu.
 
-    Without the bandwidth, which stands in no code but in this dict's own text: equal on every torch version.
+    The dict has no bandwidth: generated code contains the dict's text, which must not depend on torch's version.
     """
     major, minor = target.capability
     if target.device == "xpu":
@@ -42,12 +42,12 @@ def compute_capability(target: Target) -> Any:
 
 
 def patches(target: Target) -> list[Patch]:
-    """All that is replaced while a capture pretends `target`."""
+    """All patches for a capture of `target` without its device."""
     device = target.device
-    asked = "Inductor asks torch.{} directly, and there is no device to answer"
+    why = f"Inductor calls torch.{device} directly, and there is no device to answer"
 
     def answer(name: str, value: Any, optional: bool = False) -> Patch:
-        return Patch(f"torch.{device}:{name}", _always(value), asked.format(device), optional=optional)
+        return Patch(f"torch.{device}:{name}", _always(value), why, optional=optional)
 
     return [
         answer("device_count", 1),
@@ -62,13 +62,13 @@ def patches(target: Target) -> list[Patch]:
         Patch(
             f"torch.{device}:get_rng_state",
             lambda _: _rng_state,
-            "Dynamo keeps the generator's state around every frame, and there is no generator",
+            "Dynamo saves the generator's state around every frame, and there is no generator",
         ),
         *(
             Patch(
                 f"torch._dynamo.variables.ctx_manager:{device.upper()}DeviceVariable.{name}",
                 lambda _: staticmethod(_zero),
-                "`with torch.cuda.device` calls what the class was made with",
+                "`with torch.cuda.device` calls the functions that the class kept when it was defined",
                 optional=True,  # from 2.12
             )
             for name in ("_exchange_fn", "_maybe_exchange_fn")
@@ -77,40 +77,40 @@ def patches(target: Target) -> list[Patch]:
         Patch(
             "torch.storage:_StorageBase.clone",
             _clone,
-            "storages are allocated by what the build has for the device: constants could not be copied",
+            "it allocates with the build's allocator for the device, so constants could not be copied",
         ),
         Patch(
             "torch.utils._triton:triton_hash_with_backend",
             _always("no-device"),
-            "Triton's driver is asked for the device; only the kernel's cache key depends on it",
+            "it asks Triton's driver for the device; only the kernel's cache key depends on it",
         ),
     ]
 
 
 def _cuda(target: Target, answer: Callable[[str, Any], Patch]) -> list[Patch]:
     return [
-        answer("is_available", True),  # xpu counts its devices
+        answer("is_available", True),  # torch.xpu.is_available counts devices, so it needs no patch
         answer("mem_get_info", (target.properties["total_memory"],) * 2),
         Patch(
             "torch._C:_get_cudnn_batch_norm_reserve_space_size",
             _always(0),
-            "a build with cuda asks the driver, any other raises (0: what cuDNN asks for contiguous inputs)",
+            "a build with cuda asks the driver, other builds raise (0: cuDNN's size for contiguous inputs)",
         ),
         Patch(
             "torch.cuda.jiterator:_JittedFunction.__call__",
-            lambda _: _jitted(),
-            "it compiles CUDA's C++ for the device when it is called, between two graphs",
+            lambda _: _jiterator_call(),
+            "between two graphs, it compiles CUDA C++ for the device",
         ),
         Patch(
             "torch._utils_internal:max_clock_rate",
             lambda _: functools.partial(_max_clock_rate, target.properties.get("clock_rate", 0)),
-            "nvidia-smi is asked, which is not there or tells of another device: no estimate of a kernel's time",
+            "it asks nvidia-smi, which is missing or describes another device: no estimate of a kernel's time",
         ),
-        # With `triton.cudagraphs`, other code is generated. Nothing is recorded of it here: it is called as it is.
+        # `triton.cudagraphs` changes the generated code. Here no graph is recorded: the code is called directly.
         Patch(
             "torch._inductor.cudagraph_utils:check_caching_allocator_for_cudagraphs",
             _always(None),
-            "the process's allocator is asked for, which a build without cuda does not have",
+            "it asks for the process's allocator, which a build without cuda does not have",
             optional=True,  # from 2.13
         ),
         Patch(
@@ -121,13 +121,13 @@ def _cuda(target: Target, answer: Callable[[str, Any], Patch]) -> list[Patch]:
         Patch(
             "torch._inductor.output_code:maybe_handle_backward_generation",
             _always(None),
-            "for a backward that is not recorded, it asks for what recording the forward has left",
+            "for a backward that is not recorded, it needs the state that recording the forward leaves",
         ),
     ]
 
 
 def _max_clock_rate(kilohertz: int, device: int | None = None) -> float:
-    """In MHz: of the device with this index (torch 2.15), or, as an integer, what nvidia-smi says."""
+    """The clock in MHz: of the device with this index (torch 2.15), or as an integer, like nvidia-smi."""
     return kilohertz // 1000 if device is None else kilohertz / 1000
 
 
@@ -135,51 +135,51 @@ def _xpu(_target: Target, answer: Callable[[str, Any], Patch]) -> list[Patch]:
     return [
         Patch(
             "torch._higher_order_ops.triton_kernel_wrap:generate_ttir",
-            _first_stage,
-            "what a user's kernel writes is looked up in Triton's first stage, which is the same for all devices; "
-            "without the backend of xpu, all of its arguments would count as written",
+            _generate_ttir_for_supported_target,
+            "torch finds the arguments that a user's kernel writes in Triton's first stage, which is the same for all "
+            "devices; without xpu's backend, all arguments would count as written",
         ),
         Patch(
             "torch._inductor.runtime.triton_helpers:get_backend_options_for_target",
-            _options,
-            "which options a user's launch may give: without the backend of xpu, those of cuda",
+            _options_of_supported_target,
+            "it returns the options that a user's launch may give; without xpu's backend, cuda's serve",
             optional=True,  # from 2.15
         ),
         answer("is_tf32_supported", True),
         Patch(
             "torch._subclasses.fake_tensor:FakeTensorMode.avoid_device_init",
             lambda _: property(lambda self: False),
-            "a build without xpu looks for cuda instead, and constants would be made on the cpu and copied",
+            "a build without xpu looks for cuda, so it would make constants on the CPU and copy them",
         ),
     ]
 
 
-def _first_stage(original: Callable[..., Any]) -> Callable[..., Any]:
+def _generate_ttir_for_supported_target(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def generate_ttir(*args: Any, **kwargs: Any) -> Any:
         from triton.runtime.driver import driver
 
         active = driver.active
-        asked, compiled = active.get_current_target, _compiled(active.get_current_target())
-        active.get_current_target = lambda: compiled
+        get_current_target, supported = active.get_current_target, _supported_target(active.get_current_target())
+        active.get_current_target = lambda: supported
         try:
             return original(*args, **kwargs)
         finally:
-            active.get_current_target = asked
+            active.get_current_target = get_current_target
 
     return generate_ttir
 
 
-def _options(original: Callable[..., Any]) -> Callable[..., Any]:
+def _options_of_supported_target(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def get_backend_options_for_target(target: Any, *args: Any) -> Any:
-        return original(_compiled(target), *args)
+        return original(_supported_target(target), *args)
 
     return get_backend_options_for_target
 
 
-def _compiled(target: Any) -> Any:
-    """What the installed Triton compiles for in place of a GPUTarget that it has no backend for."""
+def _supported_target(target: Any) -> Any:
+    """The GPUTarget itself if the installed Triton has a backend for it, else one for cuda."""
     from triton.backends import backends
     from triton.backends.compiler import GPUTarget
 
@@ -208,15 +208,15 @@ def _clone(original: Callable[..., Any]) -> Callable[..., Any]:
     return clone
 
 
-def _jitted() -> Callable[..., Any]:
-    """A function of CUDA's C++, which torch.compile never looks into, on no device: zeros like its results.
+def _jiterator_call() -> Callable[..., Any]:
+    """Replaces the call of a jiterator function (CUDA C++): returns zeros like its results. Dynamo does not trace it.
 
-    torch._prims_common has the rules of elementwise operators for what the results look like (2.11 to 2.15).
+    Private: torch._prims_common, which has the rules for shapes and dtypes of elementwise operators (2.11 to 2.15).
     """
     import torch
     from torch import _prims_common as elementwise
 
-    def __call__(function: Any, *tensors: Any, **arguments: Any) -> Any:  # noqa: N807 - what it replaces
+    def __call__(function: Any, *tensors: Any, **arguments: Any) -> Any:  # noqa: N807 - the name of the replaced method
         if unknown := arguments.keys() - function.kwargs_dict.keys():
             raise KeyError(f"{min(unknown)} is not declared in function definition")
         promote = elementwise.ELEMENTWISE_TYPE_PROMOTION_KIND.DEFAULT
@@ -239,17 +239,20 @@ def _rng_state(*_device: Any) -> Any:
 
 
 @contextlib.contextmanager
-def registered(target: Target) -> Iterator[None]:
-    """Dynamo's device interface and Triton's driver answer for the target; what they were comes back."""
+def registered_target(target: Target) -> Iterator[None]:
+    """Makes Dynamo's device interface and Triton's driver answer for the target, and restores them afterwards.
+
+    Private: torch._dynamo.device_interface, where Inductor looks up devices (2.11 to 2.15).
+    """
     from torch._dynamo import device_interface
 
-    list(device_interface.get_registered_device_interfaces())  # registers torch's own first
+    list(device_interface.get_registered_device_interfaces())  # makes torch register its own interfaces first
     before = dict(device_interface.device_interfaces)
     interface = _interface(target)
     for name in (target.device, f"{target.device}:0"):
         device_interface.register_interface_for_device(name, interface)
     try:
-        with _triton_driver(target), _fallbacks(target):
+        with _triton_driver(target), _xpu_fallbacks(target):
             yield
     finally:
         device_interface.device_interfaces.clear()
@@ -257,8 +260,8 @@ def registered(target: Target) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _fallbacks(target: Target) -> Iterator[None]:
-    """The lowerings that Inductor registers when it is imported into a build for the device (xpu: 2.11 to 2.15)."""
+def _xpu_fallbacks(target: Target) -> Iterator[None]:
+    """Registers the lowering that Inductor registers only in a build for xpu (2.11 to 2.15)."""
     import torch
     from torch._inductor import lowering
 
@@ -266,7 +269,7 @@ def _fallbacks(target: Target) -> Iterator[None]:
     if target.device != "xpu" or operator.default in lowering.lowerings:
         yield
         return
-    fallbacks.registered()
+    fallbacks.registered_fallbacks()
     lowering.make_fallback(operator, warn=False)
     try:
         yield
@@ -279,7 +282,7 @@ def _interface(target: Target) -> type:
     import torch
     from torch._dynamo.device_interface import DeviceInterface
 
-    props = properties(target)
+    device_properties = properties(target)
 
     def has_bf16(including_emulation: bool = False) -> bool:
         return including_emulation or target.device == "xpu" or target.capability >= (8, 0)
@@ -288,7 +291,7 @@ def _interface(target: Target) -> type:
         class Worker:
             set_device = staticmethod(lambda device: None)
             current_device = staticmethod(lambda: 0)
-            get_device_properties = staticmethod(lambda device=None: props)
+            get_device_properties = staticmethod(lambda device=None: device_properties)
 
         class device:  # noqa: N801 - the interface's own name
             def __init__(self, device: Any) -> None: ...
@@ -318,7 +321,7 @@ def _interface(target: Target) -> type:
 
 @contextlib.contextmanager
 def _triton_driver(target: Target) -> Iterator[None]:
-    """`triton.runtime.driver.active` answers for the target (Triton 3.6 to 3.9)."""
+    """Makes `triton.runtime.driver.active` answer for the target (Triton 3.6 to 3.9)."""
     import torch
     from triton.backends.compiler import GPUTarget
     from triton.runtime.driver import driver

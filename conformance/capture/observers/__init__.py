@@ -1,1 +1,4 @@
-"""Hooks that record what Inductor decides: one observer for each decision."""
+"""Observers: wrappers around functions of Inductor and Dynamo that record what these decide, and change nothing.
+
+One module for each decision. kernels.py applies them all and collects what they recorded.
+"""

@@ -1,7 +1,9 @@
-"""Why an operator is a fallback: which of Inductor's rules made its call of the eager kernel.
+"""Records why an operator becomes a fallback, a call of its eager kernel.
 
-A fallback is made while a node of the graph is lowered: by the node's dtype, by a lowering that is nothing else
-(make_fallback), or by one that gives up. What was asked meanwhile, and where the call stands, is the reason.
+Decision: while Inductor lowers a node of the graph, it makes a fallback because of the node's dtype, because the
+operator's lowering only calls the eager kernel (make_fallback), or because a lowering gives up. The reason is the last
+negative answer, or the condition around the call. Where: torch/_inductor/graph.py (GraphLowering.run_node) and
+torch/_inductor/lowering.py. Checked with torch 2.11 to 2.15.
 """
 
 from __future__ import annotations
@@ -20,12 +22,12 @@ from typing import Any
 from conformance.capture.patching.patch import Patch
 
 _REASON = "_conformance_reason"
-_LONGEST = 100  # of a condition in a reason
+_LONGEST = 100  # characters of a condition in a reason
 
 
 @dataclass
 class _Lowering:
-    """Filled while one node of the graph is lowered. `refused`: what the dtype rule said; `notes`: of the others."""
+    """The answers while Inductor lowers one node. `refused`: of the dtype rule; `notes`: of all other rules."""
 
     refused: str = ""
     notes: list[str] = field(default_factory=list)
@@ -37,13 +39,13 @@ _lowering: list[_Lowering] = []  # a stack: a lowering may lower a subgraph
 def patches() -> list[Patch]:
     graph, lowering = "torch._inductor.graph", "torch._inductor.lowering"
     return [
-        Patch(f"{graph}:GraphLowering.run_node", _run_node, "which node is lowered"),
-        Patch(f"{graph}:GraphLowering.register_operation", _register_operation, "where a fallback is made"),
-        Patch(f"{graph}:GraphLowering.has_feature", _has_feature, "what the device's backend has not"),
-        Patch(f"{graph}:should_fallback_by_default", _by_default, "fallbacks by configuration"),
-        Patch(f"{lowering}:unsupported_input_tensor", _unsupported("input"), "dtypes that are not read"),
-        Patch(f"{lowering}:unsupported_output_tensor", _unsupported("output"), "dtypes that are not written"),
-        Patch(f"{lowering}:use_scatter_fallback", _scatter, "scatters that are left to the eager kernel"),
+        Patch(f"{graph}:GraphLowering.run_node", _run_node, "records which node is lowered"),
+        Patch(f"{graph}:GraphLowering.register_operation", _register_operation, "records where a fallback is made"),
+        Patch(f"{graph}:GraphLowering.has_feature", _has_feature, "records what the device's backend lacks"),
+        Patch(f"{graph}:should_fallback_by_default", _by_default, "records fallbacks by configuration"),
+        Patch(f"{lowering}:unsupported_input_tensor", _unsupported("input"), "records dtypes that no kernel reads"),
+        Patch(f"{lowering}:unsupported_output_tensor", _unsupported("output"), "records dtypes that no kernel writes"),
+        Patch(f"{lowering}:use_scatter_fallback", _scatter, "records scatters that call the eager kernel"),
     ]
 
 
@@ -52,25 +54,26 @@ def reset() -> None:
 
 
 def reason(operation: Any) -> str:
-    """Why the operation of Inductor's IR, a fallback, is one; "" where that was not seen."""
+    """Why an operation of Inductor's IR is a fallback; "" if no reason was recorded."""
     return getattr(operation, _REASON, "")
 
 
 @functools.cache
-def registered() -> frozenset[Any]:
-    """What torch itself has made a fallback, before a graph adds those that have nothing at all.
+def registered_fallbacks() -> frozenset[Any]:
+    """The operators that torch itself registers as fallbacks.
 
-    Asked first before anything else is made one; later calls return the first one's answer.
+    Call it before the first graph is lowered: a graph adds its operators without a lowering. Later calls return the
+    first answer.
     """
     from torch._inductor import lowering
 
     return frozenset(lowering.fallbacks)
 
 
-def listed(name: str) -> str:
-    """The heading that Inductor's list of operators without lowering has `name` under: `Difficult` for `aten.histc`.
+def inductor_heading(name: str) -> str:
+    """The heading above `name` in Inductor's list of operators without lowering: `Difficult` for `aten.histc`.
 
-    "" for one that is not in the list. Read in the comments of lowering.py (2.11 to 2.15).
+    "" if the list does not have it. Read from the comments of torch/_inductor/lowering.py.
     """
     return _headings().get(name, "")
 
@@ -79,23 +82,23 @@ def listed(name: str) -> str:
 def _headings() -> dict[str, str]:
     from torch._inductor import lowering
 
-    found: dict[str, str] = {}
+    headings: dict[str, str] = {}
     heading = ""
     for line in inspect.getsource(lowering).split("\n"):
         if title := re.match(r"# \d\) (.*)", line):
             heading = title[1]
         elif line.startswith(("def ", "@")):
-            heading = ""  # the list is over
+            heading = ""  # the list ends here
         elif heading and (operator := re.match(r"(?:make_fallback\(|    )(aten\.\w+)", line)):
-            found.setdefault(operator[1], heading)
-    return found
+            headings.setdefault(operator[1], heading)
+    return headings
 
 
-# What is watched ------------------------------------------------------------------------------------------------------
+# Wrappers -------------------------------------------------------------------------------------------------------------
 
 
 def _run_node(original: Callable[..., Any]) -> Callable[..., Any]:
-    registered()  # before anything is lowered
+    registered_fallbacks()  # before anything is lowered
 
     @functools.wraps(original)
     def run_node(self: Any, node: Any) -> Any:
@@ -169,28 +172,28 @@ def _register_operation(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def register_operation(self: Any, operation: Any) -> Any:
         if any("Fallback" in base.__name__ for base in type(operation).__mro__):
-            setattr(operation, _REASON, _why(self.current_node, operation, sys._getframe(1)))
+            setattr(operation, _REASON, _reason(self.current_node, operation, sys._getframe(1)))
         return original(self, operation)
 
     return register_operation
 
 
-# What it means --------------------------------------------------------------------------------------------------------
+# Reasons --------------------------------------------------------------------------------------------------------------
 
 
-def _why(node: Any, operation: Any, frame: FrameType) -> str:
-    """`frame`: where the fallback is being made."""
+def _reason(node: Any, operation: Any, frame: FrameType) -> str:
+    """Why `operation` is a fallback. `frame`: the code that makes it."""
     from torch._inductor.lowering import lowerings
 
-    lowered = _lowering[-1] if _lowering else _Lowering()
-    if lowered.refused:
-        return f"{lowered.refused}: not generated"
-    if "should_fallback" in node.meta or lowered.notes[-1:] == ["config.fallback_by_default"]:
-        return "config.fallback_by_default" if lowered.notes else "a pass asked for it"
+    answers = _lowering[-1] if _lowering else _Lowering()
+    if answers.refused:
+        return f"{answers.refused}: not generated"
+    if "should_fallback" in node.meta or answers.notes[-1:] == ["config.fallback_by_default"]:
+        return "config.fallback_by_default" if answers.notes else "a pass asked for it"
     for target in (node.target, getattr(operation, "op_overload", None)):
         if getattr(lowerings.get(target), "_is_fallback_handler", False):
             return _without_lowering(target)
-    return _given_up(lowered, frame)
+    return _lowering_gave_up(answers, frame)
 
 
 def _without_lowering(target: Any) -> str:
@@ -198,45 +201,45 @@ def _without_lowering(target: Any) -> str:
 
     if not torch._library.utils.is_builtin(target):
         return "custom operator"
-    if target in registered():
+    if target in registered_fallbacks():
         return "make_fallback: no lowering"
     return "no lowering and no decomposition"
 
 
-def _given_up(lowered: _Lowering, frame: FrameType) -> str:
-    """Of a lowering that calls the eager kernel: what it was told, or the condition that the call stands under."""
-    if lowered.notes:
-        return lowered.notes[-1]
+def _lowering_gave_up(answers: _Lowering, frame: FrameType) -> str:
+    """Why a lowering calls the eager kernel: the last negative answer, or the condition around the call."""
+    if answers.notes:
+        return answers.notes[-1]
     at: FrameType | None = frame
-    seen = False
+    inside = False
     while at is not None:
         if _is_lowering(at):
-            seen = True
+            inside = True
             condition = _condition(at.f_code, at.f_lineno)
             if condition:
                 return f"the lowering gives up if {condition}"
-        elif seen:
-            break  # what called the lowering is no part of it
+        elif inside:
+            break  # the caller of the lowering is not a part of it
         at = at.f_back
-    return "the lowering is one" if seen else "made outside of any lowering"
+    return "the lowering is one" if inside else "made outside of any lowering"
 
 
 def _is_lowering(frame: FrameType) -> bool:
     module = frame.f_globals.get("__name__", "")
     inside = module.startswith(("torch._inductor.lowering", "torch._inductor.kernel."))
-    return inside and frame.f_code.co_name not in ("handler", "wrapped")  # what every lowering is wrapped in
+    return inside and frame.f_code.co_name not in ("handler", "wrapped")  # wrappers of every lowering
 
 
 @functools.cache
 def _condition(code: CodeType, line: int) -> str:
-    """The test of the innermost `if` around a line of a function; "" where it stands under none."""
+    """The test of the innermost `if` around a line of a function; "" if there is none."""
     source, first = inspect.getsourcelines(code)
     tree = ast.parse(textwrap.dedent("".join(source)))
-    found = ""
-    for each in ast.walk(tree):  # outer ones first
+    condition = ""
+    for each in ast.walk(tree):  # outer statements first
         if isinstance(each, ast.If):
             for branch, word in ((each.body, ""), (each.orelse, "not ")):
                 if branch and branch[0].lineno <= line - first + 1 <= (branch[-1].end_lineno or 0):
                     test = ast.unparse(each.test)
-                    found = f"not ({test})" if word and " " in test else word + test
-    return found if len(found) <= _LONGEST else found[:_LONGEST] + "…"
+                    condition = f"not ({test})" if word and " " in test else word + test
+    return condition if len(condition) <= _LONGEST else condition[:_LONGEST] + "…"

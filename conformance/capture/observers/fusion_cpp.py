@@ -1,7 +1,8 @@
-"""Which rule of Inductor's C++ backend refused to fuse two nodes. It gives no reason of its own.
+"""Records which rule of Inductor's C++ backend refused to fuse two nodes.
 
-CppScheduling says no in two places; what each of its rules answered meanwhile tells which one it was. Nests that were
-to share an outer loop may come apart again while they are generated.
+Decision: CppScheduling refuses in can_fuse_horizontal and can_fuse_vertical, without a reason; the answers of the rules
+that they call show which one refused. Later, OuterLoopFusedSchedulerNode may separate nests that it had put into one
+outer loop. Where: torch/_inductor/codegen/cpp.py. Checked with torch 2.11 to 2.15.
 """
 
 from __future__ import annotations
@@ -12,52 +13,62 @@ from typing import Any
 
 from conformance.capture.patching.patch import Patch
 
-_APART = "_conformance_taken_apart"
+_SEPARATED = "_conformance_separated"
 
-_answers: dict[str, Any] = {}  # rule → its last answer, since the backend was asked
+_answers: dict[str, Any] = {}  # rule → its last answer to the current question
 
 
-def patches(said: Callable[[str], None]) -> list[Patch]:
-    """`said`: takes the reason, right after the backend has refused."""
+def patches(record_reason: Callable[[str], None]) -> list[Patch]:
+    """`record_reason`: gets the reason right after the backend has refused."""
     cpp = "torch._inductor.codegen.cpp"
     backend = f"{cpp}:CppScheduling"
-    rules = {"_can_fuse_horizontal_impl": "whether the loops of both fit", "_why_fuse_nodes": "how they fit"}
+    rules = {
+        "_can_fuse_horizontal_impl": "records whether the loops of both fit",
+        "_why_fuse_nodes": "records how the loops of both fit",
+    }
     return [
         *(Patch(f"{backend}.{rule}", functools.partial(_rule, rule), why) for rule, why in rules.items()),
-        Patch(f"{backend}.can_fuse_horizontal", _asked(said, _horizontal), "nodes that share what they read"),
-        Patch(f"{backend}.can_fuse_vertical", _asked(said, _vertical), "a node that reads what another writes"),
+        Patch(
+            f"{backend}.can_fuse_horizontal",
+            _recording(record_reason, _horizontal_reason),
+            "records refusals of nodes that read the same buffer",
+        ),
+        Patch(
+            f"{backend}.can_fuse_vertical",
+            _recording(record_reason, _vertical_reason),
+            "records refusals of a node that reads what the other writes",
+        ),
         Patch(
             f"{cpp}:OuterLoopFusedSchedulerNode.check_outer_fusion_loop_level_attr",
             _check,
-            "whether the outer loop that is shared is the same in all, when they are vectorised",
+            "records whether vectorised nests still have the same outer loop",
         ),
     ]
 
 
-def taken_apart(node: Any) -> list[Any]:
-    """The scheduler's node itself, or, where its outer loop was given up, those that were to share it."""
-    return list(node.get_outer_nodes()) if why_apart(node) else [node]
+def separate_nodes(node: Any) -> list[Any]:
+    """The scheduler's node itself, or its parts if Inductor separated them from their outer loop."""
+    return list(node.get_outer_nodes()) if separation_reason(node) else [node]
 
 
-def why_apart(node: Any) -> str:
-    """Why loops that had been put into one outer loop were generated one after the other; "" where they were not."""
-    return getattr(node, _APART, "")
+def separation_reason(node: Any) -> str:
+    """Why Inductor separated nests that it had put into one outer loop; "" if it did not."""
+    return getattr(node, _SEPARATED, "")
 
 
 def _check(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def check_outer_fusion_loop_level_attr(self: Any, proxies: Any, depth: int) -> bool:
         agreed = original(self, proxies, depth)
-        setattr(
-            self, _APART, "" if agreed else f"put into one outer loop and taken apart again, {_steps(proxies, depth)}"
-        )
+        reason = "" if agreed else f"put into one outer loop and taken apart again, {_steps(proxies, depth)}"
+        setattr(self, _SEPARATED, reason)
         return agreed
 
     return check_outer_fusion_loop_level_attr
 
 
 def _steps(proxies: Any, depth: int) -> str:
-    """In what the outer loops differ when they are tiled for vectors."""
+    """How the outer loops differ after they are tiled for vectors."""
     for level in range(depth):
         loops = [proxy.loop_nest.loops[level] for proxy in proxies]
         steps = list(dict.fromkeys(str(loop.steps) for loop in loops))
@@ -75,14 +86,14 @@ def _rule(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     return rule
 
 
-def _asked(said: Callable[[str], None], explain: Callable[[Any, Any], str]) -> Callable[..., Any]:
+def _recording(record_reason: Callable[[str], None], explain: Callable[[Any, Any], str]) -> Callable[..., Any]:
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def can_fuse(self: Any, node1: Any, node2: Any) -> bool:
             _answers.clear()
             agreed = original(self, node1, node2)
             if not agreed:
-                said(explain(node1, node2))
+                record_reason(explain(node1, node2))
             return agreed
 
         return can_fuse
@@ -90,7 +101,7 @@ def _asked(said: Callable[[str], None], explain: Callable[[Any, Any], str]) -> C
     return make
 
 
-def _horizontal(node1: Any, node2: Any) -> str:
+def _horizontal_reason(node1: Any, node2: Any) -> str:
     if node1.is_template() or node2.is_template():
         return "a C++ template takes nothing that only shares its inputs"
     if "_can_fuse_horizontal_impl" not in _answers:
@@ -100,7 +111,7 @@ def _horizontal(node1: Any, node2: Any) -> str:
     return f"loops differ, {_loops(node1)} and {_loops(node2)}"
 
 
-def _vertical(node1: Any, node2: Any) -> str:
+def _vertical_reason(node1: Any, node2: Any) -> str:
     if node2.is_template():
         return "a C++ template takes nothing into its inputs"
     if node1.is_template():
@@ -111,7 +122,7 @@ def _vertical(node1: Any, node2: Any) -> str:
 
 
 def _loops(node: Any) -> str:
-    """`64x[1000]`: sizes in brackets are reduced."""
+    """`64x[1000]`. Sizes in brackets are reduced."""
     points, reduced = node.group[1]
     return "x".join([*_sizes(points), *(f"[{size}]" for size in _sizes(reduced))]) or "1"
 

@@ -1,7 +1,11 @@
-"""What Inductor decides while it generates code, seen from inside: which operators became which kernel, and why so.
+"""Records which operators became which kernel, library call or fallback; collects what all observers recorded.
 
-`patches()` wraps the places where the decisions are made; `module(graph)` gives what was seen for one graph as plain
-data. What is seen is kept on the graph itself, so two captures, or a forward and its backward, never mix.
+Decisions: the kernels that Inductor defines (torch/_inductor/codegen/cpp.py: CppScheduling.define_kernel,
+CppKernelProxy, KernelGroup; codegen/triton.py: TritonScheduling.define_kernel), its library calls (scheduler.py:
+Scheduler.codegen_extern_call) and split reductions (ir.py: create_multilayer). Checked with torch 2.11 to 2.15.
+
+`patches()` wraps these functions; `observations(graph)` returns the records of one graph as plain data. The records are
+kept on the graph, so two captures, or a forward and its backward, never mix.
 """
 
 from __future__ import annotations
@@ -13,9 +17,9 @@ from typing import Any
 
 from conformance.capture.observers import (
     buffers,
+    dynamo,
     fallbacks,
     fusion,
-    graph_breaks,
     loop_bodies,
     pattern_rewrites,
     reductions,
@@ -25,14 +29,14 @@ from conformance.capture.patching.patch import Patch, applied
 
 _RECORDS = "_conformance_records"
 _SPLIT = "_conformance_split"
-#: How the operators begin that launch a user's Triton kernel in a graph.
+#: The beginning of the operators that launch a user's Triton kernel in a graph.
 _LAUNCH = "triton_kernel_wrapper"
 _NESTS = "_conformance_nests"
 _NODES = "_conformance_nodes"
 
 
 def patches() -> list[Patch]:
-    """Wrappers that watch and change nothing; to be applied while code is generated."""
+    """The wrappers of all observers. They record and change nothing. Apply them while Inductor generates code."""
     cpp, triton = "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton"
     ir, scheduler = "torch._inductor.ir", "torch._inductor.scheduler"
     return [
@@ -40,58 +44,58 @@ def patches() -> list[Patch]:
         *fusion.patches(),
         *fallbacks.patches(),
         *reductions.patches(),
-        *graph_breaks.patches(),
+        *dynamo.patches(),
         *pattern_rewrites.patches(),
-        *loop_bodies.patches(),
-        Patch(f"{cpp}:CppKernelProxy.codegen_nodes", _codegen_nodes, "which operators a loop nest was made from"),
-        Patch(f"{cpp}:KernelGroup.finalize_kernel", _finalize_kernel, "which loop nests stand in one C++ function"),
-        Patch(f"{cpp}:CppScheduling.define_kernel", _define_cpp, "the C++ functions, in the order of their calls"),
-        Patch(f"{triton}:TritonScheduling.define_kernel", _define_triton, "the Triton kernels, in the order of calls"),
-        Patch(f"{scheduler}:Scheduler.codegen_extern_call", _extern_call, "library calls and fallbacks, in order"),
-        Patch(f"{ir}:Reduction.create_multilayer_helper", _multilayer, "which reductions were split in two"),
-        Patch(f"{ir}:WelfordReduction.create_multilayer", _multilayer, "likewise, of mean and variance"),
-        Patch(f"{ir}:OnlineSoftmaxReduction.create_multilayer", _multilayer, "likewise, of softmax; from 2.13 its own"),
+        Patch(f"{cpp}:CppKernelProxy.codegen_nodes", _codegen_nodes, "records the operators of a loop nest"),
+        Patch(f"{cpp}:KernelGroup.finalize_kernel", _finalize_kernel, "records the loop nests of a C++ function"),
+        Patch(f"{cpp}:CppScheduling.define_kernel", _define_cpp, "records the C++ functions in order"),
+        Patch(f"{triton}:TritonScheduling.define_kernel", _define_triton, "records the Triton kernels in order"),
+        Patch(f"{scheduler}:Scheduler.codegen_extern_call", _extern_call, "records library calls and fallbacks"),
+        Patch(f"{ir}:Reduction.create_multilayer_helper", _multilayer, "records which reductions are split in two"),
+        Patch(f"{ir}:WelfordReduction.create_multilayer", _multilayer, "the same for mean and variance"),
+        Patch(f"{ir}:OnlineSoftmaxReduction.create_multilayer", _multilayer, "the same for softmax, from 2.13 on"),
     ]
 
 
-_watching: list[None] = []
+_observing: list[None] = []
 
 
 @contextlib.contextmanager
-def watching() -> Iterator[None]:
-    """Applies `patches`, once: inside another one there is nothing to do, since what is seen is kept on each graph."""
+def observing() -> Iterator[None]:
+    """Applies `patches` during the context. Inside another one it does nothing: records are kept on each graph."""
     with contextlib.ExitStack() as stack:
-        if not _watching:
+        if not _observing:
             stack.enter_context(applied(patches()))
-        _watching.append(None)
-        stack.callback(_watching.pop)
+        _observing.append(None)
+        stack.callback(_observing.pop)
         yield
 
 
-def start() -> None:
-    """Forgets what an interrupted capture left behind. Cheap; call it before each capture."""
+def reset() -> None:
+    """Deletes the records that an interrupted capture left. It takes no time: call it before each graph's codegen."""
     vectorisation.reset()
     fusion.reset()
     fallbacks.reset()
 
 
-def module(graph: Any) -> dict[str, Any]:
-    """What was seen while `graph`, a GraphLowering, was lowered and generated: JSON-able.
+def observations(graph: Any) -> dict[str, Any]:
+    """The records of `graph`, a GraphLowering, after its codegen: JSON-able.
 
-    `devices`: types, sorted. `calls`: kernels, library calls and fallbacks in the order in which they are called; each
-    has `call` ("kernel", "extern" or "fallback"), `ops` (the ATen operators that it came from, in the order of the
-    graph) and `decomposed` (the operators that were lowered). A kernel has `language`, `kind`, `ranges`, `reduced`
-    (sizes of its loops; with dynamic shapes, expressions) and on cpu `nests`, where several are one launch `parts`; the
-    others have `name`. `work`: see work.py; of Triton kernels also `tiling` and `descriptors`, how many tensor
-    descriptors they make.
-    `unfused`: see fusion.py; `reductions`: see reductions.py; `moved`, `buffers`: see memory.py.
+    `devices`: device types, sorted. `calls`: kernels, library calls and fallbacks, in the order of the calls. Each has
+    `call` ("kernel", "extern" or "fallback"), `ops` (its ATen operators, in the order of the graph) and `decomposed`
+    (the operators that Inductor lowered). A library call or fallback has `name`. A kernel has `language`, `kind`,
+    `ranges` and `reduced` (sizes of its loops; expressions for dynamic shapes), and `work` (operation_counts of
+    loop_bodies.py). A C++ kernel also has `nests`. A Triton kernel also has `tiling`, `descriptors` (the number of
+    tensor descriptors that it makes), and `parts` if one launch runs several kernels.
+    `unfused`: see fusion.py. `reductions`: see reductions.py. `moved`, `buffers`: see buffers.py.
     """
     position = {node: index for index, node in enumerate(graph.graph.nodes)}
     calls = []
     for record in getattr(graph, _RECORDS, []):
         call = _with_operators(record, position)
         if call["call"] == "kernel":
-            call["work"] = loop_bodies.done(record["graph"], [nest["nodes"] for nest in record.get("nests", [record])])
+            nests = [nest["nodes"] for nest in record.get("nests", [record])]
+            call["work"] = loop_bodies.operation_counts(record["graph"], nests)
         for inner in ("nests", "parts"):
             if inner in call:
                 call[inner] = [_with_operators(each, position) for each in call[inner]]
@@ -99,18 +103,19 @@ def module(graph: Any) -> dict[str, Any]:
     return {
         "devices": sorted(str(device) for device in graph.device_types),
         "calls": calls,
-        "unfused": fusion.seen(graph, getattr(graph, _RECORDS, [])),
-        "reductions": reductions.seen(graph),
-        "moved": buffers.moved(graph),
-        "buffers": buffers.buffers(graph),
+        "unfused": fusion.unfused_pairs(graph, getattr(graph, _RECORDS, [])),
+        "reductions": reductions.decisions(graph),
+        "moved": buffers.bytes_moved(graph),
+        "buffers": buffers.allocations(graph),
     }
 
 
-def _take_down(record: dict[str, Any]) -> None:
+def _record(record: dict[str, Any]) -> None:
+    """Adds the record of a call to the module that is being generated."""
     from torch._inductor.virtualized import V
 
     graph = V.graph
-    while getattr(graph, "parent", None) is not None:  # a subgraph's kernels belong to the module that holds them
+    while getattr(graph, "parent", None) is not None:  # a subgraph's kernels belong to its module
         graph = graph.parent
     graph.__dict__.setdefault(_RECORDS, []).append(record | {"graph": V.graph})
 
@@ -130,7 +135,7 @@ def _codegen_nodes(original: Callable[..., Any]) -> Callable[..., Any]:
 def _finalize_kernel(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def finalize_kernel(self: Any, new_kernel: Any, nodes: Sequence[Any]) -> Any:
-        result = original(self, new_kernel, nodes)  # decides what is parallel
+        result = original(self, new_kernel, nodes)  # decides which loops are parallel
         self.__dict__.setdefault(_NESTS, []).extend(_nests(new_kernel, nodes))
         return result
 
@@ -151,7 +156,7 @@ def _nests(proxy: Any, nodes: Sequence[Any]) -> list[dict[str, Any]]:
             "parallel": "no" if parallel is None else "reduction" if parallel.is_reduction else "yes",
             "outer_loop": inner is not None,
         }
-        | vectorisation.seen(each)
+        | vectorisation.result(each)
         for each in proxies
     ]
 
@@ -167,7 +172,7 @@ def _define_cpp(original: Callable[..., Any]) -> Callable[..., Any]:
             record |= {"kind": kinds[0] if len(kinds) == 1 else "loop nests", "nests": nests}
             if len(nests) == 1:
                 record |= {"ranges": nests[0]["ranges"], "reduced": nests[0]["reduced"]}
-        _take_down(record)
+        _record(record)
         return name
 
     return define_kernel
@@ -180,16 +185,16 @@ def _define_triton(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def define_kernel(self: Any, src_code: str, node_schedule: Sequence[Any], kernel: Any) -> str:
         name = original(self, src_code, node_schedule, kernel)
-        # templates have theirs in the text that they are made from, the others in what is generated: nowhere but here
+        # Only the text shows them: a template's own code makes some, generated code makes others.
         descriptors = src_code.count("make_tensor_descriptor(")
-        _take_down(_triton(list(node_schedule), kernel) | {"descriptors": descriptors})
+        _record(_triton(list(node_schedule), kernel) | {"descriptors": descriptors})
         return name
 
     return define_kernel
 
 
 def _triton(node_schedule: list[Any], kernel: Any) -> dict[str, Any]:
-    """A kernel, or several that are one launch: of torch._foreach_…, or as the option combo_kernels makes them."""
+    """A kernel, or several that one launch runs: of torch._foreach_…, or with the option combo_kernels."""
     grouped = next((node for node in node_schedule if type(node).__name__ == "ForeachKernelSchedulerNode"), None)
     parts = getattr(kernel, "sub_kernels", None)
     if parts:
@@ -197,7 +202,7 @@ def _triton(node_schedule: list[Any], kernel: Any) -> dict[str, Any]:
         loops = [_loops(_scheduled(part.features.node_schedule), part) for part in parts]
         nodes = [node for each in loops for node in each["nodes"]]
         return {"call": "kernel", "language": "triton", "kind": kind, "nodes": nodes, "parts": loops}
-    # The schedule of one that was left out of a group is the whole group's
+    # A kernel that a group left out has the schedule of the whole group.
     nodes = _scheduled(node_schedule if grouped is None else kernel.features.node_schedule)
     return {"call": "kernel", "language": "triton", **_loops(nodes, kernel)}
 
@@ -224,7 +229,7 @@ def _loops(nodes: list[Any], kernel: Any) -> dict[str, Any]:
 
 
 def _multilayer(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Marks both halves. The first is realised meanwhile; the second is what comes back, not yet a buffer."""
+    """Marks both halves. The first becomes a buffer during the call; the second is returned and is no buffer yet."""
 
     @functools.wraps(original)
     def create_multilayer(*args: Any, **kwargs: Any) -> Any:
@@ -236,20 +241,20 @@ def _multilayer(original: Callable[..., Any]) -> Callable[..., Any]:
         split.extend(("first", buffer.data) for buffer in V.graph.buffers[before:] if hasattr(buffer, "data"))
         for box in result if isinstance(result, (list, tuple)) else [result]:
             inner = box.data.data
-            split.append(("second", getattr(inner, "data", inner)))  # those of several outputs are buffers already
+            split.append(("second", getattr(inner, "data", inner)))  # with several outputs, it is a buffer already
         return result
 
     return create_multilayer
 
 
 def _split(nodes: Iterable[Any]) -> str:
-    """Which half of a split reduction a kernel is, "first" or "second"; "" for any other."""
+    """Which half of a split reduction a kernel is: "first" or "second"; "" for any other kernel."""
     from torch._inductor.virtualized import V
 
     marked = V.graph.__dict__.get(_SPLIT, [])
     data = [getattr(node.node, "data", None) for node in nodes]
-    found = {half for half, reduction in marked if any(each is reduction for each in data)}
-    return "second" if "second" in found else "first" if "first" in found else ""
+    halves = {half for half, reduction in marked if any(each is reduction for each in data)}
+    return "second" if "second" in halves else "first" if "first" in halves else ""
 
 
 # Both -----------------------------------------------------------------------------------------------------------------
@@ -261,23 +266,29 @@ def _extern_call(original: Callable[..., Any]) -> Callable[..., Any]:
         result = original(self, scheduler_node)
         node = getattr(scheduler_node, "node", None) or scheduler_node  # a fused one has no node of its own
         kind = type(node).__name__
-        if kind not in ("MultiOutput", "MultiOutputLayout", "MutationOutput"):  # names for parts of a result, no calls
-            # Scatter, index_put and the like have classes of their own, all named so
+        if kind not in ("MultiOutput", "MultiOutputLayout", "MutationOutput"):  # they name parts of a result
+            # Scatter, index_put and others have their own classes; their names contain "Fallback".
             fallback = any("Fallback" in base.__name__ for base in type(node).__mro__)
             call = "fallback" if fallback else "extern"
-            record = {"call": call, "kind": kind, "name": _called(node), "nodes": list(scheduler_node.get_nodes())}
+            record = {
+                "call": call,
+                "kind": kind,
+                "name": _called_function(node),
+                "nodes": list(scheduler_node.get_nodes()),
+            }
             if kind == "UserDefinedTritonKernel":
-                written = {"call": "kernel", "language": "triton", "kind": "user-defined", "written": _written(node)}
-                _take_down(record | written)
+                name = _user_function(node)
+                user_kernel = {"call": "kernel", "language": "triton", "kind": "user-defined", "user_function": name}
+                _record(record | user_kernel)
             else:
-                _take_down(record | ({"reason": fallbacks.reason(node)} if fallback else {}))
+                _record(record | ({"reason": fallbacks.reason(node)} if fallback else {}))
         return result
 
     return codegen_extern_call
 
 
-def _written(node: Any) -> str:
-    """The name of the @triton.jit function that a user wrote, below what tunes it."""
+def _user_function(node: Any) -> str:
+    """The name of the @triton.jit function that a user wrote, without the decorators that tune it."""
     from torch._higher_order_ops.triton_kernel_wrap import kernel_side_table
 
     kernel = kernel_side_table.get_kernel(node.kernel_idx)
@@ -286,8 +297,8 @@ def _written(node: Any) -> str:
     return kernel.__name__
 
 
-def _called(node: Any) -> str:
-    """What an extern node calls: `mm` for extern_kernels.mm, `aten.sort` for an ATen operator."""
+def _called_function(node: Any) -> str:
+    """The function that an extern node calls: `mm` for extern_kernels.mm, `aten.sort` for an ATen operator."""
     overload = getattr(node, "op_overload", None)
     name = getattr(node, "python_kernel_name", None)
     if name and name.startswith("extern_kernels."):
@@ -298,12 +309,12 @@ def _called(node: Any) -> str:
 
 
 def _scheduled(node_schedule: Iterable[Any]) -> list[Any]:
-    """The schedule's nodes, without the markers between them, and with fused nodes taken apart."""
+    """The nodes of the schedule, without the markers between them. Fused nodes are split into their parts."""
     return [inner for node in node_schedule if hasattr(node, "get_nodes") for inner in node.get_nodes()]
 
 
 def _kind(nodes: Iterable[Any]) -> str:
-    """What a kernel does with its elements, by its most demanding node."""
+    """The kind of a kernel: that of its most complex node."""
     kinds = set()
     for node in nodes:
         ir_node = getattr(node, "node", None)
@@ -318,17 +329,17 @@ def _kind(nodes: Iterable[Any]) -> str:
 
 
 def _with_operators(record: dict[str, Any], position: dict[Any, int]) -> dict[str, Any]:
-    """The record with the operators behind its scheduler nodes instead of them: each once, in the graph's order."""
+    """The record with the operators of its scheduler nodes instead of the nodes: each once, in the graph's order."""
     origins: dict[Any, None] = {}
     for node in record["nodes"]:
         if getattr(node, "node", None) is not None:
             origins.update(dict.fromkeys(node.node.get_origins()))
-    # What a user's kernel reads or writes has its launch among its origins; it is no operator of that kernel's.
+    # A buffer that a user's kernel reads or writes has the launch among its origins. The launch is no operator.
     known = [node for node in origins if node.op == "call_function" and not _name(node.target).startswith(_LAUNCH)]
     known.sort(key=lambda node: (position.get(node, len(position)), node.name))
     rest = {name: value for name, value in record.items() if name not in ("nodes", "graph")}
-    if "written" in record:
-        return rest | {"ops": [rest.pop("written")], "decomposed": []}
+    if "user_function" in record:
+        return rest | {"ops": [rest.pop("user_function")], "decomposed": []}
     return rest | {
         "ops": list(dict.fromkeys(_name(node.meta.get("original_aten") or node.target) for node in known)),
         "decomposed": list(dict.fromkeys(_name(node.target) for node in known)),
@@ -336,7 +347,7 @@ def _with_operators(record: dict[str, Any], position: dict[Any, int]) -> dict[st
 
 
 def _name(target: Any) -> str:
-    """`flip` for aten.flip.default; other namespaces keep theirs: `prims.convert_element_type`."""
+    """`flip` for aten.flip.default. Other namespaces stay: `prims.convert_element_type`."""
     packet = getattr(target, "overloadpacket", None)
     if packet is not None:
         return str(packet).removeprefix("aten.")

@@ -1,44 +1,30 @@
-"""What one kernel does with memory and types, counted in its loop bodies: Inductor's IR, of torch 2.11 to 2.15.
+"""Records the loads, stores, atomics, casts and copies of each kernel, and the tiling of a Triton kernel.
 
-Nothing is replaced but the count of guards, which belongs to no graph and is kept among torch's counters.
+Decisions: the loop bodies that Inductor generates a kernel from (torch/_inductor/loop_body.py: LoopBody.op_counts;
+torch/_inductor/dependencies.py: MemoryDep), and a Triton kernel's tiling (torch/_inductor/codegen/simd.py: numels).
+They are read after the codegen; no patch is needed. Checked with torch 2.11 to 2.15.
 """
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from conformance.capture.patching.patch import Patch
 
-#: The group of torch's counters in which guards are counted; cleared and read with the others.
-GUARDS = "dynamo_guards"
+def operation_counts(graph: Any, nests: Iterable[Iterable[Any]]) -> dict[str, int]:
+    """The counts of one kernel, after the codegen of `graph`. Each of its loop nests is a list of scheduler nodes.
 
-
-def patches() -> list[Patch]:
-    return [
-        Patch(
-            "torch._dynamo.guards:CheckFunctionManager.__init__",
-            _guards,
-            "the guards of each compiled frame: they are closures afterwards",
-        )
-    ]
-
-
-def done(graph: Any, nests: Iterable[Iterable[Any]]) -> dict[str, int]:
-    """Of one kernel, after the codegen of `graph`, summed over its loop nests, each a list of scheduler nodes.
-
-    `loads` and `stores` of places in memory, each once; `atomics`: those of the stores; `casts`: changes of dtype;
-    `copies`: nodes that only change a layout. Templates have no loop bodies: what they do themselves is not counted.
+    `loads` and `stores`: places in memory, each once. `atomics`: the atomic ones of the stores. `casts`: changes of
+    dtype. `copies`: nodes that only change a layout. The code of a template has no loop body and does not count.
     """
     total: Counter[str] = Counter(loads=0, stores=0, atomics=0, casts=0, copies=0)
-    within = {*graph.removed_buffers, *graph.inplaced_to_remove}
+    local = {*graph.removed_buffers, *graph.inplaced_to_remove}  # they stay within one kernel
     for nest in nests:
         nodes = [node for each in nest for node in each.get_nodes() if getattr(node, "_body", None) is not None]
-        own = within | {name for node in nodes for name in node.get_buffer_names()}
-        reads = [dep for node in nodes for dep in _places(node.read_writes.reads) if dep.name not in own]
-        writes = [dep for node in nodes for dep in _places(node.read_writes.writes) if dep.name not in within]
+        own_buffers = local | {name for node in nodes for name in node.get_buffer_names()}
+        reads = [dep for node in nodes for dep in _places(node.read_writes.reads) if dep.name not in own_buffers]
+        writes = [dep for node in nodes for dep in _places(node.read_writes.writes) if dep.name not in local]
         total["loads"] += _different(reads)
         total["stores"] += len(writes)
         total["atomics"] += sum(bool(dep.mode and dep.mode.startswith("atomic")) for dep in writes)
@@ -48,18 +34,18 @@ def done(graph: Any, nests: Iterable[Iterable[Any]]) -> dict[str, int]:
 
 
 def _different(deps: list[Any]) -> int:
-    """How many places there are, whatever the loops are called; most buffers are read at one, and need no look."""
-    names = Counter(dep.name for dep in deps)
+    """The number of different places, independent of the names of loops."""
+    names = Counter(dep.name for dep in deps)  # a buffer with one place needs no normalised index, which takes time
     return len({(dep.name, str(dep.normalize().index) if names[dep.name] > 1 else "") for dep in deps})
 
 
 def _places(deps: Iterable[Any]) -> list[Any]:
-    """Without those that stand for a whole buffer, or for an order of nodes alone."""
+    """The dependencies on a place in memory: not on a whole buffer, nor on an order of nodes."""
     return [dep for dep in deps if type(dep).__name__ == "MemoryDep"]
 
 
 def _copies(graph: Any, node: Any) -> bool:
-    """Whether a node only moves elements into another layout: one load, one store, no stride that is negative."""
+    """Whether a node only moves elements into another layout: one load, one store, no negative stride."""
     counts = {name: count for name, count in node._body.op_counts.items() if name not in ("get_index", "output", "ops")}
     reads, writes = _places(node.read_writes.reads), _places(node.read_writes.writes)
     if counts != {"load": 1, "store": 1} or len(reads) != 1 or len(writes) != 1 or reads[0].is_indirect():
@@ -71,19 +57,6 @@ def _copies(graph: Any, node: Any) -> bool:
 
 
 def tiling(kernel: Any) -> str:
-    """The dimensions of a Triton kernel's blocks and their sizes, outermost first: `y 64, x 100`; "" of others."""
+    """The dimensions of a Triton kernel's blocks with sizes, outermost first: `y 64, x 100`; "" for a C++ kernel."""
     numels = getattr(kernel, "numels", None) or {}
     return ", ".join(f"{prefix} {size}" for prefix, size in numels.items() if str(size) != "1")
-
-
-def _guards(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def init(self: Any, f_code: Any, output_graph: Any = None, *args: Any, **kwargs: Any) -> None:
-        from torch._dynamo.utils import counters
-
-        if output_graph is not None:
-            for guard in output_graph.guards:
-                counters[GUARDS][guard.create_fn_name()] += 1
-        original(self, f_code, output_graph, *args, **kwargs)
-
-    return init

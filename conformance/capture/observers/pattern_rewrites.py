@@ -1,4 +1,8 @@
-"""Which patterns Inductor's graph passes rewrote, one by one: its own counters seldom say."""
+"""Records which patterns Inductor's graph passes rewrote. Inductor's own counters seldom name the pattern.
+
+Decision: a graph pass replaces a match of a pattern. Where: torch/_inductor/pattern_matcher.py: the method `apply` of
+GraphPatternEntry, LoweringPatternEntry and ReplacementPatternEntry. Checked with torch 2.11 to 2.15.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,14 @@ from typing import Any
 
 from conformance.capture.patching.patch import Patch
 
-#: The group of torch's counters in which they are counted; cleared and read with the others.
+#: The group of torch's counters for rewrites: pattern → how often. A capture clears and stores it with the others.
 COUNTERS = "inductor_rewrites"
 
 
 def patches() -> list[Patch]:
     matcher = "torch._inductor.pattern_matcher"
     entries = ("GraphPatternEntry", "LoweringPatternEntry", "ReplacementPatternEntry")
-    return [Patch(f"{matcher}:{entry}.apply", _apply, "which pattern was rewritten") for entry in entries]
+    return [Patch(f"{matcher}:{entry}.apply", _apply, "counts the rewrites of each pattern") for entry in entries]
 
 
 def _apply(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,14 +35,14 @@ def _apply(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _name(entry: Any) -> str:
-    """`fuse_attention.sfdp_pattern_1`: the pass, and the function that the pattern is named by in Inductor's source.
+    """`fuse_attention.sfdp_pattern_1`: the pass, and a function that names the pattern in Inductor's source.
 
-    That is what is searched for, or what handles a match; one without a pass of its own is named by the function alone.
+    The function is the searched pattern, or the handler of a match. Outside of fx_passes the name has no pass.
     """
     function = getattr(entry, "handler", None)
-    if function is None:  # from register_replacement, whose check is a closure over both functions
-        found = inspect.getclosurevars(entry.extra_check).nonlocals
-        function = found.get("search_fn") or found.get("replace_fn") or entry.extra_check
+    if function is None:  # from register_replacement: its check is a closure over both functions
+        closure = inspect.getclosurevars(entry.extra_check).nonlocals
+        function = closure.get("search_fn") or closure.get("replace_fn") or entry.extra_check
     while isinstance(function, functools.partial):
         function = function.func
     name = getattr(function, "__qualname__", type(function).__name__)

@@ -1,4 +1,9 @@
-"""The numbers that Inductor's heuristics for reductions decided by: whether one is split, whether it is persistent."""
+"""Records the numbers by which Inductor decided to split a reduction, or to make it persistent.
+
+Decisions: the number of splits (torch/_inductor/ir.py: Reduction.num_splits), and whether a Triton reduction is
+persistent (torch/_inductor/choices.py: InductorChoices.should_use_persistent_reduction).
+Checked with torch 2.11 to 2.15.
+"""
 
 from __future__ import annotations
 
@@ -8,41 +13,44 @@ from typing import Any
 
 from conformance.capture.patching.patch import Patch
 
-_SEEN = "_conformance_reductions"
+_DECISIONS = "_conformance_reductions"
 
-#: What numbers were held against, for each should_use_persistent_reduction that is asking: a capture inside a capture
-#: has wrapped it twice.
+#: The upper limits that each running should_use_persistent_reduction compared with. A stack: a capture inside a capture
+#: wraps the function twice.
 _limits: list[list[Any]] = []
 
 
 def patches() -> list[Patch]:
     return [
-        Patch("torch._inductor.ir:Reduction.num_splits", _num_splits, "by what a reduction is split"),
+        Patch("torch._inductor.ir:Reduction.num_splits", _num_splits, "records the number of splits and its reason"),
         Patch(
             "torch._inductor.choices:InductorChoices.should_use_persistent_reduction",
             _persistent,
-            "by what a reduction is persistent",
+            "records whether a reduction is persistent",
         ),
         Patch(
-            "torch._inductor.sizevars:SizeVarAllocator.statically_known_leq", _leq, "the longest persistent reduction"
+            "torch._inductor.sizevars:SizeVarAllocator.statically_known_leq",
+            _statically_known_leq,
+            "records the length limit of persistent reductions",
         ),
     ]
 
 
-def seen(graph: Any) -> list[dict[str, Any]]:
-    """In the order of the decisions; `outer`, `reduced`: how many results, of how many elements each.
+def decisions(graph: Any) -> list[dict[str, Any]]:
+    """The decisions in order. `outer`, `reduced`: the number of results, and of the elements of each.
 
-    Of a split also `splits`, how many kernels' blocks share one result, and `multiprocessors`; of a persistent
-    reduction `persistent`, and `limit` elements, None where another rule decided; `hint`: Inductor's ReductionHint.
+    `hint`: Inductor's ReductionHint. Of a decision on splits also `splits`, the number of parts that share one result,
+    and `multiprocessors`. Of a decision on persistence also `persistent`, and `limit` in elements, None if another rule
+    decided.
     """
-    found = {str(record): record for record in graph.__dict__.get(_SEEN, [])}  # tried out and generated: once
-    return list(found.values())
+    unique = {str(record): record for record in graph.__dict__.get(_DECISIONS, [])}  # Inductor may decide twice
+    return list(unique.values())
 
 
-def _note(record: dict[str, Any]) -> None:
+def _record(record: dict[str, Any]) -> None:
     from torch._inductor.virtualized import V
 
-    V.graph.__dict__.setdefault(_SEEN, []).append(record)
+    V.graph.__dict__.setdefault(_DECISIONS, []).append(record)
 
 
 def _num_splits(original: Callable[..., Any]) -> Any:
@@ -56,7 +64,7 @@ def _num_splits(original: Callable[..., Any]) -> Any:
         if device.type != "cpu" and "ranges" in numbers and "reduction_numel" in numbers:
             record = {"outer": str(sympy_product(numbers["ranges"])), "reduced": str(numbers["reduction_numel"])}
             count = DeviceProperties.create(device).multi_processor_count
-            _note(record | {"hint": hint.name, "splits": str(splits), "multiprocessors": count})
+            _record(record | {"hint": hint.name, "splits": str(splits), "multiprocessors": count})
         return hint, splits
 
     return staticmethod(num_splits)
@@ -74,13 +82,13 @@ def _persistent(original: Callable[..., Any]) -> Any:
         record = {"outer": str(features.numel), "reduced": str(features.reduction_numel)}
         hint = features.get_reduction_hint().name
         limit = None if limits[-1] is None else str(limits[-1])
-        _note(record | {"hint": hint, "persistent": bool(answer), "limit": limit})
+        _record(record | {"hint": hint, "persistent": bool(answer), "limit": limit})
         return answer
 
     return staticmethod(should_use_persistent_reduction)
 
 
-def _leq(original: Callable[..., Any]) -> Callable[..., Any]:
+def _statically_known_leq(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def statically_known_leq(self: Any, left: Any, right: Any) -> bool:
         if _limits:

@@ -1,0 +1,49 @@
+"""What Dynamo did before Inductor: graph breaks, and the guards of the compiled code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from conformance.capture.observers.dynamo import GRAPH_BREAKS, GUARDS, first_line
+from conformance.facts.model import Fact, ObservedCapture
+
+_JUMP = "generic_jump"  # the only kind of break that Dynamo's counter does not count
+
+
+def graph_breaks(observed: ObservedCapture) -> Fact:
+    """Their number. Each line has the first line of Dynamo's reason, without stack and paths, and the line of code."""
+    texts = Counter(graph_break_lines(observed.capture.counters))
+    lines = [text if count == 1 else f"{text} ({count} times)" for text, count in texts.items()]
+    return Fact(texts.total(), (str(texts.total()), *lines) if lines else ("none",))
+
+
+def graph_break_lines(counters: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """One text for each break: ``Dynamic shape operator at `x.nonzero()` ``. `counters`: those of a capture."""
+    places: dict[str, list[str]] = {}  # first line of a reason → a line of code for each break
+    for entry, count in counters.get(GRAPH_BREAKS, {}).items():
+        reason, _, code = entry.partition("\t")
+        places.setdefault(reason, []).extend([code] * count)
+    lines = []
+    for reason, count in counters.get("graph_break", {}).items():
+        first = first_line(reason)
+        for _ in range(count):
+            codes = places.get(first, [])
+            lines.append(_with_code(first, codes.pop(0) if codes else ""))
+    jumps = [code for reason, codes in places.items() if reason.startswith(_JUMP) for code in codes]
+    return lines + [_with_code("data-dependent branch", code) for code in jumps]
+
+
+def _with_code(reason: str, code: str) -> str:
+    return f"{reason} at `{code}`" if code else reason
+
+
+def guards(observed: ObservedCapture) -> Fact:
+    """The number of guards in all frames, with those on torch's own state. The line begins with the most frequent kind.
+
+    A guard is a condition under which Dynamo uses the compiled code again.
+    """
+    kinds = observed.capture.counters.get(GUARDS, {})
+    total = sum(kinds.values())
+    texts = [f"{count} {kind}" for kind, count in sorted(kinds.items(), key=lambda each: (-each[1], each[0]))]
+    return Fact(total, (f"{total}: {', '.join(texts)}" if texts else "none",), kinds, absent=0)
