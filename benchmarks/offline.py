@@ -1,11 +1,11 @@
-"""Every Triton kernel of the suite compiled without the device: how many compile, and what one costs.
+"""Compiles every Triton kernel of the suite without the device: counts those that compile, and times each.
 
     python benchmarks/offline.py                                # all cases, all cuda and xpu targets
     python benchmarks/offline.py --targets cuda_sm90 --cases 'mm/*' --json offline.json
 
-Triton's cache is empty at the start; a kernel that several cases have is compiled once a target. Seconds are CPU
-seconds of one kernel with all configurations that Inductor may launch it with, Triton and ptxas together; the process
-that compiles takes some more to start, once. Ends with status 1 where a kernel does not compile.
+Triton's cache is empty at the start. A kernel of several cases is compiled once for each target. Seconds are CPU
+seconds of Triton and ptxas for one kernel, with all configurations that Inductor may launch it with. The process that
+compiles takes more seconds to start, once. Exit status 1 if a kernel does not compile.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="test files or folders; else the suite")
-    parser.add_argument("--cases", default="*", metavar="PATTERN", help="ids, such as 'mm/*'")
-    parser.add_argument("--targets", metavar="LIST", help="names, comma-separated; all of cuda and xpu if left out")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="every kernel with its launches")
+    parser.add_argument(
+        "files", nargs="*", type=Path, metavar="FILE", help="test files or folders (default: the suite)"
+    )
+    parser.add_argument("--cases", default="*", metavar="PATTERN", help="only ids that match, such as 'mm/*'")
+    parser.add_argument("--targets", metavar="LIST", help="names, comma-separated (default: all of cuda and xpu)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every kernel with its launches")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["TRITON_CACHE_DIR"] = folder
@@ -47,7 +49,7 @@ def main() -> int:
 
 
 def measure(files: Sequence[Path], pattern: str, targets: str | None) -> dict[str, list[dict[str, Any]]]:
-    """Target → kernels: `case`, `name`, `launches`, `seconds`; `problem` where it does not compile, else ""."""
+    """Returns target → kernels: `case`, `name`, `launches`, `seconds`; `problem`: why it does not compile, or ""."""
     from conformance.capture.offline import compiler
     from conformance.cases.lookup import OPS, cases_below
     from conformance.devices.targets import select_targets
@@ -59,31 +61,31 @@ def measure(files: Sequence[Path], pattern: str, targets: str | None) -> dict[st
         gpus = [target for target in generator.machine.targets().values() if target.device != "cpu"]
         cases = [case for case in cases_below(files or [OPS]) if fnmatch.fnmatch(case.id, pattern)]
         for target in select_targets(gpus, None, targets):
-            seen: set[str] = set()
+            compiled: set[str] = set()
             kernels = measured[target.name] = []
             for case in cases:
                 try:
-                    with generator.captured(case, target, deviceless=True) as captured:
+                    with generator.capture(case, target, deviceless=True) as captured:
                         found = compiler.kernels(captured.capture)
                 except GeneratingError as error:
                     print(f"not generated: {first_line(error)}", file=sys.stderr)
                     continue
                 for kernel in found:
-                    if kernel.text in seen:
+                    if kernel.text in compiled:
                         continue
-                    seen.add(kernel.text)
-                    made: dict[str, Any] = {"case": case.id, "name": kernel.name, "launches": [], "problem": ""}
-                    kernels.append(made)
+                    compiled.add(kernel.text)
+                    entry: dict[str, Any] = {"case": case.id, "name": kernel.name, "launches": [], "problem": ""}
+                    kernels.append(entry)
                     try:
-                        launches, made["seconds"] = compiler.compile_uncached(kernel)
-                        made["launches"] = [dataclasses.asdict(launch) for launch in launches]
+                        launches, entry["seconds"] = compiler.compile_uncached(kernel)
+                        entry["launches"] = [dataclasses.asdict(launch) for launch in launches]
                     except compiler.KernelError as error:
-                        made["problem"] = str(error)
+                        entry["problem"] = str(error)
     return measured
 
 
 def table(measured: dict[str, list[dict[str, Any]]]) -> str:
-    """In Markdown, a row a target."""
+    """A Markdown table with a row for each target."""
     rows = [
         "| | kernels | launches | as far as | compile | CPU s a kernel: median, mean, most | spill | tensor cores |",
         "|---|---:|---:|---|---:|---:|---:|---:|",

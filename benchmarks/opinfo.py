@@ -1,12 +1,12 @@
-"""How much of PyTorch generates without a device, and whether it is what the device gets.
+"""Measures how many operators of PyTorch generate code without a device, and whether it is the device's code.
 
     python benchmarks/opinfo.py --target cuda_sm90 --out deviceless.json
     python benchmarks/opinfo.py --target cuda_sm90 --native --out native.json     # on the device
     python benchmarks/opinfo.py --compare native.json deviceless.json
 
-The first float32 sample of every OpInfo entry, with gradients where it has any. Where a device is, hide it from the
-deviceless run: CUDA_VISIBLE_DEVICES= python … --shard 1/4 takes every fourth entry; --out names are merged by
---compare a.json,b.json c.json.
+It compiles the first float32 sample of every OpInfo entry, with gradients if the entry has any. On a machine with a
+device, hide the device from the deviceless run: CUDA_VISIBLE_DEVICES= python benchmarks/opinfo.py …
+`--shard 1/4` takes every fourth entry; `--compare a.json,b.json c.json` merges files with commas between them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from conformance.capture.deviceless.prepare import prepare
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--target", default="cuda_sm90")
-    parser.add_argument("--native", action="store_true")
-    parser.add_argument("--only", default="", help="entries whose name contains this")
-    parser.add_argument("--shard", default="1/1")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--compare", nargs=2, metavar=("NATIVE", "DEVICELESS"))
+    parser.add_argument("--target", default="cuda_sm90", help="the target (default: cuda_sm90)")
+    parser.add_argument("--native", action="store_true", help="generate on the device, which has to be here")
+    parser.add_argument("--only", default="", help="only entries with this in their name")
+    parser.add_argument("--shard", default="1/1", metavar="N/M", help="every M-th entry, from the N-th on")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the results as JSON")
+    parser.add_argument("--compare", nargs=2, metavar=("NATIVE", "DEVICELESS"), help="compare two files of --out")
     options = parser.parse_args()
     if options.compare:
         return compare(*(merged(names) for names in options.compare))
@@ -65,7 +65,7 @@ def generate(target_name: str, *, native: bool, only: str, shard: str) -> dict[s
                 text = "\n".join(normalise(module.code, target.device) for module in modules)
                 raw = "\n".join(module.code for module in modules)
             outcome = {"outcome": "generates" if text else "no code", "text": text, "raw": raw}
-        except Exception as error:  # noqa: BLE001 - what an entry raises is the result
+        except Exception as error:  # noqa: BLE001 - the error is the result
             lines = str(error).splitlines() or [""]
             outcome = {"outcome": "raises", "error": f"{type(error).__name__}: {' | '.join(lines[:4])}"}
         results[case.name] = outcome | {"seconds": round(time.perf_counter() - start, 3)}

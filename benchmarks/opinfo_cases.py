@@ -1,7 +1,7 @@
-"""PyTorch's own operator samples (OpInfo) as cases: a wide net for deviceless capture, not part of the suite.
+"""PyTorch's own operator samples (OpInfo) as cases: many operators for deviceless capture, not part of the suite.
 
-torch.testing._internal is private, and the only place where PyTorch says how each of its operators is called (2.11 to
-2.15).
+torch.testing._internal is private. It is the only place where PyTorch has sample inputs for all of its operators (2.11
+to 2.15).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from conformance.cases.case import Case
 
 
 def opinfo_cases() -> Iterator[Case]:
-    """The first float32 sample of every entry that has one; with gradients where the entry supports them."""
+    """The first float32 sample of every entry that has one, with gradients if the entry supports them."""
     import torch
     from torch.testing._internal.common_methods_invocations import op_db
 
@@ -27,7 +27,7 @@ def opinfo_cases() -> Iterator[Case]:
         if sample is None:
             continue
         name = op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
-        # tensor_split's indices stay on the cpu, whatever the device
+        # the indices of tensor_split stay on the cpu, for every device
         moved, kept = (sample.args, ()) if name != "tensor_split" else ((), sample.args)
         yield Case(
             operator="opinfo",

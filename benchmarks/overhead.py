@@ -1,23 +1,23 @@
-"""What the harness adds to compiling: the suite against bare loops, for the same cases in one run.
+"""Measures what the harness adds to compiling: the suite beside bare loops, for the same cases in one run.
 
     python benchmarks/overhead.py                                      # a sample of all operators, three targets
     python benchmarks/overhead.py --cold --targets cpu_avx2 --repeat 1 --cases 'mm/*bf16*'
     python benchmarks/overhead.py --cases 'mm/*' --targets cuda_sm90 --repeat 5
-    python benchmarks/overhead.py --sample 1                           # one case of each test function: a third
+    python benchmarks/overhead.py --sample 1                           # one case of each test function
     python benchmarks/overhead.py --json overhead.json --profile cuda_sm90
 
-For each target two ways of doing the same cases take turns, after a first round that fills the caches of compiled
-objects and is not counted:
+For each target, two variants run the same cases in turns. A first round fills the caches of compiled objects and is
+not counted.
 
-    suite  an item, as the plugin runs it: capture, facts, text, numerics, requirements, comparing with what is stored,
-           the record of the run (what pytest itself takes is in neither; nor is emulation, see emulation.py)
-    bare   natively: torch.compile, one call and one torch.testing.assert_close against eager, with their gradients;
-           deviceless: the same isolation and pretended device, and code is generated; nothing is watched or kept
+    suite  an item, as the plugin runs it: capture, facts, text, numerics, requirements, comparison with the snapshot,
+           the record of the run; without the time of pytest itself, and without emulation (see emulation_cost.py)
+    bare   natively: torch.compile, one call and one torch.testing.assert_close against eager, with gradients;
+           deviceless: code is generated with the same isolation and pretended device, and nothing is recorded
 
-Both leave torch's FX-graph caches off, compile in this process alone, and reset Dynamo for each case, without which
-cases that share a function would turn dynamic or stop compiling. Times are CPU seconds (user and system, this process
-and its children) and wall seconds: for each case and way the median over the rounds, then the mean over the cases.
-On a machine that others use too, `taskset` to one core: threads that wait for each other count as CPU time.
+Both switch torch's FX-graph caches off, compile in this process, and reset Dynamo for each case: otherwise cases that
+share a function would become dynamic or stop compiling. Times are CPU seconds (user and system, this process and its
+children) and wall seconds: for each case and variant the median over the rounds, then the mean over the cases.
+On a machine that others use too, run it with `taskset` on one core: threads that wait for each other use CPU time.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from conformance.storage.accept import accept
 from conformance.storage.runs import Run
 from conformance.storage.snapshots import Store
 
-#: At most so many cases of each test function, evenly spread, unless --sample or --cases says otherwise.
+#: Default of --sample.
 SAMPLED = 3
 
 
@@ -67,7 +67,7 @@ class Times:
 
 
 class Watch:
-    """Reports nothing: a check that fails raises, and the benchmark with it."""
+    """A reporter that reports nothing: a check that fails raises, and ends the benchmark."""
 
     @contextlib.contextmanager
     def check(self, name: str) -> Iterator[None]:
@@ -88,7 +88,7 @@ class _SkippedError(Exception):
 
 
 class BenchmarkSession(Session):
-    """A session whose snapshots are those that the benchmark accepts in its first round."""
+    """A session with a store of its own: the benchmark accepts into it in its first round."""
 
     snapshots: Store
 
@@ -96,7 +96,7 @@ class BenchmarkSession(Session):
         return self.snapshots
 
 
-def timed(function: Callable[[], Any]) -> Times:
+def time_call(function: Callable[[], Any]) -> Times:
     before, start = os.times(), time.perf_counter()
     function()
     after, end = os.times(), time.perf_counter()
@@ -104,7 +104,7 @@ def timed(function: Callable[[], Any]) -> Times:
 
 
 def bare_native(case: Case, target: Target) -> None:
-    """What one would type: compile, call, compare."""
+    """What a user would type: compile, call, compare."""
     import torch
     from torch._functorch import config as functorch_config
     from torch._inductor import config
@@ -119,13 +119,15 @@ def bare_native(case: Case, target: Target) -> None:
             inputs = [arguments[name] for name in case.grad]
             gradients = torch.autograd.grad(output, inputs, torch.ones_like(output)) if inputs else ()
             results.append((output, *gradients))
-        with contextlib.suppress(AssertionError):  # it has no float64, and takes eager's rounding for compiled's fault
+        with contextlib.suppress(
+            AssertionError
+        ):  # it compares with eager instead of float64, so eager's rounding can fail it
             torch.testing.assert_close(*results, equal_nan=True)
     torch.compiler.reset()
 
 
-def sampled(patterns: Sequence[str], most: int = SAMPLED) -> list[Case]:
-    """The cases that the patterns name; without patterns at most `most` of each test function, evenly spread."""
+def select_cases(patterns: Sequence[str], most: int = SAMPLED) -> list[Case]:
+    """The cases that match the patterns; without patterns, at most `most` of each test function, evenly spread."""
     cases = cases_below([OPS])
     if patterns:
         return [case for case in cases if any(fnmatch.fnmatch(case.id, pattern) for pattern in patterns)]
@@ -139,40 +141,40 @@ def sampled(patterns: Sequence[str], most: int = SAMPLED) -> list[Case]:
     return chosen
 
 
-def prepared(checks: Sequence[str] | None = None) -> BenchmarkSession:
-    """Settles this process before torch is imported."""
+def start_session(checks: Sequence[str] | None = None) -> BenchmarkSession:
+    """Starts a session, and prepares this process before torch is imported."""
     folder = Path(tempfile.mkdtemp(prefix="conformance-overhead-"))
-    settings = Settings(emulation=False)  # nothing bare is run without the device either
+    settings = Settings(emulation=False)  # the bare variant emulates nothing either
     settings = dataclasses.replace(settings, checks=tuple(checks)) if checks else settings
     session = BenchmarkSession(settings, Machine.detect(), Run(folder / "run"))
     session.run.begin({})
     session.snapshots = Store(folder / "expected_code", tuple(session.machine.targets()))
     session.prepare()
-    session.settle_torch()
+    session.set_up_torch()
     return session
 
 
-def ways(session: BenchmarkSession, case: Case, target: Target) -> dict[str, Callable[[], None]]:
+def variants(session: BenchmarkSession, case: Case, target: Target) -> dict[str, Callable[[], None]]:
     bare = bare_native if session.mode(target) == "native" else generate_only
     return {"suite": lambda: Item(session, case, target).run(Watch()), "bare": lambda: bare(case, target)}
 
 
-def raised(*functions: Callable[[], None]) -> str:
-    """What the first of them that fails says; "" for none. A failing case has no time: the suite looks into it."""
+def first_error(*functions: Callable[[], None]) -> str:
+    """The message of the first function that raises; "" if none does."""
     try:
         for function in functions:
             function()
-    except Exception as error:  # noqa: BLE001 - of any kind
+    except Exception as error:  # noqa: BLE001 - any error leaves the case out
         return str(error)
     return ""
 
 
 def first_round(session: BenchmarkSession, cases: list[Case], target: Target) -> list[Case]:
-    """Compiles what is kept on disk, and stores the snapshots; returns the cases that compile for the target."""
+    """Fills the caches on disk and stores the snapshots. Returns the cases that compile for the target."""
     session.settings = dataclasses.replace(session.settings, accept="all")
     good = []
     for case in cases:
-        if problem := raised(*ways(session, case, target).values()):
+        if problem := first_error(*variants(session, case, target).values()):
             print(f"left out: {case.id} for {target.name}: {problem[:100]!r}", file=sys.stderr)
         else:
             good.append(case)
@@ -184,40 +186,40 @@ def first_round(session: BenchmarkSession, cases: list[Case], target: Target) ->
     return good
 
 
-def measured(
+def measure(
     session: BenchmarkSession, cases: list[Case], target: Target, repeat: int, cold: bool
 ) -> dict[str, dict[str, Times]]:
-    """Case → way → its median times. The ways take turns, and so does who goes first."""
+    """Case → variant → its median times. The variants take turns, and so does which of them is first."""
     from torch._inductor.utils import fresh_cache
 
     found: dict[str, dict[str, list[Times]]] = defaultdict(lambda: defaultdict(list))
     for number in range(repeat):
         for case in cases:
-            pairs = list(ways(session, case, target).items())
-            for name, way in pairs if number % 2 else reversed(pairs):
+            pairs = list(variants(session, case, target).items())
+            for name, variant in pairs if number % 2 else reversed(pairs):
                 with fresh_cache() if cold else contextlib.nullcontext():
-                    found[case.id][name].append(timed(way))
+                    found[case.id][name].append(time_call(variant))
     return {
         case: {
             name: Times(statistics.median(t.cpu for t in times), statistics.median(t.wall for t in times))
-            for name, times in by_way.items()
+            for name, times in by_variant.items()
         }
-        for case, by_way in found.items()
+        for case, by_variant in found.items()
     }
 
 
 def rows(
     session: Session, target: Target, cases: list[Case], times: dict[str, dict[str, Times]]
 ) -> list[dict[str, Any]]:
-    """One for the forward cases, one for those with a backward."""
+    """A row for the forward cases, and one for those with a backward."""
     out = []
     for backward in (False, True):
         group = [times[case.id] for case in cases if bool(case.grad) == backward]
         if not group:
             continue
         mean = {
-            f"{way}_{kind}": statistics.fmean(getattr(each[way], kind) for each in group)
-            for way in ("suite", "bare")
+            f"{variant}_{kind}": statistics.fmean(getattr(each[variant], kind) for each in group)
+            for variant in ("suite", "bare")
             for kind in ("cpu", "wall")
         }
         direction = "forward and backward" if backward else "forward"
@@ -238,44 +240,46 @@ def table(found: list[dict[str, Any]]) -> str:
     ]
     for mode in dict.fromkeys(row["mode"] for row in found):
         group = [row for row in found if row["mode"] == mode]
-        suite, bare = (sum(row[f"{way}_cpu"] * row["cases"] for row in group) for way in ("suite", "bare"))
+        suite, bare = (sum(row[f"{variant}_cpu"] * row["cases"] for row in group) for variant in ("suite", "bare"))
         lines.append(
             f"| **all {mode}** | | | {sum(row['cases'] for row in group)} | | | {100 * (suite / bare - 1):+.0f} % | | |"
         )
     return "\n".join(lines)
 
 
-def profiled(session: BenchmarkSession, cases: list[Case], target: Target) -> None:
-    """Where the suite's time goes, on stderr."""
+def print_profile(session: BenchmarkSession, cases: list[Case], target: Target) -> None:
+    """Prints a profile of the suite's time to stderr."""
     profile = cProfile.Profile(time.process_time)
     for case in cases:
-        profile.runcall(ways(session, case, target)["suite"])
+        profile.runcall(variants(session, case, target)["suite"])
     pstats.Stats(profile, stream=sys.stderr).sort_stats("cumulative").print_stats(r"conformance|print_readable", 45)
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", action="append", default=[], metavar="PATTERN", help="of case ids")
-    parser.add_argument("--sample", type=int, default=SAMPLED, metavar="N", help="cases of each test function")
-    parser.add_argument("--targets", default="cpu_avx2,cuda_sm90,xpu_pvc", metavar="LIST")
-    parser.add_argument("--repeat", type=int, default=3, help="rounds that are counted")
-    parser.add_argument("--cold", action="store_true", help="compiled objects are built anew each time, as in CI")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--profile", metavar="TARGET", help="instead: where the suite's time goes")
+    parser.add_argument("--cases", action="append", default=[], metavar="PATTERN", help="only case ids that match")
+    parser.add_argument("--sample", type=int, default=SAMPLED, metavar="N", help="cases of each test function, at most")
+    parser.add_argument(
+        "--targets", default="cpu_avx2,cuda_sm90,xpu_pvc", metavar="LIST", help="targets, comma-separated"
+    )
+    parser.add_argument("--repeat", type=int, default=3, help="rounds that count")
+    parser.add_argument("--cold", action="store_true", help="build compiled objects again each time, as in CI")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows")
+    parser.add_argument("--profile", metavar="TARGET", help="print a profile of the suite's time instead")
     options = parser.parse_args(arguments)
-    session = prepared()
+    session = start_session()
     known = session.machine.targets()
     names = [options.profile] if options.profile else options.targets.split(",")
     if unknown := [name for name in names if name not in known]:
         parser.error(f"unknown target {unknown[0]!r}; known are {', '.join(known)}")
-    cases = sampled(options.cases, options.sample)
+    cases = select_cases(options.cases, options.sample)
     found = []
     for target in (known[name] for name in names):
         good = first_round(session, cases, target)
         if options.profile:
-            profiled(session, good, target)
+            print_profile(session, good, target)
             continue
-        found += rows(session, target, good, measured(session, good, target, options.repeat, options.cold))
+        found += rows(session, target, good, measure(session, good, target, options.repeat, options.cold))
     if found:
         print(table(found))
     if options.json:

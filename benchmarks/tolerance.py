@@ -1,12 +1,12 @@
-"""How the numbers of the numerics policy were found: compiled's error beside eager's, over many tensors on this cpu.
+"""Finds numbers for the numerics policy: measures compiled's error beside eager's, for many tensors on this cpu.
 
     python benchmarks/tolerance.py --cases conformance/ops/test_mm.py conformance/ops/test_sdpa.py
     python benchmarks/tolerance.py --opinfo --every 10 --dtype bf16
 
-For each result (outputs, gradients, changed inputs) of ordinary calls it takes the factor on eager's error that would
-have let every element pass, for several floors. Prints the table of docs/numerics.md: by dtype and floor, how many
-tensors need no factor, and the largest factors that any needs. --json FILE keeps what was measured; with several FILEs
-and --merge, one table is made of them.
+For each result (outputs, gradients, changed inputs) of ordinary calls, and for several floors, it computes the smallest
+factor on eager's error with which every element passes. It prints the table of docs/numerics.md: for each dtype and
+floor, how many tensors need no factor, and the largest factors. --json FILE keeps the measurements; --merge FILE FILE
+prints one table of several such files.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ FLOORS = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", nargs="*", type=Path, default=[], metavar="FILE")
-    parser.add_argument("--opinfo", action="store_true", help="PyTorch's own samples")
-    parser.add_argument("--every", type=int, default=1, help="every so many of the cases")
-    parser.add_argument("--dtype", default="f32", help="of PyTorch's samples")
-    parser.add_argument("--target", default="", help="a cpu target that is here")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--merge", nargs="*", type=Path, default=[], metavar="FILE")
+    parser.add_argument("--cases", nargs="*", type=Path, default=[], metavar="FILE", help="files of cases")
+    parser.add_argument("--opinfo", action="store_true", help="PyTorch's own operator samples")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="only every N-th case")
+    parser.add_argument("--dtype", default="f32", help="the dtype of PyTorch's samples (default: f32)")
+    parser.add_argument("--target", default="", help="a cpu target that this machine runs (default: the widest)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the measurements")
+    parser.add_argument("--merge", nargs="*", type=Path, default=[], metavar="FILE", help="add measurements of files")
     options = parser.parse_args()
     found: list[dict[str, Any]] = []
     for file in options.merge:
@@ -58,7 +58,7 @@ def main() -> int:
         cases += list(opinfo(options.dtype))
     name = options.target or f"cpu_{Machine.detect().isas[0]}"
     for case in itertools.islice(cases, 0, None, options.every):
-        found += measured(case, name)
+        found += measure_case(case, name)
         if options.json:
             options.json.write_text(json.dumps(found), encoding="utf-8")
     print("\n".join(table(found)))
@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def opinfo(dtype: str) -> Iterator[Case]:
-    """PyTorch's samples with floating tensors cast, each as one case."""
+    """PyTorch's samples as cases, with floating-point tensors cast to the dtype."""
     from opinfo_cases import opinfo_cases
 
     for case in opinfo_cases():
@@ -82,18 +82,18 @@ def _cast(value: Any, dtype: torch.dtype) -> Any:
     return {key: _cast(item, dtype) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def measured(case: Case, target: str) -> list[dict[str, Any]]:
-    """A row for each floating result: dtype, and floor → the factor that it needs; none where it cannot be compiled."""
+def measure_case(case: Case, target: str) -> list[dict[str, Any]]:
+    """A row for each floating-point result: dtype, and floor → the factor that it needs. [] if it does not compile."""
     rows: list[dict[str, Any]] = []
     original = comparison.measure
 
-    def watching(got, eager, reference, policy, *args, **kwargs):
+    def recording(got, eager, reference, policy, *args, **kwargs):
         if reference is not None and eager.dtype.is_floating_point and not policy.exact and eager.numel() and not args:
-            said = {"case": case.id, "dtype": str(eager.dtype).removeprefix("torch.")}
-            rows.append(said | needed(got, eager, reference))
+            row = {"case": case.id, "dtype": str(eager.dtype).removeprefix("torch.")}
+            rows.append(row | required_factors(got, eager, reference))
         return original(got, eager, reference, policy, *args, **kwargs)
 
-    comparison.measure = watching
+    comparison.measure = recording
     numerics = {key: value for key, value in case.numerics.items() if key in ("exact", "reference", "reason")}
     numerics["without"] = dict.fromkeys(OMISSIBLE, "ordinary calls alone")
     try:
@@ -101,15 +101,15 @@ def measured(case: Case, target: str) -> list[dict[str, Any]]:
             check_numerics(replace(case, numerics=numerics), captured.compiled, "cpu", target)
     except NumericsError as error:
         print(f"{case.id}: {first_line(error)}", file=sys.stderr)
-    except Exception as error:  # noqa: BLE001 - a survey: what does not run is named and left out
+    except Exception as error:  # noqa: BLE001 - a case that fails is named and left out
         print(f"{case.id}: {type(error).__name__}", file=sys.stderr)
     finally:
         comparison.measure = original
     return rows
 
 
-def needed(got: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor) -> dict[str, Any]:
-    """`same`: eager's own bits. `factors`: floor → the least factor with which all finite elements pass."""
+def required_factors(got: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor) -> dict[str, Any]:
+    """`same`: equal to eager bit for bit. `factors`: floor → the smallest factor with which finite elements pass."""
     if bits_equal(got, eager):
         return {"same": True, "factors": dict.fromkeys(map(str, FLOORS), 0.0)}
     values, eager_values, wide = (t.detach().double().flatten() for t in (got, eager, reference))
@@ -128,7 +128,7 @@ def needed(got: torch.Tensor, eager: torch.Tensor, reference: torch.Tensor) -> d
 
 
 def table(found: list[dict[str, Any]]) -> Iterator[str]:
-    """Markdown: a row for each dtype and floor."""
+    """Lines of a Markdown table with a row for each dtype and floor."""
     yield "| dtype | tensors | eager's bits | floor, ulp | need no factor | 99 % need at most | the most |"
     yield "|---|---:|---:|---:|---:|---:|---:|"
     for dtype in sorted({row["dtype"] for row in found}):
