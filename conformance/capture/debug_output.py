@@ -1,4 +1,4 @@
-"""What torch prints and keeps when a module is compiled, where a capture only generates it."""
+"""Debug output of torch for code that a capture only generates and does not compile."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Any
 
 
 def write_output_code(code: str) -> None:
-    """For TORCH_LOGS=output_code and TORCH_COMPILE_DEBUG, as GraphLowering.compile_to_module does it, 2.11 to 2.15.
+    """Writes generated code to the log (TORCH_LOGS=output_code) and the debug folder (TORCH_COMPILE_DEBUG).
 
-    Without this, code that is not compiled would be missing from the log and from the debug folder.
+    GraphLowering.compile_to_module does the same for code that it compiles (2.11 to 2.15). Without this function, code
+    that is not compiled would be missing in both.
     """
     from torch._inductor import config
-    from torch._inductor.codecache import output_code_log  # the logger that TORCH_LOGS=output_code switches on
+    from torch._inductor.codecache import output_code_log  # TORCH_LOGS=output_code enables this logger
     from torch._inductor.virtualized import V
 
     output_code_log.debug("Output code: \n%s", code)
-    if config.trace.enabled:  # by TORCH_COMPILE_DEBUG
+    if config.trace.enabled:  # TORCH_COMPILE_DEBUG sets it
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "output_code.py")
             path.write_text(code, encoding="utf-8")

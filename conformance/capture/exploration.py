@@ -1,6 +1,6 @@
-"""An explored capture: what the checks do not need, and whoever asks how the code came about wants to see.
+"""An explored capture: graphs at each stage, bytecode, guards and logs. They show how Inductor made the code.
 
-Every replacement watches and changes nothing. A normal capture pays for none of this.
+No check needs them, so a normal capture does not record them. The patches here only record.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from conformance.capture import bytecode, repro_script, torch_logs
-from conformance.capture.model import Exploration, Graph
+from conformance.capture.model import Exploration, Graph, Stage
 from conformance.capture.patching.patch import Patch, applied
 
 
 @contextlib.contextmanager
 def explore(case: str, device: str) -> Iterator[Explorer]:
-    """Watches what is compiled inside; `finish()` of what it gives, called before the end, says what was seen."""
+    """Records all compiles inside the context. Call `finish()` of the yielded Explorer before the context ends."""
     with torch_logs.record_logs() as log, bytecode.record_code_objects() as codes:
         explorer = Explorer(case, device, log, codes)
         with applied(explorer.patches()):
@@ -25,6 +25,8 @@ def explore(case: str, device: str) -> Iterator[Explorer]:
 
 
 class Explorer:
+    """`log`, `codes`: lists that torch_logs and bytecode fill. `case`, `device`: for the repro script."""
+
     def __init__(self, case: str, device: str, log: list[tuple[str, str]], codes: list[Any]) -> None:
         self._case, self._device, self._log, self._codes = case, device, log, codes
         self._graphs: list[Graph] = []
@@ -32,18 +34,17 @@ class Explorer:
         self._depth = 0
 
     def patches(self) -> list[Patch]:
-        """All in torch._inductor.compile_fx, as it calls them by name; the same four in 2.11, 2.13 and 2.15."""
+        """Four functions that torch._inductor.compile_fx calls by name; checked with 2.11, 2.13 and 2.15."""
         module = "torch._inductor.compile_fx"
         return [
-            Patch(f"{module}:compile_fx", self._compile, "Dynamo's graph and the values that it is called with"),
-            Patch(f"{module}:_recursive_pre_grad_passes", self._pre_grad, "Dynamo's graph before and after its passes"),
-            Patch(
-                f"{module}:_recursive_joint_graph_passes", self._joint, "the joint graph before and after its passes"
-            ),
-            Patch(f"{module}:_recursive_post_grad_passes", self._post_grad, "the graphs before and after their passes"),
+            Patch(f"{module}:compile_fx", self._wrap_compile_fx, "Dynamo's graph and its input values"),
+            Patch(f"{module}:_recursive_pre_grad_passes", self._wrap_pre_grad, "Dynamo's graph around its passes"),
+            Patch(f"{module}:_recursive_joint_graph_passes", self._wrap_joint, "the joint graph around its passes"),
+            Patch(f"{module}:_recursive_post_grad_passes", self._wrap_post_grad, "the graphs around their passes"),
         ]
 
     def finish(self) -> Exploration:
+        """All that was recorded. Dynamo forgets the guards when it is reset, so call it before that."""
         return Exploration(
             graphs=list(self._graphs),
             script=repro_script.script_text(self._case, self._device, self._scripts),
@@ -51,20 +52,20 @@ class Explorer:
             log=[[artifact, message] for artifact, message in self._log],
         )
 
-    def _take(self, stage: Any, when: str, gm: Any) -> None:
+    def _add_graph(self, stage: Stage, when: str, gm: Any) -> None:
         self._graphs.append(Graph(stage, when, gm.print_readable(print_output=False, include_stride=True)))
 
     @contextlib.contextmanager
     def _outermost(self) -> Iterator[bool]:
-        """Whether this call is no call of its own kind from within: passes go into subgraphs by calling themselves."""
+        """Yields whether the call is the outermost one: a pass calls itself for subgraphs."""
         self._depth += 1
         try:
             yield self._depth == 1
         finally:
             self._depth -= 1
 
-    def _compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        nested = False  # it calls itself with options settled
+    def _wrap_compile_fx(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        nested = False  # compile_fx calls itself, with its options applied
 
         @functools.wraps(original)
         def compile_fx(gm: Any, *args: Any, **kwargs: Any) -> Any:
@@ -89,42 +90,42 @@ class Explorer:
 
         return compile_fx
 
-    def _pre_grad(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap_pre_grad(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def pre_grad_passes(gm: Any, *args: Any, **kwargs: Any) -> Any:
             with self._outermost() as outermost:
                 if outermost:
-                    self._take("captured", "as Dynamo captured it", gm)
+                    self._add_graph("captured", "as Dynamo captured it", gm)
                 result = original(gm, *args, **kwargs)
                 if outermost:
-                    self._take("captured", "after pre-grad passes", result)
+                    self._add_graph("captured", "after pre-grad passes", result)
             return result
 
         return pre_grad_passes
 
-    def _joint(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap_joint(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def joint_graph_passes(gm: Any, *args: Any, **kwargs: Any) -> Any:
             with self._outermost() as outermost:
-                # without gradients the forward graph goes through these passes as well
-                stage = "joint" if _has_tangents(gm) else "forward"
+                # without gradients, the forward graph goes through these passes too
+                stage: Stage = "joint" if _has_tangents(gm) else "forward"
                 if outermost:
-                    self._take(stage, "as AOTAutograd traced it", gm)
+                    self._add_graph(stage, "as AOTAutograd traced it", gm)
                 result = original(gm, *args, **kwargs)
                 if outermost:
-                    self._take(stage, "after joint-graph passes", result)
+                    self._add_graph(stage, "after joint-graph passes", result)
             return result
 
         return joint_graph_passes
 
-    def _post_grad(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap_post_grad(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def post_grad_passes(gm: Any, *args: Any, **kwargs: Any) -> Any:
             with self._outermost() as outermost:
-                stage = "backward" if _has_tangents(gm) else "forward"
+                stage: Stage = "backward" if _has_tangents(gm) else "forward"
                 inference = args[0] if args else kwargs.get("is_inference", False)
                 if outermost and not inference:
-                    self._take(stage, "as it was partitioned", gm)
+                    self._add_graph(stage, "as it was partitioned", gm)
                 result = original(gm, *args, **kwargs)
                 if outermost:
-                    self._take(stage, "after post-grad passes", gm)
+                    self._add_graph(stage, "after post-grad passes", gm)
             return result
 
         return post_grad_passes

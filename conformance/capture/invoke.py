@@ -1,4 +1,4 @@
-"""The call that makes torch.compile compile a case, and what stands behind an exception of it."""
+"""Calls a compiled function, which makes torch.compile compile the case; unwraps the compiler's exceptions."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from conformance.cases.case import Case
 from conformance.cases.inputs import copy_to
 from conformance.cases.numerics_policy import Policy
 
-#: Whose exceptions wrap what was raised while compiling.
+#: Exceptions of these packages wrap the original exception.
 _COMPILER = ("torch._dynamo", "torch._inductor")
-#: How the RuntimeError begins that torch 2.15 puts between a wrapper and what an operator raised.
+#: Start of the RuntimeError that torch 2.15 puts between the wrapper and an operator's exception.
 _BETWEEN = "Dynamo failed to run FX node"
-#: Exceptions are no longer than this apart from what they wrap (torch 2.15 has four).
+#: The longest chain of wrappers that is followed (torch 2.15 has four).
 _DEPTH = 12
 
 
 def call(case: Case, compiled: Callable[..., Any], device: str, target: str = "") -> str:
-    """Calls `compiled` with the case's arguments on `device`, in the case's mode.
+    """Calls `compiled` with the case's arguments on `device`, in the case's call mode.
 
-    Answers "", or what was raised where the case says that eager raises (`numerics={"raises": …}`) on `target`:
-    whether it is the right exception is a question of its numerics. Raises what it raises otherwise.
+    Returns "". Where the case says that eager raises on `target` (`numerics={"raises": …}`), returns the text of the
+    exception instead of raising it: the numerics check decides whether it is the right one.
     """
     import torch
 
@@ -38,21 +38,21 @@ def call(case: Case, compiled: Callable[..., Any], device: str, target: str = ""
 
 
 def is_of_type(error: BaseException, name: str) -> bool:
-    """Whether `except name` around the call would catch it, and whether what it wraps is of that type as well.
+    """Whether both the exception and the original exception that it wraps have the type `name`.
 
-    The first alone would take any failure of the compiler for a RuntimeError, as the wrappers are; the second alone, an
-    exception that a caller who is prepared for eager's would not catch.
+    The exception alone is not enough: the compiler's wrappers are RuntimeErrors, whatever failed. The original alone is
+    not enough either: `except name` around the call must catch the exception.
     """
     return name in type_names(error) and name in type_names(original_error(error))
 
 
 def type_names(error: BaseException) -> list[str]:
-    """The names of its type and of those that it derives from."""
+    """The names of the exception's class and of all base classes."""
     return [kind.__name__ for kind in type(error).__mro__]
 
 
 def original_error(error: BaseException) -> BaseException:
-    """What Dynamo or Inductor wrapped, as a TorchRuntimeError or an InductorError; else the exception itself."""
+    """The exception that Dynamo or Inductor wrapped, for example in a TorchRuntimeError; else the exception itself."""
     for each in _chain(error):
         error = each
         if not (type(each).__module__.startswith(_COMPILER) or str(each).startswith(_BETWEEN)):
@@ -61,15 +61,17 @@ def original_error(error: BaseException) -> BaseException:
 
 
 def error_text(error: BaseException) -> str:
-    """Type and message, of what is wrapped too: "TorchRuntimeError (of ValueError): Expected more than 1 value"."""
+    """Types and message: "TorchRuntimeError (of ValueError): Expected more than 1 value"."""
     original = original_error(error)
-    kind = type(error).__name__ + (f" (of {type(original).__name__})" if original is not error else "")
-    return f"{kind}: {original}"
+    name = type(error).__name__ + (f" (of {type(original).__name__})" if original is not error else "")
+    return f"{name}: {original}"
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception, what it was raised from, and so on. Wrappers are raised `from None`: what they wrap is the context
-    (torch 2.11 to 2.15), or `inner_exception` where a backend raised it (`BackendCompilerFailed`, the same versions).
+    """The exception, the exception that it wraps, and so on.
+
+    torch raises wrappers `from None`, so the wrapped exception is the context. If a backend raised it, it is the
+    `inner_exception` of `BackendCompilerFailed`. Checked with torch 2.11 to 2.15.
     """
     each: BaseException | None = error
     for _ in range(_DEPTH):

@@ -1,7 +1,7 @@
-"""What surrounds every capture, so that its result depends on the case, the target, torch and Triton alone.
+"""The context of every capture: its result depends only on the case, the target, torch and Triton.
 
-`isolated(target, mode)` lists the patches it applies and the caches of torch that it clears; captures of different
-targets in one process do not see each other.
+`isolated` applies patches to torch, sets options and clears caches. So captures of different targets in one process do
+not affect each other.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from conformance.cases.compiler_options import split_options
 from conformance.devices import environment
 from conformance.devices.targets import Target
 
-#: Functions of torch that remember what the device answered. Cleared before and after each capture.
-#: A name that a torch version does not have is passed over: the function came or went with the version.
+#: Functions of torch that cache a property of the device. Their caches are cleared before and after each capture.
+#: A name that the installed torch does not have is skipped.
 DEVICE_CACHES = (
-    "torch._inductor.runtime.hints:DeviceProperties.create",  # by device alone: sm90 would answer for sm80
+    "torch._inductor.runtime.hints:DeviceProperties.create",  # by device type: sm80 would get sm90's properties
     "torch._inductor.utils:get_gpu_type",
     "torch._inductor.utils:is_big_gpu",
     "torch._inductor.utils:get_max_num_sms",
@@ -52,22 +52,22 @@ DEVICE_CACHES = (
     "torch.xpu:get_device_capability",
 )
 
-#: In both modes, so that a native capture and a deviceless one mean the same.
+#: For native and deviceless captures, so that both give the same code.
 COMMON_PATCHES = [
     Patch(
         "torch._inductor.fx_passes.joint_graph:lazy_init",
         lambda original: lambda input_device=None: original(_cpu()),
-        "the first device compiled for would decide where patterns are traced, once for the process",
+        "it traces patterns once per process, on the first device that is compiled for",
     ),
     Patch(
         "torch._inductor.fx_passes.pad_mm:_should_pad",
         lambda _: lambda *args, **kwargs: _force_shape_pad(),
-        "it times padded and unpadded products, and remembers the result: pad only where the case asks for it",
+        "it times padded and unpadded products and caches the result; now it pads only if the case's options say so",
     ),
     Patch(
         "torch._dynamo.guards:profile_guard_manager",
         lambda _: lambda *args: 0.0,
-        "it empties the processor's caches to time the guards for a log: a twentieth of an item's time",
+        "it flushes the processor's caches to time the guards for a log: 5 % of an item's time",
         optional=True,
     ),
     atomic_build.PATCH,
@@ -88,9 +88,9 @@ def _force_shape_pad() -> bool:
 
 
 def inductor_options(target: Target) -> dict[str, Any]:
-    """Inductor's configuration for a capture: no decision by timing, none by the host, nothing from a cache."""
+    """Inductor's options for a capture: decisions depend on no timing, no host property and no cache."""
     options: dict[str, Any] = {
-        "fx_graph_cache": False,  # on a hit no scheduler is built: no facts; and its key lacks the instruction set
+        "fx_graph_cache": False,  # a cache hit builds no scheduler, so there are no facts; its key lacks the ISA
         "fx_graph_remote_cache": False,
         "compile_threads": 1,  # patches do not reach other processes
         "max_autotune": False,
@@ -110,24 +110,24 @@ def inductor_options(target: Target) -> dict[str, Any]:
     return options
 
 
-#: Of AOTAutograd (torch._functorch.config).
+#: AOTAutograd's options (torch._functorch.config).
 FUNCTORCH_OPTIONS = {
     "enable_autograd_cache": False,
-    "force_non_lazy_backward_lowering": True,  # else the backward is lowered when it is called, maybe elsewhere
+    "force_non_lazy_backward_lowering": True,  # else the backward is lowered at its first call, outside the context
 }
 
-#: Of Dynamo (torch._dynamo.config).
+#: Dynamo's options (torch._dynamo.config).
 DYNAMO_OPTIONS = {
-    "automatic_dynamic_local_pgo": False,  # shapes learned by an earlier process
+    "automatic_dynamic_local_pgo": False,  # it would use shapes that an earlier process recorded
     "automatic_dynamic_remote_pgo": False,
-    "specialize_float": True,  # a case's constants are constants, also under dynamic shapes
+    "specialize_float": True,  # a case's constants stay constants with dynamic shapes
     "specialize_int": True,
 }
 
 
 @functools.cache
-def _caches() -> tuple[Any, ...]:
-    found = []
+def _cached_functions() -> tuple[Any, ...]:
+    functions = []
     for name in DEVICE_CACHES:
         module, _, path = name.partition(":")
         try:
@@ -135,17 +135,17 @@ def _caches() -> tuple[Any, ...]:
         except (ImportError, AttributeError):
             continue
         if hasattr(function, "cache_clear"):
-            found.append(function)
-    return tuple(found)
+            functions.append(function)
+    return tuple(functions)
 
 
 def clear_device_caches() -> None:
-    for function in _caches():
+    for function in _cached_functions():
         function.cache_clear()
 
 
 def patches(target: Target, mode: Mode) -> list[Patch]:
-    """Every replacement in torch for a capture of this target in this mode."""
+    """All patches of torch for a capture of the target in the mode."""
     if target.device == "cpu":
         return [*COMMON_PATCHES, *cpu_isa.patches(target)]
     pretended = mode == "deviceless"
@@ -154,8 +154,10 @@ def patches(target: Target, mode: Mode) -> list[Patch]:
 
 @contextlib.contextmanager
 def isolated(target: Target, mode: Mode, config: dict[str, Any]) -> Iterator[None]:
-    """Surrounds one capture. `config`: the case's own Inductor options, and with `dynamo.` before them Dynamo's; they
-    come last.
+    """The context of one capture. `config`: the case's options, applied last; Dynamo's begin with `dynamo.`.
+
+    Private: torch._dynamo.reset and the config modules of Inductor, AOTAutograd and Dynamo, since no public function
+    resets or sets them. Checked with torch 2.11 to 2.15.
     """
     import torch
     import torch._dynamo
@@ -172,54 +174,58 @@ def isolated(target: Target, mode: Mode, config: dict[str, Any]) -> Iterator[Non
             pretended_device.set_device(target)
             stack.callback(pretended_device.set_device, None)
         clear_device_caches()
-        torch._dynamo.reset()  # several sizes of one code object would turn dynamic, and stop after 8 recompilations
+        # without it, several sizes of one code object become dynamic, and Dynamo stops after 8 recompiles
+        torch._dynamo.reset()
         stack.enter_context(applied(patches(target, mode)))
         if pretended:
-            stack.enter_context(gpu_patches.registered(target))
-            # threads of autograd for a device that is not there end in an abort
+            stack.enter_context(gpu_patches.registered_target(target))
+            # autograd's thread for a missing device would abort the process
             stack.enter_context(torch.autograd.set_multithreading_enabled(False))
         stack.enter_context(_patch_existing(inductor_config, inductor_options(target)))
-        for_inductor, for_dynamo = split_options(config)
-        stack.enter_context(inductor_config.patch(for_inductor))
+        case_inductor_options, case_dynamo_options = split_options(config)
+        stack.enter_context(inductor_config.patch(case_inductor_options))
         stack.enter_context(_patch_existing(functorch_config, FUNCTORCH_OPTIONS))
         stack.enter_context(_patch_existing(dynamo_config, DYNAMO_OPTIONS))
-        stack.enter_context(dynamo_config.patch(for_dynamo))
+        stack.enter_context(dynamo_config.patch(case_dynamo_options))
         yield
 
 
 def _patch_existing(module: Any, options: dict[str, Any]) -> Any:
-    """Patches the options that this torch version has."""
+    """Sets those of the options that the installed torch has."""
     return module.patch({name: value for name, value in options.items() if hasattr(module, name)})
 
 
 def patch_problems(
     targets: Iterable[Target], native: Collection[str] = (), is_missing: Callable[[Patch], bool] = Patch.is_missing
 ) -> dict[str, str]:
-    """Device type → the sentence that says which private part of torch is gone, for what no longer fits.
+    """Device type → the message that names a part of torch which a patch needs and this torch lacks.
 
-    `native`: gpus that are here, which need less. `missing`: how to find out; as it stands, by importing torch.
+    Device types without a problem are left out. `native`: device types whose GPU is on this machine; they need fewer
+    patches. `is_missing`: decides whether a patch's name is missing; by default by importing torch.
     """
     from conformance.capture.observers import kernels
 
-    first: dict[str, str] = {}  # of each device type, what is gone
+    first: dict[str, str] = {}  # device type → the first missing name
     for target in targets:
         mode: Mode = "native" if target.device in ("cpu", *native) else "deviceless"
         for patch in [*patches(target, mode), *cpu_isa.CODEGEN_PATCHES, *kernels.patches()]:
             if target.device not in first and not patch.optional and is_missing(patch):
                 first[target.device] = patch.where.replace(":", ".")
-    return {device: _gone(name, [each for each in first if first[each] == name]) for device, name in first.items()}
+    return {
+        device: _missing_message(name, [each for each in first if first[each] == name])
+        for device, name in first.items()
+    }
 
 
-def _gone(name: str, devices: Sequence[str]) -> str:
+def _missing_message(name: str, devices: Sequence[str]) -> str:
     *others, last = devices
     listed = f"{', '.join(others)} and {last}" if others else last
-    return (
-        f"torch {environment.torch_build().version}: {name} is gone: code for {listed} cannot be generated reproducibly"
-    )
+    version = environment.torch_build().version
+    return f"torch {version}: {name} is missing, so code for {listed} cannot be generated reproducibly"
 
 
 def patch_problems_in_sources(targets: Iterable[Target], native: Collection[str] = ()) -> dict[str, str]:
-    """The same without importing torch, of what its sources show."""
+    """The same as patch_problems, but from torch's sources, without importing torch. It can miss a problem."""
     folder = environment.torch_build().folder
-    looked = functools.cache(lambda where: name_lookup.is_missing(where, folder))
-    return patch_problems(targets, native, lambda patch: looked(patch.where))
+    is_missing = functools.cache(lambda where: name_lookup.is_missing(where, folder))
+    return patch_problems(targets, native, lambda patch: is_missing(patch.where))

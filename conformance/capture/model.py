@@ -1,4 +1,4 @@
-"""Capture: what compiling one case for one target gave. Plain data, so that it travels as JSON between processes."""
+"""Capture: the result of compiling one case for one target. Plain data: processes exchange it as JSON."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-#: Where a capture came from: the real device, or generated without one.
+#: native: compiled for the real device of this machine. deviceless: generated without the device.
 Mode = Literal["native", "deviceless"]
+#: captured: the graph that Dynamo captured.
+Stage = Literal["captured", "joint", "forward", "backward"]
+ModuleKind = Literal["inference", "forward", "backward"]
 
 
 @dataclass
 class Module:
     """One wrapper module that Inductor generated: a graph of a compiled function, or its backward.
 
-    `code`: the text as Inductor wrote it. `graph`: the FX graph that was lowered, readable. `ir_pre_fusion`,
-    `ir_post_fusion`: the scheduler's nodes. `observed`: what observe.py saw while it was generated.
+    `code`: the text as Inductor wrote it. `graph`: the lowered FX graph, readable. `ir_pre_fusion`, `ir_post_fusion`:
+    the scheduler's nodes. `observed`: observer name → what it recorded during code generation (capture/observers).
     """
 
-    kind: Literal["inference", "forward", "backward"]
+    kind: ModuleKind
     code: str
     graph: str = ""
     ir_pre_fusion: str = ""
@@ -29,27 +32,25 @@ class Module:
     def __post_init__(self) -> None:
         self._deferred: dict[str, Callable[[], str]] = {}
 
-    def defer(self, name: str, text: Callable[[], str]) -> None:
-        """A field that costs time and is seldom looked at: `text` gives it when the capture is completed."""
-        self._deferred[name] = text
+    def defer(self, name: str, make_text: Callable[[], str]) -> None:
+        """Sets a field that is slow to make and seldom read: `Capture.complete` calls `make_text`."""
+        self._deferred[name] = make_text
 
 
 @dataclass
 class Graph:
-    """An FX graph at one moment. `stage`: captured (by Dynamo), joint, forward or backward; `when`: before or after
-    which passes, for the reader; `text`: readable.
-    """
+    """An FX graph before or after some passes. `when`: which passes, as printed text. `text`: the readable graph."""
 
-    stage: Literal["captured", "joint", "forward", "backward"]
+    stage: Stage
     when: str
     text: str
 
 
 @dataclass
 class Frame:
-    """A Python function that Dynamo compiled, or the rest of one after a graph break.
+    """A Python function that Dynamo compiled, or the part of one after a graph break.
 
-    `original`, `modified`: its bytecode before and after; `guards`: when the compiled one is used again, a line each.
+    `original`, `modified`: its bytecode before and after. `guards`: the conditions for reusing the compiled code.
     """
 
     name: str
@@ -60,10 +61,10 @@ class Frame:
 
 @dataclass
 class Exploration:
-    """What an explored capture has besides; it costs time, and no check looks at it.
+    """What only an explored capture has. It takes time to make, and no check reads it.
 
-    `graphs`: in the order in which they came up. `script`: a Python file that runs the captured graphs by itself.
-    `log`: what torch's own logs said, as [artifact, message].
+    `graphs`: in the order in which torch made them. `script`: a Python file that runs the captured graphs with plain
+    torch. `log`: torch's own log messages, as [artifact, message].
     """
 
     graphs: list[Graph] = field(default_factory=list)
@@ -82,10 +83,10 @@ class Exploration:
 class Capture:
     """All that was generated for one (case, target).
 
-    `joint_graph`: the joint forward-backward graph, readable; empty without gradients.
-    `counters`: torch's own, by group ("inductor", "graph_break", …). `error`: type and message where there is no code,
-    since compiling raised as eager does.
-    `exploration`: where it was asked for.
+    `torch`, `triton`: versions. `joint_graph`: the joint forward-backward graph, readable; empty without gradients.
+    `counters`: torch's own counters, by group ("inductor", "graph_break", …). `seconds`: wall time of the first call.
+    `error`: type and message of the exception where there is no code because compiling raised, as eager does.
+    `exploration`: only of an explored capture.
     """
 
     case: str
@@ -101,10 +102,10 @@ class Capture:
     exploration: Exploration | None = None
 
     def complete(self) -> Capture:
-        """Itself, all texts written out. Call it before looking at graphs and IR, while the capture's context lasts."""
+        """Makes all deferred texts and returns self. Call it before reading graphs and IR, in the capture's context."""
         for module in self.modules:
-            for name, text in module._deferred.items():
-                setattr(module, name, text())
+            for name, make_text in module._deferred.items():
+                setattr(module, name, make_text())
             module._deferred.clear()
         return self
 

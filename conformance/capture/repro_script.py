@@ -1,4 +1,4 @@
-"""The graphs that Dynamo captured, as a Python file that runs by itself with plain torch."""
+"""Writes the graphs that Dynamo captured as a Python file that needs only torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 _HEAD = '''"""{title}
 
-Runs with plain torch. The values of the inputs are random, within the range that they had.
+This file needs only torch. Input values are random, within the range of the original values.
 """
 
 import torch
@@ -18,7 +18,7 @@ DEVICE = {device}
 
 
 def tensor(shape, stride, dtype, low=0, high=1, values=None, requires_grad=False):
-    """Random values from low to high, or the given ones, in a tensor of these strides."""
+    """A tensor with these strides that holds `values`, or random values from low to high."""
     if values is not None:
         filled = torch.tensor(values).to(dtype).reshape(shape)
     elif dtype.is_floating_point or dtype.is_complex:
@@ -39,8 +39,8 @@ for output in outputs{number}:
         print(output)
 """
 
-#: What FX's own code calls without saying where from.
-_KNOWN = {
+#: Names that FX's generated code uses without an import.
+_IMPORTS = {
     "device": "from torch import device",
     "inf": "from math import inf",
     "nan": "from math import nan",
@@ -48,49 +48,52 @@ _KNOWN = {
     "fx_pytree": "from torch.fx import _pytree as fx_pytree",
     "pytree": "from torch.utils import _pytree as pytree",
 }
-_SMALL = 64  # elements of an integer tensor that is written out: an index or a shape, rather than data
+#: An integer tensor with at most this many elements is probably an index or a shape: its values are kept.
+_SMALL = 64
 
 
 class GraphScript:
-    """One graph, taken before any pass changes it; its inputs once it is called."""
+    """One graph as Dynamo captured it, before any pass. `inputs`: None until the graph is called."""
 
     def __init__(self, gm: Any) -> None:
         self.imports: dict[str, None] = {}
         self.classes: list[str] = []
-        self.name = self._class(gm, "Graph")
+        self.name = self._add_class(gm, "Graph")
         self.inputs: list[str] | None = None
 
     def record_inputs(self, values: Sequence[Any]) -> None:
-        """Only the first call counts."""
+        """Keeps the inputs of the first call."""
         if self.inputs is None:
             self.inputs = [_literal(value) for value in values]
 
-    def _class(self, gm: Any, name: str) -> str:
-        """Appends the class of a graph module, those of its submodules before it; returns the name."""
+    def _add_class(self, gm: Any, name: str) -> str:
+        """Appends the source of a graph module's class, after those of its submodules. Returns the class name."""
         import torch
 
-        made = []
+        statements = []
         for attribute, value in _attributes(gm):
             if isinstance(value, torch.fx.GraphModule):
-                made.append(f"self.{attribute} = {self._class(value, f'{name}_{attribute}')}()")
+                statements.append(f"self.{attribute} = {self._add_class(value, f'{name}_{attribute}')}()")
             elif isinstance(value, torch.Tensor):
-                made.append(f'self.register_buffer("{attribute}", {_literal(value)})')
+                statements.append(f'self.register_buffer("{attribute}", {_literal(value)})')
             else:
-                made.append(f"self.{attribute} = None  # {type(value).__name__}: cannot be written down")
+                statements.append(f"self.{attribute} = None  # {type(value).__name__}: cannot be written as source")
         code = gm.graph.python_code("self")
         for used, value in code.globals.items():
             if used != "torch" and re.search(rf"(?<![\w.]){re.escape(used)}\b", code.src):
-                self.imports[_KNOWN.get(used) or _import(used, value)] = None
+                self.imports[_IMPORTS.get(used) or _import(used, value)] = None
         source = re.sub(r";  (?:\w+ = )+None", "", code.src)
         source = re.sub(r"[ \t]+$", "", source, flags=re.MULTILINE).strip("\n")
-        init = ["def __init__(self):", "    super().__init__()", *(f"    {line}" for line in made), ""] if made else []
+        init: list[str] = []
+        if statements:
+            init = ["def __init__(self):", "    super().__init__()", *(f"    {line}" for line in statements), ""]
         body = textwrap.indent("\n".join([*init, source]), "    ")
         self.classes.append(f"class {name}(torch.nn.Module):\n{body}\n")
         return name
 
 
 def script_text(case: str, device: str, scripts: Sequence[GraphScript]) -> str:
-    """The text of the file; `outputs` are the graph's, `outputs2` and so on those of graphs after graph breaks."""
+    """The text of the file. `outputs` holds the first graph's results; `outputs2` etc. those after graph breaks."""
     import torch
 
     where = f'"{device}" if torch.{device}.is_available() else "cpu"' if device != "cpu" else '"cpu"'
@@ -103,24 +106,24 @@ def script_text(case: str, device: str, scripts: Sequence[GraphScript]) -> str:
         body = "\n\n".join(each.classes)
         if number:
             body = re.sub(r"\bGraph(?=_|\(|\b)", f"Graph{number}", body)
-        text.append("\n" + _anywhere(body, device))
+        text.append("\n" + _use_device_variable(body, device))
         if each.inputs is None:
-            text.append(f"\n# Graph{number} was not called: an error came first")
+            text.append(f"\n# Graph{number} was not called, because an earlier step failed")
             continue
-        given = "".join(f"    {value},\n" for value in each.inputs)
-        text.append(f"\ninputs{number} = [\n{given}]\noutputs{number} = Graph{number}()(*inputs{number})")
+        inputs = "".join(f"    {value},\n" for value in each.inputs)
+        text.append(f"\ninputs{number} = [\n{inputs}]\noutputs{number} = Graph{number}()(*inputs{number})")
         text.append(_TAIL.format(number=number))
     return "\n".join(text)
 
 
-def _anywhere(body: str, device: str) -> str:
-    """The device by the name that the file gives it, which is the cpu where the device is not."""
+def _use_device_variable(body: str, device: str) -> str:
+    """Replaces the device by the file's DEVICE, which is "cpu" on a machine without the device."""
     body = re.sub(rf"device\(type='{device}'(?:, index=\d+)?\)", "device(DEVICE)", body)
     return re.sub(rf"(['\"]){device}(?::\d+)?\1", "DEVICE", body)
 
 
 def _attributes(gm: Any) -> Iterator[tuple[str, Any]]:
-    """What the graph gets from its module, each once."""
+    """(name, value) of each attribute of the module that the graph uses, once each."""
     targets = dict.fromkeys(node.target for node in gm.graph.nodes if node.op in ("get_attr", "call_module"))
     for target in targets:
         value = gm
@@ -132,7 +135,7 @@ def _attributes(gm: Any) -> Iterator[tuple[str, Any]]:
 def _import(name: str, value: Any) -> str:
     module, qualified = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not module or not qualified or "<" in qualified:
-        return f"{name} = None  # {type(value).__name__}: cannot be written down"
+        return f"{name} = None  # {type(value).__name__}: cannot be written as source"
     outer, _, attribute = qualified.rpartition(".")
     if outer:
         return f"import {module}; {name} = {module}.{outer}.{attribute}"
@@ -140,24 +143,24 @@ def _import(name: str, value: Any) -> str:
 
 
 def _literal(value: Any) -> str:
-    """An expression that makes the value, or one like it."""
+    """A Python expression for the value, or for a tensor like it."""
     import torch
 
     if not isinstance(value, torch.Tensor):
         return repr(value)
-    said = f"{tuple(value.shape)}, {tuple(value.stride())}, {value.dtype}"
-    plain = value.detach().cpu()
+    arguments = f"{tuple(value.shape)}, {tuple(value.stride())}, {value.dtype}"
+    on_cpu = value.detach().cpu()
     if value.numel() and not value.dtype.is_complex:
         if not value.dtype.is_floating_point and value.numel() <= _SMALL:
-            said += f", values={plain.tolist()}"
+            arguments += f", values={on_cpu.tolist()}"
         else:
-            wide = plain.to(torch.float64 if value.dtype.is_floating_point else torch.int64)
+            wide = on_cpu.to(torch.float64 if value.dtype.is_floating_point else torch.int64)
             finite = wide[wide.isfinite()] if value.dtype.is_floating_point else wide
             if finite.numel():
                 low, high = finite.min().item(), finite.max().item()
                 if value.dtype.is_floating_point:
                     low, high = float(f"{low:.6g}"), float(f"{high:.6g}")
-                said += f", low={low}, high={high}"
+                arguments += f", low={low}, high={high}"
     if value.requires_grad:
-        said += ", requires_grad=True"
-    return f"tensor({said})"
+        arguments += ", requires_grad=True"
+    return f"tensor({arguments})"

@@ -1,4 +1,4 @@
-"""What torch's own logs say of a compile, taken down beside whatever TORCH_LOGS asks for, which goes on as it was."""
+"""Records torch's own logs of a compile. What TORCH_LOGS prints stays the same."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import importlib
 import logging
 from collections.abc import Iterator
 
-#: Artifacts in torch's sense (`TORCH_LOGS="help"` explains them) that say why the code is as it is.
+#: Log artifacts (`TORCH_LOGS="help"` lists them) that explain the generated code.
 ARTIFACTS = ("graph_breaks", "recompiles", "fusion", "schedule", "loop_ordering", "loop_tiling", "perf_hints")
 
-#: Modules that log these. A logger is made when its module is imported: those of a later import would be missed.
+#: Modules that log these artifacts. They are imported before recording: a module creates its loggers when imported.
 _MODULES = (
     "torch._dynamo.convert_frame",
     "torch._dynamo.guards",
@@ -35,14 +35,14 @@ class _RecordingHandler(logging.Handler):
 
 @contextlib.contextmanager
 def record_logs() -> Iterator[list[tuple[str, str]]]:
-    """(artifact, message) of all that is logged inside. Levels and handlers are put back; nothing else is printed.
+    """Records each message that is logged inside the context, as (artifact, message). Prints nothing more.
 
-    Torch names an artifact's logger `<module>.__<artifact>` (torch._logging.getArtifactLogger, 2.11 to 2.15), and says
-    through isEnabledFor whether the message is to be made at all: a level and a handler are enough, and torch's own
-    state, which torch._logging.set_logs would replace, stays untouched.
+    Torch names an artifact's logger `<module>.__<artifact>` (torch._logging.getArtifactLogger, 2.11 to 2.15) and makes
+    a message only if the logger's isEnabledFor is true. So a level and a handler are enough. torch._logging.set_logs
+    would replace torch's own log state.
     """
     for name in _MODULES:
-        with contextlib.suppress(ImportError):  # tiling_utils and the like move between versions
+        with contextlib.suppress(ImportError):  # some, such as tiling_utils, move between versions
             importlib.import_module(name)
     lines: list[tuple[str, str]] = []
     with contextlib.ExitStack() as stack:
@@ -50,16 +50,16 @@ def record_logs() -> Iterator[list[tuple[str, str]]]:
             artifact = name.rpartition(".__")[2]
             if name.startswith("torch.") and artifact in ARTIFACTS and isinstance(logger, logging.Logger):
                 handler = _RecordingHandler(artifact, lines)
-                stack.callback(_put_back, logger, handler, logger.level, logger.propagate)
+                stack.callback(_restore, logger, handler, logger.level, logger.propagate)
                 if logger.level != logging.DEBUG:
-                    # not asked for by TORCH_LOGS: it is taken here, and goes no further
+                    # TORCH_LOGS does not print this artifact: record its messages, and do not pass them on
                     logger.setLevel(logging.DEBUG)
                     logger.propagate = False
                 logger.addHandler(handler)
         yield lines
 
 
-def _put_back(logger: logging.Logger, handler: logging.Handler, level: int, propagate: bool) -> None:
+def _restore(logger: logging.Logger, handler: logging.Handler, level: int, propagate: bool) -> None:
     logger.removeHandler(handler)
     logger.setLevel(level)
     logger.propagate = propagate

@@ -24,7 +24,7 @@ importlib.metadata.distributions = distributions
 pytest_plugins = ["conformance.plugin"]
 """
 
-TOO_LATE = "torch was imported before the plugin: load it first, with pytest_plugins = ['conformance.plugin']"
+TOO_LATE = "torch was imported before the plugin: load the plugin first, with pytest_plugins = ['conformance.plugin']"
 TORCH_FIRST = """
 import torch
 torch.ones(1, requires_grad=True).sum().backward()
@@ -40,11 +40,11 @@ def outcomes(found) -> dict[str, str]:
 def test_no_compiler(suite):
     missing = "no C++ compiler was found: install g++, or set CXX to another one"
     ran, found = suite.checks(*F32, "--target", f"{NATIVE},{FOREIGN},cuda_sm90", env=NO_COMPILER)
-    ran.ends(0).has(f"cpu code is generated and not run: {missing}")
+    ran.ends(0).has(f"CPU code is generated but not run: {missing}")
     assert outcomes(found) == {
         f"test_double[f32-{NATIVE}] numerics": missing,
         f"test_double[f32-{NATIVE}] requirements": "passed",
-        f"test_double[f32-{FOREIGN}] numerics": f"no {FOREIGN} here: its code was generated, not run",
+        f"test_double[f32-{FOREIGN}] numerics": f"this machine has no {FOREIGN}: its code was generated but not run",
         f"test_double[f32-{FOREIGN}] requirements": "passed",
         "test_double[f32-cuda_sm90] test_scale": f"the pretended device cannot be built: {missing}",
     }
@@ -55,7 +55,7 @@ def test_a_compiler_that_is_not_there(suite):
     wanted = ("--target", f"{NATIVE},cuda_sm90")
     ran, found = suite.checks(*F32, *wanted, env={"CXX": "no-such-compiler"})
     missing = "CXX=no-such-compiler is not an installed program: set CXX to a C++ compiler, or unset it to use g++"
-    ran.ends(0).has(f"cpu code is generated and not run: {missing}")
+    ran.ends(0).has(f"CPU code is generated but not run: {missing}")
     said = outcomes(found)
     assert said[f"test_double[f32-{NATIVE}] numerics"] == missing
     assert said["test_double[f32-cuda_sm90] test_scale"] == f"the pretended device cannot be built: {missing}"
@@ -106,7 +106,7 @@ def test_interrupted(suite: Suite):
     os.killpg(process.pid, signal.SIGINT)
     text = process.communicate(timeout=60)[0]
     assert process.returncode == 2, text
-    assert "the run was interrupted: nothing was accepted" in text
+    assert "the run was interrupted: nothing was accepted; run the same command again" in text
     assert not suite.stored()
     with contextlib.suppress(ProcessLookupError):  # nobody is left
         os.killpg(process.pid, 0)

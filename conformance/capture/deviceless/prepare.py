@@ -1,6 +1,6 @@
-"""What has to be settled before torch is imported: variables that change code, the cache folder, the pretended device.
+"""Prepares a process before it imports torch: environment variables, cache folders, pretended devices.
 
-`prepare()` is called once a process, as early as the plugin or the command line can; nothing here imports torch.
+The plugin and the command line call `prepare()` as early as they can. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from conformance.devices.targets import GPUS
 
 @dataclass(frozen=True)
 class Preparation:
-    """What prepare() did. `dropped`: variables taken out. `late`: torch had been imported before, so that the variables
-    and the library came too late. `problem`: why no device can be pretended, or "".
+    """What prepare() did. `dropped_variables`: environment variables that it removed.
+
+    `torch_was_imported`: torch was already imported, so removing variables and loading the pretended devices was too
+    late. `pretended_devices`: device types that are pretended. `problem`: why none can be pretended, or "".
     """
 
     dropped_variables: tuple[str, ...]
@@ -26,21 +28,21 @@ class Preparation:
     problem: str
 
 
-_prepared: list[Preparation] = []  # the one, once it is there
+_prepared: list[Preparation] = []  # empty until prepare() is called, then one element
 
 
 def prepare(native: tuple[str, ...] = ()) -> Preparation:
-    """Settles the process: drops variables, settles caches, loads the pretended devices for all but `native` types.
+    """Removes variables that change code, sets cache folders, and pretends all GPU types except those in `native`.
 
-    Has an effect once a process; later calls return the first one's answer.
+    Only the first call has an effect. Later calls return the first call's result.
     """
     if not _prepared:
-        late = "torch" in sys.modules
+        torch_was_imported = "torch" in sys.modules
         dropped = remove_code_variables()
         set_cache_variables()
-        # SymPy keeps 1000 results of each of its functions; dynamic shapes ask for more, a fifth of their CPU seconds
+        # SymPy caches 1000 results per function. Dynamic shapes need more: it saves a fifth of their CPU time
         os.environ.setdefault("SYMPY_CACHE_SIZE", "5000")
         pretended = tuple(device for device in GPUS if device not in native)
-        problem = pretended_device.load(torch_build(), pretended, late=late)
-        _prepared.append(Preparation(dropped, late, () if problem else pretended, problem))
+        problem = pretended_device.load(torch_build(), pretended, torch_was_imported=torch_was_imported)
+        _prepared.append(Preparation(dropped, torch_was_imported, () if problem else pretended, problem))
     return _prepared[0]

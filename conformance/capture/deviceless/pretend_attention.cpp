@@ -1,15 +1,16 @@
-// Which implementation of scaled dot product attention PyTorch picks on a device that is only pretended.
+// Chooses the implementation of scaled dot product attention on a pretended device, as PyTorch does on the real one.
 //
-// The choice is made in C++, in the part of PyTorch that is built for the device: a build without cuda has no choice to
-// make (and takes math), a build with cuda asks the driver, and no build but Intel's has a place for xpu's. So the
-// decision is made here, from the checks that every build ships in ATen/native/transformers/sdp_utils_cpp.h and from
-// what the device's own checks ask, for the capability and the cuDNN that the target names.
+// PyTorch makes this choice in C++ code that is built for the device. A build without cuda has no such code and takes
+// math. A build with cuda asks the driver. Only Intel's build has the code for xpu. So this file makes the choice, for
+// the capability and the cuDNN version of the target. It uses the checks that every build ships in
+// ATen/native/transformers/sdp_utils_cpp.h, and repeats the device's own checks.
 //
-// What this follows, by version:
-//   cuda  aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. 2.11 and 2.15: agrees with the code in libtorch_cuda.so
-//         (asked with a made-up capability). 2.12 to 2.14: read in the source only.
-//   xpu   aten/src/ATen/native/mkldnn/xpu/Attention.cpp and .../transformers/xpu/sdp_utils.cpp, read in the source only.
-// Nested tensors of strided layout are not handled: they cannot be fake.
+// Sources, by version:
+//   cuda  aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. 2.11 and 2.15: compared with the code in
+//         libtorch_cuda.so, called with a made-up capability: both agree. 2.12 to 2.14: only the source was read.
+//   xpu   aten/src/ATen/native/mkldnn/xpu/Attention.cpp and .../transformers/xpu/sdp_utils.cpp: only the source was
+//         read.
+// Nested tensors of strided layout are not handled: there are no fake ones.
 #include <ATen/Context.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
@@ -42,14 +43,14 @@ enum Pretended { nothing = 0, cuda = 1, xpu = 2 };  // as in pretend_device.cpp
 
 struct Target {
   int device = nothing;
-  int capability = 0;  // 90 for (9, 0); of xpu, whether it has a flash attention kernel
+  int capability = 0;  // cuda: 90 for (9, 0). xpu: not 0 if the device has a flash attention kernel
   long cudnn = 0;      // 91900 for 9.19.0
 } target;
 
 int major() { return target.capability / 10; }
 bool between(int low, int high) { return low <= target.capability && target.capability <= high; }
 
-// A condition on sizes that may be symbolic. Since 2.14, one that is not known says no instead of raising.
+// A condition on sizes that may be symbolic. Since 2.14, an unknown condition is false instead of an error.
 bool known(const c10::SymBool& condition) {
 #if TORCH_AT_LEAST(14)
   return TORCH_GUARD_OR_FALSE(condition);
@@ -80,7 +81,7 @@ bool all(const sdp_params& p, std::initializer_list<Check> checks) {
 }
 
 #if TORCH_AT_LEAST(14)
-// One head of keys and values serves all heads of queries, and every implementation takes grouped heads.
+// One head of keys and values may serve several heads of queries; every implementation supports that.
 constexpr auto heads_same_kv = sdp::check_batch_size_and_num_heads_dense<true, true, true>;
 constexpr auto heads_any_kv = sdp::check_batch_size_and_num_heads_dense<true, false, true>;
 constexpr auto heads_efficient = sdp::check_batch_size_and_num_heads_dense<true, true, true>;
@@ -90,7 +91,8 @@ constexpr auto heads_any_kv = sdp::check_batch_size_and_num_heads_dense<true, fa
 constexpr auto heads_efficient = sdp::check_batch_size_and_num_heads_dense<false>;
 #endif
 
-// Top-left and bottom-right causal masks differ unless the mask is square; the flash kernels have the other one.
+// PyTorch's causal mask is aligned to the top left, the flash kernels' mask to the bottom right. They are equal only if
+// the mask is square.
 bool square_if_causal(const sdp_params& p, bool) {
   return !p.is_causal || known(length(p.query).sym_eq(length(p.key)));
 }
@@ -111,13 +113,13 @@ bool heads_equal(const sdp_params& p, bool) {
 
 bool flash_device(const sdp_params&, bool) { return between(80, 121); }
 
-// The backward kernel wants more shared memory than sm86 to sm89, sm120 and sm121 have.
+// The backward kernel needs more shared memory than sm86 to sm89, sm120 and sm121 have.
 bool flash_backward_fits(const sdp_params& p, bool) {
   const bool small = between(86, 89) || between(120, 121);
 #if TORCH_AT_LEAST(14)
   if (!sdp::input_requires_grad(p) || !small) return true;
 #endif
-  // Compared whether it matters or not before 2.14, and so in the guards of a dynamic size.
+  // Before 2.14, PyTorch always compares the sizes, so the comparison becomes a guard of a dynamic size.
   const bool fits = known(head(p.query).sym_le(192)) || (known(head(p.query).sym_gt(224)) && p.dropout <= 0.0);
   return fits || !sdp::input_requires_grad(p) || !small;
 }
@@ -143,7 +145,7 @@ bool can_flash(const sdp_params& p) {
                  sdp::check_last_dim_stride_equals_1_dense<true>, flash_grid});
 }
 
-// In elements: what the matrix product kernels load at once.
+// How many elements the matrix product kernels load at once.
 int64_t alignment(const sdp_params& p) {
   const bool half = p.query.scalar_type() == at::kHalf || p.query.scalar_type() == at::kBFloat16;
   const bool tensor_cores = major() >= 8 || (major() == 7 && half);
@@ -196,7 +198,7 @@ bool cudnn_dropout(const sdp_params& p, bool) {
 #endif
 }
 
-// Whether the kernels for heads of up to 256 exist (2.14 and newer). Before, Hopper took 256 from cuDNN 9.10 on.
+// Whether cuDNN has kernels for heads of up to 256. Before torch 2.14: on Hopper from cuDNN 9.10 on.
 bool cudnn_wide_heads() {
 #if TORCH_AT_LEAST(14)
   const bool late = target.capability == 107 && target.cudnn <= 92500;
@@ -206,7 +208,7 @@ bool cudnn_wide_heads() {
 #endif
 }
 
-// Wrong gradients, wrong decoding in some releases; since 2.14.
+// Excludes cuDNN releases with wrong gradients or wrong decoding. PyTorch checks this since 2.14.
 bool cudnn_sound(const sdp_params& p, bool) {
 #if TORCH_AT_LEAST(14)
   const auto q = p.query.sym_size(2), k = p.key.sym_size(2);
@@ -261,14 +263,14 @@ bool can_cudnn(const sdp_params& p) {
                  cudnn_heads, cudnn_lengths, cudnn_backward});
 }
 
-// Read in the wheels of 2.11 and 2.15; of those between, in PyTorch's changes.
+// The cuDNN version in torch's wheels. 2.11 and 2.15: read from the wheels; between: from PyTorch's changes.
 constexpr long bundled_cudnn =
     TORCH_AT_LEAST(15) ? 92600 : TORCH_AT_LEAST(14) ? 92301 : TORCH_AT_LEAST(13) ? 92000 : 91900;
 
 bool prefers_cudnn() {
   if (c10::utils::check_env("TORCH_CUDNN_SDPA_DEPRIORITIZED") == true || target.cudnn <= 91500) return false;
 #if TORCH_AT_LEAST(14)
-  return major() == 9 || major() == 10;  // of a build with CUDA 13
+  return major() == 9 || major() == 10;  // in a build with CUDA 13
 #else
   return between(90, 109) && (target.capability % 10 == 0 || target.capability % 10 == 3);
 #endif
@@ -297,7 +299,7 @@ bool can_xpu_flash(const sdp_params& p) {
       has_dtype(p, {at::kBFloat16, at::kHalf}) && heads_equal<192>(p, false);
 }
 
-// Intel's build answers for the memory-efficient implementation with math, where a user leaves nothing else.
+// If a user allows only the memory-efficient implementation, Intel's build takes math.
 bool xpu_efficient_means_math(const sdp_params& p) {
   const int64_t each = p.query.scalar_type() == at::kHalf || p.query.scalar_type() == at::kBFloat16 ? 8 : 4;
   return all(p, {sdp::check_runtime_disabled_mem_efficient, sdp::check_tensor_shapes,
@@ -337,7 +339,7 @@ int64_t choose(
   TORCH_CHECK(false, "No available kernel. Aborting execution.");
 }
 
-// What attention.cpp does on xpu, whose choice has no place in a build without xpu: that one fails an assertion.
+// What PyTorch's attention.cpp does on xpu. In a build without xpu, PyTorch's own function fails an assertion there.
 Tensor attention(
     const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask, double dropout,
     bool causal, std::optional<double> scale, bool grouped) {
@@ -345,9 +347,9 @@ Tensor attention(
       query.device() == value.device() && query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2;
   const bool mask_fits = !mask || mask->scalar_type() == at::kBool || mask->scalar_type() == at::kFloat ||
       mask->dtype() == query.dtype();
-  bool elsewhere = target.device != xpu || !query.device().is_xpu() || !same || !mask_fits;  // it raises the right error
+  bool elsewhere = target.device != xpu || !query.device().is_xpu() || !same || !mask_fits;  // PyTorch raises its error
 #if TORCH_AT_LEAST(12)
-  for (const auto& tensor : {query, key, value}) {  // zeros, and no choice
+  for (const auto& tensor : {query, key, value}) {  // PyTorch returns zeros without a choice
     elsewhere = elsewhere || TORCH_GUARD_OR_FALSE(tensor.sym_numel().sym_eq(0));
   }
 #endif
@@ -389,7 +391,7 @@ Tensor attention(
 void override_composite() {
   static std::unique_ptr<torch::Library> library;
   if (library) return;
-  struct Silent : c10::WarningHandler {  // that a kernel is overridden is the intention
+  struct Silent : c10::WarningHandler {  // PyTorch warns that a kernel is overridden, which is intended
     void process(const c10::Warning&) override {}
   } silent;
   c10::WarningUtils::WarningHandlerGuard guard(&silent);
@@ -400,17 +402,17 @@ void override_composite() {
 
 }  // namespace
 
-// From now on, attention is chosen as on `device` (the Pretended; 0 for none). After torch is imported, and never for a
-// device that is really there. Sets the order of preference to what PyTorch starts with there, so that what a user
-// changes afterwards counts. (On a real 9.0 or 10.x, PyTorch sets it at the first choice of the process, which undoes an
-// order that a user set before.)
+// From now on, attention is chosen as on `device` (a `Pretended` value; 0 for none). Call it after torch is imported,
+// and not for a device that is on the machine. It sets PyTorch's initial order of preference for that device, so later
+// changes by the user count. (On a real 9.0 or 10.x, PyTorch sets the order at the first choice of the process, which
+// undoes an order that the user set before.)
 //
 // major, minor: cuda: the capability. xpu: 1, 0 if Intel's flash attention kernels run there (Linux; Data Center GPU
 //               Max, Arc B series), else 0, 0.
-// cudnn: cuda: the version as torch.backends.cudnn.version() gives it (91900 for 9.19.0); 0 for the one that comes with
-//        this torch. Before 2.14 all from 9.16 on choose alike. Returns the version.
+// cudnn: cuda: the version like torch.backends.cudnn.version() (91900 for 9.19.0); 0 for the version in torch's wheels.
+//        Before torch 2.14, all versions from 9.16 on lead to the same choices. Returns the version.
 extern "C" long pretend_attention(int device, int major, int minor, long cudnn) {
-  static std::vector<SDPBackend> before;  // the order while nothing is pretended: that of a real device beside it, maybe
+  static std::vector<SDPBackend> before;  // the order while nothing is pretended, such as that of a real device
   if (target.device == 0) {
     const auto now = at::globalContext().sDPPriorityOrder();
     before.assign(now.begin(), now.end());

@@ -1,10 +1,10 @@
-// What a PyTorch build answers for cuda and xpu when it was built without them, or runs without the device.
+// Pretends a cuda or xpu device in a PyTorch build without that device type, or on a machine without the device.
 //
-// Operators that change device ask a guard even under FakeTensorMode, and autograd asks the accelerator's hooks (and
-// aborts the process where there are none). The guards below do nothing; the hooks answer "one device" for the one
-// that is being pretended. PyTorch looks its hooks up once, so `pretend_hooks` comes before torch is imported;
-// a build with cuda registers guards of its own when it is loaded, so `pretend_guards` comes after.
-// Never for a device type that is really there.
+// Operators that change the device call a guard, even under FakeTensorMode. Autograd calls the accelerator's hooks, and
+// aborts the process if there are none. The guards below do nothing. The hooks report one device, of the type that is
+// pretended. PyTorch looks up its hooks once, so call `pretend_hooks` before torch is imported. A build with cuda
+// registers its own guards when it is loaded, so call `pretend_guards` after torch is imported.
+// Do not use this for a device type whose device is on the machine.
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/detail/XPUHooksInterface.h>
@@ -40,7 +40,7 @@ struct CUDAHooks : at::CUDAHooksInterface {
   c10::DeviceIndex current_device() const override { return 0; }
   c10::DeviceIndex getCurrentDevice() const override { return 0; }
   c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetAllocator(c10::DeviceType::CPU); }
-  // What convolution, batch_norm, grid_sample and ctc_loss choose by; as aten/src/ATen/cuda/detail/CUDAHooks.cpp says.
+  // convolution, batch_norm, grid_sample and ctc_loss choose by these. As in aten/src/ATen/cuda/detail/CUDAHooks.cpp.
   bool hasCuDNN() const override { return pretended == cuda; }
   bool compiledWithCuDNN() const override { return pretended == cuda; }
   bool supportsDilatedConvolutionWithCuDNN() const override { return pretended == cuda; }
@@ -64,7 +64,7 @@ struct XPUHooks : at::XPUHooksInterface {
   c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetAllocator(c10::DeviceType::CPU); }
 };
 
-// Registers Hooks before any that the build has itself. Creators take CUDAHooksArgs or nothing, as the version has it.
+// Registers Hooks with precedence over the build's own. The version decides whether creators take CUDAHooksArgs.
 template <class Hooks, class Interface, class... Args>
 void prefer(c10::Registry<std::string, std::unique_ptr<Interface>, Args...>* registry, const char* name) {
   registry->Register(
@@ -73,7 +73,7 @@ void prefer(c10::Registry<std::string, std::unique_ptr<Interface>, Args...>* reg
 
 }  // namespace
 
-// `devices`: the sum of the Pretended to answer for.
+// `devices`: the sum of the `Pretended` values to answer for.
 extern "C" void pretend_hooks(int devices) {
   if (devices & cuda) prefer<CUDAHooks>(at::CUDAHooksRegistry(), "CUDAHooks");
   if (devices & xpu) prefer<XPUHooks>(at::XPUHooksRegistry(), "XPUHooks");
@@ -88,14 +88,14 @@ extern "C" void pretend_guards(int devices) {
   }
 }
 
-// Which device the hooks answer for from now on. major, minor, with_cudnn: of cuda.
+// Sets the device that the hooks answer for from now on. major, minor, with_cudnn: for cuda.
 extern "C" void pretend(int device, int major, int minor, long with_cudnn) {
   pretended = device;
   capability = major * 10 + minor;
   cudnn = with_cudnn;
 }
 
-// Whether PyTorch asks these hooks: false if it had looked for its own before.
+// Whether PyTorch uses these hooks: false if it had already looked up its own.
 extern "C" bool pretend_answers(int device) {
   const int before = pretended;
   pretended = device;

@@ -1,8 +1,8 @@
-// Operators of a pretended gpu: its memory is the host's, and what it computes is computed on the cpu.
+// Operators of a pretended GPU. Its tensors are in CPU memory, and the CPU computes their values.
 //
-// Tensors say cuda or xpu and hold real values, so that compiling takes the path it takes with a real device: constants
-// are made and folded, list indices become tensors, graph breaks run eagerly and `.item()` has an answer. A build with
-// cuda has kernels of its own for nearly every operator; `pretend_kernels` is given their names and replaces them.
+// The tensors report cuda or xpu as their device and hold real values. So compiling takes the same path as with a real
+// device: constants are made and folded, list indices become tensors, graph breaks run eagerly, `.item()` works. A
+// build with cuda has its own kernels for nearly every operator; `pretend_kernels` takes their names and replaces them.
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/NativeFunctions.h>
@@ -16,7 +16,7 @@
 
 namespace {
 
-// Memory from the host's allocator that says it is the device's.
+// Memory from the CPU's allocator that reports the pretended device.
 struct HostMemory final : c10::Allocator {
   c10::DeviceType type;
   explicit HostMemory(c10::DeviceType type) : type(type) {}
@@ -56,7 +56,7 @@ at::Tensor empty_strided(
   return tensor;
 }
 
-// The same memory as a tensor of the cpu.
+// A CPU tensor on the same memory.
 at::Tensor on_host(const at::Tensor& tensor) {
   if (tensor.device().is_cpu()) return tensor;
   return at::from_blob(
@@ -92,7 +92,7 @@ at::Scalar item(const at::Tensor& self) { return on_host(self).item(); }
 
 void on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) { at::native::cpu_fallback(op, stack); }
 
-// Convolution chooses a backend that is not here; its values come from the cpu, its strides from that choice.
+// Convolution chooses a backend that is missing here. The CPU computes the values; the backend determines the strides.
 at::Tensor convolution(
     const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
     c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed, c10::SymIntArrayRef output_padding,
@@ -112,7 +112,7 @@ at::Tensor convolution(
   return laid_out.to(input.device());
 }
 
-// The choices of operators that cuDNN has, and what they choose, computed by what the cpu has in their place.
+// Operators that cuDNN implements: PyTorch's choice of cuDNN, and the results, computed by the CPU's operators.
 bool cudnn_ctc(
     const at::Tensor& log_probs, const at::Tensor& targets, at::IntArrayRef inputs, at::IntArrayRef lengths,
     int64_t blank) {
@@ -177,12 +177,12 @@ std::tuple<at::Tensor, at::Tensor> cudnn_grid_sampler_backward(
   return at::grid_sampler_2d_backward(grad, input, grid, 0, 0, true, {true, true});
 }
 
-// That kernels are replaced is the intention.
+// PyTorch warns that kernels are replaced. That is intended.
 struct Silent final : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
-// Registrations last as long as the process: the libraries are never deleted.
+// The registrations last as long as the process, so the libraries are never deleted.
 template <c10::DeviceType type>
 void install(c10::DispatchKey key, const char* const* names, int count) {
   Silent silent;
@@ -191,7 +191,7 @@ void install(c10::DispatchKey key, const char* const* names, int count) {
   others->fallback(torch::CppFunction::makeFromBoxedFunction<&on_cpu>());
   auto* aten = new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
   for (int i = 0; i < count; ++i) aten->impl(names[i], torch::CppFunction::makeFromBoxedFunction<&on_cpu>());
-  // Other devices than these get them in parts: a build without the device has to know that it has them whole. xpu has
+  // PyTorch decomposes these for devices without a kernel, so a build without the device needs one. xpu has
   // _fused_rms_norm from 2.12 on (unconfirmed).
   for (const auto* whole : {"mish_backward", "silu_backward"}) {
     aten->impl(whole, torch::CppFunction::makeFromBoxedFunction<&on_cpu>());
@@ -199,7 +199,7 @@ void install(c10::DispatchKey key, const char* const* names, int count) {
   if (type == c10::DeviceType::CUDA || TORCH_VERSION_MINOR >= 12) {
     aten->impl("_fused_rms_norm", torch::CppFunction::makeFromBoxedFunction<&on_cpu>());
   }
-  // What makes tensors, moves them, or looks at the same memory.
+  // Operators that create or copy tensors, or make views.
   aten->impl("empty.memory_format", TORCH_FN((empty<type>)));
   aten->impl("empty_strided", TORCH_FN((empty_strided<type>)));
   aten->impl("copy_", TORCH_FN(copy_));
@@ -231,7 +231,7 @@ void install(c10::DispatchKey key, const char* const* names, int count) {
 
 }  // namespace
 
-// `device`: 1 cuda, 2 xpu. `names`: of aten, the operators with kernels of the device's own, without those above.
+// `device`: 1 cuda, 2 xpu. `names`: the aten operators that have a kernel for the device, without those above.
 extern "C" void pretend_kernels(int device, const char* const* names, int count) {
   if (device == 1) {
     install<c10::DeviceType::CUDA>(c10::DispatchKey::CUDA, names, count);

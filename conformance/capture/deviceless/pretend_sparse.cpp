@@ -1,8 +1,8 @@
-// Sparse tensors of a pretended gpu.
+// Sparse tensors of a pretended GPU.
 //
-// They are made of dense ones: nearly all of their kernels are the same C++ for every device and leave the work to
-// operators on indices and values. The cpu's are called as they are, with tensors of the device. Those that work on
-// memory get copies on the cpu.
+// A sparse tensor consists of dense ones. Nearly all sparse kernels are the same C++ code for every device and call
+// operators on the indices and values. For these, the CPU's kernel is called with the device's tensors. Kernels that
+// access memory directly get copies on the CPU.
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 #include <torch/library.h>
@@ -14,7 +14,7 @@ void like_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   op.redispatchBoxed(c10::DispatchKeySet(key), stack);
 }
 
-// These work on memory, as aten/src/ATen/native/native_functions.yaml says (2.11 to 2.15).
+// These access memory directly, according to aten/src/ATen/native/native_functions.yaml (2.11 to 2.15).
 constexpr const char* sparse_of_its_own[] = {
     "_coalesce", "_sparse_log_softmax", "_sparse_log_softmax_backward_data", "_sparse_softmax",
     "_sparse_softmax_backward_data", "_sparse_sparse_matmul", "_sparse_sum_backward", "add.out", "addmm", "addmm.out",
@@ -24,7 +24,7 @@ constexpr const char* compressed_of_its_own[] = {
     "sparse_sampled_addmm", "sparse_sampled_addmm.out", "triangular_solve.X"};
 constexpr const char* cpu_alone[] = {"_sparse_mm_reduce_impl", "_sparse_mm_reduce_impl_backward"};
 
-// What an operator wrote into a copy on the cpu.
+// Copies back what an operator wrote into a copy on the CPU.
 void write_back(const at::Tensor& to, const at::Tensor& from) {
   if (to.layout() == at::kStrided) {
     at::_copy_from_and_resize(from, to);
@@ -34,7 +34,7 @@ void write_back(const at::Tensor& to, const at::Tensor& from) {
   }
 }
 
-// at::native::cpu_fallback for sparse tensors, which it takes for dense ones.
+// Like at::native::cpu_fallback, which would treat sparse tensors as dense ones.
 void sparse_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& schema = op.schema();
   std::vector<c10::IValue> given(stack->end() - schema.arguments().size(), stack->end());
@@ -75,14 +75,14 @@ void install_sparse(const char* const* names, const char* const (&of_its_own)[co
   for (const auto* name : cpu_alone) aten->impl(name, torch::CppFunction::makeFromBoxedFunction<&no_kernel>());
 }
 
-// That kernels are replaced is the intention.
+// PyTorch warns that kernels are replaced. That is intended.
 struct Silent final : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
 }  // namespace
 
-// `sparse`, `compressed`: of aten, the operators with kernels of the cpu's for each kind; both end with a null.
+// `sparse`, `compressed`: the aten operators with a CPU kernel for that layout. Both arrays end with a null.
 extern "C" void pretend_sparse(int device, const char* const* sparse, const char* const* compressed) {
   using c10::DispatchKey;
   Silent silent;

@@ -1,6 +1,6 @@
-"""The library that answers for a device that is not there: built once for a torch version, loaded before torch.
+"""Builds and loads the C++ library of the pretended devices: built once per torch version, loaded before torch.
 
-Its source, pretend_device.cpp, says why it is needed.
+pretend_device.cpp, its main source, says why it is needed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from conformance.devices.environment import TorchBuild
     from conformance.devices.targets import Target
 
+#: Device type → its number in the C++ sources (`Pretended`).
 DEVICES = {"cuda": 1, "xpu": 2}
 
-#: Operators for which pretend_kernels.cpp has kernels of its own.
+#: Operators that pretend_kernels.cpp implements itself.
 _OWN_KERNELS = (
     "_copy_from", "_copy_from_and_resize", "_fused_rms_norm", "_local_scalar_dense", "_reshape_alias",
     "_use_cudnn_ctc_loss", "_use_cudnn_ctc_loss.Tensor", "_use_miopen_ctc_loss", "_use_miopen_ctc_loss.Tensor",
@@ -35,54 +36,58 @@ _OWN_KERNELS = (
 
 
 _SOURCES = sorted(Path(__file__).parent.glob("pretend_*.cpp"))
-_loaded: list[ctypes.CDLL] = []  # the one, once it is there
+_loaded: list[ctypes.CDLL] = []  # empty until load() succeeds, then one element
 
 
-def load(build: TorchBuild, devices: tuple[str, ...], *, late: bool) -> str:
-    """Loads the library, building it first where no build of it is cached; returns why it cannot be, or "".
+def load(build: TorchBuild, devices: tuple[str, ...], *, torch_was_imported: bool) -> str:
+    """Loads the library, and builds it first if no build is cached. Returns why that failed, or "".
 
-    `late`: torch is imported already, so that its hooks may have been looked up.
+    `torch_was_imported`: torch is already imported, so it may have looked up its own hooks.
     """
     if not devices:
         return ""
     try:
-        path = _built(build)
+        path = _build_library(build)
     except OSError as error:
         return f"the pretended device cannot be built: {error}"
     except subprocess.CalledProcessError as error:
         lines = error.stderr.splitlines()
-        why = [line for line in lines if "error" in line or "failed" in line]  # the linker's own before collect2's
-        said = why[0] if why else lines[0] if lines else error
-        return f"the pretended device cannot be built: {said}"
+        errors = [line for line in lines if "error" in line or "failed" in line]  # the linker's line, not collect2's
+        message = errors[0] if errors else lines[0] if lines else error
+        return f"the pretended device cannot be built: {message}"
     for name in ("libc10.so", "libtorch_cpu.so"):
         ctypes.CDLL(str(build.folder / "lib" / name), mode=ctypes.RTLD_GLOBAL)
-    found = ctypes.CDLL(str(path))
-    found.pretend_hooks(sum(DEVICES[device] for device in devices))
-    if late and not all(found.pretend_answers(DEVICES[device]) for device in devices):
-        return "torch was imported before the plugin: load it first, with pytest_plugins = ['conformance.plugin']"
-    _loaded.append(found)
+    library = ctypes.CDLL(str(path))
+    library.pretend_hooks(sum(DEVICES[device] for device in devices))
+    if torch_was_imported and not all(library.pretend_answers(DEVICES[device]) for device in devices):
+        return (
+            "torch was imported before the plugin: load the plugin first, with pytest_plugins = ['conformance.plugin']"
+        )
+    _loaded.append(library)
     return ""
 
 
 @functools.cache
 def register_operators(devices: tuple[str, ...]) -> None:
-    """Takes over the guards and operators, which a build with cuda has registered by now. Call after torch is imported.
+    """Registers the guards and operators of the pretended devices. Call it after torch is imported.
 
-    Has an effect once. torch._C._dispatch_get_registrations_for_dispatch_key is the only list of what a build has
-    kernels for (2.11 to 2.15).
+    They replace those that a build with cuda registers when it is imported. Only the first call has an effect.
+
+    Private: torch._C._dispatch_get_registrations_for_dispatch_key, the only list of the kernels that a build has
+    (2.11 to 2.15).
     """
-    for found in _loaded:
-        found.pretend_guards(sum(DEVICES[device] for device in devices))
+    for library in _loaded:
+        library.pretend_guards(sum(DEVICES[device] for device in devices))
         for device in devices:
             replaced = [name for name in _operators_with_kernels(device.upper()) if name not in _OWN_KERNELS]
-            found.pretend_kernels(DEVICES[device], _c_strings(replaced), len(replaced))
-            found.pretend_sparse(
+            library.pretend_kernels(DEVICES[device], _c_strings(replaced), len(replaced))
+            library.pretend_sparse(
                 DEVICES[device], *(_c_strings(_operators_with_kernels(key)) for key in ("SparseCPU", "SparseCsrCPU"))
             )
 
 
 def _operators_with_kernels(key: str) -> list[str]:
-    """The operators of aten that have a kernel for a dispatch key."""
+    """The aten operators that have a kernel for a dispatch key."""
     import torch
 
     names = torch._C._dispatch_get_registrations_for_dispatch_key(key)
@@ -90,27 +95,29 @@ def _operators_with_kernels(key: str) -> list[str]:
 
 
 def _c_strings(names: list[str]) -> ctypes.Array[ctypes.c_char_p]:
-    """For C, with a null at the end."""
+    """A C array of strings that ends with a null."""
     return (ctypes.c_char_p * (len(names) + 1))(*(name.encode() for name in names), None)
 
 
 def set_device(target: Target | None) -> None:
-    """Which device is there from now on, for PyTorch's C++ parts; None for none.
+    """Sets the device that PyTorch's C++ code sees from now on; None for no device.
 
-    Attention, convolution and more are chosen in C++: on cuda by the capability and cuDNN's version (0: that of this
-    torch's wheels), attention on xpu by whether Intel's flash attention runs on the device.
+    PyTorch chooses implementations of attention, convolution and others in C++. On cuda the choice depends on the
+    capability and on cuDNN's version (0: the version of this torch's wheels). On xpu, attention depends on whether
+    Intel's flash attention runs on the device.
     """
-    for found in _loaded:
+    for library in _loaded:
         device = DEVICES[target.device] if target else 0
         major, minor = target.capability if target and target.device == "cuda" else (0, 0)
         if target and target.device == "xpu":
             major = int(target.flash_attention)
-        found.pretend_attention.restype = ctypes.c_long
-        cudnn = found.pretend_attention(device, major, minor, ctypes.c_long(target.cudnn if target else 0))
-        found.pretend(device, major, minor, ctypes.c_long(cudnn))
+        library.pretend_attention.restype = ctypes.c_long
+        cudnn = library.pretend_attention(device, major, minor, ctypes.c_long(target.cudnn if target else 0))
+        library.pretend(device, major, minor, ctypes.c_long(cudnn))
 
 
-def _built(build: TorchBuild) -> Path:
+def _build_library(build: TorchBuild) -> Path:
+    """Returns the library's path; builds it if it is not cached. Raises OSError and CalledProcessError."""
     from conformance.devices.environment import cache_folder
 
     cxx = find_compiler()
@@ -124,17 +131,17 @@ def _built(build: TorchBuild) -> Path:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     include = build.folder / "include"
-    # Several workers may build at once: each its own file, the last rename wins, and all are the same.
+    # Several workers may build at once. Each builds its own file; all are equal, and the last rename wins.
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        built = Path(folder) / path.name
+        library = Path(folder) / path.name
         objects = [Path(folder) / f"{source.stem}.o" for source in _SOURCES]
-        compiled = [cxx, "-O1", "-std=c++20", "-fPIC", "-c"]
-        compiled += [f"-I{include}", f"-I{include / 'torch' / 'csrc' / 'api' / 'include'}"]
-        # each takes about 10 s, most of it torch's headers
+        compile_command = [cxx, "-O1", "-std=c++20", "-fPIC", "-c"]
+        compile_command += [f"-I{include}", f"-I{include / 'torch' / 'csrc' / 'api' / 'include'}"]
+        # each source takes about 10 s, most of it for torch's headers
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            list(pool.map(lambda source, made: _run([*compiled, source, "-o", made]), _SOURCES, objects))
-        _run([cxx, "-shared", *objects, "-o", built, f"-L{build.folder / 'lib'}", "-lc10", "-ltorch_cpu"])
-        built.replace(path)
+            list(pool.map(lambda source, output: _run([*compile_command, source, "-o", output]), _SOURCES, objects))
+        _run([cxx, "-shared", *objects, "-o", library, f"-L{build.folder / 'lib'}", "-lc10", "-ltorch_cpu"])
+        library.replace(path)
     return path
 
 

@@ -1,7 +1,7 @@
-"""Whether an installed package has a name, from its sources: nothing is imported, so that it can be said at once.
+"""Finds out from a package's sources whether it has a name. Importing nothing, this is fast.
 
-Only what is certainly gone is called so. What comes from elsewhere (compiled, from another package, inherited from
-another file's class) is left to looking at it once the package is imported.
+A name counts as missing only if that is certain. Names from compiled modules, from other packages and from base classes
+in other files count as present: only importing the package can tell.
 """
 
 from __future__ import annotations
@@ -16,47 +16,47 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class _Module:
-    """`parts`: of its name, below the package in `folder`."""
+    """`folder`: of the package. `parts`: the module's name below the package."""
 
     folder: Path
     parts: tuple[str, ...]
 
     def file(self) -> Path | None:
-        """Its source, whether or not that exists; None where it may be compiled."""
-        place = self.folder.joinpath(*self.parts)
-        if (place / "__init__.py").exists():
-            return place / "__init__.py"
-        if self.parts and any(place.parent.glob(f"{place.name}.*.so")):
+        """The path of its source, which may not exist. None if the module is compiled."""
+        base = self.folder.joinpath(*self.parts)
+        if (base / "__init__.py").exists():
+            return base / "__init__.py"
+        if self.parts and any(base.parent.glob(f"{base.name}.*.so")):
             return None
-        return place.with_suffix(".py")
+        return base.with_suffix(".py")
 
-    def named(self, statement: ast.ImportFrom) -> _Module | None:
-        """The module that is imported from; None for one of another package."""
+    def imported_module(self, statement: ast.ImportFrom) -> _Module | None:
+        """The module that the statement imports from; None for a module of another package."""
         named = tuple((statement.module or "").split(".")) if statement.module else ()
         if not statement.level:
             return _Module(self.folder, named[1:]) if named[0] == self.folder.name else None
         file = self.file()
-        own = self.parts if file is not None and file.name == "__init__.py" else self.parts[:-1]
-        return _Module(self.folder, own[: len(own) - statement.level + 1] + named)
+        package = self.parts if file is not None and file.name == "__init__.py" else self.parts[:-1]
+        return _Module(self.folder, package[: len(package) - statement.level + 1] + named)
 
 
 def is_missing(where: str, folder: Path) -> bool:
-    """Whether "package.module:attribute.path" is certainly not there. `folder`: the package's own."""
+    """Whether "package.module:attribute.path" certainly does not exist. `folder`: the package's folder."""
     module, _, path = where.partition(":")
     package, *parts = module.split(".")
-    return package == folder.name and not _may_be(_Module(folder, tuple(parts)), path.split("."))
+    return package == folder.name and not _may_exist(_Module(folder, tuple(parts)), path.split("."))
 
 
-def _may_be(module: _Module, names: Sequence[str]) -> bool:
+def _may_exist(module: _Module, names: Sequence[str]) -> bool:
     file = module.file()
     if file is None:
         return True
-    text = _text(file)
-    return text is not None and (_stands_plainly(text, names) or _may_have(_tree(text).body, names, module))
+    source = _source(file)
+    return source is not None and (_is_in_text(source, names) or _may_bind(_tree(source).body, names, module))
 
 
 @cache
-def _text(file: Path) -> str | None:
+def _source(file: Path) -> str | None:
     return file.read_text(encoding="utf-8") if file.exists() else None
 
 
@@ -65,8 +65,8 @@ def _tree(text: str) -> ast.Module:
     return ast.parse(text)
 
 
-def _stands_plainly(text: str, names: Sequence[str]) -> bool:
-    """What the lines of a well-kept file show: most names; parsing takes much longer."""
+def _is_in_text(text: str, names: Sequence[str]) -> bool:
+    """Whether a search in the text finds the name. It finds most names, much faster than parsing does."""
     *owner, name = names
     if not owner:
         name = re.escape(name)
@@ -79,47 +79,47 @@ def _stands_plainly(text: str, names: Sequence[str]) -> bool:
     method = re.compile(rf"^    (?:async )?def {re.escape(name)}\b", re.MULTILINE)
     if method.search(text, begin.end(), end.start() if end else len(text)):
         return True
-    return any(_stands_plainly(text, [base, name]) for base in re.findall(r"[\w.]+", begin[1] or ""))
+    return any(_is_in_text(text, [base, name]) for base in re.findall(r"[\w.]+", begin[1] or ""))
 
 
-def _may_have(body: Sequence[ast.stmt], names: Sequence[str], module: _Module) -> bool:
-    """Whether the body of a module or a class may bind the first of the names, and that has the others."""
+def _may_bind(body: Sequence[ast.stmt], names: Sequence[str], module: _Module) -> bool:
+    """Whether the body of a module or class may bind the first name to an object that has the other names."""
     name, *rest = names
     for statement in _statements(body):
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             if any((each.asname or each.name.partition(".")[0]) == name for each in statement.names):
                 return True
             if isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*":
-                source = module.named(statement)
-                if source is None or (source != module and _may_be(source, names)):
+                source = module.imported_module(statement)
+                if source is None or (source != module and _may_exist(source, names)):
                     return True
         elif isinstance(statement, ast.ClassDef):
-            if statement.name == name and (not rest or _class_may_have(statement, rest, module)):
+            if statement.name == name and (not rest or _class_may_bind(statement, rest, module)):
                 return True
         elif isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
             if statement.name in (name, "__getattr__"):
                 return True
-        elif name in _assigned(statement):
+        elif name in _assigned_names(statement):
             return True
     return False
 
 
-def _class_may_have(found: ast.ClassDef, names: Sequence[str], module: _Module) -> bool:
-    if hasattr(object, names[0]) or found.keywords or _may_have(found.body, names, module):
+def _class_may_bind(definition: ast.ClassDef, names: Sequence[str], module: _Module) -> bool:
+    if hasattr(object, names[0]) or definition.keywords or _may_bind(definition.body, names, module):
         return True
     file = module.file()
-    whole = _tree(_text(file) or "").body if file else []
-    local = {each.name: each for each in _statements(whole) if isinstance(each, ast.ClassDef) and each is not found}
-    for base in found.bases:
+    in_module = _statements(_tree(_source(file) or "").body if file else [])
+    local = {each.name: each for each in in_module if isinstance(each, ast.ClassDef) and each is not definition}
+    for base in definition.bases:
         if not isinstance(base, ast.Name) or base.id not in local:
-            return True  # from another file: only importing it can tell
-        if _class_may_have(local[base.id], names, module):
+            return True  # a class of another file: only importing it can tell
+        if _class_may_bind(local[base.id], names, module):
             return True
     return False
 
 
 def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Of the body and of what stands in it under if, try, with or for; not inside functions and classes."""
+    """The statements of a body, with those under if, try, with and for; not those inside functions and classes."""
     for statement in body:
         yield statement
         if not isinstance(statement, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -129,8 +129,8 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from _statements(each)
 
 
-def _assigned(statement: ast.stmt) -> set[str]:
-    """Names that an assignment, a loop or a with statement binds."""
+def _assigned_names(statement: ast.stmt) -> set[str]:
+    """The names that an assignment, a loop or a with statement binds."""
     kinds = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.With)
     if not isinstance(statement, kinds):
         return set()

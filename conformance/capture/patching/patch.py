@@ -1,6 +1,6 @@
-"""Replacing parts of torch for the length of a capture, and putting them back.
+"""Patches of torch: they replace parts of torch during a capture, and restore them after it.
 
-Every private part of torch that a capture replaces is a Patch in a list: where, by what, why, for which versions.
+Each private part of torch that a capture replaces is one Patch: where it is, its replacement, the reason, the versions.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Patch:
-    """One replacement. `where`: "module:attribute.path"; `make`: original → replacement.
+    """One replacement. `where`: "module:attribute.path". `make`: takes the original, returns the replacement.
 
-    `why`: what goes wrong without it. `versions`: the torch versions it was checked on, for the reader.
-    `optional`: absent in some supported version, where nothing is lost without it.
+    `why`: what goes wrong without the patch, or what it records. `versions`: the torch versions that it was checked
+    with. `optional`: skip the patch where the name does not exist: some supported version works without it.
     """
 
     where: str
@@ -27,7 +27,7 @@ class Patch:
     optional: bool = False
 
     def owner(self) -> tuple[Any, str]:
-        """The object that holds the attribute, and the attribute's name. Raises AttributeError or ImportError."""
+        """The object that has the attribute, and the attribute's name. Raises AttributeError or ImportError."""
         module, _, path = self.where.partition(":")
         owner = importlib.import_module(module)
         *parents, name = path.split(".")
@@ -37,6 +37,7 @@ class Patch:
         return owner, name
 
     def is_missing(self) -> bool:
+        """Whether the installed torch lacks the name. Imports the module."""
         try:
             self.owner()
         except (AttributeError, ImportError):
@@ -46,23 +47,23 @@ class Patch:
 
 @contextlib.contextmanager
 def applied(patches: Iterable[Patch]) -> Iterator[None]:
-    """Applies the patches in order and takes them back in reverse, whatever happens in between."""
+    """Applies the patches in order, and always restores the originals in reverse order."""
     with contextlib.ExitStack() as stack:
         for patch in patches:
             if patch.optional and patch.is_missing():
                 continue
             owner, name = patch.owner()
-            own = vars(owner).get(name, _ABSENT)  # keeps staticmethod and property objects as they are
-            stack.callback(_restore, owner, name, own)
+            original = vars(owner).get(name, _INHERITED)  # vars: staticmethod and property objects as they are
+            stack.callback(_restore, owner, name, original)
             setattr(owner, name, patch.make(getattr(owner, name)))
         yield
 
 
-_ABSENT = object()
+_INHERITED = object()
 
 
-def _restore(owner: Any, name: str, own: Any) -> None:
-    if own is _ABSENT:
-        delattr(owner, name)  # it was inherited
+def _restore(owner: Any, name: str, original: Any) -> None:
+    if original is _INHERITED:
+        delattr(owner, name)
     else:
-        setattr(owner, name, own)
+        setattr(owner, name, original)

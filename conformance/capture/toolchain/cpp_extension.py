@@ -1,4 +1,4 @@
-"""C++ operators of a test's own, built with torch.utils.cpp_extension: once for a torch version, shared by workers."""
+"""Builds the C++ operators of a case file with torch.utils.cpp_extension, once per torch version for all workers."""
 
 from __future__ import annotations
 
@@ -16,50 +16,50 @@ from conformance.devices.cpp_compiler import find_compiler, missing_compiler_mes
 
 
 class ExtensionError(environment.PreparationError):
-    """The operator cannot be built here; the message is the compiler's, or says what is missing."""
+    """The operator cannot be built here. The message is the compiler's, or names what is missing."""
 
 
 @functools.cache
 def load_cpp_extension(name: str, source: str) -> None:
-    """Makes the operators that `source`, C++ with a TORCH_LIBRARY, registers. Raises ExtensionError.
+    """Builds and loads C++ source that registers operators with TORCH_LIBRARY.
 
         @case(x=tensor(20), prepare=lambda: load_cpp_extension("sin_add", SOURCE))
 
-    Takes about 20 s the first time, and next to nothing then.
+    The first build takes about 20 s. Later calls load the built library. Raises ExtensionError.
     """
     import torch
 
     if find_compiler() is None:
-        raise ExtensionError(f"{name} is C++, and {missing_compiler_message()}")
+        raise ExtensionError(f"{name} needs a C++ compiler: {missing_compiler_message()}")
     key = hashlib.sha256(f"{torch.__version__}\n{sys.version}\n{source}".encode()).hexdigest()[:16]
     folder = environment.cache_folder() / f"extension-{name}-{key}"
     with lock_folder(folder, ExtensionError):
-        library = next((path for path in folder.glob("*.so") if not is_partial(path)), None) or _built(
-            name, source, folder
-        )
+        built = next((path for path in folder.glob("*.so") if not is_partial(path)), None)
+        library = built or _build(name, source, folder)
     torch.ops.load_library(str(library))
 
 
-def _built(name: str, source: str, folder: Path) -> Path:
-    """By setuptools, so that ninja need not be there."""
+def _build(name: str, source: str, folder: Path) -> Path:
+    """Builds with setuptools, which does not need ninja. Returns the library's path."""
     try:
         from setuptools import Distribution
     except ImportError as error:
-        raise ExtensionError(f"{name} is C++, which torch builds with setuptools: pip install setuptools") from error
+        raise ExtensionError(
+            f"torch builds {name} with setuptools, which is missing: pip install setuptools"
+        ) from error
     from torch.utils.cpp_extension import BuildExtension, CppExtension
 
     text = folder / f"{name}.cpp"
     text.write_text(source, encoding="utf-8")
     distribution = Distribution({"name": name, "ext_modules": [CppExtension(name, [str(text)])]})
     command = BuildExtension(distribution, use_ninja=False)
-    built = folder / "built"  # whole, it is moved: nothing loads what an ended run has left
-    command.build_lib, command.build_temp, command.force = str(built), str(folder / "objects"), True
-    said = io.StringIO()
+    output = folder / "built"  # the library is moved when it is complete, so nothing loads a partial one
+    command.build_lib, command.build_temp, command.force = str(output), str(folder / "objects"), True
     try:
-        with contextlib.redirect_stdout(said):
+        with contextlib.redirect_stdout(io.StringIO()):
             command.ensure_finalized()
             command.run()
-    except Exception as error:  # distutils raises what it likes; all of it means that there is no library
+    except Exception as error:  # distutils raises many types; each means that there is no library
         raise ExtensionError(f"{name} cannot be built: {error}") from error
-    found = next(built.glob("*.so"))
-    return found.replace(folder / found.name)
+    library = next(output.glob("*.so"))
+    return library.replace(folder / library.name)

@@ -1,4 +1,4 @@
-"""Cpu targets: the instruction set and the compiler that code is generated for, whatever the host has."""
+"""CPU targets: code is generated for the target's instruction set and for g++, independent of this machine."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ from typing import Any
 from conformance.capture.patching.patch import Patch
 from conformance.devices.targets import Target
 
-#: Inductor's classes for the instruction sets of the table.
+#: Instruction set of a target → Inductor's class for it.
 _CLASSES = {"avx2": "VecAVX2", "avx512": "VecAVX512", "neon": "VecNEON"}
 
 
 def instruction_set(name: str) -> Any:
-    """Inductor's own description of an instruction set (torch._inductor.cpu_vec_isa, 2.11 to 2.15)."""
+    """Inductor's own object for an instruction set (torch._inductor.cpu_vec_isa, 2.11 to 2.15)."""
     from torch._inductor import cpu_vec_isa
 
     return getattr(cpu_vec_isa, _CLASSES[name])()
 
 
 def patches(target: Target) -> list[Patch]:
-    """While a capture for a cpu target lasts, the instruction set is the target's."""
-    chosen = _picking(target.isa)
-    picked_by_name = "imported by name: both places decide, and different answers build code with the wrong flags"
+    """The patches that make Inductor generate code for the target's instruction set."""
+    pick = _pick_isa(target.isa)
+    imported_by_name = "codecache imports it by name; if both differ, code is built with the wrong flags"
     return [
-        Patch("torch._inductor.cpu_vec_isa:pick_vec_isa", chosen, "the host's own instruction set would be used"),
-        Patch("torch._inductor.codecache:pick_vec_isa", chosen, picked_by_name),
+        Patch("torch._inductor.cpu_vec_isa:pick_vec_isa", pick, "this machine's instruction set would be used"),
+        Patch("torch._inductor.codecache:pick_vec_isa", pick, imported_by_name),
         Patch(
             f"torch._inductor.cpu_vec_isa:{_CLASSES[target.isa]}.__bool__",
             lambda _: lambda self: True,
-            "it compiles and runs a probe: without compiler or hardware the code turns scalar, silently",
+            "it compiles and runs a probe; without compiler or hardware, the code silently becomes scalar",
         ),
     ]
 
 
-#: Only around code generation, never around a build: the build's flags are the real compiler's.
+#: Applied only during code generation. A build needs the flags of the real compiler.
 CODEGEN_PATCHES = [
     Patch("torch._inductor.cpp_builder:is_gcc", lambda _: lambda: True, "pragmas depend on the compiler's name"),
     Patch("torch._inductor.cpp_builder:is_msvc_cl", lambda _: lambda: False, "pragmas depend on the compiler's name"),
 ]
 
 
-def _picking(name: str) -> Callable[[Any], Callable[..., Any]]:
-    """The target's instruction set, unless Inductor's configuration asks for another width: then none, as there."""
+def _pick_isa(name: str) -> Callable[[Any], Callable[..., Any]]:
+    """A replacement of pick_vec_isa: the target's instruction set, or none if the options ask for another width."""
 
     def make(_original: Any) -> Callable[..., Any]:
         from torch._inductor import config, cpu_vec_isa

@@ -1,9 +1,9 @@
-"""Linking a kernel without reading torch's symbols, which takes longer than compiling a small one.
+"""Links kernels against stub libraries instead of torch: reading torch's symbols takes longer than a small compile.
 
-A kernel is a shared library that names torch's among those it needs. For that the linker reads their tables of
-symbols, hundreds of MB, to no effect: what a shared library leaves open is found when it is loaded, and by then torch
-is. So it is given libraries that hold nothing but torch's names. The kernel that comes out has the same code and needs
-the same libraries; `benchmarks/linking.py` measures what is saved.
+A kernel is a shared library that lists torch's libraries as needed. To list them, the linker reads their symbol tables,
+hundreds of MB. That is useless: undefined symbols are resolved when the kernel is loaded, and torch is loaded by then.
+So the linker gets stub libraries: empty libraries with the names of torch's. The linked kernel has the same code and
+needs the same libraries. `benchmarks/linking.py` measures the saved time.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-#: Those of torch that every kernel is linked with (torch._inductor.cpp_builder, 2.11 to 2.15).
+#: The libraries of torch that every kernel is linked with (torch._inductor.cpp_builder, 2.11 to 2.15).
 LIBRARIES = ("torch", "torch_cpu", "torch_python")
 
 
 def stub_library_flags(builder: Any) -> str:
-    """What goes before the linker's flags on the command line of a CppBuilder: "-L… ", or "".
+    """Flags to put before a CppBuilder's linker flags: "-L… ", or "".
 
-    "": nothing of torch is linked, not on Linux, or the linker does not make such a library.
+    "" if the builder does not link torch, outside Linux, or if the linker cannot make a stub library.
     """
     if sys.platform != "linux" or "-ltorch_cpu " not in f"{builder._libraries_args} ":
         return ""
-    folder = _folder(builder._compiler, os.environ.get("TORCHINDUCTOR_CACHE_DIR", ""))
-    # some distributions' compilers leave out the libraries that define nothing that is used
+    folder = _stub_folder(builder._compiler, os.environ.get("TORCHINDUCTOR_CACHE_DIR", ""))
+    # the compilers of some distributions drop libraries that define no used symbol
     return f"-Wl,--no-as-needed -L{shlex.quote(str(folder))} " if folder else ""
 
 
 @cache
-def _folder(compiler: str, cache_dir: str) -> Path | None:
-    """Where the libraries of names are, made where they are not. `cache_dir`: Inductor's."""
+def _stub_folder(compiler: str, cache_dir: str) -> Path | None:
+    """The folder with the stub libraries. Makes missing ones; None if that fails. `cache_dir`: Inductor's."""
     if not cache_dir:
         return None
     folder = Path(cache_dir) / "names"

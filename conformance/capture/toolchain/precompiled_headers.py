@@ -1,7 +1,7 @@
-"""Precompiled headers of C++ code are kept with what is compiled with them.
+"""Keeps Inductor's precompiled C++ headers in the suite's cache.
 
-Inductor keeps them, 150 MB each, in a folder below the system's temporary one, whatever TORCHINDUCTOR_CACHE_DIR says:
-clearing the suite's cache would leave them, and a run with a cold cache would find them.
+Inductor keeps them, 150 MB each, in the system's temporary folder, even if TORCHINDUCTOR_CACHE_DIR is set. Clearing the
+suite's cache would not delete them, and a run with an empty cache would still use them.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from conformance.capture.patching.patch import Patch
 
 
 def folder() -> Path:
-    """Where they are, for all workers and later runs (torch._inductor.runtime.runtime_utils, 2.11 to 2.15)."""
-    from torch._inductor.runtime.runtime_utils import cache_dir
+    """The folder of the precompiled headers, shared by all workers and later runs."""
+    from torch._inductor.runtime.runtime_utils import cache_dir  # the only way to Inductor's cache; 2.11 to 2.15
 
     return Path(cache_dir(), "precompiled_headers")
 
 
-def _headers(_original: Any) -> str:
+def _header_folder(_original: Any) -> str:
     return str(folder())
 
 
-def _locks(_original: Any) -> str:
+def _lock_folder(_original: Any) -> str:
     return str(folder() / "locks")
 
 
-_WHY = "precompiled headers would lie in the system's temporary folder, whatever cache is cleared or named"
-#: All the same without them, apart from the place.
+_WHY = "precompiled headers would go to the system's temporary folder, not to the suite's cache"
+#: Optional: they only change the folder.
 PATCHES = [
-    Patch("torch._inductor.codecache:_HEADER_DIR", _headers, _WHY, optional=True),
-    Patch("torch._inductor.codecache:_HEADER_LOCK_DIR", _locks, _WHY, optional=True),
+    Patch("torch._inductor.codecache:_HEADER_DIR", _header_folder, _WHY, optional=True),
+    Patch("torch._inductor.codecache:_HEADER_LOCK_DIR", _lock_folder, _WHY, optional=True),
 ]

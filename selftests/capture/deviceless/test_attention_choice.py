@@ -90,7 +90,7 @@ FULL = {"flash": "flash_attention", "cudnn": "cudnn_attention", "efficient": "ef
 
 def ask(*asked: tuple[str, dict[str, Any]]) -> list[list[str]]:
     """What one process answers, one after another: a target has to leave nothing to the next."""
-    built = pretended_device._built(environment.torch_build())  # the library without the plugin around it
+    built = pretended_device._build_library(environment.torch_build())  # the library without the plugin around it
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("attention_driver.py")), str(built)],
         input=json.dumps([(TARGETS[target], case) for target, case in asked]),
