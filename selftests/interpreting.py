@@ -1,4 +1,4 @@
-"""Kernels of selftests, interpreted. To be imported after environment.prepare()."""
+"""Interprets kernels of selftests. Import this module after prepare()."""
 
 import time
 
@@ -14,7 +14,10 @@ TYPES = {
 
 
 def run(fn, *args, block=64, seconds=20.0, **constants):
-    """Launches a kernel: `args` up to xnumel, XBLOCK = `block`, and `constants`."""
+    """Launches a kernel in the interpreter.
+
+    `args`: the arguments up to xnumel. `block`: XBLOCK. `constants`: the other constants, by name.
+    """
     names = [name for name in fn.arg_names if name != "XBLOCK" and name not in constants]
     signature = {
         name: f"*{TYPES[value.dtype]}" if isinstance(value, torch.Tensor) else "i32"

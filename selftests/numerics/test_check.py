@@ -1,4 +1,4 @@
-"""Numerics: each way of being wrong fails, with a message that says so; what is right passes."""
+"""The numerics check: each kind of error fails with a message that describes it, and correct results pass."""
 
 import re
 
@@ -54,7 +54,7 @@ def test_other_order_of_summation_is_within_the_policy():
     check_numerics(PRODUCT, halves, "cpu")
 
 
-# What is wrong, and is found -----------------------------------------------------------------------------------------
+# Errors that the check finds ------------------------------------------------------------------------------------------
 
 
 def test_a_few_ulp_too_many_and_the_message():
@@ -224,7 +224,7 @@ def test_a_wrong_gradient(scale, monkeypatch):
     fails(EXP_BACKWARD, _Exp.apply_by_name, "gradient of x (float32): ", "inputs there  x = ")
 
 
-_Exp.apply_by_name = staticmethod(lambda x: _Exp.apply(x))  # noqa: PLW0108 - by its name
+_Exp.apply_by_name = staticmethod(lambda x: _Exp.apply(x))  # noqa: PLW0108 - check_numerics passes x by name
 
 
 def test_a_gradient_that_is_missing():
@@ -267,7 +267,7 @@ def test_dtypes_that_the_function_asks_for_are_widened():
         return (x / 255).half().float().mean(dtype=torch.float32)
 
     a_case = case_of(casts, x=tensor(60, dtype="u8"))
-    # eager rounds to f16 in between, which a compiler may leave out: nearer to float64 is right
+    # Eager rounds to f16 in between. A compiler may leave that out: a result nearer to float64 is right.
     check_numerics(a_case, lambda x: (x / 255).mean(), "cpu")
 
 
@@ -282,7 +282,7 @@ def test_a_sum_that_cancels_is_measured_by_its_sensitivity():
 
 def test_a_gradient_that_cancels_is_measured_by_its_sensitivity():
     class Total(torch.autograd.Function):
-        """x for each of 40 rows; the backward adds up cotangents one after another, eager's in pairs, `spoilt`."""
+        """40 rows of x. The backward adds up cotangents one by one, eager in pairs. `spoilt`: factor of an error."""
 
         @staticmethod
         def forward(ctx, x, spoilt):
@@ -373,10 +373,15 @@ def test_the_type_is_that_behind_the_compilers_wrappers():
 
     tracing = raised(broken, torch.ones(4))
     assert invoke.is_of_type(tracing, "RuntimeError")
-    assert invoke.error_text(tracing) == "TorchRuntimeError (of RuntimeError): shape '[3, 3]' is invalid for input of size 4"
+    assert (
+        invoke.error_text(tracing)
+        == "TorchRuntimeError (of RuntimeError): shape '[3, 3]' is invalid for input of size 4"
+    )
     failing = raised(lambda x: x + 1, torch.ones(4), backend=backend)
     assert isinstance(failing, RuntimeError)
-    assert not invoke.is_of_type(failing, "RuntimeError"), "a compiler that fails is no RuntimeError of the function's"
+    assert not invoke.is_of_type(failing, "RuntimeError"), (
+        "a failure of the compiler is no RuntimeError of the function"
+    )
     assert not invoke.is_of_type(failing, "KeyError"), "`except KeyError` would not catch it"
     assert invoke.error_text(failing) == "BackendCompilerFailed (of KeyError): 'buf7'"
     value = raised(one, torch.ones(1, 4))
@@ -392,13 +397,13 @@ def test_the_type_is_that_behind_the_compilers_wrappers():
     ("numerics", "text"),
     [
         ({"factor": 100}, "wider than the policy; say why"),
-        ({"factor": "much"}, "is a number of 0 or more"),
-        ({"factor": float("nan"), "reason": "why"}, "is a number of 0 or more"),
-        ({"exact": True, "factor": 1}, "both exact and a factor"),
-        ({"exact": 1}, "is a bool"),
-        ({"tolerance": 1e-3}, "has the key 'tolerance'; known are exact, factor"),
-        ({"reference": "eager"}, "say why in 'reason'"),
-        ({"reference": "f128"}, "is 'float64' or 'eager'"),
+        ({"factor": "much"}, "numerics['factor'] is 'much'; it must be a number of 0 or more"),
+        ({"factor": float("nan"), "reason": "why"}, "it must be a number of 0 or more"),
+        ({"exact": True, "factor": 1}, "has both 'exact' and 'factor'; leave one out"),
+        ({"exact": 1}, "it must be True or False"),
+        ({"tolerance": 1e-3}, "has the unknown key 'tolerance'; known are exact, factor"),
+        ({"reference": "eager"}, "= 'eager' needs a 'reason'"),
+        ({"reference": "f128"}, "is 'f128'; it must be 'float64' or 'eager'"),
     ],
 )
 def test_a_malformed_policy_is_refused(numerics, text):
@@ -434,8 +439,8 @@ def test_placed_keeps_everything_but_the_storage():
     assert one_copy.untyped_storage().nbytes() == base.untyped_storage().nbytes()
     assert one_copy.data_ptr() != one.data_ptr()
     other_copy.zero_()
-    assert not one_copy.any(), "copies share storage as the originals do"
-    assert one.all(), "and not with them"
+    assert not one_copy.any(), "copies share storage like the originals"
+    assert one.all(), "copies do not share storage with the originals"
     leaf = copy_to(torch.ones(3, requires_grad=True), "cpu", widen=True)
     assert leaf.is_leaf
     assert leaf.requires_grad

@@ -1,4 +1,4 @@
-"""Inputs that show each element several times: special values are laid in once, and results are held."""
+"""Expanded inputs, which show each element several times: each special value is written once, and the check works."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Mistakes as compilers make them, planted: each is found, and named for what it is."""
+"""Planted errors of the kinds that compilers make: the check finds each and describes it."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ def fails_with(a_case, compiled, *texts):
 
 
 def spoilt(*index):
-    """Exp with the elements at `index` wrong."""
+    """A function that computes exp, with an error in the elements at `index`."""
 
     def compiled(x):
         y = torch.exp(x)
@@ -240,13 +240,13 @@ def test_modes_surround_the_call():
 @pytest.mark.parametrize(
     ("numerics", "text"),
     [
-        ({"without": {"nan": ""}}, "it is the reason"),
+        ({"without": {"nan": ""}}, "it must be the reason"),
         ({"without": {"everything": "why"}}, "known are nan, inf, huge, denormals, edges, ties, wrap, sizes, x"),
         ({"branch": "zero"}, "a list of numbers"),
         ({"branch": {"y": [1]}}, "the inputs are x"),
-        ({"recompiles": 1}, "say why in 'reason'"),
-        ({"for": {"cpu": {"tolerance": 1}}}, "numerics['for']['cpu']: numerics has the key 'tolerance'"),
-        ({"for": {"cpu": 1}}, "is a dict of numerics, not 1"),
+        ({"recompiles": 1}, "= 1 needs a 'reason'"),
+        ({"for": {"cpu": {"tolerance": 1}}}, "numerics['for']['cpu']: numerics has the unknown key 'tolerance'"),
+        ({"for": {"cpu": 1}}, "is 1; it must be a dict of numerics"),
     ],
 )
 def test_malformed_declarations(numerics, text):

@@ -1,4 +1,4 @@
-"""References and decompositions, held to eager and float64 before anything is compiled."""
+"""References and decompositions are compared with eager and float64, without compiling."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Attention with dropout, by operators that only a gpu has: the backward has the forward's mask."""
+"""Attention with dropout, by operators that only a GPU has: forward and backward use the same mask."""
 
 import pytest
 
@@ -24,34 +24,37 @@ from conformance.numerics.check import check_numerics  # noqa: E402
 SM90 = targets()["cuda_sm90"]
 
 
-# on torch 2.13: flash attention, cuDNN's, which takes sixteenths alone, and the memory-efficient one
+# On torch 2.13: flash attention, cuDNN's, which takes only probabilities in sixteenths, and memory-efficient attention.
 @pytest.mark.parametrize(("dtype", "dropped"), [(torch.half, 0.3), (torch.half, 0.5), (torch.float, 0.5)])
 def test_the_backward_has_the_mask_of_the_forward(dtype, dropped):
-    """Held to what autograd gives for the definition, with that mask."""
+    """Compares with what autograd computes for the definition of attention, with the same mask."""
     generator = torch.Generator().manual_seed(0)
-    made = [torch.randn(1, 2, 64, 64, generator=generator).to(dtype) for _ in range(4)]
+    inputs = [torch.randn(1, 2, 64, 64, generator=generator).to(dtype) for _ in range(4)]
     with isolation.isolated(SM90, "deviceless", {}), gpu_operators.registered_for("cuda"):
-        query, key, value, gradient = (each.cuda().requires_grad_(place < 3) for place, each in enumerate(made))
+        query, key, value, gradient = (each.cuda().requires_grad_(place < 3) for place, each in enumerate(inputs))
         torch.manual_seed(7)
         result = scaled_dot_product_attention(query, key, value, dropout_p=dropped)
         result.backward(gradient)
         other = scaled_dot_product_attention(query, key, value, dropout_p=dropped)
         got = [each.detach().cpu().float() for each in (result, query.grad, key.grad, value.grad)]
-        assert not torch.equal(other.detach().cpu().float(), got[0])  # drawn anew
-    query, key, value, gradient = (each.float().requires_grad_() for each in made)
-    probable = (query @ key.mT / 8).softmax(-1)
+        assert not torch.equal(other.detach().cpu().float(), got[0])  # another call draws another mask
+    query, key, value, gradient = (each.float().requires_grad_() for each in inputs)
+    probabilities = (query @ key.mT / 8).softmax(-1)
     torch.manual_seed(7)
-    kept = gpu_operators._dropout_factor({"dropout_p": dropped}, probable, torch.randint(2**31, ()))
-    assert abs(float((kept == 0).float().mean()) - dropped) < 0.02
-    wanted = (probable * kept) @ value
-    wanted.backward(gradient)
-    torch.testing.assert_close(got, [wanted.detach(), query.grad, key.grad, value.grad], rtol=1e-2, atol=1e-2)
+    factor = gpu_operators._dropout_factor({"dropout_p": dropped}, probabilities, torch.randint(2**31, ()))
+    assert abs(float((factor == 0).float().mean()) - dropped) < 0.02
+    expected = (probabilities * factor) @ value
+    expected.backward(gradient)
+    torch.testing.assert_close(got, [expected.detach(), query.grad, key.grad, value.grad], rtol=1e-2, atol=1e-2)
 
 
 def test_compiled_attention_with_dropout():
     @case(q=tensor(1, 2, 64, 64, dtype="f16"), k=tensor(1, 2, 64, 64, dtype="f16"), grad=True)
     def test_dropped(q, k):
-        """Each probability is dropped, or what it was divided by 1 - p: the nearer of the two is left."""
+        """Dropout divides each probability that it keeps by 1 - p. Times 1 - p it is the probability again.
+
+        Where dropout dropped it, the test computes it, so that the result does not depend on the mask.
+        """
         one = torch.eye(64, dtype=q.dtype, device=q.device).expand(1, 2, 64, 64)
         left = scaled_dot_product_attention(q, k, one, dropout_p=0.3) * 0.7
         return torch.where(left == 0, (q.float() @ k.float().mT / 8).softmax(-1).to(q.dtype), left)

@@ -1,4 +1,4 @@
-"""Inline assembly in interpreted kernels: the instructions that Inductor writes, against exact arithmetic."""
+"""Inline assembly in interpreted kernels: compares Inductor's instructions with exact arithmetic."""
 
 import math
 from fractions import Fraction
@@ -21,7 +21,7 @@ from conformance.capture.emulation.inline_asm import INSTRUCTIONS, evaluate  # n
 
 
 def nearest(exact):
-    """The float32 next to a fraction, ties to even; within the range of normal numbers."""
+    """The float32 nearest to a fraction, ties to even. Correct in the range of normal numbers."""
     rough = np.float32(float(exact))
     near = [np.nextafter(rough, np.float32(-np.inf)), rough, np.nextafter(rough, np.float32(np.inf))]
     return min(near, key=lambda value: (abs(Fraction(float(value)) - exact), int(value.view(np.uint32)) & 1))
@@ -31,23 +31,23 @@ def test_fma_is_rounded_once():
     generator = np.random.default_rng(0)
     x, y = (generator.standard_normal(2000).astype(np.float32) for _ in "xy")
     z = (generator.standard_normal(2000) * 2.0 ** generator.integers(-30, 30, 2000)).astype(np.float32)
-    # A tie of float64 that is none of the exact sum: rounded to float64 first, it would become 1.
+    # Rounded to float64, this sum is a tie of float32 and would become 1. The exact sum is no tie.
     hard = [np.float32(v) for v in (1 + 2**-12, 2**-24 * (1 - 2**-12), 1)]
     x, y, z = (np.append(values, value) for values, value in zip((x, y, z), hard, strict=True))
-    found = INSTRUCTIONS["fma.rn.f32"](x, y, z)
-    wanted = [
+    results = INSTRUCTIONS["fma.rn.f32"](x, y, z)
+    expected = [
         nearest(Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))) for a, b, c in zip(x, y, z, strict=True)
     ]
-    assert found.tolist() == [float(value) for value in wanted]
+    assert results.tolist() == [float(value) for value in expected]
     with np.errstate(invalid="ignore"):
         assert math.isnan(INSTRUCTIONS["fma.rn.f32"](*np.float32([[math.inf], [0], [1]]))[0])
 
 
 def test_the_reciprocal_takes_and_gives_no_denormals():
     with np.errstate(divide="ignore"):
-        found = INSTRUCTIONS["rcp.approx.ftz.f32"](np.float32([2, -4, 1e-40, -0.0, 3e38, math.inf, math.nan]))
-    assert found[:6].tolist() == [0.5, -0.25, math.inf, -math.inf, 0.0, 0.0]
-    assert math.isnan(found[6])
+        results = INSTRUCTIONS["rcp.approx.ftz.f32"](np.float32([2, -4, 1e-40, -0.0, 3e38, math.inf, math.nan]))
+    assert results[:6].tolist() == [0.5, -0.25, math.inf, -math.inf, 0.0, 0.0]
+    assert math.isnan(results[6])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the interpreter of kernels computes: against torch, published vectors, and the device's documented rules."""
+"""Compares the interpreter with torch, with published vectors, and with the documented rules of devices."""
 # ruff: noqa: N803 - kernels are written as Inductor writes them
 
 import math
@@ -24,7 +24,7 @@ from conformance.capture.emulation.errors import EmulationError, NotEmulatedErro
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 2.5, 1e-40, 3e38, -3e38, math.inf, -math.inf, math.nan, 7.25]
 
-#: libdevice function → torch's of the same definition.
+#: libdevice function → torch function of the same definition.
 SAME = {name: getattr(torch, name) for name in (
     "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sqrt", "rsqrt", "tanh", "erf", "erfc", "sin", "cos",
     "tan", "atan", "floor", "ceil", "trunc", "lgamma", "asinh", "sinh", "cosh")}  # fmt: skip
@@ -33,7 +33,7 @@ SAME["nearbyint"] = torch.round
 
 def elementwise(name):
     """A kernel that applies one libdevice function."""
-    space = {"tl": tl, "triton": triton, "libdevice": libdevice, "__name__": "made"}
+    space = {"tl": tl, "triton": triton, "libdevice": libdevice, "__name__": "elementwise"}
     source = f"""
 @triton.jit
 def kernel(x, y, xnumel, XBLOCK: tl.constexpr):
@@ -56,7 +56,7 @@ def test_libdevice(name, dtype):
     y = torch.full_like(x, 17)
     run(elementwise(name), x, y, len(x))
     wanted = SAME[name](x.double()).to(dtype)
-    few_ulp = 4 * torch.finfo(dtype).eps  # torch's functions round otherwise at the end of a tensor
+    few_ulp = 4 * torch.finfo(dtype).eps  # torch's functions round differently at the end of a tensor
     torch.testing.assert_close(y, wanted, rtol=few_ulp if dtype == torch.float64 else 0, atol=0, equal_nan=True)
 
 
@@ -125,7 +125,7 @@ def test_reductions_and_scans(block):
     y, best, at, z = torch.zeros(10), torch.zeros(10), torch.zeros(10, dtype=torch.int32), torch.zeros(10, 64)
     began = time.perf_counter()
     run(rows, x, y, z, best, at, 10, block=block, R=64)
-    assert time.perf_counter() - began < 2  # element by element it takes a minute
+    assert time.perf_counter() - began < 2  # element by element it would take a minute
     torch.testing.assert_close(y, x.sum(1), equal_nan=True, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(z, x.cummax(1).values, equal_nan=True, rtol=0, atol=0)
     assert best[3].isnan()
@@ -196,7 +196,7 @@ def test_accesses_out_of_bounds():
     assert "unmasked, program (1, 0, 0), line" in message
     assert "load out of bounds: element 100 of x, which has 100 (28 of 128 elements)" in message
     assert not y.any()
-    run(unmasked, torch.zeros(128)[:100], y, 100)  # inside of the storage nothing is wrong
+    run(unmasked, torch.zeros(128)[:100], y, 100)  # an access inside of the storage is right
     assert y.all()
 
 
@@ -223,7 +223,7 @@ def branching(x, y, xnumel, XBLOCK: tl.constexpr):
 
 
 def test_programs_that_go_different_ways():
-    """They are run one by one then, from what was there before."""
+    """The interpreter restores the memory and runs them one by one."""
     x, y = torch.full((64,), 5.0), torch.zeros(64)
     run(branching, x, y, 64, block=16)
     assert y.view(4, 16)[:, 0].tolist() == [1, 5, 1, 1]
@@ -249,7 +249,7 @@ def test_integers_divide_towards_zero():
 
 
 def test_language_is_put_back():
-    """Outside of a launch, Triton is as it was: its functions cannot be called."""
+    """Outside of a launch, Triton is unchanged: Python cannot call its functions."""
     run(integers, *(torch.ones(4, dtype=torch.int32) for _ in "xy"), torch.zeros(12, dtype=torch.int32), 4)
     with pytest.raises(RuntimeError, match="outside of the scope of a kernel"):
         tl.sum(1)

@@ -1,4 +1,4 @@
-"""Random numbers of interpreted kernels: against Philox in Python's integers, and bit for bit against a gpu's."""
+"""Compares random numbers of interpreted kernels with Philox in Python integers, and bit for bit with a GPU's."""
 # ruff: noqa: N803 - kernels are written as Inductor writes them
 
 import pytest
@@ -18,7 +18,7 @@ from interpreting import run  # noqa: E402
 from torch._inductor.runtime import triton_helpers  # noqa: E402
 
 SEEDS = (0, 1, 42, 2**31, 2**32 - 1, 2**32, 0x123456789ABCDEF0, 2**63 - 1, -1, -(2**62) - 7)
-#: Where 64 offsets begin; Inductor's are of 32 bits.
+#: First of 64 offsets. Inductor's offsets have 32 bits.
 OFFSETS = (0, 1000, 2**24 - 3, 2**31 - 70)
 COUNT, LOW, HIGH = 64, -5, 1000003
 
@@ -39,7 +39,7 @@ def vectors(words, out, xnumel, XBLOCK: tl.constexpr):
 
 @triton.jit
 def numbers(seeds, uniform, normal, whole, four, begin, low, high, xnumel, XBLOCK: tl.constexpr):
-    """What Inductor's rand, randn and randint are made of."""
+    """The functions that Inductor's rand, randn and randint use."""
     place = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)
     seed = tl.load(seeds)
     offset = (begin + place).to(tl.uint32)
@@ -59,16 +59,16 @@ def test_published_vectors_of_the_reference():
 
 
 def test_published_vectors():
-    given = [philox.signed(word) for counter, key, _ in philox.KNOWN for word in (*counter, *key)]
-    given += given[:6]  # a block has a power of two
+    inputs = [philox.signed(word) for counter, key, _ in philox.KNOWN for word in (*counter, *key)]
+    inputs += inputs[:6]  # the size of a block is a power of two
     out = torch.zeros(16, dtype=torch.int32)
-    run(vectors, torch.tensor(given, dtype=torch.int32), out, 4, block=4)
+    run(vectors, torch.tensor(inputs, dtype=torch.int32), out, 4, block=4)
     wanted = [philox.signed(word) for _, _, result in philox.KNOWN for word in result]
     assert out.tolist()[:12] == wanted
 
 
-def made(launch, seed, begin, device="cpu"):
-    """uniform, normal, whole, four: `launch(kernel, *arguments)`, of one seed from one offset on."""
+def generated_numbers(launch, seed, begin, device="cpu"):
+    """(uniform, normal, whole, four) of one seed, from the offset `begin` on. `launch(kernel, *arguments)` runs it."""
     results = [torch.zeros(COUNT * n, dtype=dtype, device=device) for dtype, n in (
         (torch.float32, 1), (torch.float32, 1), (torch.int64, 1), (torch.int32, 4))]  # fmt: skip
     launch(numbers, torch.tensor([seed], device=device), *results, begin, LOW, HIGH, COUNT)
@@ -78,11 +78,11 @@ def made(launch, seed, begin, device="cpu"):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_numbers_of_inductor(seed):
     for begin in OFFSETS:
-        uniform, normal, whole, four = made(run, seed, begin)
+        uniform, normal, whole, four = generated_numbers(run, seed, begin)
         words = [philox.words(seed, begin + place) for place in range(COUNT)]
         assert four.tolist() == [philox.signed(word) for each in words for word in each]
         assert uniform.tolist() == [float(philox.uniform(each[0])) for each in words]
-        assert whole.tolist() == [philox.below(*each[:2], LOW, HIGH) for each in words]
+        assert whole.tolist() == [philox.integer_between(*each[:2], LOW, HIGH) for each in words]
         torch.testing.assert_close(normal.double(), torch.tensor([philox.normal(*each[:2]) for each in words]).double(),
                                    rtol=2e-6, atol=2e-6)  # fmt: skip
 
@@ -94,7 +94,8 @@ def eager(seeds, out, blocks, xnumel, XBLOCK: tl.constexpr):
 
 
 @pytest.mark.skipif(
-    not hasattr(triton_helpers, "rand_eager_kernel"), reason="torch before 2.13 has no numbers as eager"
+    not hasattr(triton_helpers, "rand_eager_kernel"),
+    reason="Inductor makes the same numbers as eager only in torch 2.13 and later",
 )
 def test_numbers_as_eager():
     for seed, blocks in ((0, 0), (0x123456789ABCDEF0, 3), (42, 2**31 - 1)):
@@ -102,20 +103,21 @@ def test_numbers_as_eager():
         run(eager, torch.tensor([seed]), out, blocks, COUNT)
         key = (seed & philox.WORD, seed >> 32)
         words = [philox.philox((blocks, 0, place // 4, 0), key)[place % 4] for place in range(COUNT)]
-        assert out.tolist() == [float(philox.as_eager(word)) for word in words]
+        assert out.tolist() == [float(philox.uniform_as_eager(word)) for word in words]
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no gpu of cuda is here")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no cuda GPU")
 def test_the_gpus_own_numbers():
-    """Bit for bit, but for randn: its logarithm and cosine are the vendor's."""
+    """Compares bit for bit. Not randn: its logarithm and cosine are the vendor's."""
 
     def launch(kernel, *args):
         kernel[1, 1, 1](*args, XBLOCK=COUNT)
 
     for seed in SEEDS:
         for begin in OFFSETS:
-            mine, theirs = made(run, seed, begin), made(launch, seed, begin, "cuda")
-            for name, first, second in zip(("uniform", "normal", "whole", "four"), mine, theirs, strict=True):
+            interpreted = generated_numbers(run, seed, begin)
+            native = generated_numbers(launch, seed, begin, "cuda")
+            for name, first, second in zip(("uniform", "normal", "whole", "four"), interpreted, native, strict=True):
                 if name == "normal":
                     torch.testing.assert_close(first, second, rtol=4e-6, atol=2e-6, msg=f"{name}, {seed}, {begin}")
                 else:

@@ -1,4 +1,4 @@
-"""Errors planted into generated kernels and wrappers, for cuda and for xpu: each is found, and says where it is."""
+"""Errors planted into generated kernels and wrappers for cuda and xpu: the emulation finds each, and where."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ ORDER = {"without": {"huge": "a sum in another order overflows elsewhere"}}
 
 
 def cases():
-    """Name → case: small kernels of each kind."""
+    """Name → case. Together the cases have a small kernel of each kind."""
 
     @case(x=tensor(20), y=tensor(20))
     def test_difference(x, y):
@@ -54,9 +54,9 @@ def cases():
     def test_several(x):
         return x.sum(1)
 
-    made = (test_difference, test_at_most, test_sum, test_largest, test_looped, test_two, test_product)
+    functions = (test_difference, test_at_most, test_sum, test_largest, test_looped, test_two, test_product)
     found = {}
-    for function in (*made, test_cooperative, test_several):
+    for function in (*functions, test_cooperative, test_several):
         found[function.__name__.removeprefix("test_")] = function.cases[0]
     return found
 
@@ -68,7 +68,7 @@ MASK = r"xmask = xindex < xnumel"
 #: In the message of a numerics failure.
 WRONG = "elements are wrong"
 
-#: What is planted: the case, the text, what is put in its place, and what the message has to say.
+#: Error → the case, the pattern in its generated code, the replacement, and a text of the message.
 PLANTS = {
     "a load without its mask": (
         "difference", r"(tl\.load\(in_ptr1 \+ \(x0\)), xmask", r"\1",
@@ -115,7 +115,7 @@ PLANTS = {
 
 @pytest.fixture(scope="module", params=["cuda_sm90", "xpu_pvc"])
 def emulated(request):
-    """A function from a case's name to its capture and emulation, each made once, its generated code right."""
+    """A context manager that captures the case of a name: (its emulation, a function that checks its numerics)."""
     prepare()
     import contextlib
 
@@ -144,20 +144,20 @@ def test_planted_errors_are_found(emulated, name):
     plants = {what: plant[1:] for what, plant in PLANTS.items() if plant[0] == name}
     assert plants
     with emulated(name) as (emulation, check):
-        check()  # what Inductor generated is right
-        for what, (pattern, replacement, said) in plants.items():
-            put = []
+        check()  # the unchanged code is right
+        for what, (pattern, replacement, message) in plants.items():
+            counts = []
 
-            def plant(text, pattern=pattern, replacement=replacement, put=put):
+            def plant(text, pattern=pattern, replacement=replacement, counts=counts):
                 changed, count = re.subn(pattern, replacement, text, flags=re.MULTILINE)
-                put.append(count)
+                counts.append(count)
                 return changed
 
             emulation.rewrite = plant
             with pytest.raises(AssertionError) as raised:
                 check()
-            assert sum(put), f"{what}: nothing to replace"
-            assert said in str(raised.value), what
+            assert sum(counts), f"{what}: the generated code has nothing to replace"
+            assert message in str(raised.value), what
 
 
 def test_every_plant_has_its_case():
@@ -166,7 +166,7 @@ def test_every_plant_has_its_case():
 
 
 def test_emulation_leaves_nothing_behind(emulated):
-    """What is generated is the same before, with and after it, and Triton and PyTorch are as they were."""
+    """Generated code, Triton and PyTorch are the same before and after an emulation."""
     import torch
     from torch._dynamo import device_interface
     from triton.runtime.jit import JITFunction
