@@ -27,7 +27,7 @@ def opinfo_cases() -> Iterator[Case]:
         if sample is None:
             continue
         name = op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
-        # the indices of tensor_split stay on the cpu, for every device
+        # the indices of tensor_split stay on the CPU, for every device
         moved, kept = (sample.args, ()) if name != "tensor_split" else ((), sample.args)
         yield Case(
             operator="opinfo",

@@ -1,4 +1,4 @@
-"""Finds numbers for the numerics policy: measures compiled's error beside eager's, for many tensors on this cpu.
+"""Finds numbers for the numerics policy: measures compiled's error beside eager's, for many tensors on this CPU.
 
     python benchmarks/tolerance.py --cases conformance/ops/test_mm.py conformance/ops/test_sdpa.py
     python benchmarks/tolerance.py --opinfo --every 10 --dtype bf16
