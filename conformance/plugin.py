@@ -21,7 +21,7 @@ from conformance.errors import ConformanceError
 from conformance.harness import explanations, failure_groups, junit, summary
 from conformance.harness.item import Item
 from conformance.harness.session import Session
-from conformance.harness.subtests import Refusal, SubtestReporter
+from conformance.harness.subtests import SubtestReporter, WrongDeclarationsItem
 from conformance.settings import Settings
 from conformance.storage.runs import (
     Run,
@@ -184,7 +184,7 @@ def _begin(config: pytest.Config) -> Session:
 
 
 def _about(session: Session) -> dict[str, Any]:
-    targets = [target.name for target in session.selected]
+    targets = [target.name for target in session.selected_targets]
     return {"torch": session.torch, "triton": triton_version(), "targets": targets}
 
 
@@ -234,9 +234,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     session = config.stash.get(_SESSION, None)
     if session is None:
         return []
-    devices, machine = {target.device for target in session.selected}, session.machine
+    devices, machine = {target.device for target in session.selected_targets}, session.machine
     said = [
-        f"{device} {'off' if device in session.unfit else session.problems.get(device) or machine.describe(device)}"
+        f"{device} {'off' if device in session.patch_problems else session.generation_problems.get(device) or machine.describe(device)}"
         for device in sorted(devices)
     ]
     triton = f", Triton {triton_version()}" if triton_version() else ", no Triton"
@@ -252,7 +252,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     items = [
         pytest.param(Item(session, case, target), id="-".join((*case.labels, target.name)))
         for case in (*cases, *more)
-        for target in session.selected
+        for target in session.selected_targets
     ]
     metafunc.parametrize("conformance_item", items)
 
@@ -263,7 +263,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     why = _refused(config, items)
     result = yield
     if why:
-        items[:] = [Refusal.from_parent(session, name="declarations", why=why)]
+        items[:] = [WrongDeclarationsItem.from_parent(session, name="declarations", message=why)]
     return result
 
 
@@ -318,7 +318,7 @@ def _is_ours(item: pytest.Item) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if _is_ours(item):
-        item.config.stash[_SESSION].settle_torch()
+        item.config.stash[_SESSION].set_up_torch()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -327,7 +327,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = yield
     if _is_ours(item) and call.excinfo is not None and isinstance(call.excinfo.value, _WITHOUT_TRACEBACK):
         report.longrepr = call.excinfo.getrepr(style="value")
-    elif call.excinfo is not None and (said := explanations.mismatch(item.nodeid, call.excinfo.value)):
+    elif call.excinfo is not None and (said := explanations.mismatch_message(item.nodeid, call.excinfo.value)):
         report.longrepr = said
     return report
 
@@ -380,7 +380,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     finished = summary.finish(ours, interrupted=interrupted)
     config.stash[_SUMMARY] = finished
     if terminal := config.pluginmanager.get_plugin("terminalreporter"):
-        failure_groups.name_groups((each for told in terminal.stats.values() for each in told), finished.review)
+        failure_groups.add_groups((each for told in terminal.stats.values() for each in told), finished.review)
     if finished.failed and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if finished.lines:

@@ -1,4 +1,4 @@
-"""One case, eager and compiled in turns with the copy that limits it."""
+"""One case measured: eager and compiled, timed in turns with the copy that is their limit."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from conformance.bench import explain
-from conformance.bench.limits import Limits, copy_of, flops_of, least_bytes
+from conformance.bench.limits import Limits, copy_work, count_flops, minimum_bytes
 from conformance.bench.report import Row
-from conformance.bench.timing import Clock, CpuClock, GpuClock, Spread, Work, in_turns
+from conformance.bench.timing import Clock, CpuClock, GpuClock, Spread, Work, time_interleaved
 from conformance.cases import call_modes
 from conformance.cases.case import Case, case
 from conformance.cases.inputs import copy_to, tensor
@@ -22,14 +22,16 @@ from conformance.numerics.outcome import leaves_of, random_cotangent
 if TYPE_CHECKING:
     import torch
 
+    from conformance.capture.model import Capture
 
-def clock_of(target: Target) -> Clock:
+
+def clock_for(target: Target) -> Clock:
     return CpuClock(target.threads) if target.device == "cpu" else GpuClock()
 
 
 @contextlib.contextmanager
 def threads(number: int) -> Iterator[None]:
-    """Of torch, in this process: a compiled function is compiled again where their number has changed."""
+    """Sets torch's threads in this process. A compiled function is compiled again when their number changes."""
     import torch
 
     before = torch.get_num_threads()
@@ -49,72 +51,72 @@ class Bench:
     seconds: float
     clock: Clock
     _limits: Limits = field(init=False)
-    _calls: dict[bool, float] = field(default_factory=dict)
+    _call_overheads: dict[bool, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._limits = Limits(self.clock, self.target.device, self.seconds)
 
-    def row(self, wanted: Case) -> Row:
-        """Raises GeneratingError for a case that cannot be compiled or called, or whose outputs have not eager's dtype
-        and shape; PreparationError where this machine cannot compile at all.
+    def measure(self, measured: Case) -> Row:
+        """Raises GeneratingError for a case that cannot be compiled or called, or whose outputs differ from eager's in
+        dtype or shape. Raises PreparationError if this machine cannot compile at all.
         """
-        if raises := wanted.numerics.get("raises"):
-            raise GeneratingError(f"{wanted.id}: it is declared to raise {raises}")
-        with self._compiled(wanted) as (captured, calls):
-            copy = copy_of(calls.bytes, self.target.device)
-            times = self._timed(wanted, captured, {"eager": calls.eager, "compiled": calls.compiled, "copy": copy})
-            found = extract(captured.capture)
-        limit = self._limits.of(times["copy"].median, calls.bytes, calls.flops, calls.dtype)
+        if raises := measured.numerics.get("raises"):
+            raise GeneratingError(f"{measured.id}: the case is declared to raise {raises}, so nothing can be timed")
+        with self._compiled(measured) as (capture, calls):
+            copy = copy_work(calls.bytes, self.target.device)
+            works = {"eager": calls.eager, "compiled": calls.compiled, "copy": copy}
+            times = self._time(measured, capture, works)
+            facts = extract(capture)
         row = Row(
-            case=wanted.id,
-            function=f"{wanted.operator}/{wanted.name}",
-            axes=dict(zip(wanted.axes, wanted.labels, strict=False)),
-            gradients=bool(wanted.grad),
+            case=measured.id,
+            function=f"{measured.operator}/{measured.name}",
+            axes=dict(zip(measured.axes, measured.labels, strict=False)),
+            gradients=bool(measured.grad),
             times=times,
-            limit=limit,
-            facts=found.lines(),
+            limit=self._limits.limit(times["copy"].median, calls.bytes, calls.flops, calls.dtype),
+            facts=facts.lines(),
         )
-        if row.loses:
-            call = self._calling(gradients=bool(wanted.grad))
-            parts = {f"bytes.{part}": found.value(f"bytes.{part}") for part in ("read", "written")}
-            row.why = explain.reasons(found.to_json() | parts, row, call, self.target)
+        if row.is_slower:
+            overhead = self._call_overhead(gradients=bool(measured.grad))
+            parts = {f"bytes.{part}": facts.value(f"bytes.{part}") for part in ("read", "written")}
+            row.why = explain.reasons(facts.to_json() | parts, row, overhead, self.target)
         return row
 
     @contextlib.contextmanager
-    def _compiled(self, wanted: Case) -> Iterator[tuple[Any, _Calls]]:
-        with self.generator.capture(wanted, self.target, run=True) as captured:
-            with _named(wanted, self.target):
-                calls = _Calls.of(wanted, captured.compiled, self.target.device)
-            yield captured, calls
+    def _compiled(self, measured: Case) -> Iterator[tuple[Capture, _Calls]]:
+        with self.generator.capture(measured, self.target, run=True) as result:
+            with _case_in_errors(measured, self.target):
+                if result.compiled is None:
+                    raise GeneratingError("the compiled code cannot run here")
+                calls = _Calls.create(measured, result.compiled, self.target.device)
+            yield result.capture, calls
 
-    def _timed(self, wanted: Case, captured: Any, works: Mapping[str, Work]) -> dict[str, Spread]:
-        modules = len(captured.capture.modules)
-        with _named(wanted, self.target), call_modes.enter_mode(wanted.mode, self.target.device):
-            times = in_turns(works, self.clock, self.seconds)
-        if len(captured.capture.modules) != modules:
-            raise GeneratingError(f"{wanted.id} for {self.target.name}: compiled again while it was timed")
+    def _time(self, measured: Case, capture: Capture, works: Mapping[str, Work]) -> dict[str, Spread]:
+        modules = len(capture.modules)
+        with _case_in_errors(measured, self.target), call_modes.enter_mode(measured.mode, self.target.device):
+            times = time_interleaved(works, self.clock, self.seconds)
+        if len(capture.modules) != modules:
+            raise GeneratingError(f"{measured.id} for {self.target.name}: it was compiled again while it was timed")
         return times
 
-    def _calling(self, *, gradients: bool) -> float:
-        """Microseconds by which calling a compiled function costs more than eager's: `x + 1` of a single element."""
-        if gradients not in self._calls:
-            one = next(each for each in _ONE if bool(each.grad) == gradients)
-            with self._compiled(one) as (captured, calls):
-                times = self._timed(one, captured, {"eager": calls.eager, "compiled": calls.compiled})
-            self._calls[gradients] = max(0.0, times["compiled"].median - times["eager"].median)
-        return self._calls[gradients]
+    def _call_overhead(self, *, gradients: bool) -> float:
+        """Returns the microseconds by which a compiled call takes longer than eager's: `x + 1` with one element."""
+        if gradients not in self._call_overheads:
+            one = next(each for each in test_one.cases if bool(each.grad) == gradients)
+            with self._compiled(one) as (capture, calls):
+                times = self._time(one, capture, {"eager": calls.eager, "compiled": calls.compiled})
+            self._call_overheads[gradients] = max(0.0, times["compiled"].median - times["eager"].median)
+        return self._call_overheads[gradients]
 
 
-def test_one(x):
+@case(x=tensor(1), grad=[False, True])
+def test_one(x: torch.Tensor) -> torch.Tensor:
     return x + 1
-
-
-_ONE: list[Case] = case(x=tensor(1), grad=[False, True])(test_one).cases
 
 
 @dataclass
 class _Calls:
-    """Both functions with the same tensors, and what they cost at least."""
+    """Both functions with the same tensors; the least bytes and the floating-point operations of a call."""
 
     eager: Work
     compiled: Work
@@ -123,38 +125,53 @@ class _Calls:
     dtype: torch.dtype | None
 
     @classmethod
-    def of(cls, wanted: Case, compiled: Callable[..., Any], device: str) -> _Calls:
-        """Calls each function once. Raises what they raise, and GeneratingError where the outputs differ in kind."""
+    def create(cls, measured: Case, compiled: Callable[..., Any], device: str) -> _Calls:
+        """Calls each function once. Raises what they raise, and GeneratingError if dtypes or shapes differ."""
         import torch
 
-        arguments = copy_to(wanted.build(), torch.device(device))
-        with call_modes.enter_mode(wanted.mode, device):
-            return cls._called(wanted, compiled, arguments)
+        arguments = copy_to(measured.build(), torch.device(device))
+        with call_modes.enter_mode(measured.mode, device):
+            return cls._create(measured, compiled, arguments)
 
     @classmethod
-    def _called(cls, wanted: Case, compiled: Callable[..., Any], arguments: dict[str, Any]) -> _Calls:
-        value = wanted.fn(**arguments)
-        outputs = _tensors(value)
-        got = _tensors(compiled(**arguments))
-        if _kinds(outputs) != _kinds(got):
-            raise GeneratingError(f"compiled gives {_said(got)} where eager gives {_said(outputs)}")
-        inputs = [arguments[name] for name in wanted.grad]
+    def _create(cls, measured: Case, compiled: Callable[..., Any], arguments: dict[str, Any]) -> _Calls:
+        value = measured.fn(**arguments)
+        outputs, compiled_outputs = _tensors(value), _tensors(compiled(**arguments))
+        if _dtypes_and_shapes(outputs) != _dtypes_and_shapes(compiled_outputs):
+            raise GeneratingError(f"compiled returns {_describe(compiled_outputs)}, eager returns {_describe(outputs)}")
+        inputs = [arguments[name] for name in measured.grad]
         cotangents = [random_cotangent(each.shape, each.dtype, 0).to(each) for each in outputs if each.requires_grad]
-        works = [_work(fn, arguments, inputs, cotangents, one=value is outputs[0]) for fn in (wanted.fn, compiled)]
-        gradients = [[each for each in work.function()() if each is not None] for work in works] if inputs else [[], []]
-        if _kinds(gradients[0]) != _kinds(gradients[1]):
-            raise GeneratingError(f"compiled's gradients are {_said(gradients[1])}, eager's {_said(gradients[0])}")
+        one = value is outputs[0] if outputs else False
+        eager_work, compiled_work = (
+            _work(fn, arguments, inputs, cotangents, one=one) for fn in (measured.fn, compiled)
+        )
+        gradients = _gradients(eager_work) if inputs else []
+        compiled_gradients = _gradients(compiled_work) if inputs else []
+        if _dtypes_and_shapes(gradients) != _dtypes_and_shapes(compiled_gradients):
+            raise GeneratingError(
+                f"compiled's gradients are {_describe(compiled_gradients)}, eager's are {_describe(gradients)}"
+            )
         read = _tensors(arguments)
         return cls(
-            *works,
-            bytes=least_bytes([*read, *cotangents], [*outputs, *gradients[0]]),
-            flops=flops_of(works[0].function()),
+            eager=eager_work,
+            compiled=compiled_work,
+            bytes=minimum_bytes([*read, *cotangents], [*outputs, *gradients]),
+            flops=count_flops(eager_work.function()),
             dtype=next((each.dtype for each in read if each.is_floating_point()), None),
         )
 
 
-def _work(fn: Callable[..., Any], arguments: dict[str, Any], inputs: Any, cotangents: Any, *, one: bool) -> Work:
-    """The call, and with gradients its backward; of several outputs those that have one are picked out for both."""
+def _work(
+    fn: Callable[..., Any],
+    arguments: dict[str, Any],
+    inputs: list[torch.Tensor],
+    cotangents: list[torch.Tensor],
+    *,
+    one: bool,
+) -> Work:
+    """Returns the call, with its backward if there are `inputs`. `one`: the function returns one tensor; otherwise the
+    outputs that have a gradient are selected, in eager and in compiled alike.
+    """
     import torch
 
     if not inputs:
@@ -165,25 +182,31 @@ def _work(fn: Callable[..., Any], arguments: dict[str, Any], inputs: Any, cotang
     return Work(f"grad({outputs}, inputs, cotangents, allow_unused=True)", names)
 
 
+def _gradients(work: Work) -> list[torch.Tensor]:
+    return [each for each in work.function()() if each is not None]
+
+
 def _tensors(value: Any) -> list[torch.Tensor]:
     import torch
 
     return [leaf for _, leaf in leaves_of(value) if isinstance(leaf, torch.Tensor)]
 
 
-def _kinds(tensors: list[torch.Tensor]) -> list[tuple[Any, ...]]:
+def _dtypes_and_shapes(tensors: list[torch.Tensor]) -> list[tuple[torch.dtype, tuple[int, ...]]]:
     return [(each.dtype, tuple(each.shape)) for each in tensors]
 
 
-def _said(tensors: list[torch.Tensor]) -> str:
-    return ", ".join(f"{str(dtype).removeprefix('torch.')}{list(shape)}" for dtype, shape in _kinds(tensors)) or "none"
+def _describe(tensors: list[torch.Tensor]) -> str:
+    """`float32[20, 30], int64[5]`."""
+    words = [f"{str(dtype).removeprefix('torch.')}{list(shape)}" for dtype, shape in _dtypes_and_shapes(tensors)]
+    return ", ".join(words) or "no tensor"
 
 
 @contextlib.contextmanager
-def _named(wanted: Case, target: Target) -> Iterator[None]:
-    """What goes wrong, with the case's name before it."""
+def _case_in_errors(measured: Case, target: Target) -> Iterator[None]:
+    """Puts the case and the target in front of an error's message."""
     try:
         yield
     except Exception as error:
         kind = "" if isinstance(error, GeneratingError) else f"{type(error).__name__}: "
-        raise GeneratingError(f"{wanted.id} for {target.name}: {kind}{error}") from error
+        raise GeneratingError(f"{measured.id} for {target.name}: {kind}{error}") from error

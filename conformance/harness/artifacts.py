@@ -1,4 +1,4 @@
-"""What a failing item leaves behind: everything that was generated, and a script that compiles the case again."""
+"""Artifacts of a failing item: all generated code, graphs and IR, and a script that compiles the case again."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from conformance.capture.model import Capture
 
 
-def keep(folder: Path, case: Case, target: Target, capture: Capture) -> Path:
-    """Writes output code, graphs, IR before and after fusion, and `reproduce.py`; returns the folder."""
+def write(folder: Path, case: Case, target: Target, capture: Capture) -> None:
+    """Writes output code, graphs, IR before and after fusion, and `reproduce.py` into the folder."""
     for number, module in enumerate(capture.complete().modules):
         parts = {
             "output_code.py": module.code,
@@ -26,13 +26,12 @@ def keep(folder: Path, case: Case, target: Target, capture: Capture) -> Path:
                 (folder / f"{number}_{module.kind}_{name}").write_text(text, encoding="utf-8")
     if capture.joint_graph:
         (folder / "joint_graph.py").write_text(capture.joint_graph, encoding="utf-8")
-    (folder / "reproduce.py").write_text(reproduction(case, target), encoding="utf-8")
-    return folder
+    (folder / "reproduce.py").write_text(_reproduce_script(case, target), encoding="utf-8")
 
 
-def reproduction(case: Case, target: Target) -> str:
-    """A script that runs the case on the target alone, outside pytest."""
-    return f'''"""Compiles {case.id} for {target.name}; shows facts and code, checks the numerics if it runs here."""
+def _reproduce_script(case: Case, target: Target) -> str:
+    """A script that compiles the case for the target, without pytest."""
+    return f'''"""Compiles {case.id} for {target.name}, shows facts and code, and checks the numerics where it runs."""
 
 import sys
 

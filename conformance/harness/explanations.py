@@ -1,10 +1,10 @@
-"""Stories: the answer to a question about a case, written down in a test.
+"""Explanations: tests that answer a question about a case with the facts, the code or the graph of its capture.
 
     def test_story_why_is_the_flip_not_vectorised():
-        seen = explanation(test_hflip, "224-u8-contiguous", target="cpu_avx512")
-        assert_expected_inline(seen.facts, \"\"\"…\"\"\")
+        found = explanation(test_hflip, "224-u8-contiguous", target="cpu_avx512")
+        assert_expected_inline(found.facts, \"\"\"…\"\"\")
 
-`EXPECTTEST_ACCEPT=1 pytest -n 0 FILE` writes the answer.
+`EXPECTTEST_ACCEPT=1 pytest -n 0 FILE` writes the answer into the test.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Texts of a capture, the same on any machine. `facts`: a fact a line. `code`: normalised. `graph`: the joint graph
-    where there are gradients, else the forward one.
+    """Texts of a capture, the same on every machine.
+
+    `facts`: one fact a line. `code`: normalised code. `graph`: the joint graph where the case has gradients, otherwise
+    the forward graph.
     """
 
     facts: str
@@ -37,70 +39,70 @@ class Explanation:
 def explanation(test: Callable[..., Any], labels: str, *, target: str) -> Explanation:
     """Generates a case's code without running it. `test`: a function decorated with @case; `labels`: as in its id.
 
-    Under pytest, skips on another torch than that which stories are written for, and where no code can be generated
-    for the target. Elsewhere raises PreparationError for that. Raises CaseError and TargetError for unknown names.
+    Skips the test that calls it on another torch than the one that explanations are written for, and where no code can
+    be generated for the target. Outside a test, raises PreparationError for the latter. Raises CaseError and
+    TargetError for unknown names.
     """
     from conformance.capture.compile import capture
     from conformance.devices import environment
     from conformance.devices.targets import select_targets, targets
     from conformance.harness.generator import code_text, facts_text, graph_text
 
-    _told.add(_current_test())
+    _tests.add(_current_test())
     case = _case(test, labels)
     row = select_targets(targets().values(), None, target)[0]
-    if why := _impossible(row):
-        _give_up(why)
+    if reason := _skip_reason(row):
+        _skip(reason)
     environment.disable_trace_records()
-    if row.device in _gpus():
-        made = _gpu_free_worker().capture(case, row)
+    if row.device in _native_gpus():
+        result = _gpu_free_worker().capture(case, row)[0]
     else:
         with capture(case, row, "deviceless") as captured:
-            made = captured.capture
-    return Explanation(facts_text(made), code_text(made, row), graph_text(made, row))
+            result = captured.capture
+    return Explanation(facts_text(result), code_text(result, row), graph_text(result, row))
 
 
-#: Node ids of tests that tell one, in this process.
-_told: set[str] = set()
+#: Node ids of the tests in this process that called `explanation`.
+_tests: set[str] = set()
 
 
 def _current_test() -> str:
-    """The node id of the test that runs, "" outside pytest."""
+    """The node id of the test that runs; "" outside a test."""
     return os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
 
 
-def mismatch(node_id: str, error: BaseException) -> str:
-    """What to print for a story whose literal is not what it tells, with the command that accepts; "" for any other
-    failure.
+def mismatch_message(node_id: str, error: BaseException) -> str:
+    """The message for an explanation that differs from the test's literal, with the command that accepts it.
 
-    expecttest advises to set EXPECTTEST_ACCEPT, which is not enough where pytest is told elsewhere to use workers.
+    "" for any other error. expecttest's own message lacks `-n 0`: workers do not accept.
     """
-    said, advice, _ = str(error).partition("To accept the new output, re-run test with")
-    if node_id not in _told or not isinstance(error, AssertionError) or not advice:
+    message, advice, _ = str(error).partition("To accept the new output, re-run test with")
+    if node_id not in _tests or not isinstance(error, AssertionError) or not advice:
         return ""
-    return f"{said.strip()}\n\naccept it with: EXPECTTEST_ACCEPT=1 pytest -n 0 '{node_id}'"
+    return f"{message.strip()}\n\naccept it with: EXPECTTEST_ACCEPT=1 pytest -n 0 '{node_id}'"
 
 
 def _case(test: Callable[..., Any], labels: str) -> Case:
     cases = {"-".join(case.labels): case for case in getattr(test, "cases", ())}
     if not cases:
-        raise CaseError(f"story: {getattr(test, '__name__', test)!r} is not decorated with @case")
+        raise CaseError(f"explanation: {getattr(test, '__name__', test)!r} is not decorated with @case")
     if labels not in cases:
-        raise CaseError(f"story: {test.__name__} has no case {labels!r}; it has {', '.join(cases)}")
+        raise CaseError(f"explanation: {test.__name__} has no case {labels!r}; it has {', '.join(cases)}")
     return cases[labels]
 
 
-def _impossible(target: Target) -> str:
-    """Why the story of this target cannot be told in this process, or ""."""
+def _skip_reason(target: Target) -> str:
+    """Why this process cannot explain a case on the target; "" where it can."""
     from conformance.devices import environment
     from conformance.expectations.known_failures import BASELINE
-    from conformance.storage.snapshots import release
+    from conformance.storage.snapshots import torch_release
 
-    if _current_test() and release(environment.torch_build().version) != BASELINE:
-        return f"written for torch {BASELINE}"
+    if _current_test() and torch_release(environment.torch_build().version) != BASELINE:
+        return f"this explanation is written for torch {BASELINE}"
     from conformance.capture.deviceless.prepare import prepare
 
-    prepared = prepare(_gpus())
-    if target.device == "cpu" or target.device in _gpus():
+    prepared = prepare(_native_gpus())
+    if target.device == "cpu" or target.device in _native_gpus():
         return ""
     if not environment.triton_version():
         return "Triton is not installed: pip install triton"
@@ -108,8 +110,8 @@ def _impossible(target: Target) -> str:
 
 
 @functools.cache
-def _gpus() -> tuple[str, ...]:
-    """Device types that are really here."""
+def _native_gpus() -> tuple[str, ...]:
+    """The GPU device types of this machine."""
     from conformance.devices.machine import Machine
 
     return tuple(Machine.detect().gpus)
@@ -117,7 +119,7 @@ def _gpus() -> tuple[str, ...]:
 
 @functools.cache
 def _gpu_free_worker() -> GpuFreeWorker:
-    """A process that sees no gpu, for machines with one."""
+    """The worker that captures without a device, on a machine with a GPU."""
     from conformance.harness.gpu_free_worker import GpuFreeWorker
 
     worker = GpuFreeWorker()
@@ -125,11 +127,12 @@ def _gpu_free_worker() -> GpuFreeWorker:
     return worker
 
 
-def _give_up(why: str) -> NoReturn:
+def _skip(reason: str) -> NoReturn:
+    """Skips the test that runs. Outside a test, raises PreparationError."""
     if _current_test():
         import pytest
 
-        pytest.skip(why)
+        pytest.skip(reason)
     from conformance.devices.environment import PreparationError
 
-    raise PreparationError(why)
+    raise PreparationError(reason)

@@ -108,9 +108,9 @@ def whole_text(capture: Capture, target: Target) -> str:
     """The text of a snapshot: facts, joint graph, normalised code."""
     from conformance.facts import extract
     from conformance.normalize.text import snapshot_text
-    from conformance.storage.snapshots import canonical
+    from conformance.storage.snapshots import canonical_text
 
-    return canonical(snapshot_text(capture, extract(capture).lines(), target.device)).rstrip("\n")
+    return canonical_text(snapshot_text(capture, extract(capture).lines(), target.device)).rstrip("\n")
 
 
 def graph_text(capture: Capture, target: Target) -> str:

@@ -18,7 +18,7 @@ from conformance.review.diff import compare_texts
 from conformance.review.review import nearest_text
 from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import ItemRecord
-from conformance.storage.snapshots import Snapshot, canonical, release
+from conformance.storage.snapshots import Snapshot, canonical_text, torch_release
 
 if TYPE_CHECKING:
     from conformance.capture.compile import CaptureResult
@@ -111,7 +111,7 @@ class _ItemRun:
             found = facts.extract(capture)
             self.record.facts = found.lines()
             if not self.case.combined:
-                self.record.text = canonical(snapshot_text(capture, self.record.facts, self.target.device))
+                self.record.text = canonical_text(snapshot_text(capture, self.record.facts, self.target.device))
             self.record.seconds = capture.seconds
             emulated = self.mode != "native" and bool(captured.compiled or captured.worker_numerics)
             reported_name = "numerics (emulated)" if emulated else "numerics"
@@ -278,7 +278,7 @@ class _ItemRun:
         if other is None or session.has_stored_version(session.store(self.case)):
             command = accept_command(self.case, self.target)
             raise CodeError(
-                f"{self.name}: nothing is stored for torch {release(session.torch)}\n\naccept it with: {command}"
+                f"{self.name}: nothing is stored for torch {torch_release(session.torch)}\n\naccept it with: {command}"
             )
         text, version = other
         found = compare_texts(text, self.record.text)

@@ -1,59 +1,65 @@
-"""JUnit XML: one test case a check, named for it, instead of one an item with its failures counted twice."""
+"""JUnit XML with one test case for each check. pytest itself writes one for each item and counts failures twice."""
 
 from __future__ import annotations
 
 import copy
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+if TYPE_CHECKING:
+    from _pytest.junitxml import LogXML
+else:
+    LogXML = object
 
-class ChecksApart:
-    """Mixed into pytest's own JUnit plugin: each check is handed on as a test of its own.
 
-    `ops/test_flip.py::test_hflip[…]` becomes test `test_hflip[…]` of class `ops.test_flip.numerics`. The item's own
-    reports go on only where it ran no checks: it failed to compile, or was skipped as a whole.
+class ChecksAsTests(LogXML):
+    """Mixed into pytest's own JUnit plugin: passes each check on as a test of its own.
+
+    `ops/test_flip.py::test_hflip[…]` becomes the test `test_hflip[…]` of the class `ops.test_flip.numerics`. The item's
+    own reports are passed on only where it ran no checks: it failed to compile, or pytest skipped the whole item.
     """
 
+    #: Items, as (node id, worker), that have reported a check.
+    items_with_checks: set[tuple[str, Any]]
+    #: The reports of items' setup. Each would open an entry in the XML, so it waits until the item needs one.
+    setup_reports: dict[tuple[str, Any], pytest.TestReport]
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        with_checks, held = self.__dict__.setdefault("_checks", set()), self.__dict__.setdefault("_held", {})
-        key = (report.nodeid, getattr(report, "node", None))
+        item = (report.nodeid, getattr(report, "node", None))
         log = super().pytest_runtest_logreport
         if isinstance(report, pytest.SubtestReport):
-            with_checks.add(key)
-            held.pop(key, None)
+            self.items_with_checks.add(item)
+            self.setup_reports.pop(item, None)
             for each in _as_test(report):
                 log(each)
         elif report.when == "setup" and report.passed:
-            held[key] = report  # it would open an entry, and whether the item needs one is not known yet
-        elif key not in with_checks or (report.when == "teardown" and report.failed):
-            if key in held:
-                log(held.pop(key))
+            self.setup_reports[item] = report
+        elif item not in self.items_with_checks or (report.when == "teardown" and report.failed):
+            if item in self.setup_reports:
+                log(self.setup_reports.pop(item))
             log(report)
         if report.when == "teardown":
-            with_checks.discard(key)
+            self.items_with_checks.discard(item)
 
 
 def _as_test(report: pytest.SubtestReport) -> list[pytest.TestReport]:
-    """The check's report under a name of its own, and the teardown that closes its entry."""
+    """The check's report as that of a test, and a teardown report, which closes its entry."""
     path, _, rest = report.nodeid.partition("::")
-    test, closing = copy.copy(report), copy.copy(report)
-    for each in (test, closing):
+    test, teardown = copy.copy(report), copy.copy(report)
+    for each in (test, teardown):
         each.nodeid = f"{path}::{report.context.msg}::{rest}"
-    closing.when, closing.outcome, closing.longrepr, closing.duration, closing.sections = (
-        "teardown",
-        "passed",
-        None,
-        0.0,
-        [],
-    )
-    return [test, closing]
+    teardown.when, teardown.outcome, teardown.longrepr = "teardown", "passed", None
+    teardown.duration, teardown.sections = 0.0, []
+    return [test, teardown]
 
 
 def install(config: pytest.Config) -> None:
-    """Where JUnit XML was asked for. The plugin stays the one object that pytest knows and ends."""
+    """Changes pytest's JUnit plugin, if the user asked for JUnit XML. It stays the one object that pytest knows."""
     plugins = config.pluginmanager
     for plugin in list(plugins.get_plugins()):
         if type(plugin).__name__ == "LogXML":
-            name = plugins.unregister(plugin) and None
-            plugin.__class__ = type("ChecksInJUnit", (ChecksApart, type(plugin)), {})
-            plugins.register(plugin, name)
+            plugins.unregister(plugin)
+            plugin.__class__ = type("ChecksInJUnit", (ChecksAsTests, type(plugin)), {})
+            plugin.items_with_checks, plugin.setup_reports = set(), {}
+            plugins.register(plugin)

@@ -1,6 +1,6 @@
-"""Session: what one process of a test run knows. The machine, the selected targets, the stores, the run's folder.
+"""Session: the state of a test run in one process: the machine, the selected targets, the stores, the run's folder.
 
-The process that pytest starts makes it; workers get it as plain data. Nothing here knows pytest.
+The process that the user starts makes a session, and its workers get it as JSON. This module does not know pytest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from conformance.expectations import known_failures
 from conformance.settings import Settings, SettingsError
 from conformance.storage.locations import KNOWN, folder_beside, store_of
 from conformance.storage.runs import Run
-from conformance.storage.snapshots import Store, release
+from conformance.storage.snapshots import Store, torch_release
 
 if TYPE_CHECKING:
     from conformance.capture.compile import CaptureResult
@@ -34,15 +34,17 @@ if TYPE_CHECKING:
     from conformance.harness.gpu_free_worker import GpuFreeWorker
 
 
-#: Torch versions that captures are made for. A newer one is tried, and what does not fit is switched off.
+#: Torch versions that captures support. On a newer one, patches that no longer fit switch their device off.
 OLDEST, NEWEST = (2, 11), (2, 15)
 
 
 @dataclass
 class Session:
-    """`workers`: how many processes share the machine. `problems`: device → why its code cannot be generated here.
+    """The state of a test run in one process.
 
-    `unfit`: those of them that torch's sources show before it is imported.
+    `workers`: how many processes share the machine. `generation_problems`: device type → why no code can be generated
+    for it here. `patch_problems`: those of them that torch's sources show before torch is imported. `notices`: lines
+    for pytest's header. `partner_codes`: (case, target) → normalised code, generated only to be compared with.
     """
 
     settings: Settings
@@ -50,14 +52,14 @@ class Session:
     run: Run
     workers: int = 1
     baseline: Run | None = None
-    problems: dict[str, str] = field(default_factory=dict)
-    unfit: dict[str, str] = field(default_factory=dict)
+    generation_problems: dict[str, str] = field(default_factory=dict)
+    patch_problems: dict[str, str] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
-    codes: dict[tuple[str, str], str] = field(default_factory=dict)  # (case, target) → code of partners
-    _settled: bool = False
+    partner_codes: dict[tuple[str, str], str] = field(default_factory=dict)
+    _torch_is_set_up: bool = False
 
     @functools.cached_property
-    def selected(self) -> list[Target]:
+    def selected_targets(self) -> list[Target]:
         """The targets of this run. Raises TargetError for an unknown name or an empty selection."""
         return targets.select_targets(self.machine.targets().values(), self.settings.devices, self.settings.targets)
 
@@ -66,46 +68,49 @@ class Session:
         return environment.torch_build().version
 
     def prepare(self) -> None:
-        """Settles this process before torch is imported, and says what cannot be done here."""
+        """Sets up this process before torch is imported, and finds out for which devices no code can be generated."""
         prepared = prepare(targets.GPUS if self.machine.gpus else ())
         triton = environment.triton_version()
         for device in targets.GPUS:
             if device in self.machine.gpus:
                 continue
             if not triton:
-                self.problems[device] = "Triton is not installed: pip install triton"
+                self.generation_problems[device] = "Triton is not installed: pip install triton"
             elif prepared.problem:
-                self.problems[device] = prepared.problem
+                self.generation_problems[device] = prepared.problem
         if environment.torch_build().release < OLDEST:
-            why = f"torch {self.torch} is too old to capture generated code; {OLDEST[0]}.{OLDEST[1]} is the oldest"
-            self.problems |= dict.fromkeys(targets.DEVICES, why)
+            oldest = ".".join(map(str, OLDEST))
+            reason = f"torch {self.torch} is too old to capture generated code: install torch {oldest} or newer"
+            self.generation_problems |= dict.fromkeys(targets.DEVICES, reason)
         elif not self.settings.backend_option:
-            self._look_at_torch()
+            self._check_torch_sources()
         if prepared.dropped_variables:
-            self.notices.append(f"ignored, because they change generated code: {', '.join(prepared.dropped_variables)}")
-        if why := compiler_problem():
-            self.notices.append(f"cpu code is generated and not run: {why}")
+            names = ", ".join(prepared.dropped_variables)
+            self.notices.append(f"ignored environment variables, because they change generated code: {names}")
+        if reason := compiler_problem():
+            self.notices.append(f"CPU code is generated but not run: {reason}")
 
-    def _look_at_torch(self) -> None:
-        """Says at the start what a torch no longer has, though nothing imports it yet."""
+    def _check_torch_sources(self) -> None:
+        """Finds patches that no longer fit this torch in its sources: torch is not imported yet."""
         from conformance.capture import isolation
 
-        self.unfit = isolation.patch_problems_in_sources(self.machine.targets().values(), tuple(self.machine.gpus))
-        self.notices += dict.fromkeys(self.unfit.values())
-        self.problems = self.unfit | self.problems
+        rows, native = self.machine.targets().values(), tuple(self.machine.gpus)
+        self.patch_problems = isolation.patch_problems_in_sources(rows, native)
+        self.notices += dict.fromkeys(self.patch_problems.values())
+        self.generation_problems = self.patch_problems | self.generation_problems
 
-    def settle_torch(self) -> None:
-        """Once torch is imported: threads divided among workers, the pretended devices in place, patches that fit.
+    def set_up_torch(self) -> None:
+        """Imports torch, sets its number of threads, registers the pretended devices and checks that all patches fit.
 
-        Has an effect once. Raises SettingsError for a backend that torch.compile does not know.
+        Only the first call does anything. Raises SettingsError for a backend that torch.compile does not know.
         """
-        if self._settled:
+        if self._torch_is_set_up:
             return
-        self._settled = True
-        with _uncollected():
-            self._settle()
+        self._torch_is_set_up = True
+        with _garbage_collection_off():
+            self._set_up_torch()
 
-    def _settle(self) -> None:
+    def _set_up_torch(self) -> None:
         import torch
 
         from conformance.capture import isolation
@@ -116,54 +121,56 @@ class Session:
         pretended_device.register_operators(prepare().pretended_devices)
         if self.settings.backend_option:
             _load_ipex(torch.__version__)
-            _refuse_unknown(self.settings.backend)
-            return  # nothing is captured, and its torch may be too old for what capturing looks at
-        for device, why in self.unfit.items():
-            if self.problems.get(device) == why:
-                del self.problems[device]  # torch itself says more than its sources
-        for device, why in isolation.patch_problems(self.machine.targets().values(), tuple(self.machine.gpus)).items():
-            self.problems.setdefault(device, why)
+            _refuse_unknown_backend(self.settings.backend)
+            return  # nothing is captured, and this torch may be too old for the patches
+        for device, reason in self.patch_problems.items():
+            if self.generation_problems.get(device) == reason:
+                del self.generation_problems[device]  # the check below sees more than the sources show
+        for device, reason in isolation.patch_problems(
+            self.machine.targets().values(), tuple(self.machine.gpus)
+        ).items():
+            self.generation_problems.setdefault(device, reason)
 
-    def mode(self, target: Target) -> str:
-        """Native where the device is here; a cpu target only where its kernels are to be run, not just read."""
-        wanted = target.device != "cpu" or "numerics" in self.settings.checks
-        return "native" if wanted and not self.not_run(target) else "deviceless"
+    def mode(self, target: Target) -> Mode:
+        """How a case is captured for the target. A CPU target is native only for a run that checks numerics."""
+        runs = target.device != "cpu" or "numerics" in self.settings.checks
+        return "native" if runs and not self.reason_not_run(target) else "deviceless"
 
-    def not_run(self, target: Target) -> str:
-        """Why code for the target does not run here, or ""."""
+    def reason_not_run(self, target: Target) -> str:
+        """Why code for the target does not run here; "" where it does."""
         if not self.machine.is_native(target):
-            return f"no {target.name} here: its code was generated, not run"
+            return f"this machine has no {target.name}: its code was generated but not run"
         return compiler_problem() if target.device == "cpu" else ""
 
-    def cannot(self, target: Target) -> str:
-        """Why nothing can be generated for the target here, or ""."""
+    def generation_problem(self, target: Target) -> str:
+        """Why no code can be generated for the target here; "" where it can."""
         if self.settings.backend_option:
-            return ""  # nothing is generated: what runs here, runs
-        return self.problems.get(target.device, "")
+            return ""  # no code is captured
+        return self.generation_problems.get(target.device, "")
 
     @contextlib.contextmanager
-    def captured(
+    def capture(
         self, case: Case, target: Target, mode: Mode, *, explore: bool = False, emulate: bool = False
     ) -> Iterator[CaptureResult]:
-        """A capture, made by the GPU-free worker where a GPU that is here has to be hidden. Raises what compiling raises.
+        """Captures a case. Raises what compiling raises.
 
-        Also for another device type: no PyTorch has both cuda and xpu. `emulate`: what is generated for a gpu that
-        is not here runs on the cpu.
+        The GPU-free worker captures deviceless code for a GPU on a machine with a GPU, also with one of another device
+        type: no PyTorch supports both cuda and xpu. `emulate`: code for a missing GPU runs on the CPU.
         """
         from conformance.capture.compile import CaptureResult, capture
 
         if mode == "deviceless" and target.device != "cpu" and self.machine.gpus:
-            made, numerics = self.gpu_free_worker.capture(case, target, explore=explore, emulate=emulate)
-            yield CaptureResult(made, None, numerics if emulate else None)
+            result, numerics = self.gpu_free_worker.capture(case, target, explore=explore, emulate=emulate)
+            yield CaptureResult(result, None, numerics if emulate else None)
         else:
             emulation = self._emulation(target) if emulate else None
-            with capture(case, target, mode, explore=explore, emulation=emulation) as made:
-                yield made
+            with capture(case, target, mode, explore=explore, emulation=emulation) as captured:
+                yield captured
 
-    def not_emulated(self, target: Target) -> str:
-        """Why what is generated for a gpu that is not here is not run on the cpu either, or ""."""
+    def reason_not_emulated(self, target: Target) -> str:
+        """Why code for the target does not run on the CPU with emulation; "" where it does."""
         if target.device == "cpu" or self.machine.is_native(target):
-            return f"{target.name} is not emulated"
+            return f"{target.name} is not emulated: only GPUs that this machine lacks are"
         return "" if self.settings.emulation else "--no-emulation"
 
     @staticmethod
@@ -179,65 +186,68 @@ class Session:
         return GpuFreeWorker()
 
     def close(self) -> None:
-        """Ends what was started for it."""
+        """Ends the GPU-free worker, if it was started."""
         if "gpu_free_worker" in vars(self):
             self.gpu_free_worker.close()
 
     def missing_devices(self) -> list[str]:
-        """Device types that were selected and of which no selected target runs here."""
-        native = {target.device for target in self.selected if self.machine.is_native(target)}
+        """Selected device types of which no selected target runs here."""
+        native = {target.device for target in self.selected_targets if self.machine.is_native(target)}
         return [
             device
             for device in targets.DEVICES
-            if device not in native and any(t.device == device for t in self.selected)
+            if device not in native and any(t.device == device for t in self.selected_targets)
         ]
 
     def store(self, case: Case) -> Store:
+        """The store with the case's snapshots: expected_code/ beside the case's file."""
         return store_of(case.file, tuple(self.machine.targets()))
 
-    def known(self, case: Case) -> known_failures.KnownFailures:
-        return _known(self.known_folder(case), self.settings.backend_option)
+    def known_failures_of(self, case: Case) -> known_failures.KnownFailures:
+        """The known failures of the case's folder, for this run's backend. Raises KnownFailureError."""
+        return _known_failures(self.known_failures_folder(case), self.settings.backend_option)
 
-    def known_folder(self, case: Case) -> Path:
+    def known_failures_folder(self, case: Case) -> Path:
+        """known_failures/ beside the case's file."""
         return folder_beside(case.file, KNOWN)
 
-    def is_stored_version(self, store: Store) -> bool:
-        """Whether anything at all is stored for the torch at hand; if not, differences are drift."""
-        return release(self.torch) in _versions(store)
+    def has_stored_version(self, store: Store) -> bool:
+        """Whether the store has a snapshot for the installed torch. If not, differences are drift."""
+        return torch_release(self.torch) in _stored_versions(store)
 
     def to_json(self) -> dict[str, Any]:
-        """For a worker; settings come to it on its own command line."""
+        """For a worker. The worker reads the settings from its own command line."""
         return {"machine": self.machine.to_json(), "run": str(self.run.folder), "workers": self.workers}
 
 
 @contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """No garbage is collected while torch's modules are imported, and what they leave is not looked at again.
+def _garbage_collection_off() -> Iterator[None]:
+    """Switches garbage collection off while torch is imported. Later collections skip the objects that exist by then.
 
-    A third of the time of importing Inductor, and of each full collection while compiling.
+    This saves a third of the time of importing Inductor, and of each full collection while compiling.
     """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
         gc.freeze()
-        atexit.register(gc.unfreeze)  # or nanobind, which is in Triton, takes at the end for leaked what is only kept
+        atexit.register(gc.unfreeze)  # otherwise nanobind, which Triton uses, reports the frozen objects as leaks
     finally:
         if enabled:
             gc.enable()
 
 
 def _load_ipex(torch_version: str) -> None:
-    """Importing Intel's extension registers its backend. It ends the process on a torch it was not built for."""
+    """Imports Intel's extension, which registers its backend. With another torch, the extension ends the process."""
     try:
         version = importlib.metadata.version("intel-extension-for-pytorch")
     except importlib.metadata.PackageNotFoundError:
         return
-    if release(version) == release(torch_version):
+    if torch_release(version) == torch_release(torch_version):
         importlib.import_module("intel_extension_for_pytorch")
 
 
-def _refuse_unknown(backend: str) -> None:
+def _refuse_unknown_backend(backend: str) -> None:
     from conformance.capture.backends import BackendError, backend_named
 
     try:
@@ -247,10 +257,10 @@ def _refuse_unknown(backend: str) -> None:
 
 
 @functools.cache
-def _known(folder: Path, way: str) -> known_failures.KnownFailures:
-    return known_failures.load(folder, way)
+def _known_failures(folder: Path, backend_option: str) -> known_failures.KnownFailures:
+    return known_failures.load(folder, backend_option)
 
 
 @functools.cache
-def _versions(store: Store) -> frozenset[str]:
+def _stored_versions(store: Store) -> frozenset[str]:
     return frozenset(store.versions())

@@ -1,4 +1,4 @@
-"""What pytest is given of ours: checks as its subtests, and an item that fails in place of others."""
+"""What pytest runs and reports: checks as subtests, and an item that fails for wrong declarations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 
 class SubtestReporter:
-    """Checks as pytest's subtests."""
+    """Reports each check as a subtest of pytest."""
 
     def __init__(self, subtests: pytest.Subtests) -> None:
         self._subtests = subtests
@@ -24,15 +24,15 @@ class SubtestReporter:
         pytest.xfail(reason)
 
 
-class Refusal(pytest.Item):
-    """In place of everything that a worker of pytest-xdist collected: it cannot end the run, but it can fail."""
+class WrongDeclarationsItem(pytest.Item):
+    """Fails in place of all items that a worker of pytest-xdist collected: a worker cannot end the run."""
 
-    def __init__(self, *, why: str, **kwargs: Any) -> None:
+    def __init__(self, *, message: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._why = why
+        self._message = message
 
     def runtest(self) -> None:
-        pytest.fail(self._why, pytrace=False)
+        pytest.fail(self._message, pytrace=False)
 
     def reportinfo(self) -> tuple[Path, None, str]:
         return self.path, None, self.name

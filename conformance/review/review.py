@@ -12,7 +12,7 @@ from conformance.review.groups import ChangedText, Group, fact_edits, group_chan
 from conformance.storage.accept import Accepted, accept
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord, Run
-from conformance.storage.snapshots import Snapshot, SnapshotError, Store, canonical, release
+from conformance.storage.snapshots import Snapshot, SnapshotError, Store, canonical_text, torch_release
 
 #: Returns the text that an item is compared with, and its source (see ChangedItem); None for nothing.
 FindText = Callable[[ItemRecord], "tuple[str, str] | None"]
@@ -108,10 +108,10 @@ def review_items(items: Iterable[ItemRecord], find_text: FindText) -> Review:
             review.new.append(item)
             continue
         text, source = previous
-        if canonical(text) == canonical(item.text):
+        if canonical_text(text) == canonical_text(item.text):
             review.equal += 1
         else:
-            texts = ChangedText(item.case, item.target, canonical(text), canonical(item.text))
+            texts = ChangedText(item.case, item.target, canonical_text(text), canonical_text(item.text))
             review.changed_items[item.name] = ChangedItem(item, texts, source)
     return review
 
@@ -137,7 +137,7 @@ def stored_text_finder(order: Sequence[str] = ()) -> FindText:
             return text, ""
         if item.store not in versions:
             versions[item.store] = set(store.versions())
-        if release(item.torch) in versions[item.store]:
+        if torch_release(item.torch) in versions[item.store]:
             return None
         return nearest_text(snapshot, item)
 
@@ -146,7 +146,7 @@ def stored_text_finder(order: Sequence[str] = ()) -> FindText:
 
 def nearest_text(snapshot: Snapshot, item: ItemRecord) -> tuple[str, str] | None:
     """Returns the text of the stored version nearest to the item's, and "torch VERSION"; None for no such text."""
-    wanted = [int(part) for part in release(item.torch).split(".")]
+    wanted = [int(part) for part in torch_release(item.torch).split(".")]
     known = [version for version in snapshot.versions() if snapshot.text(version, item.target)]
     if not known:
         return None

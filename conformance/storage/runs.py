@@ -145,8 +145,8 @@ class Run:
         names, prune = json.loads(path.read_text(encoding="utf-8")) if path.exists() else ([], "")
         return names, prune
 
-    def evidence(self, name: str) -> Path:
-        """The folder for what a failing item leaves, emptied."""
+    def artifacts(self, name: str) -> Path:
+        """An empty folder for the artifacts of a failing item."""
         folder = self.folder / "failures" / name
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Other ways to run a case: backends of torch.compile, TorchScript, export; --thorough."""
+"""Cases run by other backends of torch.compile, by TorchScript and by torch.export; --thorough."""
 
 import itertools
 
@@ -33,7 +33,7 @@ def cases_of(**declared):
 
 @pytest.mark.parametrize("via", ["compile", "jit_trace", "jit_script", "export"])
 @pytest.mark.parametrize("declared", [{}, {"grad": True}, {"dynamic": True}], ids=["forward", "backward", "dynamic"])
-def test_each_way_holds_the_same_numerics(via, declared):
+def test_each_via_passes_numerics(via, declared):
     (a_case,) = cases_of(**declared)
     with function_via(a_case, via, "aot_eager", "cpu") as function:
         assert check_numerics(a_case, function, "cpu").measurements
@@ -41,7 +41,7 @@ def test_each_way_holds_the_same_numerics(via, declared):
 
 def test_the_dynamo_options_of_a_case_hold_for_any_backend():
     def counted(x):
-        return x.sum().item() * x  # breaks the graph, unless Dynamo is told to go on
+        return x.sum().item() * x  # a graph break, unless Dynamo's option is set
 
     counted.__name__ = "test_counted"
     (a_case,) = case(x=tensor(7), config={"dynamo.capture_scalar_outputs": True})(counted).cases
@@ -72,8 +72,8 @@ def test_a_suite_by_another_backend(suite: Suite):
     wrong.has("compiled disagrees with eager", "--checks numerics --backend mine:wrong")
     ran, checks = suite.checks("--target", NATIVE, "--backend", "mine:plain", "-k", "f32")
     ran.ends(0)
-    assert [said for *_, outcome, said in checks if outcome == "skipped"] == [
-        "--backend mine:plain: no code of Inductor's to look at"
+    assert [message for *_, outcome, message in checks if outcome == "skipped"] == [
+        "--backend mine:plain: this check is only for Inductor's code"
     ] * 2
 
 
@@ -115,8 +115,8 @@ def test_thorough_combines_what_varies_one_at_a_time(suite: Suite):
     )
     ran, checks = suite.checks("--target", NATIVE, "--thorough", "--checks", "numerics,code", "-k", "f16-backward")
     ran.ends(0)
-    (said,) = (said for *_, outcome, said in checks if outcome == "skipped")
-    assert said == "combined by --thorough: requirements and stored code are for what is declared"
+    (message,) = (message for *_, outcome, message in checks if outcome == "skipped")
+    assert message == "combined by --thorough: only declared cases have requirements and stored code"
 
 
 RAISING = """
@@ -152,13 +152,13 @@ def test_compiled_raises_where_eager_does(suite: Suite):
     assert "1: gather (pointwise 4, serial)" in suite.stored()["scale/when_called.txt"]
     ran, checks = suite.checks("--target", NATIVE)
     ran.ends(1)
-    skipped = [said for *_, outcome, said in checks if outcome == "skipped"]
-    assert skipped == [f"no code to ask for kernels: {raised}"]
+    skipped = [message for *_, outcome, message in checks if outcome == "skipped"]
+    assert skipped == [f"there is no code to check kernels: {raised}"]
     failed = {name for _, name, outcome, _ in checks if outcome == "failure"}
     assert all("another_type" in name for name in failed), failed
     ran.has("numerics['raises'] is 'ValueError', and compiled raised TorchRuntimeError (of ValueError): Expected more")
-    for way in ("jit_trace", "jit_script", "export"):
-        suite.run("--target", NATIVE, "--via", way, "--checks", "numerics", "-k", "not another").ends(0)
+    for via in ("jit_trace", "jit_script", "export"):
+        suite.run("--target", NATIVE, "--via", via, "--checks", "numerics", "-k", "not another").ends(0)
 
 
 LIMITED = """
@@ -175,16 +175,16 @@ def test_plain(x):
 """
 
 
-def test_what_a_way_cannot_run_is_said(suite: Suite):
+def test_a_case_that_export_cannot_run_is_skipped_with_its_message(suite: Suite):
     suite.write("ops/test_scale.py", LIMITED)
     ran, checks = suite.checks("--target", NATIVE, "--via", "export", "--checks", "numerics")
     ran.ends(0)
-    (said,) = (said for *_, outcome, said in checks if outcome == "skipped")
-    assert said.startswith("--via export: ")
-    assert len(said) > len("--via export: ")
+    (message,) = (message for *_, outcome, message in checks if outcome == "skipped")
+    assert message.startswith("--via export: ")
+    assert len(message) > len("--via export: ")
 
 
-def test_known_failures_of_a_way(suite: Suite):
+def test_known_failures_of_a_backend(suite: Suite):
     suite.write("conftest.py", 'import sys\nsys.path.insert(0, ".")\npytest_plugins = ["conformance.plugin"]\n')
     suite.write("mine.py", BACKEND)
     suite.write("ops/test_scale.py", LIMITED)
@@ -203,7 +203,7 @@ issue = "not reported"
     about = ("--target", NATIVE, "--checks", "numerics", "-k", "plain")
     ran, checks = suite.checks(*about, "--backend", "mine:wrong")
     ran.ends(0)
-    assert "one too many (not reported)" in [said for *_, said in checks]
+    assert "one too many (not reported)" in [message for *_, message in checks]
     suite.run(*about, "--backend", "mine:plain").ends(1).has("passes numerics on torch", "is said to fail")
     suite.run(*about, "--backend", "eager").ends(0).has_not("said to fail", "matched nothing")
     suite.write("known_failures/scale.toml", entry.replace('backend = ["mine:wrong", "mine:plain"]\n', ""))

@@ -116,7 +116,7 @@ def test_list_of_a_folder(call, mine):
     ("words", "said"),
     [
         (["list", "hflpi"], "no case matches 'hflpi'; nearest: flip/hflip-"),
-        (["list", "qqq"], "no case matches 'qqq'; `python -m conformance list` names all"),
+        (["list", "qqq"], "no case matches 'qqq'; `python -m conformance list` lists all"),
         (["list", "none.py"], r"there is no file \S*none.py"),
         (["list", "empty.py"], r"\S*empty.py declares no case"),
         (["list", "broken.py"], "broken.py cannot be imported: SyntaxError: "),

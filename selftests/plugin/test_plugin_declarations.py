@@ -13,11 +13,23 @@ def declared(how: str, function: str = "def test_it(x):\n    return x * 2") -> s
 @pytest.mark.parametrize(
     ("text", "place", "said"),
     [
-        (declared("y=tensor(20)"), ":3: ", "test_it: nothing says how to make the argument 'x'"),
-        (declared("x=tensor(20), colour='red'"), ":3: ", "test_it: 'colour' is neither a parameter of the function"),
-        (declared("x=tensor(20, color='red')"), ":3: ", "tensor() knows shape, dtype, layout"),
+        (
+            declared("y=tensor(20)"),
+            ":3: ",
+            "test_it: no input is declared for the argument 'x': write @case(x=tensor(20))",
+        ),
+        (
+            declared("x=tensor(20), colour='red'"),
+            ":3: ",
+            "test_it: the keyword 'colour' is neither a parameter of the function (x), nor one of grad, dynamic, ",
+        ),
+        (declared("x=tensor(20, color='red')"), ":3: ", "tensor() has no property 'color'; it has shape, dtype, "),
         (declared("x=tensor(20, dtype=['f32', 'f32'])"), ":3: ", "axis 'x.dtype' has the label 'f32' twice"),
-        (declared("x=tensor(20)", "def it(x):\n    return x"), ":3: ", "it: the name of a case's function starts with"),
+        (
+            declared("x=tensor(20)", "def it(x):\n    return x"),
+            ":3: ",
+            "it: the name of a case's function must start with test_; rename it to test_it",
+        ),
     ],
 )
 def test_wrong_at_import(tmp_path, text, place, said):

@@ -56,7 +56,7 @@ def test_checks_compiles_and_junit(tmp_path):
     captures = (suite.root / "captures").read_text().split()
     assert sorted(captures) == sorted([NATIVE, "cuda_sm90"] * 3)
     ran.has("kernels: wanted 2, got 1", "accepting snapshots never changes a requirement")
-    ran.has("6 items: 3 deviceless, 3 native", "numerics: 3 native, 3 emulated", "nothing is stored for torch")
+    ran.has("6 items: 3 deviceless, 3 native", "numerics passed: 3 native, 3 emulated", "nothing is stored for torch")
 
     again, with_workers = suite.checks(*TARGETS, "-n", "2")
     again.ends(1).has("6 items: 3 deviceless, 3 native")
@@ -69,7 +69,7 @@ def test_without_emulation(tmp_path):
     _, found = suite.checks("--target", "cuda_sm90", "--checks", "numerics", "--no-emulation", "-k", "f32")
     assert [each[0] for each in found] == ["ops.test_scale.numerics"]
     assert [each[2:] for each in found] == [
-        ("skipped", "no cuda_sm90 here: its code was generated, not run (--no-emulation)")
+        ("skipped", "this machine has no cuda_sm90: its code was generated but not run (--no-emulation)")
     ]
 
 

@@ -95,7 +95,7 @@ def test_malformed_since_the_run_began(suite):
     suite.write("ops/test_spoiling.py", SPOILING)
     ran = suite.accept(*SM90, "-k", "compiles or spoiling").ends(1)
     assert "known/compiles.txt" in suite.stored()
-    ran.has("1 items: 1 deviceless", "1 new, ", "known failure: all.toml is not valid TOML: ")
+    ran.has("1 item: 1 deviceless", "1 new, ", "known failure: all.toml is not valid TOML: ")
     ran.has_not("Traceback", "INTERNALERROR", "known_failures.py:")
     suite.run(*SM90, "-k", "compiles").ends(4).has("ERROR: all.toml is not valid TOML: ")
 

@@ -94,8 +94,8 @@ def test_planted(tmp_path):
     assert code[0] == "planted/other-cuda_sm90: facts unchanged"
     assert any(line.startswith("-") and "tl.loads" in line for line in code)
     assert "accept it with: EXPECTTEST_ACCEPT=1 pytest 'ops/test_planted.py::test_other[cuda_sm90]'" in code
-    [evidence] = [line.removeprefix("evidence: ") for line in code if line.startswith("evidence: ")]
-    assert sorted(path.name for path in (tmp_path / evidence).iterdir()) == [
+    [artifacts] = [line.removeprefix("artifacts: ") for line in code if line.startswith("artifacts: ")]
+    assert sorted(path.name for path in (tmp_path / artifacts).iterdir()) == [
         "0_inference_graph.py",
         "0_inference_ir_post_fusion.txt",
         "0_inference_ir_pre_fusion.txt",

@@ -110,7 +110,7 @@ def test_a_version_is_dropped(project, capsys):
 
 def test_a_full_run_says_so(suite):
     suite.write("ops/expected_code/scale/gone.txt", TEXT)
-    said = "1 unused snapshots, of cases that are gone: scale/gone; `python -m conformance prune ops`"
-    suite.run("ops", "--checks", "requirements").has_not("unused")
-    suite.run("ops", "-k", "f32 and avx2").has_not("unused")
+    said = "1 snapshot belongs to no case: scale/gone; remove with: python -m conformance prune ops"
+    suite.run("ops", "--checks", "requirements").has_not("belongs to no case")
+    suite.run("ops", "-k", "f32 and avx2").has_not("belongs to no case")
     suite.run("ops", "-n", "2").has(said)

@@ -1,4 +1,4 @@
-"""`bench`: eager and compiled in turns on a device that is here; and two such measurements compared."""
+"""`bench`: times eager and compiled on a device of this machine, and compares two such measurements."""
 
 from __future__ import annotations
 
@@ -24,49 +24,83 @@ from conformance.devices.machine import Machine
 from conformance.devices.targets import GPUS, Target
 from conformance.errors import first_line
 from conformance.harness.generator import GeneratingError, Generator
+from conformance.terminal import progress
 
 if TYPE_CHECKING:
     from conformance.bench.measure import Bench
 
 _SECONDS = 0.3
 
+DESCRIPTION = """\
+Time compiled against eager on a device of this machine, and explain where
+compiled is slower. Beside them: the best that the device can do.
+Exit status 1: some cases could not be measured."""
 
-DESCRIPTION = EXAMPLES = ""
+EXAMPLES = """\
+examples:
+  python -m conformance bench flip/hflip --axis dtype=u8,f32 --json before.json
+  python -m conformance bench --compare before.json after.json"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
         nargs="*",
+        default=[],
         metavar="CASE|PATH",
-        help="parts of ids, with * and ?; files; or as for show: module:function",
+        help="parts of case ids, with * and ?; files and folders; or an ad-hoc function",
     )
-    parser.add_argument("--device", metavar="DEVICE", help="cpu (the default), cuda or xpu, which has to be here")
-    parser.add_argument("--target", metavar="TARGET", help="a target that is here; the widest of the cpu if left out")
-    parser.add_argument("--threads", type=int, default=1, metavar="N", help="cpu: threads that run (default 1)")
     parser.add_argument(
-        "--axis", action="append", default=[], metavar="NAME=V1,V2",
-        help="each case with these values for its own, in all combinations: --axis dtype=u8,f32",
-    )  # fmt: skip
-    parser.add_argument(
-        "--min-time", type=_seconds, default=_SECONDS, metavar="SECONDS", help=f"for each function ({_SECONDS})"
+        "--device", metavar="DEVICE", help="cpu (the default), cuda or xpu; this machine must have the device"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="keeps what was measured, for --compare")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="writes the tables into a page")
+    parser.add_argument(
+        "--target", metavar="TARGET", help="a target that this machine runs; default on cpu: its widest vectors"
+    )
+    parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads on the CPU; default: 1")
+    parser.add_argument(
+        "--axis",
+        action="append",
+        default=[],
+        metavar="NAME=V1,V2",
+        help="measure each case with these values of an axis in place of its own, in all combinations: "
+        "--axis dtype=u8,f32",
+    )
+    parser.add_argument(
+        "--min-time",
+        type=_positive_seconds,
+        default=_SECONDS,
+        metavar="SECONDS",
+        help=f"seconds for each function; default: {_SECONDS}",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the measurements to a file, for --compare")
+    parser.add_argument(
+        "--markdown",
+        type=Path,
+        metavar="FILE",
+        help="write the tables into a page, between `<!-- bench DEVICE -->` and `<!-- end of bench DEVICE -->`",
+    )
+    parser.add_argument(
+        "--compare",
+        nargs=2,
+        type=Path,
+        metavar=("OLD", "NEW"),
+        help="measure nothing; compare two files that --json wrote",
+    )
     add_adhoc_options(parser)
-    parser.add_argument("--compare", nargs=2, type=Path, metavar=("OLD", "NEW"), help="instead: two files of --json")
 
 
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < float("inf"):
-        raise ValueError(text)
-    return seconds
+def _positive_seconds(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        seconds = float(text)
+        if 0 < seconds < float("inf"):
+            return seconds
+    raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """1 where a case could not be measured. Raises BenchError, CaseError, UnknownCaseError, AdhocError, InputError,
-    TargetError and PreparationError.
+    """Returns 1 if a case could not be measured.
+
+    Raises BenchError, CaseError, UnknownCaseError, AdhocError, InputError, TargetError and PreparationError.
     """
     if arguments.compare:
         if arguments.what:
@@ -74,34 +108,36 @@ def run(arguments: argparse.Namespace) -> int:
         print(compare.text(*(Report.read(path) for path in arguments.compare)))
         return 0
     if not arguments.what:
-        raise BenchError("which cases? name some, as in `bench flip`; `python -m conformance list` names all")
-    prepare(GPUS)  # before the generator does: nothing is timed beside a pretended device
+        raise BenchError("name the cases to measure, as in `bench flip`; `python -m conformance list` lists all")
+    prepare(GPUS)  # no device is pretended while something is timed; so this comes before the generator
     with contextlib.closing(Generator()) as generator:
         machine = generator.machine
-        target = selection.target_of(machine, arguments.device, arguments.target, arguments.threads)
-        cases = selection.cases_of(arguments.what, arguments.axis, adhoc_options(arguments))
+        target = selection.select_target(machine, arguments.device, arguments.target, arguments.threads)
+        cases = selection.select_cases(arguments.what, arguments.axis, adhoc_options(arguments))
         if arguments.markdown:
-            markdown.refuse(arguments.markdown, target.device)
+            markdown.check_markers(arguments.markdown, target.device)
         report = Report(about(machine, target, arguments))
-        return _measured(generator, target, cases, report, arguments)
+        return _measure(generator, target, cases, report, arguments)
 
 
-def _measured(
+def _measure(
     generator: Generator, target: Target, cases: Sequence[Case], report: Report, arguments: argparse.Namespace
 ) -> int:
-    """Prints and keeps what was measured also where it is interrupted."""
+    """Prints and writes the measurements; also those made before an interruption."""
     generator.session.set_up_torch()
-    from conformance.bench.measure import Bench, clock_of, threads
+    from conformance.bench.measure import Bench, clock_for, threads
 
-    bench = Bench(generator, target, arguments.min_time, clock_of(target))
-    failed = interrupted = 0
-    with threads(target.threads or 1), _interruptions() as asked_to_stop:
+    bench = Bench(generator, target, arguments.min_time, clock_for(target))
+    failed = 0
+    interrupted = False
+    with threads(target.threads or 1), _interruptions() as interruptions:
         try:
-            for problem in _rows(bench, cases, report, asked_to_stop):
+            for problem in _measure_each(bench, cases, report, interruptions):
                 failed += 1
-                print(f"left out: {problem}", file=sys.stderr)
+                print(f"not measured: {problem}", file=sys.stderr)
         except KeyboardInterrupt:
-            interrupted, report.stopped = 1, len(cases) - len(report.rows) - failed
+            interrupted = True
+            report.stopped = len(cases) - len(report.rows) - failed
     if report.rows:
         print(table.text(report), flush=True)
         if arguments.json:
@@ -115,44 +151,44 @@ def _measured(
 
 @contextlib.contextmanager
 def _interruptions() -> Iterator[list[int]]:
-    """Holds the Ctrl-C that came: a KeyboardInterrupt within a compilation may be swallowed there, as in a callback."""
-    came: list[int] = []
+    """Records each Ctrl-C. A compilation may swallow the KeyboardInterrupt, if it comes in a callback for example."""
+    recorded: list[int] = []
 
     def interrupt(number: int, _frame: Any) -> None:
-        came.append(number)
+        recorded.append(number)
         raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
-        yield came
+        yield recorded
         return
     before = signal.signal(signal.SIGINT, interrupt)
     try:
-        yield came
+        yield recorded
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def _rows(bench: Bench, cases: Sequence[Case], report: Report, asked_to_stop: list[int]) -> Iterator[str]:
-    """Adds a row to the report for each case; yields what is wrong with one that has none.
+def _measure_each(bench: Bench, cases: Sequence[Case], report: Report, interruptions: Sequence[int]) -> Iterator[str]:
+    """Adds a row to the report for each case. Yields a message for a case that cannot be measured.
 
-    Raises KeyboardInterrupt before a case where one came, and where one comes.
+    Raises KeyboardInterrupt after a Ctrl-C, at the latest before the next case.
     """
-    for number, case in enumerate(cases, 1):
-        if asked_to_stop:
-            raise KeyboardInterrupt
-        if sys.stderr.isatty():
-            print(f"\r\x1b[K{number} of {len(cases)}: {case.id}", end="", file=sys.stderr, flush=True)
-        try:
-            report.rows.append(bench.row(case))
-        except GeneratingError as error:
-            yield first_line(error)
-        finally:
-            if sys.stderr.isatty():
-                print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    with progress(len(cases)) as show:
+        for case in cases:
+            if interruptions:
+                raise KeyboardInterrupt
+            show(case.id)
+            try:
+                report.rows.append(bench.measure(case))
+            except GeneratingError as error:
+                yield first_line(error)
 
 
 def about(machine: Machine, target: Target, arguments: argparse.Namespace) -> dict[str, Any]:
-    """What a measurement depends on besides the cases. `load`: of all processes, over the last minute, at the start."""
+    """Returns what a measurement depends on besides the cases.
+
+    `load`: of all processes, over the last minute before the run.
+    """
     gpu = machine.gpus.get(target.device, {"properties": {}})["properties"]
     return {
         "target": target.name,
@@ -170,7 +206,7 @@ def about(machine: Machine, target: Target, arguments: argparse.Namespace) -> di
 
 
 def _processor() -> str:
-    """As the kernel names it, else as Python does."""
+    """Returns the processor's name from the kernel, else from Python."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -178,7 +214,7 @@ def _processor() -> str:
 
 
 def command(arguments: argparse.Namespace) -> str:
-    """What measures this again; without the files that this run wrote, except for the page."""
+    """Returns the command that repeats the measurement; without the --json file, but with the page."""
     words = ["python", "-m", "conformance", "bench", *arguments.what]
     for name in ("device", "target"):
         words += [f"--{name}", getattr(arguments, name)] if getattr(arguments, name) else []
