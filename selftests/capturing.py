@@ -1,4 +1,4 @@
-"""Captures of functions that are no cases of the suite's: one line each, for selftests."""
+"""Captures of functions that are not cases of the suite, in one line each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ prepare()  # before anything imports torch
 
 
 def captured(fn, target="cpu_avx512", *, grad="", dynamic=False, config=None, **arguments: Any) -> Capture:
-    """`fn` generated for `target` without the device, its `arguments` as a case declares them."""
+    """The capture of `fn` for `target`, without the device. `arguments`: as a case declares them. `grad`: names."""
     choices = {name: each.properties for name, each in arguments.items() if isinstance(each, Input)}
     case = Case(
         operator="facts",
@@ -35,5 +35,6 @@ def captured(fn, target="cpu_avx512", *, grad="", dynamic=False, config=None, **
         return result.capture
 
 
-def seen(fn, target="cpu_avx512", **how: Any) -> Facts:
-    return extract(captured(fn, target, **how))
+def facts_of(fn, target="cpu_avx512", **options: Any) -> Facts:
+    """The facts of `captured` with the same arguments."""
+    return extract(captured(fn, target, **options))

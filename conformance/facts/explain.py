@@ -83,8 +83,11 @@ def _rewrites(observed: ObservedCapture) -> list[str]:
 
 
 def _reduction(decision: Mapping[str, Any]) -> str:
-    noun = "result" if decision["outer"] == "1" else "results"
-    results = f"{decision['outer']} {noun} of {decision['reduced']} elements each, {decision['hint']}"
+    elements = f"{decision['reduced']} elements"
+    results = (
+        f"1 result of {elements}" if decision["outer"] == "1" else f"{decision['outer']} results of {elements} each"
+    )
+    results = f"{results}, {decision['hint']}"
     if "splits" in decision:
         if decision["splits"] == "1":
             return f"{results}: not split on {decision['multiprocessors']} multiprocessors"

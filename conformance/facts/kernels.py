@@ -9,7 +9,7 @@ from conformance.facts.model import Fact, ObservedCapture
 
 
 def kernels(observed: ObservedCapture) -> Fact:
-    """How many the code calls. Each line names the operators, the kind and the loops of one."""
+    """The number of kernels that the code calls. Each line has the operators, the kind and the loops of one kernel."""
     parts = {"forward": 0, "backward": 0}
     for kernel in observed.kernels:
         module = kernel["module"] or "forward"

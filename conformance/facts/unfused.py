@@ -1,4 +1,4 @@
-"""Kernels that share data and that Inductor did not fuse, and its reasons."""
+"""Kernels that share data and are not fused, with Inductor's reasons."""
 
 from __future__ import annotations
 

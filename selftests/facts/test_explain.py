@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from capturing import captured, seen
+from capturing import captured, facts_of
 
 from conformance.capture.observers import fallbacks, kernels
 from conformance.cases.inputs import image, tensor
@@ -70,12 +70,12 @@ FALLBACKS = [
 class TestFallbacks:
     @pytest.mark.parametrize(("function", "arguments", "target", "says"), FALLBACKS)
     def test_one_known_reason(self, function, arguments, target, says):
-        found = seen(function, target, **arguments)
+        found = facts_of(function, target, **arguments)
         assert found.lines()["fallbacks"] == says
         assert found.value("fallbacks") == [each.split(" (")[0] for each in says.split("), ") if each != "none"]
 
     def test_a_custom_operator_again_and_again(self):
-        """The first capture registers it: later ones find it registered, and say the same."""
+        """The first capture registers the operator. Later captures find it registered, and have the same reason."""
         import torch
 
         with torch.library._scoped_library("conformance_reasons", "DEF") as library:
@@ -83,21 +83,21 @@ class TestFallbacks:
             library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
             torch.library.register_fake("conformance_reasons::twice", torch.empty_like, lib=library)
             for _ in range(2):
-                found = seen(lambda x: torch.ops.conformance_reasons.twice(x) + 1, x=tensor(64))
+                found = facts_of(lambda x: torch.ops.conformance_reasons.twice(x) + 1, x=tensor(64))
                 assert found.lines()["fallbacks"] == "conformance_reasons.twice (custom operator)"
 
     def test_without_the_rule_there_is_no_fallback(self, monkeypatch):
         from torch._inductor import lowering
 
         monkeypatch.setattr(lowering, "use_scatter_fallback", lambda *_: False)
-        assert seen(scatter, **SCATTERED).lines()["fallbacks"] == "none"
+        assert facts_of(scatter, **SCATTERED).lines()["fallbacks"] == "none"
 
     def test_a_reason_is_told_once_for_each_module(self):
         def twice(q, k, v):
             return attention(attention(q, k, v), k, v)
 
         name = "aten._scaled_dot_product_flash_attention_for_cpu"
-        assert seen(twice, **HEADS).lines()["fallbacks"] == f"{name} (make_fallback: no lowering), {name}"
+        assert facts_of(twice, **HEADS).lines()["fallbacks"] == f"{name} (make_fallback: no lowering), {name}"
 
     def test_every_fallback_has_one(self):
         assert fallbacks.registered_fallbacks(), "nothing is a fallback in this torch"
@@ -113,7 +113,7 @@ class TestGraphBreaks:
             return y * 2
 
         line = "Call to `torch._dynamo.graph_break()` at `torch._dynamo.graph_break()`"
-        assert seen(broken, x=tensor(64)).lines()["graph_breaks"] == f"1\n  {line}"
+        assert facts_of(broken, x=tensor(64)).lines()["graph_breaks"] == f"1\n  {line}"
 
     def test_a_branch_on_data_which_dynamo_does_not_count(self):
         def branch(x):
@@ -133,7 +133,7 @@ class TestGraphBreaks:
             print(end="")
             return x + n
 
-        first, *rest = seen(printed, x=tensor(64)).lines()["graph_breaks"].split("\n")
+        first, *rest = facts_of(printed, x=tensor(64)).lines()["graph_breaks"].split("\n")
         assert first == str(len(rest))
         assert "  Unsupported Tensor.item() call with capture_scalar_outputs=False at `n = x.sum().item()`" in rest
 
@@ -167,10 +167,9 @@ class TestWhy:
     def test_the_numbers_of_a_split_reduction(self, target, multiprocessors):
         text = explanation(captured(lambda x: x.sum(), target, x=tensor(4_000_000)))
         assert (
-            f"1 result of 4000000 elements each, INNER: split into 489 parts for {multiprocessors} multiprocessors"
-            in text
+            f"1 result of 4000000 elements, INNER: split into 489 parts for {multiprocessors} multiprocessors" in text
         )
-        assert "1 result of 489 elements each, INNER: persistent (the limit is 1024 elements)" in text
+        assert "1 result of 489 elements, INNER: persistent (the limit is 1024 elements)" in text
 
     def test_the_list_that_an_operator_without_lowering_is_in(self):
         name = "aten._scaled_dot_product_flash_attention_for_cpu"
@@ -202,4 +201,4 @@ def codes(target: str) -> list[str]:
     arguments = {"x": tensor(64, 1000), "w": tensor(1000), "b": tensor(1000)}
     captures = [captured(normalise, target, grad="x w b", **arguments), captured(scatter, target, **SCATTERED)]
     codes = [module.code for capture in captures for module in capture.modules]
-    return [re.sub(r"^# AOT ID: .*", "", code) for code in codes]  # counts the graphs of the process
+    return [re.sub(r"^# AOT ID: .*", "", code) for code in codes]  # torch counts all graphs of the process

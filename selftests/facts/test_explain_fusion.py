@@ -1,11 +1,11 @@
-"""Why kernels with data in common stay apart: one known reason each, and none where its rule is taken away."""
+"""Why Inductor does not fuse kernels that share data: each known reason, and no reason when its rule is removed."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
-from capturing import captured, seen
+from capturing import captured, facts_of
 
 from conformance.capture.observers import fusion
 from conformance.cases.inputs import tensor
@@ -65,20 +65,20 @@ KNOWN = [
 
 @pytest.mark.parametrize(("function", "arguments", "target", "says"), KNOWN)
 def test_one_known_reason(function, arguments, target, says):
-    found = seen(function, target, **arguments)
+    found = facts_of(function, target, **arguments)
     assert found.lines()["unfused"].startswith(says)
     assert found.value("unfused") == (says != "none")
 
 
 def test_modules_and_their_kernels_are_named_as_in_kernels():
-    found = seen(product, grad="a b", **SQUARES)
+    found = facts_of(product, grad="a b", **SQUARES)
     assert found.lines()["unfused"] == (
         "3\n  mm and 1 forward: a library call is not fused\n  2 backward and mm: a library call is not fused (2 times)"
     )
 
 
 def test_an_outer_loop_that_is_given_up():
-    """The scheduler has fused them; the generator finds that the shared loop is vectorised in one of them alone."""
+    """The scheduler fuses them; later the generator finds that only one of them vectorises the shared loop."""
     capture = captured(normalise, grad="x w b", **NORM)
     text = extract(capture).lines()["unfused"]
     reason = "put into one outer loop and taken apart again, x0 goes in steps of 1 and of 16"
@@ -98,20 +98,20 @@ def test_limits(config, target, says):
     def both(x):
         return x + 1, x * 2
 
-    assert seen(both, target, x=tensor(64)).value("unfused") == 0
-    assert says in seen(both, target, config=config, x=tensor(64)).lines()["unfused"]
+    assert facts_of(both, target, x=tensor(64)).value("unfused") == 0
+    assert says in facts_of(both, target, config=config, x=tensor(64)).lines()["unfused"]
 
 
 class TestWithoutTheRule:
-    """Each reason is Inductor's: with its rule away the kernels are fused, or another rule speaks."""
+    """Each reason is Inductor's: without its rule the kernels are fused, or another rule refuses."""
 
     def test_of_its_heuristics(self, monkeypatch):
         from torch._inductor.choices import InductorChoices
 
-        assert INDICES in seen(flip_and_add, "cuda_sm90", **FLIPPED).lines()["unfused"]
+        assert INDICES in facts_of(flip_and_add, "cuda_sm90", **FLIPPED).lines()["unfused"]
         for rule in ("can_fuse", "can_fuse_horizontal"):
             monkeypatch.setattr(InductorChoices, rule, staticmethod(lambda *_, **__: True))
-        found = seen(flip_and_add, "cuda_sm90", **FLIPPED)
+        found = facts_of(flip_and_add, "cuda_sm90", **FLIPPED)
         assert (found.value("unfused"), found.value("kernels")) == (0, 1)
 
     def test_of_the_cpp_backend(self, monkeypatch):
@@ -121,9 +121,9 @@ class TestWithoutTheRule:
             return x + 1, x * 2
 
         config = {"cpp.max_horizontal_fusion_size": 1}
-        assert seen(both, config=config, x=tensor(64)).value("unfused") == 1
+        assert facts_of(both, config=config, x=tensor(64)).value("unfused") == 1
         monkeypatch.setattr(CppScheduling, "can_fuse_horizontal", CppScheduling._can_fuse_horizontal_impl)
-        assert seen(both, config=config, x=tensor(64)).value("unfused") == 0
+        assert facts_of(both, config=config, x=tensor(64)).value("unfused") == 0
 
     def test_of_the_triton_backend(self, monkeypatch):
         from torch._inductor.codegen.triton import TritonScheduling
@@ -133,14 +133,14 @@ class TestWithoutTheRule:
         def both(x):
             return x + 1, x * 2
 
-        assert seen(both, "cuda_sm90", x=tensor(64)).lines()["unfused"] == f"1 and 2: {fusion.UNKNOWN}"
+        assert facts_of(both, "cuda_sm90", x=tensor(64)).lines()["unfused"] == f"1 and 2: {fusion.UNKNOWN}"
 
 
 def test_long_lists_are_cut_and_counted():
     def many(x):
         return [x.sum(dim) for dim in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2))]
 
-    lines = seen(many, "cuda_sm90", x=tensor(8, 16, 32)).lines()["unfused"].split("\n")
+    lines = facts_of(many, "cuda_sm90", x=tensor(8, 16, 32)).lines()["unfused"].split("\n")
     assert len(lines) == 10
     assert re.fullmatch(r"  and \d+ more: .*\(\d+ times\).*", lines[-1]), lines[-1]
     shown = sum(int(times) for times in re.findall(r"\((\d+) times\)", "\n".join(lines[1:-1])))

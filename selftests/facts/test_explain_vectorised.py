@@ -1,4 +1,4 @@
-"""Why a loop nest is not vectorised: the reason is that of the rule which Inductor left TilingSelect by."""
+"""Why a loop nest is not vectorised: the reason names the rule by which TilingSelect returned."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import textwrap
 
 import pytest
-from capturing import captured, seen
+from capturing import captured, facts_of
 
 from conformance.capture.observers import vectorisation
 from conformance.cases.inputs import image, tensor
@@ -18,7 +18,7 @@ from conformance.facts import extract
 
 @pytest.fixture
 def rules(monkeypatch) -> list[str]:
-    """Filled with the condition that each call of select_tiling returned under, found by following its lines."""
+    """A list that gets, for each call of select_tiling, the condition around its return. It traces the lines."""
     from torch._inductor.codegen import cpp
 
     original = cpp.TilingSelect.select_tiling
@@ -111,29 +111,29 @@ def lines(capture) -> list[str]:
 
 
 def test_the_flip_of_a_uint8_image_answers_in_one_line():
-    assert seen(lambda x: x.flip(-1), x=image(dtype="u8")).lines()["vectorised"] == (
+    assert facts_of(lambda x: x.flip(-1), x=image(dtype="u8")).lines()["vectorised"] == (
         "no: load index 224*x0 - x1 + 223 is not contiguous in x1 (stride -1), 1 of 2 operations"
     )
 
 
 def test_what_is_never_asked(rules):
-    assert seen(lambda x: x + 1, x=tensor(1)).lines()["vectorised"] == "none: no loop"
-    text = seen(lambda x: x + 1, config={"cpp.simdlen": 1}, x=tensor(64)).lines()["vectorised"]
+    assert facts_of(lambda x: x + 1, x=tensor(1)).lines()["vectorised"] == "none: no loop"
+    text = facts_of(lambda x: x + 1, config={"cpp.simdlen": 1}, x=tensor(64)).lines()["vectorised"]
     assert (text, rules) == ("no: no vector instruction set", [])
 
 
 def test_without_the_rule_the_reason_goes(monkeypatch):
-    """So that it is Inductor's: nothing here knows which dtypes have vectors, or how many accesses are too many."""
+    """The reason is Inductor's: this suite knows neither the dtypes with vectors nor the limit of accesses."""
     import torch
     from torch._inductor.codegen import cpp
 
     flip, x = FUNCTIONS["flipped"]
-    without = seen(flip, config={"cpp.enable_tiling_heuristics": False}, x=x).lines()["vectorised"]
+    without = facts_of(flip, config={"cpp.enable_tiling_heuristics": False}, x=x).lines()["vectorised"]
     assert without.startswith("yes: 16 lanes along x1")
     assert "load index 224*x0 - x1 + 223 element by element (stride -1), 1 of 2 operations" in without
     monkeypatch.setattr(cpp, "VECTORIZABLE_DTYPES", [*cpp.VECTORIZABLE_DTYPES, torch.int16])
     monkeypatch.setattr(cpp.CppVecKernel, "_get_num_vectors", lambda *_: 1)
-    assert "has no vectors" not in seen(lambda x: x.clone(), x=tensor(64, dtype="i16")).lines()["vectorised"]
+    assert "has no vectors" not in facts_of(lambda x: x.clone(), x=tensor(64, dtype="i16")).lines()["vectorised"]
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
-"""Facts of real captures: what Inductor decided, in the words that requirements and snapshots use."""
+"""Facts of real captures: the values that requirements compare, the lines that snapshots store."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
-from capturing import captured, seen
+from capturing import captured, facts_of
 
 from conformance.capture.model import Capture, Module
 from conformance.capture.observers import kernels as kernels_module
@@ -34,11 +34,11 @@ def by_hand(q, k, v):
 
 
 class TestVectorised:
-    """The question of the notes: why is the flip of a uint8 image not vectorised?"""
+    """Why does Inductor not vectorise the flip of a uint8 image?"""
 
     @pytest.mark.parametrize(("dtype", "size"), [("u8", 150528), ("bf16", 301056), ("f32", 602112)])
     def test_flip_along_the_contiguous_dimension(self, dtype, size):
-        found = seen(hflip, x=image(dtype=dtype))
+        found = facts_of(hflip, x=image(dtype=dtype))
         assert found.lines() == {
             "kernels": "1: flip (pointwise 672x224, parallel)",
             "vectorised": "no: load index 224*x0 - x1 + 223 is not contiguous in x1 (stride -1), 1 of 2 operations",
@@ -52,33 +52,33 @@ class TestVectorised:
         }
 
     def test_channels_last_has_too_short_a_loop(self):
-        found = seen(hflip, x=image(layout="channels_last"))
+        found = facts_of(hflip, x=image(layout="channels_last"))
         reason = "no: range 3 of x2 is shorter than a quarter of a vector, 2 operations"
         assert found.lines()["vectorised"] == reason
         assert found.lines()["kernels"] == "1: flip (pointwise 224x224x3, parallel)"
 
     def test_sliced_image(self):
-        reason = seen(hflip, x=image(layout="sliced")).lines()["vectorised"]
+        reason = facts_of(hflip, x=image(layout="sliced")).lines()["vectorised"]
         assert reason == (
             "no: load index 60270*x0 + 246*x1 - x2 + 223 is not contiguous in x2 (stride -1), 1 of 2 operations"
         )
 
     @pytest.mark.parametrize(("target", "lanes"), [("cpu_avx2", 8), ("cpu_avx512", 16), ("cpu_neon", 4)])
     def test_the_vertical_flip_is(self, target, lanes):
-        found = seen(vflip, target, x=image())
+        found = facts_of(vflip, target, x=image())
         assert (found.value("vectorised"), found.lines()["vectorised"]) == ("yes", f"yes: {lanes} lanes along x2")
 
     def test_a_dtype_without_vectors(self):
         def add(x):
             return x + 1
 
-        assert seen(add, x=tensor(64, dtype="i16")).lines()["vectorised"] == "no: dtype int16 has no vectors"
+        assert facts_of(add, x=tensor(64, dtype="i16")).lines()["vectorised"] == "no: dtype int16 has no vectors"
 
     def test_a_transposed_tile(self):
         def transpose(x):
             return x.t().contiguous() + 1
 
-        lines = seen(transpose, x=tensor(64, 100)).lines()
+        lines = facts_of(transpose, x=tensor(64, 100)).lines()
         assert lines["vectorised"] == "yes: 2-D tile of 16 by 16 lanes, transposed in x0, x1, tail masked"
 
     def test_what_stays_scalar_within_vectors(self):
@@ -90,12 +90,12 @@ class TestVectorised:
         def gather(x, i):
             return (x[i] * 3 + 1).exp()
 
-        assert seen(bessel, x=tensor(640)).lines()["vectorised"] == (
+        assert facts_of(bessel, x=tensor(640)).lines()["vectorised"] == (
             "yes: 16 lanes along x0, bessel_j0 element by element (no vector code)"
         )
         index = tensor(640, dtype="i64", low=0, high=640)
         assert (
-            seen(gather, x=tensor(640), i=index)
+            facts_of(gather, x=tensor(640), i=index)
             .lines()["vectorised"]
             .startswith("yes: 16 lanes along x0, load index indirect0 element by element (computed index), 2 of ")
         )
@@ -104,14 +104,14 @@ class TestVectorised:
         def add(x):
             return x + 1
 
-        found = seen(add, x=tensor(1))
+        found = facts_of(add, x=tensor(1))
         assert (found.value("kernels"), found.value("vectorised")) == (1, "none")
 
     def test_kernels_that_differ_say_so_one_by_one(self):
         def two(x, y):
             return x.flip(-1), y.to(dtype=y.dtype) * 2 + 1
 
-        found = seen(two, x=tensor(64, 64), y=tensor(128, 3, 64))
+        found = facts_of(two, x=tensor(64, 64), y=tensor(128, 3, 64))
         assert found.value("vectorised") == "partly"
         assert found.lines()["vectorised"] == (
             "partly\n"
@@ -121,7 +121,7 @@ class TestVectorised:
         assert found.value("kernels") == 1, "Inductor puts both loop nests into one C++ function"
 
     def test_is_asked_of_the_cpu_alone(self):
-        found = seen(hflip, "cuda_sm90", x=image())
+        found = facts_of(hflip, "cuda_sm90", x=image())
         assert "vectorised" not in found.lines()
         with pytest.raises(FactError, match=r"no fact 'vectorised' \(only CPU captures have it\): known are kern"):
             found.value("vectorised")
@@ -129,7 +129,7 @@ class TestVectorised:
 
 class TestKernels:
     def test_forward_and_backward_are_told_apart(self):
-        found = seen(smooth_l1_loss, x=tensor(20), y=tensor(20), grad="x y")
+        found = facts_of(smooth_l1_loss, x=tensor(20), y=tensor(20), grad="x y")
         first, forward, backward = found.lines()["kernels"].split("\n")
         assert first == "2"
         assert forward == "  1 forward: smooth_l1_loss (reduction [20] + pointwise 1, serial)"
@@ -138,7 +138,7 @@ class TestKernels:
         assert found.value("vectorised") == "yes", "the loop is; the single element after it has none"
 
     def test_twenty_elements_are_one_persistent_reduction(self):
-        found = seen(smooth_l1_loss, "cuda_sm90", x=tensor(20), y=tensor(20))
+        found = facts_of(smooth_l1_loss, "cuda_sm90", x=tensor(20), y=tensor(20))
         assert found.value("kinds") == ["persistent reduction"]
         assert found.lines()["kernels"] == "1: smooth_l1_loss (persistent reduction [20])"
 
@@ -146,7 +146,7 @@ class TestKernels:
         def total(x):
             return x.sum()
 
-        found = seen(total, "cuda_sm90", x=tensor(4_000_000))
+        found = facts_of(total, "cuda_sm90", x=tensor(4_000_000))
         assert found.value("kernels") == 2
         assert found.lines()["kernels"].endswith("second half of a split)")
         assert found.lines()["kernels"].count("first half of a split") == 1
@@ -155,7 +155,7 @@ class TestKernels:
         def softmax(x):
             return x.softmax(-1)
 
-        assert seen(softmax, x=tensor(64, 1000)).lines()["kernels"] == (
+        assert facts_of(softmax, x=tensor(64, 1000)).lines()["kernels"] == (
             "1: _softmax (reduction 64x[1000] + reduction 64x[1000] + pointwise 64x1000 in one outer loop, parallel)"
         )
 
@@ -163,13 +163,15 @@ class TestKernels:
         def double(x):
             return x * 2
 
-        kernels = seen(double, x=tensor(64, 32), dynamic=True).lines()["kernels"]
+        kernels = facts_of(double, x=tensor(64, 32), dynamic=True).lines()["kernels"]
         assert kernels.startswith("1: mul (pointwise (s")
 
     def test_equal_on_targets_where_nothing_differs(self):
-        lines = [seen(hflip, target, x=image()).lines() for target in ("cuda_sm80", "cuda_sm90", "xpu_pvc", "xpu_bmg")]
+        lines = [
+            facts_of(hflip, target, x=image()).lines() for target in ("cuda_sm80", "cuda_sm90", "xpu_pvc", "xpu_bmg")
+        ]
         assert all(each == lines[0] for each in lines)
-        lines = [seen(hflip, target, x=image()).lines() for target in ("cpu_avx2", "cpu_avx512", "cpu_neon")]
+        lines = [facts_of(hflip, target, x=image()).lines() for target in ("cpu_avx2", "cpu_avx512", "cpu_neon")]
         assert all(each == lines[0] for each in lines)
 
 
@@ -178,7 +180,7 @@ class TestCalls:
         def mm(a, b):
             return a @ b
 
-        found = seen(mm, a=tensor(64, 64), b=tensor(64, 64), grad="a b")
+        found = facts_of(mm, a=tensor(64, 64), b=tensor(64, 64), grad="a b")
         assert found.lines()["extern"] == "forward mm; backward mm, mm"
         assert (found.value("kernels"), found.value("extern.mm"), found.value("extern.addmm")) == (0, 3, 0)
         assert found.value("fallbacks") == []
@@ -190,13 +192,13 @@ class TestCalls:
             return torch.nn.functional.scaled_dot_product_attention(q, k, v)
 
         shape = tensor(2, 4, 16, 32)
-        found = seen(attention, q=shape, k=shape, v=shape)
+        found = facts_of(attention, q=shape, k=shape, v=shape)
         assert found.value("fallbacks") == ["aten._scaled_dot_product_flash_attention_for_cpu"]
         assert (found.value("extern"), found.value("patterns")) == ([], {})
 
     def test_attention_by_hand_is_rewritten(self):
         shape = tensor(2, 4, 16, 32)
-        found = seen(by_hand, q=shape, k=shape, v=shape)
+        found = facts_of(by_hand, q=shape, k=shape, v=shape)
         assert found.value("patterns.fuse_attention") == 1
         assert found.lines()["patterns"] == "fuse_attention.sfdp_pattern_1"
         assert found.value("fallbacks") == ["aten._scaled_dot_product_flash_attention_for_cpu"]
@@ -209,7 +211,7 @@ class TestCalls:
             torch._dynamo.graph_break()
             return y * 2
 
-        found = seen(broken, x=tensor(64))
+        found = facts_of(broken, x=tensor(64))
         assert found.value("graph_breaks") == 1
         assert "graph_break()" in found.lines()["graph_breaks"]
         assert found.lines()["kernels"].split("\n")[1] == "  1 graph 1 inference: add (pointwise 64, serial)"
@@ -225,7 +227,7 @@ class TestFacts:
         assert extract(again).lines() == extract(first).lines() == extract(second).lines()
 
     def test_unknown_names_list_the_known(self):
-        found = seen(vflip, x=image())
+        found = facts_of(vflip, x=image())
         with pytest.raises(
             FactError, match="no fact 'kernel': known are kernels, kinds, vectorised, extern, fallbacks"
         ):
@@ -234,7 +236,7 @@ class TestFacts:
             found.value("kernels.total")
 
     def test_the_names_are_known_beforehand(self):
-        on_cpu, on_gpu = seen(vflip, x=image()), seen(vflip, "cuda_sm90", x=image())
+        on_cpu, on_gpu = facts_of(vflip, x=image()), facts_of(vflip, "cuda_sm90", x=image())
         assert set(NAMES) == {*on_cpu, *on_cpu.further(), *on_gpu.further(), *MEASURES}
         assert set(on_cpu) - set(on_gpu) == {"vectorised"}
         assert set(on_gpu.further()) - set(on_cpu.further()) == {"tiling", "tma"}
@@ -246,11 +248,11 @@ class TestFacts:
 
     def test_counts_of_one_capture_do_not_reach_the_next(self):
         shape = tensor(2, 4, 16, 32)
-        assert seen(by_hand, q=shape, k=shape, v=shape).value("patterns.fuse_attention") == 1
-        assert seen(vflip, x=image()).value("patterns.fuse_attention") == 0
+        assert facts_of(by_hand, q=shape, k=shape, v=shape).value("patterns.fuse_attention") == 1
+        assert facts_of(vflip, x=image()).value("patterns.fuse_attention") == 0
 
     def test_lines_survive_a_snapshot(self):
-        lines = seen(smooth_l1_loss, x=tensor(20), y=tensor(20), grad="x").lines()
+        lines = facts_of(smooth_l1_loss, x=tensor(20), y=tensor(20), grad="x").lines()
         assert parse_facts(facts_block(lines)) == lines
 
 

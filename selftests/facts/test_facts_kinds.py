@@ -1,11 +1,11 @@
-"""Kinds of kernels that few functions have, each as the text shows it; and the facts that are looked at on request."""
+"""Rare kinds of kernels, compared with the generated text; and the facts that are computed on request."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
-from capturing import captured, seen
+from capturing import captured, facts_of
 from functions import attention, flip, softmax, total
 
 from conformance.cases.inputs import image, tensor
@@ -20,7 +20,7 @@ def foreach(x, y):
     return torch._foreach_add([x, y], [y, x])
 
 
-def apart(x, y):
+def sum_and_double(x, y):
     return x.sum(-1), y * 2
 
 
@@ -48,18 +48,18 @@ def flex(q, k, v):
 
 class TestKinds:
     def test_foreach(self):
-        """One launch for both; on the cpu loops like any other, here fused."""
-        found = seen(foreach, "cuda_sm90", x=SQUARE, y=SQUARE)
+        """A GPU runs both in one launch. On CPU they are ordinary loops, here fused."""
+        found = facts_of(foreach, "cuda_sm90", x=SQUARE, y=SQUARE)
         assert found.lines()["kernels"] == "1: _foreach_add (foreach of pointwise 4096 + pointwise 4096)"
         assert found.value("kinds") == ["foreach"]
         assert found.value("tiling") == ["x", "x"]
-        on_cpu = seen(foreach, x=SQUARE, y=SQUARE)
+        on_cpu = facts_of(foreach, x=SQUARE, y=SQUARE)
         assert on_cpu.lines()["kernels"] == "1: _foreach_add (pointwise 4096, parallel)"
 
     def test_kernels_that_a_combination_leaves_out_have_their_own_operators(self):
-        found = seen(apart, "cuda_sm90", x=SQUARE, y=tensor(100, 100), config={"combo_kernels": True})
+        found = facts_of(sum_and_double, "cuda_sm90", x=SQUARE, y=tensor(100, 100), config={"combo_kernels": True})
         described = found.lines()["kernels"]
-        if found.value("kernels") == 1:  # torch 2.11 takes both
+        if found.value("kernels") == 1:  # torch 2.11 combines both
             assert "combo of" in described
         else:
             assert "1: mul (pointwise 10000)" in described
@@ -72,20 +72,20 @@ class TestKinds:
         assert "cooperative_reduction" in capture.modules[0].code
 
     def test_scan_and_sort(self):
-        assert seen(cumsum, "cuda_sm90", x=tensor(64, 6400)).value("kinds.scan") == 1
-        assert seen(sort, "cuda_sm90", x=SQUARE).value("kinds.sort") == 1
-        assert seen(cumsum, x=tensor(64, 6400)).value("fallbacks") == ["aten.cumsum"]
+        assert facts_of(cumsum, "cuda_sm90", x=tensor(64, 6400)).value("kinds.scan") == 1
+        assert facts_of(sort, "cuda_sm90", x=SQUARE).value("kinds.sort") == 1
+        assert facts_of(cumsum, x=tensor(64, 6400)).value("fallbacks") == ["aten.cumsum"]
 
     def test_split_reductions_can_be_demanded(self):
         x = tensor(4_000_000)
-        assert seen(total, "cuda_sm90", x=x).value("kinds.split reduction") == 1
-        assert seen(total, "cuda_sm90", x=x, config={"split_reductions": False}).value("kinds.split reduction") == 0
+        assert facts_of(total, "cuda_sm90", x=x).value("kinds.split reduction") == 1
+        assert facts_of(total, "cuda_sm90", x=x, config={"split_reductions": False}).value("kinds.split reduction") == 0
 
     def test_a_template_with_what_is_fused_into_it(self):
         config = {
             "max_autotune_gemm": True,
             "max_autotune_gemm_backends": "TRITON",
-            "test_configs.max_mm_configs": 1,  # nothing to choose from, so nothing is timed
+            "test_configs.max_mm_configs": 1,  # with one choice, Inductor times nothing
         }
         capture = captured(matmul, "cuda_sm90", a=SQUARE, b=SQUARE, config=config)
         found = extract(capture)
@@ -96,20 +96,20 @@ class TestKinds:
     @pytest.mark.parametrize("target", ["cpu_avx512", "cuda_sm90"])
     def test_flex_attention_is_a_template(self, target):
         heads = tensor(2, 4, 128, 64)
-        assert seen(flex, target, q=heads, k=heads, v=heads).value("kinds.template") == 1
+        assert facts_of(flex, target, q=heads, k=heads, v=heads).value("kinds.template") == 1
 
 
 class TestPatterns:
     def test_which_attention_was_found(self):
         heads = tensor(2, 4, 16, 32)
-        found = seen(attention, q=heads, k=heads, v=heads)
+        found = facts_of(attention, q=heads, k=heads, v=heads)
         assert found.value("patterns") == {"fuse_attention.sfdp_pattern_1": 1}
         assert found.value("patterns.fuse_attention.sfdp_pattern_1") == found.value("patterns.fuse_attention") == 1
         assert found.value("patterns.fuse_attention.sfdp_pattern_2") == 0
 
     def test_a_lowering_and_a_handler(self):
-        """Inductor keeps patterns as classes of three kinds, and names only some."""
-        found = seen(softmax, "cuda_sm90", x=tensor(64, 1000))
+        """Inductor has three classes of patterns, and names only some patterns."""
+        found = facts_of(softmax, "cuda_sm90", x=tensor(64, 1000))
         assert found.value("patterns") == {"post_grad.prepare_softmax_pattern": 1}
 
 
@@ -118,14 +118,14 @@ class TestBytes:
         def halves(x):
             return x[:32] + 1
 
-        found = seen(halves, x=SQUARE)
+        found = facts_of(halves, x=SQUARE)
         assert found.lines()["bytes"] == "8192 read, 8192 written: the least"
 
     def test_what_is_read_twice(self):
         def two(x):
             return x.sum(0), x.flip(-1)
 
-        found = seen(two, "cuda_sm90", x=SQUARE)
+        found = facts_of(two, "cuda_sm90", x=SQUARE)
         parts = {part: found.value(f"bytes.{part}") for part in ("read", "written", "least")}
         assert parts == {"read": 2 * 16384, "written": 256 + 16384, "least": 16384 + 256 + 16384}
         assert found.value("bytes") == 1.5
@@ -134,39 +134,39 @@ class TestBytes:
         def halves(x, y):
             return x[:, :32] @ y
 
-        found = seen(halves, x=SQUARE, y=tensor(32, 64))
+        found = facts_of(halves, x=SQUARE, y=tensor(32, 64))
         assert found.lines()["bytes"] == "16384 read, 16384 written: the least"
 
     def test_updates_of_an_input(self):
         def update(x):
             x.add_(1)
 
-        assert seen(update, x=SQUARE).lines()["bytes"] == "16384 read, 16384 written: the least"
+        assert facts_of(update, x=SQUARE).lines()["bytes"] == "16384 read, 16384 written: the least"
 
     def test_updates_of_a_part_of_an_input(self):
         def update(x):
             x[:16] = 1
 
-        assert seen(update, x=SQUARE).lines()["bytes"] == "0 read, 4096 written: the least"
+        assert facts_of(update, x=SQUARE).lines()["bytes"] == "0 read, 4096 written: the least"
 
     def test_symbolic_sizes_are_those_of_the_call(self):
         def double(x):
             return x * 2
 
-        found = seen(double, x=tensor(64, 32), dynamic=True)
+        found = facts_of(double, x=tensor(64, 32), dynamic=True)
         assert found.lines()["bytes"] == "8192 read, 8192 written: the least"
 
 
 class TestOnRequest:
     def test_no_snapshot_holds_them(self):
-        found = seen(flip, "cuda_sm90", x=image())
+        found = facts_of(flip, "cuda_sm90", x=image())
         assert not {*found.further().lines()} & {*found.lines()}
 
     def test_guards(self):
         def add(x, n):
             return x + n
 
-        found = seen(add, x=SQUARE, n=3)
+        found = facts_of(add, x=SQUARE, n=3)
         assert found.value("guards.TENSOR_MATCH") == 1
         assert found.value("guards") > found.value("guards.TENSOR_MATCH")
         assert found.value("guards.NN_MODULE") == 0
@@ -176,8 +176,8 @@ class TestOnRequest:
         def widen(x):
             return x.float() + 1
 
-        assert seen(widen, x=tensor(64, 64, dtype="f16")).value("casts") == 1
-        assert seen(widen, x=SQUARE).value("casts") == 0
+        assert facts_of(widen, x=tensor(64, 64, dtype="f16")).value("casts") == 1
+        assert facts_of(widen, x=SQUARE).value("casts") == 0
 
     def test_atomics(self):
         def scatter(x, index, source):
@@ -196,8 +196,8 @@ class TestOnRequest:
         def other(x):
             return x.t() + 1
 
-        assert seen(transpose, x=SQUARE).value("layout_changes") == 1
-        assert [seen(fn, x=SQUARE).value("layout_changes") for fn in (other, flip)] == [0, 0]
+        assert facts_of(transpose, x=SQUARE).value("layout_changes") == 1
+        assert [facts_of(fn, x=SQUARE).value("layout_changes") for fn in (other, flip)] == [0, 0]
 
     def test_tiling(self):
         def transposed(x, y):
@@ -209,12 +209,12 @@ class TestOnRequest:
         assert found.further().lines()["tiling"] == "y 512, x 512"
         assert re.search(r"\bYBLOCK\b", capture.modules[0].code)
         with pytest.raises(FactError, match=r"no fact 'tiling' \(only GPU captures have it\): known are"):
-            seen(flip, x=image()).value("tiling")
+            facts_of(flip, x=image()).value("tiling")
 
     def test_tma(self):
         def add(x, y):
             return x + y
 
         config = {"triton.use_tensor_descriptor": True, "assume_aligned_inputs": True}
-        with_it, without = (seen(add, "cuda_sm90", x=SQUARE, y=SQUARE, config=each) for each in (config, {}))
+        with_it, without = (facts_of(add, "cuda_sm90", x=SQUARE, y=SQUARE, config=each) for each in (config, {}))
         assert (with_it.value("tma"), without.value("tma")) == (3, 0)

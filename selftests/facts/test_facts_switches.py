@@ -1,4 +1,4 @@
-"""Switching something off through Inductor's configuration changes its fact, before any text, on each device."""
+"""When Inductor's configuration switches a feature off, the fact of the feature changes, on each device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CPU, GPUS = "cpu_avx512", ("cuda_sm90", "xpu_bmg")
 
 
 def changes(fn, target: str, config: dict[str, Any], **arguments: Any) -> list[str]:
-    """The names of the facts that the configuration changes, in the order in which the comparison names them."""
+    """The names of the facts that the configuration changes, in the order of the comparison."""
     texts = []
     for each in ({}, config):
         capture = captured(fn, target, config=each, **arguments)

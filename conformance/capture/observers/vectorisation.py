@@ -50,11 +50,7 @@ _decisions: list[_Decision] = []  # a stack: a template generates a nest inside 
 def patches() -> list[Patch]:
     cpp = "torch._inductor.codegen.cpp"
     return [
-        Patch(
-            f"{cpp}:CppKernelProxy.codegen_functions",
-            _codegen_functions,
-            "records whose decision it is",
-        ),
+        Patch(f"{cpp}:CppKernelProxy.codegen_functions", _codegen_functions, "records the loop nest of each decision"),
         Patch(f"{cpp}:TilingSelect.select_tiling", _select_tiling, "records whether a loop nest is vectorised"),
         Patch(f"{cpp}:TilingSelect._select_tiling_indices", _select_indices, "records the loop to vectorise along"),
         Patch(f"{cpp}:_get_dtype_from_loopbodies", _get_dtypes, "records the dtypes of the loop nest"),
