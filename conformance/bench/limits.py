@@ -1,16 +1,16 @@
-"""What the device can do at best for a case, measured beside it: copying as many bytes, or multiplying matrices.
+"""The best that the device can do for a case, measured beside it: a copy of the same number of bytes, or a product.
 
-Bytes: each input tensor read once and each output written once, the least that any implementation moves; with gradients
-also what comes into the backward, and the gradients. Elements that a stride of 0 repeats count once, and so does what
-an output shares with an input: a view costs nothing. The copy moves as many bytes (half read, half written) between
-two buffers that are there already, takes turns with the case on the same threads, and so is in cache where the case's
-data are; an output that has to be allocated is the case's own cost. On a gpu both start with an empty cache.
+Bytes: each input tensor read once and each output written once. No implementation moves less. With gradients, the
+cotangents and the gradients count as well. Elements that a stride of 0 repeats count once. Memory that an output shares
+with an input counts once: a view costs nothing. The copy moves the same number of bytes (half read, half written)
+between two existing buffers. It takes turns with the case on the same threads: if the case's data fit in a cache, so do
+the copy's. The allocation of an output is the case's own cost. On a GPU both start with an empty cache.
 
-Floating-point operations: those that torch.utils.flop_counter knows, of products, convolutions and attention. The rate
-is that of one large product of square matrices of the case's dtype, measured once a run.
+Floating-point operations: those that torch.utils.flop_counter counts, of products, convolutions and attention. Their
+rate is the rate of one large product of square matrices of the case's dtype, measured once in a run.
 
-The limit is the slower of both, as in a roofline; a case's fraction of it is the limit's time over the case's. Of a few
-kilobytes the copy is a call and hardly any copying: what one operator costs at least.
+The limit is the slower of the two, as in a roofline model. A case's fraction of the limit is the limit's time divided
+by the case's time. For a few kilobytes, the copy is mostly the cost of one call.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from conformance.bench.timing import Clock, Work, in_turns
+from conformance.bench.timing import Clock, Work, time_interleaved
 
 if TYPE_CHECKING:
     import torch
 
 #: Rows and columns of the matrices whose product gives the rate.
-_SQUARE = {"cpu": 1024}
-_SQUARE_GPU = 8192
+_MATRIX_SIZE = {"cpu": 1024}
+_MATRIX_SIZE_GPU = 8192
 _MICROSECONDS = 1e6
 
 
 @dataclass(frozen=True)
 class Limit:
-    """`kind`: copy, or product where the case is bound by computing. `us`: how long that takes, in microseconds."""
+    """`kind`: "copy", or "product" for a case that is bound by computing. `us`: microseconds of the copy or product."""
 
     kind: str
     us: float
@@ -41,28 +41,28 @@ class Limit:
 
     @property
     def rate(self) -> float:
-        """Bytes or floating-point operations a second."""
+        """Bytes or floating-point operations per second."""
         return (self.flops if self.kind == "product" else self.bytes) / self.us * _MICROSECONDS
 
 
-def least_bytes(read: Iterable[torch.Tensor], written: Iterable[torch.Tensor]) -> int:
-    """Bytes read and written at least; an output that shares its storage with what is read writes none."""
+def minimum_bytes(read: Iterable[torch.Tensor], written: Iterable[torch.Tensor]) -> int:
+    """Returns the least bytes that are read and written. An output that shares storage with an input writes none."""
     read, written = list(read), list(written)
-    known = {tensor.untyped_storage().data_ptr() for tensor in read}
-    new = [tensor for tensor in written if tensor.untyped_storage().data_ptr() not in known]
-    unique = {(t.data_ptr(), tuple(t.shape), t.stride(), t.dtype): _shown(t) for t in (*read, *new)}
+    read_storages = {tensor.untyped_storage().data_ptr() for tensor in read}
+    new = [tensor for tensor in written if tensor.untyped_storage().data_ptr() not in read_storages]
+    unique = {(t.data_ptr(), tuple(t.shape), t.stride(), t.dtype): _distinct_bytes(t) for t in (*read, *new)}
     return sum(unique.values())
 
 
-def _shown(tensor: torch.Tensor) -> int:
+def _distinct_bytes(tensor: torch.Tensor) -> int:
     elements = 1
     for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
         elements *= size if stride or not size else 1
     return elements * tensor.element_size()
 
 
-def flops_of(call: Callable[[], Any]) -> int:
-    """Of one eager call; attention is counted as the products that it consists of."""
+def count_flops(call: Callable[[], Any]) -> int:
+    """Returns the floating-point operations of one eager call. Attention counts as the products that it consists of."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
@@ -71,8 +71,8 @@ def flops_of(call: Callable[[], Any]) -> int:
     return counter.get_total_flops()
 
 
-def copy_of(size: int, device: str) -> Work:
-    """A copy that moves `size` bytes, at least two."""
+def copy_work(size: int, device: str) -> Work:
+    """Returns a copy that moves `size` bytes, at least two."""
     import torch
 
     source = torch.ones(max(1, size // 2), dtype=torch.uint8, device=device)
@@ -81,27 +81,28 @@ def copy_of(size: int, device: str) -> Work:
 
 @dataclass
 class Limits:
-    """Measures what is asked for once a run. `seconds`: for each measurement."""
+    """Measures the rate of products once for each dtype. `seconds`: for each measurement."""
 
     clock: Clock
     device: str
     seconds: float
     _rates: dict[Any, float] = field(default_factory=dict)
 
-    def rate(self, dtype: torch.dtype) -> float:
-        """Floating-point operations a second, of one large product."""
+    def product_rate(self, dtype: torch.dtype) -> float:
+        """Returns the floating-point operations per second of one large product."""
         if dtype not in self._rates:
             import torch
 
-            n = _SQUARE.get(self.device, _SQUARE_GPU)
+            n = _MATRIX_SIZE.get(self.device, _MATRIX_SIZE_GPU)
             a, b = (torch.ones(n, n, dtype=dtype, device=self.device) for _ in range(2))
-            spread = in_turns({"product": Work("mm(a, b)", {"mm": torch.mm, "a": a, "b": b})}, self.clock, self.seconds)
+            product = Work("mm(a, b)", {"mm": torch.mm, "a": a, "b": b})
+            spread = time_interleaved({"product": product}, self.clock, self.seconds)
             self._rates[dtype] = 2 * n**3 / spread["product"].median * _MICROSECONDS
         return self._rates[dtype]
 
-    def of(self, copy_us: float, size: int, flops: int, dtype: torch.dtype | None) -> Limit:
-        """`copy_us`: how long the copy of `size` bytes took, in turn with the case. `dtype`: of the products."""
-        computing = flops / self.rate(dtype) * _MICROSECONDS if flops and dtype is not None else 0.0
+    def limit(self, copy_us: float, size: int, flops: int, dtype: torch.dtype | None) -> Limit:
+        """`copy_us`: microseconds of the copy of `size` bytes, timed in turns with the case. `dtype`: of products."""
+        computing = flops / self.product_rate(dtype) * _MICROSECONDS if flops and dtype is not None else 0.0
         if computing > copy_us:
             return Limit("product", round(computing, 4), size, flops)
         return Limit("copy", copy_us, size, flops)

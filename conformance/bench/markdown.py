@@ -1,4 +1,4 @@
-"""A report as a part of a page, between two marks: the page around it, and other devices' parts, stay."""
+"""A report as a part of a Markdown page, between two markers. The rest of the page stays as it is."""
 
 from __future__ import annotations
 
@@ -15,71 +15,69 @@ _WIDTH = 150
 
 
 def write(report: Report, path: Path) -> None:
-    """Replaces the device's part of the page, or writes a new page; see `marks`.
-
-    Raises BenchError for a page that has no place for it.
-    """
-    start, end = marks(str(report.about["device"]))
-    part = f"{start}\n\n{page(report)}\n\n{end}\n"
+    """Replaces the device's part of the page, or writes a new page. Raises BenchError for a page without markers."""
+    device = str(report.about["device"])
+    start, end = markers(device)
+    part = f"{start}\n\n{part_of_page(report)}\n\n{end}"
     if path.exists():
-        page_now = path.read_text(encoding="utf-8")
-        before, found, rest = page_now.partition(start)
-        _, ends, after = rest.partition(end)
-        if not (found and ends):
-            raise BenchError(
-                f"{path} is there and has no place for this: put the lines {start} and {end} where it goes"
-            )
-        part = before + part.rstrip("\n") + after
-    atomic_files.write_atomically(path, part)
+        before, after = _around_part(path, device)
+        atomic_files.write_atomically(path, before + part + after)
+    else:
+        atomic_files.write_atomically(path, f"{part}\n")
 
 
-def refuse(path: Path, device: str) -> None:
-    """Raises the BenchError that `write` would, before hours of measuring."""
+def check_markers(path: Path, device: str) -> None:
+    """Raises the BenchError that `write` would raise. Call it before hours of measuring."""
     if path.exists():
-        now = path.read_text(encoding="utf-8")
-        for mark in marks(device):
-            if mark not in now:
-                raise BenchError(f"{path} is there and has no place for this: there is no line {mark} in it")
+        _around_part(path, device)
 
 
-def marks(device: str) -> tuple[str, str]:
+def _around_part(path: Path, device: str) -> tuple[str, str]:
+    start, end = markers(device)
+    before, found_start, rest = path.read_text(encoding="utf-8").partition(start)
+    _, found_end, after = rest.partition(end)
+    if not (found_start and found_end):
+        raise BenchError(f"{path} exists and has no place for the tables: add the lines {start} and {end} to it")
+    return before, after
+
+
+def markers(device: str) -> tuple[str, str]:
     return f"<!-- bench {device} -->", f"<!-- end of bench {device} -->"
 
 
-def page(report: Report) -> str:
-    """The command, the machine, and a table for each function."""
-    parts = [f"```\n{_lines(report.about['command'])}\n```", _wrapped(f"{table.about(report.about)}.")]
+def part_of_page(report: Report) -> str:
+    """Returns the command, the machine, and a table for each function."""
+    parts = [f"```\n{_command_lines(report.about['command'])}\n```", _wrapped(f"{table.about(report.about)}.")]
     parts.append(_wrapped(table.legend(report.rows).replace("\n", " ")))
-    parts += [_function(name, rows) for name, rows in table.by_function(report.rows).items()]
-    return "\n\n".join([*parts, *(f"**{said}**" for said in table.remarks(report))])
+    parts += [_function(name, rows) for name, rows in table.rows_by_function(report.rows).items()]
+    return "\n\n".join([*parts, *(f"**{remark}**" for remark in table.remarks(report))])
 
 
 def _function(name: str, rows: Sequence[Row]) -> str:
-    axes, common = table.axes_of(rows)
+    axes, shared = table.varying_axes(rows)
     header, lines = table.cells(rows, axes)
     alignment = ["---"] * len(axes) + ["---:"] * (len(header) - len(axes))
     if any("vectorised" in row.facts for row in rows):
         alignment.append("---")
         header.append("vectorised")
         lines = [[*line, row.facts["vectorised"].partition(":")[0]] for line, row in zip(lines, rows, strict=True)]
-    said = [
-        f"### {table.title(f'`{name}`', common)}",
+    blocks = [
+        f"### {table.title(f'`{name}`', shared)}",
         "",
         _line(header),
         _line(alignment),
-        *(_line(_bold(line) if row.loses else line) for line, row in zip(lines, rows, strict=True)),
+        *(_line(_bold(line) if row.is_slower else line) for line, row in zip(lines, rows, strict=True)),
     ]
-    said += ["", _wrapped(f"{table.limits(rows)}.")]
-    found = table.losses(rows, axes)
-    if found:
-        said += ["", f"Compiled loses in {sum(row.loses for row in rows)} of {len(rows)}:", ""]
-    for labels, why in found:
-        said.append(_wrapped(f"- {labels}: {why}", indent="  "))
-    return "\n".join(said)
+    blocks += ["", _wrapped(f"{table.limits_line(rows)}.")]
+    slower = table.losses(rows, axes)
+    if slower:
+        blocks += ["", f"Compiled is slower in {sum(row.is_slower for row in rows)} of {len(rows)}:", ""]
+    blocks += [_wrapped(f"- {labels}: {reasons}", indent="  ") for labels, reasons in slower]
+    return "\n".join(blocks)
 
 
-def _lines(command: str) -> str:
-    """A command that is too long for a line, broken before a word."""
+def _command_lines(command: str) -> str:
+    """Returns the command; if it is too long for a line, broken before a word."""
     lines = [""]
     for word in map(shlex.quote, shlex.split(command)):
         if lines[-1] and len(lines[-1]) + len(word) > _WIDTH - 3:
@@ -89,7 +87,7 @@ def _lines(command: str) -> str:
 
 
 def _bold(cells: Sequence[str]) -> list[str]:
-    """The ratio stands out: it is the one cell that ends in ×."""
+    """Makes the ratio bold: it is the only cell that ends in ×."""
     return [f"**{cell}**" if cell.endswith("×") else cell for cell in cells]
 
 
@@ -97,6 +95,6 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _wrapped(said: str, indent: str = "") -> str:
-    said = said.replace("*", "\\*")  # of index expressions
-    return "\n".join(textwrap.wrap(said, _WIDTH, subsequent_indent=indent, break_long_words=False))
+def _wrapped(text: str, indent: str = "") -> str:
+    text = text.replace("*", "\\*")  # of index expressions
+    return "\n".join(textwrap.wrap(text, _WIDTH, subsequent_indent=indent, break_long_words=False))

@@ -1,4 +1,4 @@
-"""What one run measured, as data: a file that another run can be compared with."""
+"""The measurements of one run, as data: a JSON file that can be compared with the file of another run."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from conformance.bench import BenchError
 from conformance.bench.limits import Limit
 from conformance.bench.timing import Spread
 
-#: The first entry of a file, by which it is known.
+#: The first entry of a file: it tells what wrote the file.
 FORMAT = "conformance bench 1"
 
-#: By so much at least medians differ where one is called faster: what is less moves with every build and every boot.
-LEAST = 0.05
+#: Smaller changes of a median are not reported: they come with every build and every boot.
+MIN_CHANGE = 0.05
 
-
-#: What is said of a run, see Report.
+#: The keys of `Report.about` that every file has.
 _ABOUT = {"torch", "triton", "python", "processor", "cores", "device", "target", "threads", "load", "command"}
 
 
 @dataclass
 class Row:
-    """A case. `axes`: name → label. `times`: of `eager`, `compiled` and `copy`. `facts`: of the capture, as lines.
+    """One case. `axes`: name → label. `times`: of `eager`, `compiled` and `copy`. `facts`: of the capture, as lines.
 
-    `why`: the facts that explain why compiled loses, most telling first; empty where it does not.
+    `why`: why compiled is slower, the strongest reason first; empty if it is not slower.
     """
 
     case: str
@@ -43,22 +42,23 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """Eager over compiled: how many times faster compiled is."""
+        """Eager divided by compiled: above 1, compiled is faster."""
         return self.times["eager"].median / self.times["compiled"].median
 
     @property
-    def loses(self) -> bool:
-        """Whether compiled is slower than eager, beyond noise."""
-        return self.ratio < 1 and self.times["compiled"].differs(self.times["eager"], LEAST, in_turns=True)
+    def is_slower(self) -> bool:
+        """Whether compiled is slower than eager, by more than noise."""
+        return self.ratio < 1 and self.times["compiled"].differs(self.times["eager"], MIN_CHANGE, interleaved=True)
 
-    def fraction(self, way: str) -> float:
-        return self.limit.us / self.times[way].median
+    def fraction_of_limit(self, function: str) -> float:
+        """`function`: "eager" or "compiled". 1.0: as fast as the limit."""
+        return self.limit.us / self.times[function].median
 
 
 @dataclass
 class Report:
-    """`about`: torch, triton, python, processor, cores, device, target, threads, load, seconds, command; all text or
-    numbers. `stopped`: how many cases were not measured because the run was interrupted.
+    """`about`: torch, triton, python, processor, cores, device, target, threads, load, seconds, command: all of them
+    text or numbers. `stopped`: how many cases an interruption left unmeasured.
     """
 
     about: dict[str, Any]
@@ -71,17 +71,17 @@ class Report:
 
     @classmethod
     def read(cls, path: Path) -> Report:
-        """Raises BenchError for a file that is not there or that this did not write."""
+        """Raises BenchError for a file that is missing, or that `write` did not write."""
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise BenchError(f"{path}: {error.strerror}: name a file that `bench --json` wrote") from error
         except ValueError as error:
-            raise BenchError(f"{path} is no JSON: name a file that `bench --json` wrote") from error
-        said = data.get("format") if isinstance(data, dict) else None
-        if said != FORMAT:
-            what = f"its format is {said!r}, not {FORMAT!r}" if said else f"it does not begin with {FORMAT!r}"
-            raise BenchError(f"{path} was not written by `bench --json`: {what}")
+            raise BenchError(f"{path} is not JSON: name a file that `bench --json` wrote") from error
+        format_ = data.get("format") if isinstance(data, dict) else None
+        if format_ != FORMAT:
+            reason = f"its format is {format_!r}, not {FORMAT!r}" if format_ else f"it has no format {FORMAT!r}"
+            raise BenchError(f"{path} was not written by `bench --json`: {reason}")
         try:
             return cls(_about(data["about"]), [_row(each) for each in data["rows"]], int(data["stopped"]))
         except (KeyError, TypeError, AttributeError) as error:

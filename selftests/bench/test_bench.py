@@ -14,7 +14,7 @@ import pytest
 from conformance.bench import BenchError, compare, explain, markdown, table
 from conformance.bench.limits import Limit
 from conformance.bench.report import Report, Row
-from conformance.bench.timing import LEAST, CpuClock, GpuClock, Spread, Work, in_turns
+from conformance.bench.timing import MIN_TURNS, CpuClock, GpuClock, Spread, Work, time_interleaved
 from conformance.devices.targets import targets
 
 ONE_THREAD = dataclasses.replace(targets()["cpu_avx512"], threads=1)
@@ -47,12 +47,12 @@ def row(eager, compiled, size="224", dtype="u8", layout="contiguous", iqr=0.2, c
     return Row(case, function, axes, False, times, Limit("copy", copy, 301056), FACTS, list(why))
 
 
-class AsTheyAre:
-    def ready(self, works):
+class UnpreparedClock:
+    def prepare(self, works):
         return works
 
 
-class FakeClock(AsTheyAre):
+class FakeClock(UnpreparedClock):
     """Each block takes as long as `costs` says; `order` is who was timed."""
 
     def __init__(self, costs):
@@ -69,7 +69,7 @@ class FakeClock(AsTheyAre):
 
 def test_functions_take_turns_and_who_goes_first_changes():
     clock = FakeClock({"a": 0.01, "b": 0.03})
-    times = in_turns({"a": Work("a"), "b": Work("b")}, clock, 1.0, now=lambda: clock.time)
+    times = time_interleaved({"a": Work("a"), "b": Work("b")}, clock, 1.0, now=lambda: clock.time)
     assert clock.order[:6] == ["a", "b", "b", "a", "a", "b"]
     assert times["a"].samples == times["b"].samples == 50
     assert (times["a"].median, times["b"].median, times["b"].iqr) == (10_000, 30_000, 0)
@@ -77,8 +77,8 @@ def test_functions_take_turns_and_who_goes_first_changes():
 
 def test_slow_functions_have_the_least_number_of_turns_and_very_slow_ones_fewer():
     slow, very_slow = FakeClock({"a": 1.0}), FakeClock({"a": 30.0})
-    assert in_turns({"a": Work("a")}, slow, 1.0, now=lambda: slow.time)["a"].samples == LEAST
-    assert in_turns({"a": Work("a")}, very_slow, 1.0, now=lambda: very_slow.time)["a"].samples == 1
+    assert time_interleaved({"a": Work("a")}, slow, 1.0, now=lambda: slow.time)["a"].samples == MIN_TURNS
+    assert time_interleaved({"a": Work("a")}, very_slow, 1.0, now=lambda: very_slow.time)["a"].samples == 1
 
 
 def test_spread_is_the_median_and_the_quartiles():
@@ -106,10 +106,10 @@ def test_medians_timed_in_turns_differ_where_their_own_ranges_do():
     one, other = Spread.of(disturbed), Spread.of([2 * each for each in disturbed])
     assert (one.median, one.high, one.least, one.most) == (1, 9, 1, 1)
     assert not one.differs(other)
-    assert one.differs(other, 0.05, in_turns=True)
+    assert one.differs(other, 0.05, interleaved=True)
     few = [Spread.of([1e-6, 3e-6, 9e-6]), Spread.of([2e-6, 6e-6, 18e-6])]
     assert (few[0].least, few[0].most) == (1, 9)  # of so few, the median says little
-    assert not few[0].differs(few[1], in_turns=True)
+    assert not few[0].differs(few[1], interleaved=True)
 
 
 def test_the_median_s_range_is_by_rank():
@@ -145,8 +145,8 @@ def test_do_bench_of_this_triton_is_called_as_it_wants():
     assert '"all"' in inspect.getsource(testing.do_bench)
 
 
-def why(row_, values, calling=1.0, target=ONE_THREAD):
-    return explain.reasons({"kernels": 1, "vectorised": "yes", "graph_breaks": 0} | values, row_, calling, target)
+def why(row_, values, call_overhead=1.0, target=ONE_THREAD):
+    return explain.reasons({"kernels": 1, "vectorised": "yes", "graph_breaks": 0} | values, row_, call_overhead, target)
 
 
 def test_a_loser_is_explained_by_the_fact_that_costs_it():
@@ -154,7 +154,7 @@ def test_a_loser_is_explained_by_the_fact_that_costs_it():
 
 
 def test_the_cost_of_calling_comes_first_where_it_is_most_of_the_loss():
-    found = why(row(10, 21), {"vectorised": "no"}, calling=10.0)
+    found = why(row(10, 21), {"vectorised": "no"}, call_overhead=10.0)
     assert found[0] == "calling a compiled function costs 10.0 µs more than eager here"
     assert found[1].startswith("vectorised no")
 
@@ -231,7 +231,7 @@ size  layout            eager µs  compiled µs  ratio   limit µs  limit/eager 
 224   sliced         9.30 (0.20)  47.0 (0.20)  0.20×  copy 4.00         43 %             9 %
 256   channels_last  30.0 (0.20)  15.0 (0.20)  2.00×  copy 4.00         13 %            27 %
 limit: copy of 301 kB at 75.3 GB/s
-compiled loses in 2 of 3:
+compiled is slower in 2 of 3:
   224 contiguous (5.2× slower), 224 sliced (5.1× slower): vectorised no: load index 224*x0 - x1 + 223 is not contiguous
       in x1 (stride -1), 1 of 2 operations
 
@@ -244,7 +244,7 @@ flip/vflip: size 224, dtype u8, layout contiguous
 def test_axes_that_name_themselves_need_no_name_before_them():
     lone = row(1, 2)
     lone.axes = {"dtype": "f32", "beta": "beta0.5", "grad": "backward", "dynamic": "static"}
-    assert table.axes_of([lone]) == ({}, "dtype f32, beta0.5, backward, static")
+    assert table.varying_axes([lone]) == ({}, "dtype f32, beta0.5, backward, static")
 
 
 def test_the_rates_of_the_limits_are_said_smallest_first():
@@ -252,31 +252,31 @@ def test_the_rates_of_the_limits_are_said_smallest_first():
     for number, each in enumerate(rows):
         each.limit = Limit("copy", 1.0, 10 ** (number + 2))
     rows[5].limit = Limit("product", 2.0, 100, 4 * 10**9)
-    assert table.limits(rows) == (
+    assert table.limits_line(rows) == (
         "limit: copy of 100 B at 100 MB/s, copy of 1.00 kB at 1.00 GB/s, copy of 10.0 kB at 10.0 GB/s, "
         "copy of 100 kB at 100 GB/s, 2 more"
     )
-    assert table.limits(rows[5:]) == "limit: product of 4.00 GFLOP at 2000 TFLOP/s"
+    assert table.limits_line(rows[5:]) == "limit: product of 4.00 GFLOP at 2000 TFLOP/s"
 
 
 def test_two_inputs_with_an_axis_of_one_name_keep_their_own():
     rows = [row(1, 2), row(1, 2, dtype="f32")]
     for each, layout in zip(rows, ("contiguous", "sliced"), strict=True):
         each.axes = {"a.layout": "contiguous", "b.layout": layout, "a.dtype": "u8"}
-    assert table.axes_of(rows) == ({"b.layout": "b.layout"}, "a.layout contiguous, dtype u8")
+    assert table.varying_axes(rows) == ({"b.layout": "b.layout"}, "a.layout contiguous, dtype u8")
 
 
 def test_noise_and_an_interruption_are_said(report):
     report.rows.append(row(10, 10, size="256", iqr=9))
     report.stopped = 3
     text = table.text(report)
-    assert "noisy: in 1 of 5 cases quartiles are more than 25 % of the median apart" in text
+    assert "noisy: in 1 of 5 cases the quartiles are more than 25 % of the median apart" in text
     assert "interrupted: 5 cases were measured, 3 were not" in text
 
 
 def test_a_page_keeps_what_is_around_the_device_s_part(report, tmp_path):
     page = tmp_path / "flip.md"
-    start, end = markdown.marks("cpu")
+    start, end = markdown.markers("cpu")
     page.write_text(f"# Flips\n\n{start}\nold\n{end}\n\nThe H200:\n")
     markdown.write(report, page)
     markdown.write(report, page)
@@ -308,12 +308,12 @@ def test_a_new_page_can_be_written_again_and_a_page_without_a_place_is_refused(r
     markdown.write(report, new)
     assert new.read_text() == once
     mine.write_text("# Mine\n")
-    for function in (lambda: markdown.refuse(mine, "cpu"), lambda: markdown.write(report, mine)):
+    for function in (lambda: markdown.check_markers(mine, "cpu"), lambda: markdown.write(report, mine)):
         with pytest.raises(BenchError, match="<!-- bench cpu -->"):
             function()
     assert mine.read_text() == "# Mine\n"
-    markdown.refuse(new, "cpu")
-    markdown.refuse(tmp_path / "none.md", "cpu")
+    markdown.check_markers(new, "cpu")
+    markdown.check_markers(tmp_path / "none.md", "cpu")
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_comparing_two_reports(report):
     new = Report(ABOUT | {"torch": "2.15.0+cpu"}, [row(9.2, 20), row(10, 10.1, function="flip/rot90")])
     text = compare.text(report, new)
     assert "not the same machine or versions: torch 2.13.0+cpu → 2.15.0+cpu" in text
-    assert "48.0 (0.20)  20.0 (0.20)   -58 %     +0 %  faster" in text
+    assert "48.0 (0.20)  20.0 (0.20)   -58 %            +0 %   faster" in text
     assert text.endswith("1 faster, 0 slower, 0 same within noise, 3 only in the old, 1 only in the new")
     assert "not the same" not in compare.text(report, report)
     assert compare.text(report, report).endswith("0 faster, 0 slower, 4 same within noise")
@@ -356,9 +356,9 @@ def test_a_report_comes_back_as_it_was_written(report, tmp_path):
     ("content", "said"),
     [
         (None, "No such file"),
-        ("not json", "is no JSON"),
-        (b"\xff\xfe", "is no JSON"),
-        ("[1, 2]", "was not written by `bench --json`: it does not begin with 'conformance bench 1'"),
+        ("not json", "is not JSON"),
+        (b"\xff\xfe", "is not JSON"),
+        ("[1, 2]", "was not written by `bench --json`: it has no format 'conformance bench 1'"),
         ('{"format": "conformance bench 9"}', "its format is 'conformance bench 9', not"),
         ('{"format": "conformance bench 1"}', "is damaged"),
         ('{"format": "conformance bench 1", "about": {}, "rows": [{}], "stopped": 0}', "is damaged"),

@@ -11,7 +11,7 @@ import torch
 
 from conformance import case, tensor
 from conformance.bench import BenchError, limits, measure, selection
-from conformance.bench.limits import Limits, flops_of, least_bytes
+from conformance.bench.limits import Limits, count_flops, minimum_bytes
 from conformance.bench.report import Report
 from conformance.bench.timing import Spread
 from conformance.cases.adhoc import AdhocOptions
@@ -65,7 +65,7 @@ def test_a_run_on_the_cpu(mine, call):
     assert [row.limit.bytes for row in report.rows] == [2 * 64, 2 * 64 * 4]
     assert all(spread.median > 0 for row in report.rows for spread in row.times.values())
     assert all("serial" in row.facts["kernels"] for row in report.rows)  # generated for one thread
-    assert all(bool(row.why) == row.loses for row in report.rows)
+    assert all(bool(row.why) == row.is_slower for row in report.rows)
     assert report.about["threads"] == 1
     assert report.about["command"] == f"python -m conformance bench {' '.join(words)} --markdown a.md"
     assert "| i32 |" in (mine / "a.md").read_text()
@@ -76,7 +76,7 @@ def test_a_run_on_the_cpu(mine, call):
 def test_a_case_that_is_declared_to_raise_is_left_out(mine, call):
     status, out, err = call("test_mine.py", "raising", "--min-time", "0.005", "--json", "a.json")
     assert (status, out) == (1, "")
-    assert err == "left out: mine/raising: it is declared to raise RuntimeError\n"
+    assert err == "not measured: mine/raising: the case is declared to raise RuntimeError, so nothing can be timed\n"
     assert not (mine / "a.json").exists()
 
 
@@ -88,7 +88,7 @@ def test_an_interrupted_run_keeps_what_it_has(mine, call, monkeypatch):
             return found
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(measure.Bench, "row", row)
+    monkeypatch.setattr(measure.Bench, "measure", row)
     status, out, _ = call("test_mine.py", "double", "--json", "a.json")
     assert status == 130
     assert "interrupted: 1 cases were measured, 1 were not" in out
@@ -102,7 +102,7 @@ def test_an_interruption_that_a_compilation_swallowed_stops_before_the_next_case
             signal.raise_signal(signal.SIGINT)
         return _row(wanted.id)
 
-    monkeypatch.setattr(measure.Bench, "row", row)
+    monkeypatch.setattr(measure.Bench, "measure", row)
     status, out, _ = call("test_mine.py", "double", "--json", "a.json")
     assert status == 130
     assert "interrupted: 1 cases were measured, 1 were not" in out
@@ -117,19 +117,19 @@ def _row(name):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "which cases? name some"),
+        ((), "name the cases to measure, as in `bench flip`"),
         ((FLIP, "nothing_like_it"), "no case matches 'nothing_like_it'"),
-        ((FLIP, "--target", "xpu_pvc"), "bench measures on devices that are here, and xpu_pvc is not"),
+        ((FLIP, "--target", "xpu_pvc"), "this machine does not run xpu_pvc; it runs cpu_"),
         ((FLIP, "--device", "tpu"), "unknown device 'tpu'"),
         ((FLIP, "--threads", "0"), "--threads 0: this process may use 1 to"),
         ((FLIP, "--axis", "dtype"), "--axis dtype: write an axis and its values"),
         ((FLIP, "--axis", "dtype=f33"), "--axis dtype: 'f33' is not one of f64, f32"),
-        ((FLIP, "--axis", "sise=3"), "--axis sise: none of the cases has it; they have"),
+        ((FLIP, "--axis", "sise=3"), "--axis sise: no case has this axis; the cases have"),
         ((FLIP, "--axis", "size=big"), "--axis size: 'big' is not a value like 224"),
         ((FLIP, "--compare", "a.json", "b.json"), "--compare takes two files and no cases"),
         (("--compare", "a.json", "b.json"), "a.json: No such file"),
         (("nowhere:function",), "there is no module 'nowhere'"),
-        ((FLIP, "hflip-224-u8", "--input", "x=3"), "flip/hflip-224-u8-contiguous brings its inputs"),
+        ((FLIP, "hflip-224-u8", "--input", "x=3"), "flip/hflip-224-u8-contiguous declares its inputs"),
     ],
 )
 def test_bad_input_is_one_sentence(words, said, call, tmp_path, monkeypatch):
@@ -144,7 +144,7 @@ def test_a_page_without_a_place_is_refused_before_anything_is_measured(mine, cal
     (mine / "page.md").write_text("# Mine\n")
     status, _, err = call("test_mine.py", "--markdown", "page.md")
     assert status == 2
-    assert "page.md is there and has no place for this" in err
+    assert "page.md exists and has no place for the tables" in err
 
 
 def adds() -> list[Case]:
@@ -157,7 +157,7 @@ def adds() -> list[Case]:
 
 
 def test_axes_are_given_other_values():
-    found = selection.varied(adds(), {"dtype": ["u8"], "layout": ["sliced", "contiguous"], "alpha": ["2", "7"]})
+    found = selection.vary_axes(adds(), {"dtype": ["u8"], "layout": ["sliced", "contiguous"], "alpha": ["2", "7"]})
     assert [each.labels for each in found if not each.grad] == [
         ("sliced", "u8", "alpha2", "forward"),
         ("sliced", "u8", "alpha7", "forward"),
@@ -170,60 +170,60 @@ def test_axes_are_given_other_values():
 
 
 def test_a_function_of_ones_own_and_a_case_with_other_options(mine):
-    asked = AdhocOptions(inputs=("x=3x4",), grad=("",))
-    (found,) = selection.cases_of(["lambda x: x.sin()"], asked=asked)
+    options = AdhocOptions(inputs=("x=3x4",), grad=("",))
+    (found,) = selection.select_cases(["lambda x: x.sin()"], options=options)
     assert (found.grad, found.build()["x"].shape, found.axes) == (("x",), (3, 4), ())
-    (found,) = selection.cases_of([f"{mine}/test_mine.py::mine/double-f32"])
+    (found,) = selection.select_cases([f"{mine}/test_mine.py::mine/double-f32"])
     assert (found.id, found.grad) == ("mine/double-f32", ())
-    (found,) = selection.cases_of(
-        ["test_mine.py", "double-f32"], asked=AdhocOptions(grad=("x",), config=("cpp.simdlen=0",))
+    (found,) = selection.select_cases(
+        ["test_mine.py", "double-f32"], options=AdhocOptions(grad=("x",), config=("cpp.simdlen=0",))
     )
     assert (found.id, found.grad, found.config) == ("mine/double-f32", ("x",), {"cpp.simdlen": 0})
 
 
 def test_how_to_compile_is_no_axis_to_change():
-    with pytest.raises(BenchError, match="--axis grad: that says how to compile"):
-        selection.varied(adds(), {"grad": ["True"]})
+    with pytest.raises(BenchError, match="--axis grad: this axis says how to compile"):
+        selection.vary_axes(adds(), {"grad": ["True"]})
 
 
 def test_the_widest_instruction_set_and_one_gpu_are_measured_on():
     machine = Machine(("avx2", "avx512"), {}, 4)
-    assert selection.target_of(machine, None, None, 3).name == "cpu_avx512"
-    assert selection.target_of(machine, "cpu", None, 3).threads == 3
-    assert selection.target_of(machine, None, "cpu_avx2", 1).name == "cpu_avx2"
+    assert selection.select_target(machine, None, None, 3).name == "cpu_avx512"
+    assert selection.select_target(machine, "cpu", None, 3).threads == 3
+    assert selection.select_target(machine, None, "cpu_avx2", 1).name == "cpu_avx2"
     row = targets()["cuda_sm90"]
     gpu = Machine(("avx2",), {"cuda": {"capability": [9, 0], "properties": dict(row.properties)}}, 4)
-    assert selection.target_of(gpu, "cuda", None, 1) == row
+    assert selection.select_target(gpu, "cuda", None, 1) == row
     with pytest.raises(TargetError, match="one target at a time, not on cpu_avx2, cuda_sm90"):
-        selection.target_of(gpu, None, "cpu_avx2,cuda_sm90", 1)
-    with pytest.raises(TargetError, match="here are cpu_avx2, cpu_avx512"):
-        selection.target_of(machine, "cuda", None, 1)
+        selection.select_target(gpu, None, "cpu_avx2,cuda_sm90", 1)
+    with pytest.raises(TargetError, match=r"does not run cuda_sm80, .*; it runs cpu_avx2, cpu_avx512"):
+        selection.select_target(machine, "cuda", None, 1)
 
 
 def test_least_bytes_are_what_is_shown_and_views_cost_nothing():
     x = torch.zeros(20, 30)
-    assert least_bytes([x], [x + 1]) == 2 * 20 * 30 * 4
-    assert least_bytes([x], [x.t()]) == 20 * 30 * 4
-    assert least_bytes([x[:, :10]], []) == 20 * 10 * 4
-    assert least_bytes([x[0].expand(50, 30)], []) == 30 * 4
-    assert least_bytes([x, x], []) == 20 * 30 * 4
-    assert least_bytes([x[:0]], []) == 0
+    assert minimum_bytes([x], [x + 1]) == 2 * 20 * 30 * 4
+    assert minimum_bytes([x], [x.t()]) == 20 * 30 * 4
+    assert minimum_bytes([x[:, :10]], []) == 20 * 10 * 4
+    assert minimum_bytes([x[0].expand(50, 30)], []) == 30 * 4
+    assert minimum_bytes([x, x], []) == 20 * 30 * 4
+    assert minimum_bytes([x[:0]], []) == 0
 
 
 def test_flops_are_those_of_products_also_within_attention():
     a, b = torch.zeros(3, 5), torch.zeros(5, 7)
-    assert flops_of(lambda: a @ b) == 2 * 3 * 5 * 7
-    assert flops_of(lambda: a + a) == 0
+    assert count_flops(lambda: a @ b) == 2 * 3 * 5 * 7
+    assert count_flops(lambda: a + a) == 0
     q = torch.zeros(1, 2, 8, 4)
-    assert flops_of(lambda: torch.nn.functional.scaled_dot_product_attention(q, q, q)) == 2 * (2 * 2 * 8 * 8 * 4)
+    assert count_flops(lambda: torch.nn.functional.scaled_dot_product_attention(q, q, q)) == 2 * (2 * 2 * 8 * 8 * 4)
 
 
-class AsTheyAre:
-    def ready(self, works):
+class UnpreparedClock:
+    def prepare(self, works):
         return works
 
 
-class Clock(AsTheyAre):
+class Clock(UnpreparedClock):
     """A call takes 8 µs, whatever it is."""
 
     def start(self, work, block):  # noqa: ARG002 - there are no blocks
@@ -231,12 +231,12 @@ class Clock(AsTheyAre):
 
 
 def test_the_limit_is_the_slower_of_copying_and_computing():
-    of = Limits(Clock(), "cpu", 0.0001)
+    limits_ = Limits(Clock(), "cpu", 0.0001)
     per_us = 2 * 1024**3 / 8
-    copied = of.of(5.0, 1000, 0, torch.float32)
+    copied = limits_.limit(5.0, 1000, 0, torch.float32)
     assert (copied.kind, copied.us, copied.rate) == ("copy", 5.0, pytest.approx(200e6))
-    assert of.of(5.0, 1000, int(2 * per_us), torch.float32).kind == "copy"
-    computed = of.of(5.0, 1000, int(40 * per_us), torch.float32)
+    assert limits_.limit(5.0, 1000, int(2 * per_us), torch.float32).kind == "copy"
+    computed = limits_.limit(5.0, 1000, int(40 * per_us), torch.float32)
     assert (computed.kind, computed.us) == ("product", pytest.approx(40))
     assert computed.rate == pytest.approx(per_us * 1e6)
 
@@ -250,7 +250,7 @@ def test_the_same_tensors_go_to_both_functions_and_gradients_are_asked_for(grad)
         seen.append(arguments)
         return wanted.fn(**arguments)
 
-    calls = measure._Calls.of(wanted, compiled, "cpu")
+    calls = measure._Calls.create(wanted, compiled, "cpu")
     got = calls.compiled.function()()
     assert seen[-1]["x"] is calls.eager.names["arguments"]["x"]
     assert len(got) == (2 if grad else 20)  # gradients, or the output's rows
@@ -260,21 +260,21 @@ def test_the_same_tensors_go_to_both_functions_and_gradients_are_asked_for(grad)
 
 def test_a_compiled_function_of_another_kind_is_refused():
     wanted = adds()[0]
-    with pytest.raises(GeneratingError, match=r"compiled gives float64\[20, 30\] where eager gives float32\[20, 30\]"):
-        measure._Calls.of(wanted, lambda **arguments: wanted.fn(**arguments).double(), "cpu")
+    with pytest.raises(GeneratingError, match=r"compiled returns float64\[20, 30\], eager returns float32\[20, 30\]"):
+        measure._Calls.create(wanted, lambda **arguments: wanted.fn(**arguments).double(), "cpu")
 
 
 def test_a_recompilation_while_it_is_timed_is_an_error():
-    captured = types.SimpleNamespace(capture=types.SimpleNamespace(modules=[]))
+    capture = types.SimpleNamespace(modules=[])
 
     class Recompiling(Clock):
         def start(self, work, block):
-            captured.capture.modules.append("another")
+            capture.modules.append("another")
             return super().start(work, block)
 
     bench = measure.Bench(None, targets()["cpu_avx2"], 0.0001, Recompiling())
-    with pytest.raises(GeneratingError, match="compiled again while it was timed"):
-        bench._timed(adds()[0], captured, {"eager": measure.Work("f()", {})})
+    with pytest.raises(GeneratingError, match="it was compiled again while it was timed"):
+        bench._time(adds()[0], capture, {"eager": measure.Work("f()", {})})
 
 
 def test_several_outputs_of_which_one_has_a_gradient():
@@ -282,5 +282,5 @@ def test_several_outputs_of_which_one_has_a_gradient():
         return x * 2, {"index": x.argmax()}
 
     wanted = case(x=tensor(5), grad=True)(test_both).cases[0]
-    calls = measure._Calls.of(wanted, wanted.fn, "cpu")
+    calls = measure._Calls.create(wanted, wanted.fn, "cpu")
     assert len(calls.eager.function()()) == 1

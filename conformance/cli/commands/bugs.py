@@ -1,36 +1,60 @@
-"""`bugs`: the known failures as a page, and whether their reproductions still show them."""
+"""`bugs`: the known bugs as a page, and whether their scripts still show them."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from conformance.cases.lookup import OPS
 from conformance.devices.environment import torch_build
 from conformance.expectations import known_bugs, known_failures
+from conformance.terminal import progress
 
-DESCRIPTION = EXAMPLES = ""
+DESCRIPTION = """\
+List the known bugs of Inductor as Markdown, each with a script that needs only
+torch. With --check: run the scripts of the bugs that this torch has.
+Exit status 1: a script no longer shows its bug."""
+
+EXAMPLES = """\
+examples:
+  python -m conformance bugs > docs/known-bugs.md
+  python -m conformance bugs --check"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", nargs="?", metavar="FOLDER", help="known_failures/ of a suite; our own if left out")
-    parser.add_argument("--check", action="store_true", help="run the scripts of this torch's bugs instead")
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        type=Path,
+        default=OPS.parent / "known_failures",
+        metavar="FOLDER",
+        help="a folder known_failures/ with *.toml files; default: that of this package",
+    )
+    parser.add_argument("--check", action="store_true", help="run the scripts instead of listing them")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """1 where a script no longer shows its bug. Raises KnownFailureError for a malformed file."""
-    folder = Path(arguments.folder) if arguments.folder else OPS.parent / "known_failures"
-    if not folder.is_dir():
-        raise known_failures.KnownFailureError(f"there is no folder {folder}: it holds *.toml, see known_failures.py")
-    found = known_bugs.bugs(known_failures.load(folder).failures)
-    if not arguments.check:
-        print("\n".join(known_bugs.markdown(found)))
-        return 0
+    """Returns 1 if a script no longer shows its bug. Raises KnownFailureError for a malformed file."""
+    if not arguments.folder.is_dir():
+        raise known_failures.KnownFailureError(
+            f"there is no folder {arguments.folder}: name a folder known_failures/ with *.toml files"
+        )
+    bugs = known_bugs.bugs(known_failures.load(arguments.folder).failures)
+    if arguments.check:
+        return _check(bugs)
+    print("\n".join(known_bugs.markdown(bugs)))
+    return 0
+
+
+def _check(bugs: Sequence[known_bugs.Bug]) -> int:
     version = torch_build().version
+    checked = [bug for bug in bugs if bug.reproduction and bug.applies_to(version)]
     gone = 0
-    for bug in found:
-        if bug.reproduction and bug.applies_to(version):
-            there, said = known_bugs.run_reproduction(bug)
-            gone += not there
-            print(f"{'shows' if there else 'does NOT show'}  {bug.reason}: {said}", flush=True)
-    return 1 if gone else 0
+    with progress(len(checked)) as show:
+        for bug in checked:
+            show(bug.reason)
+            shows, last_line = known_bugs.run_reproduction(bug)
+            gone += not shows
+            print(f"{'shows' if shows else 'does NOT show'}  {bug.reason}: {last_line}", flush=True)
+    return int(gone > 0)
