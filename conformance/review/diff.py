@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from conformance.facts import changed_facts
 from conformance.normalize.text import parse_facts, split_facts
-from conformance.storage.snapshots import canonical
+from conformance.storage.snapshots import canonical_text
 
 MAX_DIFF_LINES = 60  # in a message
 
@@ -40,7 +40,7 @@ class Difference:
 
 def compare_texts(stored: str, new: str, accept: str = "") -> Difference | None:
     """Returns what changed from the stored text to the new one; None if they are equal."""
-    stored, new = canonical(stored), canonical(new)
+    stored, new = canonical_text(stored), canonical_text(new)
     if stored == new:
         return None
     facts = changed_facts(parse_facts(stored), parse_facts(new))

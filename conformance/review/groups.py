@@ -18,7 +18,7 @@ from conformance.devices.targets import targets
 from conformance.facts import changed_facts
 from conformance.normalize.text import parse_facts
 from conformance.review.edits.edit import Edit, EditKey, added_and_removed, code_edits
-from conformance.storage.snapshots import canonical
+from conformance.storage.snapshots import canonical_text
 
 Kind = Literal["fact", "code"]
 
@@ -87,7 +87,7 @@ def group_changes(changes: Iterable[ChangedText]) -> list[Group]:
     facts: dict[ChangedText, list[str]] = {}
     sites: dict[EditKey, set[_Site]] = defaultdict(set)
     for item in changes:
-        stored, new = canonical(item.stored), canonical(item.new)
+        stored, new = canonical_text(item.stored), canonical_text(item.new)
         if stored == new:
             continue
         facts[item] = []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from conformance.devices.targets import Target
 from conformance.review.groups import ChangedText, Group, fact_edits, group_changes, pluralise
-from conformance.storage.snapshots import Snapshot, Store, release
+from conformance.storage.snapshots import Snapshot, Store, torch_release
 
 MAX_TITLE_LENGTH = 150  # characters
 MAX_EXAMPLE_LINES = 10
@@ -56,7 +56,7 @@ class VersionDiff:
 
 def compare_versions(stores: Iterable[Store], old: str, new: str, targets: Sequence[Target]) -> VersionDiff:
     """Compares the stored texts of `targets`. Raises SnapshotError for a file that cannot be read."""
-    diff = VersionDiff(release(old), release(new))
+    diff = VersionDiff(torch_release(old), torch_release(new))
     diff.only = {diff.old: 0, diff.new: 0}
     changes: list[ChangedText] = []
     for store in stores:

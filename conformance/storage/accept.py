@@ -9,7 +9,7 @@ from pathlib import Path
 
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord
-from conformance.storage.snapshots import Counts, Key, Snapshot, SnapshotError, Store, canonical, release
+from conformance.storage.snapshots import Counts, Snapshot, SnapshotError, Store, TextKey, canonical_text, torch_release
 
 
 @dataclass
@@ -39,7 +39,7 @@ def accept(items: Iterable[ItemRecord], mode: str, targets: Sequence[str]) -> Ac
     target without stored code.
     """
     accepted = Accepted()
-    updates: dict[Path, dict[str, dict[Key, ItemRecord]]] = defaultdict(lambda: defaultdict(dict))
+    updates: dict[Path, dict[str, dict[TextKey, ItemRecord]]] = defaultdict(lambda: defaultdict(dict))
     for item in items:
         if not item.text or item.target not in targets:
             continue
@@ -48,11 +48,11 @@ def accept(items: Iterable[ItemRecord], mode: str, targets: Sequence[str]) -> Ac
         elif mode == "confirm" and not is_confirmed(item):
             accepted.refused[item.name] = "not checked on the device (--verify-deviceless)"
         else:
-            updates[Path(item.store)][item.case][release(item.torch), item.target] = item
+            updates[Path(item.store)][item.case][torch_release(item.torch), item.target] = item
     for root, cases in updates.items():
         store = Store(root, targets)
-        texts: dict[str, dict[Key, str]] = {}
-        sure: dict[str, set[Key]] = {}
+        texts: dict[str, dict[TextKey, str]] = {}
+        sure: dict[str, set[TextKey]] = {}
         for case, found in cases.items():
             wanted = _wanted(store, case, found, mode, accepted)
             if wanted:
@@ -74,8 +74,8 @@ def is_confirmed(item: ItemRecord) -> bool:
 
 
 def _wanted(
-    store: Store, case: str, found: dict[Key, ItemRecord], mode: str, accepted: Accepted
-) -> dict[Key, ItemRecord]:
+    store: Store, case: str, found: dict[TextKey, ItemRecord], mode: str, accepted: Accepted
+) -> dict[TextKey, ItemRecord]:
     """The items whose texts are to be merged. Storing a case that cannot be read says what is wrong with it."""
     if mode == "all":
         return found
@@ -86,7 +86,7 @@ def _wanted(
     wanted = {}
     for key, item in found.items():
         before = stored.text(*key)
-        if before == canonical(item.text):
+        if before == canonical_text(item.text):
             if is_confirmed(item):
                 wanted[key] = item
         elif mode == "new" and before is None:

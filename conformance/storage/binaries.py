@@ -22,7 +22,7 @@ from conformance.devices.environment import triton_version
 from conformance.errors import ConformanceError
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord
-from conformance.storage.snapshots import release
+from conformance.storage.snapshots import torch_release
 
 FOLDER = "expected_binary"
 
@@ -51,7 +51,7 @@ class Stored:
 
     def is_of(self, torch: str) -> bool:
         """Whether it was made with this torch and the Triton that is here."""
-        return (self.torch, self.triton) == (release(torch), triton_version())
+        return (self.torch, self.triton) == (torch_release(torch), triton_version())
 
     def of(self, case_id: str, target: str) -> tuple[str, ...] | None:
         return self.lines.get(_key(case_id, target))
@@ -82,7 +82,7 @@ def remove(path: Path, case_ids: Iterable[str], order: Sequence[str]) -> None:
 
 def drop(expected_code: Path, torch: str) -> int:
     """Removes the files beside a store's code that were made with a torch version. Returns how many there were."""
-    found = [path for path in files_beside(expected_code) if read(path).torch == release(torch)]
+    found = [path for path in files_beside(expected_code) if read(path).torch == torch_release(torch)]
     for path in found:
         remove(path, read(path).cases(path), ())
     return len(found)
@@ -168,7 +168,7 @@ def accept(items: Iterable[ItemRecord], mode: str, targets: Sequence[str]) -> li
         with atomic_files.lock_folder(file.parent, BinaryFileError):
             stored = read(file)
             if not stored.is_of(torch):
-                stored = Stored(release(torch), triton_version())
+                stored = Stored(torch_release(torch), triton_version())
             taken = {key: value for key, value in lines.items() if mode == "all" or key not in stored.lines}
             changed = {key for key, value in taken.items() if stored.lines.get(key) != value}
             stored.lines |= taken

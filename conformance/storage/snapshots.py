@@ -1,4 +1,4 @@
-"""The store of snapshots: one text file a case, each distinct part of a text once, under those that it belongs to.
+"""Reads and writes snapshots: one text file for each case, `<store>/<operator>/<case>.txt`.
 
     == torch 2.11 2.13: cpu_avx2 cpu_avx512
     == torch 2.15: cpu_avx2
@@ -8,9 +8,8 @@
     == torch 2.13: cuda_sm80 cuda_sm90 cuda_sm100 (confirmed: cuda_sm90)
     …
 
-A line names versions and targets of which each with each was seen. A text is what stands under the headers that name
-it, from top to bottom; see layout.py. `confirmed`, where a text begins, names the targets whose real hardware gave it.
-A line of a text that looks like a header, or like git's conflict markers, is stored with a backslash before it.
+snapshot_format.py explains the format with an example. If a line of a text looks like a header, or like a conflict
+marker of git, the file has a backslash before it.
 """
 
 from __future__ import annotations
@@ -20,12 +19,11 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from conformance import atomic_files
 from conformance.errors import ConformanceError
 from conformance.storage import snapshot_format
-from conformance.storage.snapshot_format import Key
+from conformance.storage.snapshot_format import TextKey
 
 _HEADER = re.compile(
     r"== torch (?P<torch>\d+\.\d+(?: \d+\.\d+)*): "
@@ -39,9 +37,9 @@ _CASE = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9_.+-]*(/[A-Za-z0-9_+][A-Za-z0-9_.+-]
 
 
 class SnapshotError(ConformanceError):
-    """The store cannot be read or written: says which file and line, and what mends it.
+    """A snapshot cannot be read or written. The message names the file and line, and how to repair it.
 
-    `counts`: what had been stored when it was raised; None where nothing was to be.
+    `counts`: after a merge that failed in part, what was stored; else None.
     """
 
     counts: Counts | None = None
@@ -49,7 +47,7 @@ class SnapshotError(ConformanceError):
 
 @dataclass(frozen=True)
 class Counts:
-    """Texts, one for each (case, torch, target): what a merge left on disk."""
+    """How many texts, one for each case, torch version and target, a merge added, changed and left unchanged."""
 
     new: int = 0
     changed: int = 0
@@ -61,71 +59,75 @@ class Counts:
 
 @dataclass
 class Snapshot:
-    """What is stored for one case. `texts`: (torch, target) → text; `confirmed`: those seen on real hardware."""
+    """The stored texts of one case. `confirmed`: the texts that real hardware gave."""
 
-    texts: dict[Key, str] = field(default_factory=dict)
-    confirmed: set[Key] = field(default_factory=set)
+    texts: dict[TextKey, str] = field(default_factory=dict)
+    confirmed: set[TextKey] = field(default_factory=set)
 
     def text(self, torch: str, target: str) -> str | None:
-        return self.texts.get((release(torch), target))
+        return self.texts.get((torch_release(torch), target))
 
     def is_confirmed(self, torch: str, target: str) -> bool:
-        return (release(torch), target) in self.confirmed
+        return (torch_release(torch), target) in self.confirmed
 
     def versions(self) -> list[str]:
-        """Stored torch versions, oldest first."""
-        return sorted({torch for torch, _ in self.texts}, key=snapshot_format.number)
+        """Returns the stored torch versions, oldest first."""
+        return sorted({torch for torch, _ in self.texts}, key=snapshot_format.version_number)
 
     def targets(self, torch: str) -> list[str]:
-        """Targets stored for a torch version, in the file's order."""
-        return [target for version, target in self.texts if version == release(torch)]
+        """Returns the targets stored for a torch version, in the order of the file."""
+        return [target for version, target in self.texts if version == torch_release(torch)]
 
-    def updated(self, texts: Mapping[Key, str], confirmed: Collection[Key] = ()) -> tuple[Snapshot, Counts]:
-        """This snapshot with other texts in it. A changed text is no longer confirmed, unless it is so again."""
+    def with_texts(self, texts: Mapping[TextKey, str], confirmed: Collection[TextKey] = ()) -> tuple[Snapshot, Counts]:
+        """Returns this snapshot with new texts added or replaced. A replaced text loses its confirmation.
+
+        `confirmed`: the new texts that real hardware gave. Raises SnapshotError for two texts with one key.
+        """
         after, counts = Snapshot(dict(self.texts), set(self.confirmed)), Counts()
-        sure = {(release(torch), target) for torch, target in confirmed}
-        seen: set[Key] = set()
-        for (torch, target), given in texts.items():
-            key, text = (release(torch), target), canonical(given)
-            if key in seen:
+        new_confirmed = {(torch_release(torch), target) for torch, target in confirmed}
+        new_keys: set[TextKey] = set()
+        for (torch, target), content in texts.items():
+            key, text = (torch_release(torch), target), canonical_text(content)
+            if key in new_keys:
                 raise SnapshotError(f"two texts for torch {key[0]} and {target} in one merge")
-            seen.add(key)
+            new_keys.add(key)
             before = self.texts.get(key)
             if before != text:
                 after.confirmed.discard(key)
-            if key in sure:
+            if key in new_confirmed:
                 after.confirmed.add(key)
             after.texts[key] = text
             counts += Counts(new=before is None, changed=before not in (None, text), unchanged=before == text)
         return after, counts
 
-    def without(self, torch: str) -> Snapshot:
-        version = release(torch)
+    def without_version(self, torch: str) -> Snapshot:
+        """Returns this snapshot without the texts of a torch version."""
+        version = torch_release(torch)
         return Snapshot(
             {key: text for key, text in self.texts.items() if key[0] != version},
             {key for key in self.confirmed if key[0] != version},
         )
 
 
-def release(torch: str) -> str:
-    """`2.13.0+cpu` → `2.13`. Raises SnapshotError for what is no version."""
+def torch_release(torch: str) -> str:
+    """Returns "2.13" for "2.13.0+cpu". Raises SnapshotError for a text that is not a version."""
     match = re.match(r"(\d+)\.(\d+)(?![\d])", torch)
     if not match:
-        raise SnapshotError(f"{torch!r} is no torch version; right would be 2.13 or 2.13.0+cpu")
+        raise SnapshotError(f"{torch!r} is not a torch version; write 2.13 or 2.13.0+cpu")
     return f"{match[1]}.{match[2]}"
 
 
-def canonical(text: str) -> str:
-    """As a text is stored: no blanks at the ends of lines, no empty lines around it, one newline at its end."""
+def canonical_text(text: str) -> str:
+    """Removes blanks at the end of lines and empty lines around the text. The result ends with one newline."""
     lines = [line.rstrip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
     return "\n".join(lines).strip("\n") + "\n"
 
 
 def parse(content: str, name: str) -> Snapshot:
-    """The content of a file. `name`: the file's, for messages. Raises SnapshotError, naming the line."""
+    """Parses the content of a file. `name`: the file's name, for messages. Raises SnapshotError that names the line."""
     headers: list[tuple[int, re.Match[str]]] = []
     lines: list[str] = []
-    found = _Texts(name)
+    texts = _TextCollector(name)
     content_lines = content.split("\n")
     for number, line in enumerate(content_lines, 1):
         if _CONFLICT.match(line):
@@ -134,120 +136,128 @@ def parse(content: str, name: str) -> Snapshot:
     for number, line in enumerate(content_lines, 1):
         if not line.startswith("== "):
             if not headers and line:
-                raise SnapshotError(f"{name}:{number}: text before the first header, such as '== torch 2.13: cpu_avx2'")
+                raise SnapshotError(
+                    f"{name}:{number}: text before the first header; a file begins with a header such as "
+                    "'== torch 2.13: cpu_avx2'"
+                )
             lines.append(_ESCAPED.sub("", line) if line.startswith("\\") else line)
             in_header = False
             continue
         header = _HEADER.fullmatch(line)
         if not header:
             raise SnapshotError(
-                f"{name}:{number}: unreadable header {line!r}; right would be '== torch 2.13: cpu_avx2 cuda_sm90' "
+                f"{name}:{number}: unreadable header {line!r}; write it like '== torch 2.13: cpu_avx2 cuda_sm90' "
                 "or '== torch 2.13 2.15: cuda_sm80 cuda_sm90 (confirmed: cuda_sm90)'"
             )
         if not in_header:
-            found.add(headers, lines)
+            texts.add(headers, lines)
             headers, lines = [], []
         in_header = True
         headers.append((number, header))
-    found.add(headers, lines)
-    return found.snapshot()
+    texts.add(headers, lines)
+    return texts.snapshot()
 
 
-class _Texts:
-    """The parts that a file gives for each (torch, target), in its order."""
+class _TextCollector:
+    """Collects the blocks of each text, in the order of the file."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._chunks: dict[Key, list[str]] = {}
-        self._confirmed: set[Key] = set()
+        self._blocks: dict[TextKey, list[str]] = {}
+        self._confirmed: set[TextKey] = set()
 
     def add(self, headers: Iterable[tuple[int, re.Match[str]]], lines: list[str]) -> None:
-        """A block: its headers with their line numbers, its content."""
-        chunk = canonical("\n".join(lines))[:-1]
-        taken: set[Key] = set()
+        """Adds a block. `headers`: its header lines with their line numbers. `lines`: its content."""
+        block = canonical_text("\n".join(lines))[:-1]
+        keys: set[TextKey] = set()
         for number, header in headers:
             targets = header["targets"].split()
             for key in [(torch, target) for torch in header["torch"].split() for target in targets]:
-                if key in taken or not self._take(key, chunk):
+                if key in keys or not self._append(key, block):
                     raise SnapshotError(
                         f"{self._name}:{number}: torch {key[0]} has two texts for {key[1]}; keep one of them"
                     )
-                taken.add(key)
+                keys.add(key)
             for target in (header["confirmed"] or "").split():
                 if target not in targets:
                     raise SnapshotError(
-                        f"{self._name}:{number}: {target} is confirmed but not among the targets of its line"
+                        f"{self._name}:{number}: {target} is confirmed but is not a target of this line"
                     )
                 self._confirmed |= {(torch, target) for torch in header["torch"].split()}
 
-    def _take(self, key: Key, chunk: str) -> bool:
-        """False for what cannot be a further part of the text."""
-        chunks = self._chunks.setdefault(key, [])
-        if chunks and not snapshot_format.continues(chunk):
+    def _append(self, key: TextKey, block: str) -> bool:
+        """Appends a block to a text. Returns False if the block begins another text."""
+        blocks = self._blocks.setdefault(key, [])
+        if blocks and not snapshot_format.can_follow(block):
             return False
-        chunks.append(chunk)
+        blocks.append(block)
         return True
 
     def snapshot(self) -> Snapshot:
-        whole: dict[tuple[str, ...], str] = {}
-        for key, chunks in self._chunks.items():
-            if tuple(chunks) in whole:
+        """Returns the texts. Raises SnapshotError for a text that has a section, kernel or call twice."""
+        texts: dict[tuple[str, ...], str] = {}
+        for key, blocks in self._blocks.items():
+            if tuple(blocks) in texts:
                 continue
-            marks = list(snapshot_format.marks(chunks)) if len(chunks) > 1 else []
-            if len(set(marks)) < len(marks):
-                twice = next(mark for mark in marks if marks.count(mark) > 1)
+            names = list(snapshot_format.part_names(blocks)) if len(blocks) > 1 else []
+            if len(set(names)) < len(names):
+                twice = next(name for name in names if names.count(name) > 1)
                 raise SnapshotError(
                     f"{self._name}: torch {key[0]} has two texts for {key[1]} ({' '.join(filter(None, twice))}); "
                     "keep one of them"
                 )
-            whole[tuple(chunks)] = "\n\n".join(chunks) + "\n"
-        return Snapshot({key: whole[tuple(chunks)] for key, chunks in self._chunks.items()}, self._confirmed)
+            texts[tuple(blocks)] = "\n\n".join(blocks) + "\n"
+        return Snapshot({key: texts[tuple(blocks)] for key, blocks in self._blocks.items()}, self._confirmed)
 
 
 def _conflict_message(name: str, number: int) -> str:
     path = Path(name)
     function, _, labels = path.stem.partition("-")
-    which = f"test_{function}[{labels}-" if labels else f"test_{function}["
+    item = f"test_{function}[{labels}-" if labels else f"test_{function}["
     return (
-        f"{name}:{number}: unresolved merge conflict. Take one side, then accept what is generated now:\n"
-        f"  git checkout --ours -- {name} && EXPECTTEST_ACCEPT=1 pytest {_test_file(path)} -k '{which}'"
+        f"{name}:{number}: unresolved merge conflict. Take one side, then accept the code that is generated now:\n"
+        f"  git checkout --ours -- {name} && EXPECTTEST_ACCEPT=1 pytest {_test_file(path)} -k '{item}'"
     )
 
 
 def _test_file(path: Path) -> Path:
-    """The test file of a snapshot's case: beside the store's folder, or in a folder beside it."""
+    """Returns the test file of a snapshot: beside the store's folder, or in a folder beside it."""
     owner, name = path.parent.parent.parent, f"test_{path.parent.name}.py"
-    there = sorted([*owner.glob(name), *owner.glob(f"*/{name}")])
-    return there[0] if there else owner / name
+    files = sorted([*owner.glob(name), *owner.glob(f"*/{name}")])
+    return files[0] if files else owner / name
 
 
 class Store:
-    """The snapshots below `root`, `<root>/<case id>.txt`. `targets`: their order in headers; others follow, sorted."""
+    """The snapshots in a folder, `<root>/<case id>.txt`.
+
+    `targets`: their order in headers. Other targets follow, sorted by name.
+    """
 
     def __init__(self, root: Path, targets: Sequence[str] = ()) -> None:
         self.root = Path(root)
         self._rank = {target: number for number, target in enumerate(targets)}
 
     def path(self, case_id: str) -> Path:
+        """Returns the file of a case. Raises SnapshotError for a text that is not a case id."""
         if not _CASE.fullmatch(case_id) or case_id.endswith(".txt"):
-            raise SnapshotError(f"{case_id!r} is no case's id; right would be 'flip/hflip-224-u8'")
+            raise SnapshotError(f"{case_id!r} is not a case id; write it like 'flip/hflip-224-u8'")
         return self.root / f"{case_id}.txt"
 
     def cases(self) -> list[str]:
-        """Ids of the cases that something is stored for, sorted."""
+        """Returns the ids of the stored cases, sorted."""
         return sorted(path.relative_to(self.root).with_suffix("").as_posix() for path in self.root.rglob("[!.]*.txt"))
 
     def versions(self) -> list[str]:
-        """The torch versions that anything is stored for, oldest first, as the headers of the files say."""
-        found: set[str] = set()
+        """Returns the stored torch versions, oldest first. Reads only the headers of the files."""
+        versions: set[str] = set()
         for case_id in self.cases():
-            with contextlib.suppress(OSError):  # reading the case says so
-                for said in _VERSIONS.findall(self.path(case_id).read_bytes()):
-                    found.update(said.decode().split())
-        return sorted(found, key=snapshot_format.number)
+            with contextlib.suppress(OSError):  # `read` reports a file that cannot be read
+                for line in _VERSIONS.findall(self.path(case_id).read_bytes()):
+                    versions.update(line.decode().split())
+        return sorted(versions, key=snapshot_format.version_number)
 
     def read(self, case_id: str) -> Snapshot | None:
-        """What is stored for a case; None where nothing is. Raises SnapshotError for a file that cannot be read."""
+        """Returns the snapshot of a case; None if nothing is stored. Raises SnapshotError for an unreadable file."""
         path = self.path(case_id)
         try:
             content = path.read_text(encoding="utf-8")
@@ -258,75 +268,72 @@ class Store:
         return parse(content, str(path))
 
     def format(self, snapshot: Snapshot) -> str:
-        """The file's content: the same for the same snapshot, in whatever order it was put together."""
-        begun: set[Key] = set()
-        written = []
-        for keys, content in snapshot_format.blocks(snapshot.texts, self._order):
-            written.append(self._block(content, keys, snapshot.confirmed - begun))
+        """Returns the content of the file. Equal snapshots give equal content, whatever the order of their texts."""
+        begun: set[TextKey] = set()
+        blocks = []
+        for keys, content in snapshot_format.shared_blocks(snapshot.texts, self._order):
+            blocks.append(self._block(content, keys, snapshot.confirmed - begun))
             begun |= set(keys)
-        return "\n".join(written)
+        return "\n".join(blocks)
 
-    def _order(self, key: Key) -> tuple:
+    def _order(self, key: TextKey) -> tuple[int, str, tuple[int, ...]]:
         torch, target = key
-        return self._rank.get(target, len(self._rank)), target, snapshot_format.number(torch)
+        return self._rank.get(target, len(self._rank)), target, snapshot_format.version_number(torch)
 
-    def _block(self, text: str, keys: list[Key], confirmed: Collection[Key]) -> str:
+    def _block(self, text: str, keys: list[TextKey], confirmed: Collection[TextKey]) -> str:
         def note(version: str, targets: list[str]) -> str:
-            sure = [target for target in targets if (version, target) in confirmed]
-            return f"{' '.join(targets)}{f' (confirmed: {chr(32).join(sure)})' if sure else ''}"
+            names = [target for target in targets if (version, target) in confirmed]
+            return " ".join(targets) + (f" (confirmed: {' '.join(names)})" if names else "")
 
         headers = [
-            f"== torch {' '.join(versions)}: {said}\n" for versions, said in snapshot_format.versions_alike(keys, note)
+            f"== torch {' '.join(versions)}: {rest}\n" for versions, rest in snapshot_format.header_lines(keys, note)
         ]
         lines = ["\\" + line if _SPECIAL.match(line) else line for line in text.split("\n")]
         return "".join(headers) + "\n".join(lines)
 
     def merge(
         self,
-        updates: Mapping[str, Mapping[Key, str]],
-        confirmed: Mapping[str, Collection[Key]] | None = None,
+        updates: Mapping[str, Mapping[TextKey, str]],
+        confirmed: Mapping[str, Collection[TextKey]] | None = None,
     ) -> Counts:
-        """Stores texts: case id → (torch, target) → text. `confirmed`: those that real hardware gave.
+        """Stores texts. `updates`: case id → (torch, target) → text. `confirmed`: the texts that real hardware gave.
 
-        Any number of processes may merge at once, and be killed: each file is the old or the new one, whole. Returns
-        what is on disk, read back. Raises SnapshotError, its `counts` set, where some could not be stored; the others
-        are.
+        Several processes may merge at the same time. Writes are atomic: a killed process leaves the old or the new
+        file. Reads each file back and counts its texts. If a case cannot be stored, stores the others and raises
+        SnapshotError with `counts`.
         """
         for case_id, texts in updates.items():
             self.path(case_id)
             for _, target in texts:
                 if not re.fullmatch(r"[A-Za-z0-9_.+-]+", target):
-                    raise SnapshotError(f"{target!r} is no target's name")
+                    raise SnapshotError(f"{target!r} is not a target name; write it like 'cuda_sm90'")
         total, errors = Counts(), []
         with atomic_files.lock_folder(self.root, SnapshotError):
             for case_id in sorted(updates):
-                counts, error = self._tried(case_id, updates[case_id], (confirmed or {}).get(case_id, ()))
+                counts, error = self._merge_case(case_id, updates[case_id], (confirmed or {}).get(case_id, ()))
                 total += counts
                 if error:
                     errors.append(str(error))
                 if error and isinstance(error.__cause__, OSError):
-                    break  # the disk is full or read-only: the others would fail likewise
+                    break  # the disk is full or read-only: the other cases would fail too
         if errors:
             stored = total.new + total.changed
-            failure = SnapshotError(
-                "\n".join([*errors, f"{stored} new or changed texts were stored before or beside it"])
-            )
+            failure = SnapshotError("\n".join([*errors, f"{stored} new or changed texts of other cases were stored"]))
             failure.counts = total
             raise failure
         return total
 
-    def _tried(self, *arguments: Any) -> tuple[Counts, SnapshotError | None]:
+    def _merge_case(
+        self, case_id: str, texts: Mapping[TextKey, str], confirmed: Collection[TextKey]
+    ) -> tuple[Counts, SnapshotError | None]:
         try:
-            return self._merge_one(*arguments), None
+            before = self.read(case_id)
+            after, counts = (before or Snapshot()).with_texts(texts, confirmed)
+            if texts and (before is None or after != before):
+                self._write(case_id, after)
         except SnapshotError as error:
             return Counts(), error
-
-    def _merge_one(self, case_id: str, texts: Mapping[Key, str], confirmed: Collection[Key]) -> Counts:
-        before = self.read(case_id)
-        after, counts = (before or Snapshot()).updated(texts, confirmed)
-        if texts and (before is None or after != before):
-            self._write(case_id, after)
-        return counts
+        return counts, None
 
     def _write(self, case_id: str, snapshot: Snapshot) -> None:
         path = self.path(case_id)
@@ -336,23 +343,25 @@ class Store:
             else:
                 path.unlink(missing_ok=True)
         except (OSError, UnicodeEncodeError) as error:
-            raise SnapshotError(f"{path}: not stored, the old file is as it was: {error}") from error
+            raise SnapshotError(f"{path}: not stored, the old file is unchanged: {error}") from error
         if (self.read(case_id) or Snapshot()) != snapshot:
-            raise SnapshotError(f"{path}: what was read back is not what was stored; check the disk, then merge again")
+            raise SnapshotError(
+                f"{path}: the content read back differs from the content written; check the disk, then accept again"
+            )
 
     def remove(self, case_ids: Iterable[str]) -> None:
-        """Removes the files of cases. Raises SnapshotError where one could not be."""
+        """Removes the files of cases. Raises SnapshotError if a file cannot be removed."""
         with atomic_files.lock_folder(self.root, SnapshotError):
             for case_id in case_ids:
                 self._write(case_id, Snapshot())
 
     def drop(self, torch: str) -> int:
-        """Removes all texts of a torch version, and files that hold nothing else. Returns how many texts went."""
+        """Removes all texts of a torch version, and files without other texts. Returns the number of removed texts."""
         dropped = 0
         with atomic_files.lock_folder(self.root, SnapshotError):
             for case_id in self.cases():
                 before = self.read(case_id) or Snapshot()
-                after = before.without(torch)
+                after = before.without_version(torch)
                 if after != before:
                     self._write(case_id, after)
                     dropped += len(before.texts) - len(after.texts)

@@ -15,12 +15,12 @@ from conformance.devices import environment
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import TargetError
 from conformance.expectations.known_failures import BASELINE
-from conformance.storage.snapshots import release
+from conformance.storage.snapshots import torch_release
 
 ROOT = Path(__file__).parents[2]
 
 on_baseline = pytest.mark.skipif(
-    release(environment.torch_build().version) != BASELINE, reason=f"told on torch {BASELINE}"
+    torch_release(environment.torch_build().version) != BASELINE, reason=f"told on torch {BASELINE}"
 )
 
 FILE = '''
@@ -89,7 +89,7 @@ def test_on_another_torch_it_is_skipped(monkeypatch):
 
 def test_what_cannot_be_told_is_skipped_in_a_test_and_raised_elsewhere(monkeypatch):
     monkeypatch.setattr(environment, "triton_version", lambda: "")
-    if release(environment.torch_build().version) == BASELINE:
+    if torch_release(environment.torch_build().version) == BASELINE:
         with pytest.raises(pytest.skip.Exception, match="Triton is not installed"):
             explanation(sine, "f32-forward", target="xpu_pvc")
     monkeypatch.delenv("PYTEST_CURRENT_TEST")

@@ -13,7 +13,7 @@ import pytest
 from conformance.normalize.rules import normalise
 from conformance.review.edits.edit import code_edits
 from conformance.review.groups import ChangedText, Group, group_changes
-from conformance.storage.snapshots import Store, canonical
+from conformance.storage.snapshots import Store, canonical_text
 
 REPOSITORY = Path(__file__).parents[2]
 SAMPLES = Path(__file__).parents[1] / "samples"
@@ -330,7 +330,7 @@ def test_no_edit_hides_behind_another(seed):
     for _ in range(60):
         text = rng.choice(texts)
         new = _mutated(text, rng)
-        if canonical(new) != canonical(text):
+        if canonical_text(new) != canonical_text(text):
             assert _small([*others, ChangedText("small", "t", text, change(new))], wide), new
             assert group_changes([ChangedText("small", "t", text, new)])
 

@@ -54,7 +54,7 @@ def test_a_full_disk(disk):
     assert 0 < counts.changed < 40
     assert sum(text != "old\n" for text in texts.values()) == counts.changed
     assert all(text in ("old\n", long(f"new{target[:3]}")) for (_, _, target), text in texts.items())
-    assert f"{counts.changed} new or changed texts were stored before or beside it" in str(caught.value)
+    assert f"{counts.changed} new or changed texts of other cases were stored" in str(caught.value)
     assert not list(disk.rglob("*.tmp"))
     items = [
         ItemRecord(case, target, "deviceless", torch, str(store.root), text=text)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
 import pytest
 from expecttest import assert_expected_inline
 
-from conformance.storage.snapshots import Counts, Snapshot, SnapshotError, Store, parse, release
+from conformance.storage import snapshot_format
+from conformance.storage.snapshots import Counts, Snapshot, SnapshotError, Store, parse, torch_release
 
 TARGETS = ["cpu_avx2", "cpu_avx512", "cuda_sm80", "cuda_sm90", "xpu_pvc"]
 CASE = "flip/hflip-224-u8"
@@ -155,9 +158,9 @@ def test_round_trip(store, text):
 
 
 def test_versions_are_major_and_minor():
-    assert release("2.13.0a0+git12") == release("2.13") == "2.13"
-    with pytest.raises(SnapshotError, match="'main' is no torch version"):
-        release("main")
+    assert torch_release("2.13.0a0+git12") == torch_release("2.13") == "2.13"
+    with pytest.raises(SnapshotError, match="'main' is not a torch version"):
+        torch_release("main")
 
 
 def test_a_version_is_dropped(store):
@@ -185,7 +188,7 @@ def test_conflict_markers(store):
     assert_expected_inline(
         str(caught.value).replace(str(store.root), "expected").replace(f"{store.root.parent}/", ""),
         """\
-expected/flip/hflip-224-u8.txt:2: unresolved merge conflict. Take one side, then accept what is generated now:
+expected/flip/hflip-224-u8.txt:2: unresolved merge conflict. Take one side, then accept the code that is generated now:
   git checkout --ours -- expected/flip/hflip-224-u8.txt && EXPECTTEST_ACCEPT=1 pytest test_flip.py -k 'test_hflip[224-u8-'""",  # noqa: E501
     )
     (store.root.parent / "ops").mkdir()
@@ -206,12 +209,12 @@ def test_a_broken_file_keeps_no_other_from_being_stored(store):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("== torch 2.13 cpu_avx2\na\n", ":1: unreadable header '== torch 2.13 cpu_avx2'; right would be"),
+        ("== torch 2.13 cpu_avx2\na\n", ":1: unreadable header '== torch 2.13 cpu_avx2'; write it like"),
         ("a\n", ":1: text before the first header"),
         ("== torch 2.13: cpu_avx2\na\n\n== torch 2.13: cpu_avx2\nb\n", ":4: torch 2.13 has two texts for cpu_avx2"),
         ("== torch 2.13: cpu_avx2 cpu_avx2\na\n", ":1: torch 2.13 has two texts for cpu_avx2"),
         ("== torch 2.13: cpu_avx2\n== torch 2.13: cpu_avx2\na\n", ":2: torch 2.13 has two texts for cpu_avx2"),
-        ("== torch 2.13: a (confirmed: b)\na\n", ":1: b is confirmed but not among the targets of its line"),
+        ("== torch 2.13: a (confirmed: b)\na\n", ":1: b is confirmed but is not a target of this line"),
     ],
 )
 def test_unreadable(store, text, message):
@@ -228,7 +231,7 @@ def test_a_key_given_twice(store):
 
 @pytest.mark.parametrize("case", ["../flip", "/flip", "flip/../../x", "flip/", "", "flip/.hidden", "flip/a b"])
 def test_ids_stay_inside(store, case):
-    with pytest.raises(SnapshotError, match="is no case's id"):
+    with pytest.raises(SnapshotError, match="is not a case id"):
         store.merge({case: same("a", "cpu_avx2")})
 
 
@@ -257,8 +260,10 @@ def test_a_full_disk_loses_nothing(store, monkeypatch, call):
 
 
 def test_what_is_read_back_is_checked(store, monkeypatch):
-    monkeypatch.setattr("conformance.atomic_files.write_atomically", lambda _, text: broken(store, text.replace("new", "torn")))
-    with pytest.raises(SnapshotError, match="what was read back is not what was stored"):
+    monkeypatch.setattr(
+        "conformance.atomic_files.write_atomically", lambda _, text: broken(store, text.replace("new", "torn"))
+    )
+    with pytest.raises(SnapshotError, match="the content read back differs from the content written"):
         store.merge({CASE: same("new", "cpu_avx2")})
 
 
@@ -310,6 +315,15 @@ def test_killed_at_any_moment(tmp_path):
     (tmp_path / "op" / ".case0.txt.99.tmp").write_text("half a fi", encoding="utf-8")
     assert store.merge({f"op/case{n}": same("done", "target0") for n in range(4)}).changed == 4
     assert sorted(path.name for path in (tmp_path / "op").iterdir()) == [f"case{n}.txt" for n in range(4)]
+
+
+def test_the_example_of_the_format_is_what_the_store_reads_and_writes(store):
+    indented = re.findall(r"^(?:(?:    .*)?\n)+", snapshot_format.__doc__, re.MULTILINE)
+    file, text = (textwrap.dedent(lines).strip("\n") + "\n" for lines in indented if lines.strip())
+    snapshot = parse(file, "example")
+    assert snapshot.text("2.13", "cpu_avx2") == text
+    assert snapshot.confirmed == {("2.11", "cuda_sm90")}
+    assert store.format(snapshot) == file
 
 
 def test_a_snapshot_is_data():

@@ -9,7 +9,7 @@ from conformance.cli.run_options import add_paths_argument, case_paths
 from conformance.devices.targets import select_targets, targets
 from conformance.review.version_diff import compare_versions, version_diff_page
 from conformance.storage.locations import stores_beside
-from conformance.storage.snapshots import SnapshotError, Store, release
+from conformance.storage.snapshots import SnapshotError, Store, torch_release
 from conformance.terminal import diff_line, heading
 
 DESCRIPTION = """\
@@ -47,7 +47,7 @@ def refuse_unknown(stores: Sequence[Store], version: str) -> None:
     """Raises SnapshotError if nothing is stored for a torch version."""
     versions = {stored for store in stores for stored in store.versions()}
     known = sorted(versions, key=lambda text: [int(number) for number in text.split(".")])
-    if release(version) not in known:
+    if torch_release(version) not in known:
         raise SnapshotError(f"nothing is stored for torch {version}; stored are {', '.join(known) or 'none'}")
 
 
