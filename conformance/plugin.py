@@ -1,4 +1,4 @@
-"""The pytest plugin: options, header, parametrisation, workers, summary. What is done is decided elsewhere."""
+"""The pytest plugin: options, header, parametrisation, workers, summary. It calls the harness for everything else."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ from conformance.settings import Settings
 from conformance.storage.runs import (
     Run,
     RunError,
-    existing,
-    fresh,
-    kept_elsewhere,
-    made_by_workers,
-    remember_as_last,
+    begun_run,
+    link_last_run,
+    new_run,
+    open_run,
     runs_folder,
-    unnamed,
+    temporary_folder_notice,
+    unique_run_name,
 )
 from conformance.storage.unused import unused
 
 _SESSION = pytest.StashKey[Session]()
 _SETTINGS = pytest.StashKey[Settings]()
-#: The name of a run that nothing has asked for yet.
-_LATER = pytest.StashKey[str]()
+#: The name of a run that workers begin when they collect the first case.
+_WORKERS_RUN = pytest.StashKey[str]()
+#: Options that enable the plugin.
 _OPTIONS = (
     "device",
     "target",
@@ -51,43 +52,56 @@ _OPTIONS = (
     "verify_deviceless",
     "no_emulation",
 )
-#: With these, not everything is looked at, and nothing is called unused.
-_NARROWING = ("keyword", "markexpr", "device", "target", "checks", "baseline")
-#: Errors whose message is all that a user needs: no traceback.
+#: Options that leave cases, targets or checks out. With one of them, no snapshot is reported as unused.
+_SELECTING_OPTIONS = ("keyword", "markexpr", "device", "target", "checks", "baseline")
+#: Errors whose message says all: pytest shows no traceback.
 _WITHOUT_TRACEBACK = (AssertionError, ConformanceError)
-_HARNESS = Path(__file__).parent
+_PACKAGE = Path(__file__).parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("conformance", "conformance of torch.compile")
+    group = parser.getgroup("conformance", "conformance: test the code and the numerics of torch.compile")
     add = group.addoption
-    add("--device", metavar="LIST", help="cpu, cuda, xpu or all (default), comma-separated")
-    add("--target", metavar="LIST", help="targets by name, such as cuda_sm90,cpu_avx2; with --device, those in both")
+    add("--device", metavar="LIST", help="test targets of these device types: cpu, cuda, xpu, or all (default)")
+    add("--target", metavar="LIST", help="test these targets, such as cuda_sm90,cpu_avx2; with --device, those in both")
+    add("--require-device", action="store_true", help="fail if this machine lacks a selected device")
+    add("--checks", metavar="LIST", help="run these checks: numerics,requirements,code (default) and binary")
     add(
-        "--require-device",
-        action="store_true",
-        help="fail where a selected device is not here, instead of going on without",
+        "--save-run",
+        metavar="NAME",
+        help="keep this run's results under this name, for --baseline and `python -m conformance review`",
     )
-    add("--checks", metavar="LIST", help="numerics, requirements, code (default: these three), binary")
-    add("--save-run", metavar="NAME", help="keep what this run generates under this name")
-    add("--baseline", metavar="NAME", help="compare code with that run instead of the stored snapshots")
+    add("--baseline", metavar="NAME", help="compare code with the run of this name instead of the stored snapshots")
     add(
         "--backend",
         metavar="NAME",
         default="inductor",
-        help="another backend of torch.compile, or module:function: numerics only",
+        help="compile with this backend, or module:function; inductor is the default, the others check numerics only",
     )
-    add("--via", metavar="WAY", default="compile", help=f"{', '.join(settings.VIA)}: numerics only, but for compile")
-    add("--thorough", action="store_true", help="also cases that combine what the declared ones vary one at a time")
-    add("--fail-on-drift", action="store_true", help="drift on a torch version with nothing stored fails")
-    add("--no-emulation", action="store_true", help="do not run on the cpu what is for gpus that are not here")
-    add("--verify-deviceless", action="store_true", help="on a real device: generate without it too, and compare")
+    add(
+        "--via",
+        metavar="NAME",
+        default="compile",
+        help=f"run cases via {', '.join(settings.VIA)}; compile is the default, the others check numerics only",
+    )
+    add("--thorough", action="store_true", help="also test combinations of values that cases vary one at a time")
+    add(
+        "--fail-on-drift",
+        action="store_true",
+        help="if this torch has no snapshots: fail if code differs from the nearest torch's",
+    )
+    add("--no-emulation", action="store_true", help="disable CPU emulation of missing GPUs")
+    add(
+        "--verify-deviceless",
+        action="store_true",
+        help="on a real GPU: also generate the code without it, and fail if the two differ",
+    )
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    if _is_asked_for(config):
-        with _as_usage_errors():
+    if _is_enabled(config):
+        with _usage_errors():
             _settings(config)
     if not _is_worker(config):
         junit.install(config)
@@ -95,8 +109,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Before test files are imported, and torch with them."""
-    if _is_asked_for(session.config):
+    """Starts the session before pytest imports test files, which import torch."""
+    if _is_enabled(session.config):
         _session(session.config)
 
 
@@ -104,10 +118,10 @@ def _is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
 
-def _is_asked_for(config: pytest.Config) -> bool:
-    """Whether this run is ours: by an option, by -p, or by a conftest that names the plugin.
+def _is_enabled(config: pytest.Config) -> bool:
+    """Whether the user enabled the plugin: with an option, with -p, or with a conftest that names the plugin.
 
-    An installed plugin is loaded into every run of pytest, and must cost the others nothing.
+    pytest loads an installed plugin into every run, also of projects that have no case: they must not be slower.
     """
     if any(config.getoption(name) for name in _OPTIONS) or "conformance.plugin" in (config.getoption("plugins") or ()):
         return True
@@ -116,21 +130,21 @@ def _is_asked_for(config: pytest.Config) -> bool:
 
 
 def _settings(config: pytest.Config) -> Settings:
-    """Asked for once: expecttest is given the variable as it means it, and ours is gone then."""
+    """The settings, read once: configure_expecttest changes the environment variable that they are read from."""
     if _SETTINGS not in config.stash:
-        wanted = config.stash[_SETTINGS] = _asked_settings(config)
-        settings.configure_expecttest(wanted.accept, workers=_is_worker(config) or _worker_count(config) > 1)
+        read = config.stash[_SETTINGS] = _read_settings(config)
+        settings.configure_expecttest(read.accept, workers=_is_worker(config) or _worker_count(config) > 1)
     return config.stash[_SETTINGS]
 
 
-def _asked_settings(config: pytest.Config) -> Settings:
-    option, given = config.getoption, _worker_data(config)
+def _read_settings(config: pytest.Config) -> Settings:
+    option, data = config.getoption, _worker_data(config)
     return Settings(
         devices=option("device"),
         targets=option("target"),
         require_device=option("require_device"),
         checks=settings.parse_checks(option("checks")),
-        accept=given["accept"] if "accept" in given else settings.parse_accept(os.environ),
+        accept=data["accept"] if "accept" in data else settings.parse_accept(os.environ),
         save_run=option("save_run"),
         baseline=option("baseline"),
         backend=option("backend"),
@@ -143,7 +157,7 @@ def _asked_settings(config: pytest.Config) -> Settings:
 
 
 def _worker_data(config: pytest.Config) -> dict[str, Any]:
-    """What the process that started the run has told this one; nothing in that process itself."""
+    """The data that pytest_configure_node sent to this worker; empty in the process that the user started."""
     return json.loads(getattr(config, "workerinput", {}).get("conformance", "{}"))
 
 
@@ -153,77 +167,77 @@ def _worker_count(config: pytest.Config) -> int:
 
 
 def _session(config: pytest.Config) -> Session:
-    """This process's session, made where it is first needed. Raises pytest.UsageError."""
+    """This process's session; the first call starts it. Raises pytest.UsageError."""
     if _SESSION not in config.stash:
-        with _as_usage_errors():
-            session = _begin_in_worker(config) if _is_worker(config) else _begin(config)
+        with _usage_errors():
+            session = _start_worker_session(config) if _is_worker(config) else _start_session(config)
             session.prepare()
             config.stash[_SESSION] = session
     return config.stash[_SESSION]
 
 
-def _begin(config: pytest.Config) -> Session:
-    wanted = _settings(config)
-    run = fresh(config.rootpath, wanted.save_run)
-    session = Session(wanted, Machine.detect(), run, workers=_worker_count(config))
-    if wanted.baseline:
-        session.baseline = existing(config.rootpath, wanted.baseline)
+def _start_session(config: pytest.Config) -> Session:
+    options = _settings(config)
+    run = new_run(config.rootpath, options.save_run)
+    session = Session(options, Machine.detect(), run, workers=_worker_count(config))
+    if options.baseline:
+        session.baseline = open_run(config.rootpath, options.baseline)
         if session.baseline.folder.resolve() == run.folder.resolve():
             raise RunError(
-                f"--save-run and --baseline are both {wanted.baseline!r}: a run cannot replace what it is "
-                "compared with; give it another name"
+                f"--save-run and --baseline are both {options.baseline!r}: a run cannot replace its own baseline; "
+                "give --save-run another name"
             )
-    missing = session.missing_devices() if wanted.require_device else []
+    missing = session.missing_devices() if options.require_device else []
     if missing:
+        present = ", ".join(f"{device}: {session.machine.describe(device)}" for device in missing)
         raise TargetError(
-            f"--require-device: no {' or '.join(missing)} device of the selected targets is here "
-            f"({', '.join(f'{device}: {session.machine.describe(device)}' for device in missing)})"
+            f"--require-device: this machine has no {' or '.join(missing)} device of the selected targets ({present})"
         )
-    run.begin(_about(session))
+    run.begin(_run_description(session))
     return session
 
 
-def _about(session: Session) -> dict[str, Any]:
+def _run_description(session: Session) -> dict[str, Any]:
     targets = [target.name for target in session.selected_targets]
     return {"torch": session.torch, "triton": triton_version(), "targets": targets}
 
 
-def _begin_in_worker(config: pytest.Config) -> Session:
-    given, wanted = _worker_data(config), _settings(config)
-    machine = Machine.from_json(given["machine"]) if "machine" in given else Machine.detect()
-    run = Run(Path(given["run"]) if "run" in given else runs_folder(config.rootpath) / given["later"])
-    session = Session(wanted, machine, run, workers=given["workers"])
-    if wanted.baseline:
-        session.baseline = existing(config.rootpath, wanted.baseline)
+def _start_worker_session(config: pytest.Config) -> Session:
+    data, options = _worker_data(config), _settings(config)
+    machine = Machine.from_json(data["machine"]) if "machine" in data else Machine.detect()
+    run = Run(Path(data["run"]) if "run" in data else runs_folder(config.rootpath) / data["workers_run"])
+    session = Session(options, machine, run, workers=data["workers"])
+    if options.baseline:
+        session.baseline = open_run(config.rootpath, options.baseline)
     return session
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Hands the session to a worker of pytest-xdist. Where nothing asks for us, only a name for the run: a worker
-    that comes upon a case begins it.
+    """Sends the session to a worker of pytest-xdist. Where the plugin is not enabled, sends only a name for the run:
+    a worker that collects a case begins the run.
     """
     config = node.config
     session = config.stash.get(_SESSION, None)
     if session is None:
-        later = config.stash.setdefault(_LATER, unnamed())
-        node.workerinput["conformance"] = json.dumps({"later": later, "workers": _worker_count(config)})
+        name = config.stash.setdefault(_WORKERS_RUN, unique_run_name())
+        node.workerinput["conformance"] = json.dumps({"workers_run": name, "workers": _worker_count(config)})
     else:
         node.workerinput["conformance"] = json.dumps(session.to_json() | {"accept": session.settings.accept})
 
 
-def _begun_by_workers(config: pytest.Config) -> Session | None:
-    """The session of a run that nothing asked for, and in which workers came upon cases."""
-    run = made_by_workers(config.rootpath, config.stash[_LATER]) if _LATER in config.stash else None
+def _session_of_workers_run(config: pytest.Config) -> Session | None:
+    """The session of a run that workers began because the plugin was not enabled; None where they found no case."""
+    run = begun_run(config.rootpath, config.stash[_WORKERS_RUN]) if _WORKERS_RUN in config.stash else None
     if run is None:
         return None
     session = Session(_settings(config), Machine.detect(), run, workers=_worker_count(config))
-    run.describe(_about(session))
+    run.write_description(_run_description(session))
     return session
 
 
 @contextlib.contextmanager
-def _as_usage_errors() -> Iterator[None]:
+def _usage_errors() -> Iterator[None]:
     try:
         yield
     except ConformanceError as error:
@@ -234,13 +248,16 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     session = config.stash.get(_SESSION, None)
     if session is None:
         return []
-    devices, machine = {target.device for target in session.selected_targets}, session.machine
-    said = [
-        f"{device} {'off' if device in session.patch_problems else session.generation_problems.get(device) or machine.describe(device)}"
-        for device in sorted(devices)
-    ]
-    triton = f", Triton {triton_version()}" if triton_version() else ", no Triton"
-    return [f"conformance: torch {torch_build().version}{triton}; {'; '.join(said)}", *session.notices]
+    devices = sorted({target.device for target in session.selected_targets})
+    states = "; ".join(f"{device} {_device_state(session, device)}" for device in devices)
+    triton = f"Triton {triton_version()}" if triton_version() else "no Triton"
+    return [f"conformance: torch {torch_build().version}, {triton}; {states}", *session.notices]
+
+
+def _device_state(session: Session, device: str) -> str:
+    if device in session.patch_problems:
+        return "off"  # a notice says why
+    return session.generation_problems.get(device) or session.machine.describe(device)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -248,10 +265,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if cases is None or "conformance_item" not in metafunc.fixturenames:
         return
     session = _session(metafunc.config)
-    more = metafunc.function.combined() if session.settings.thorough else []
+    combined = metafunc.function.combined() if session.settings.thorough else []
     items = [
         pytest.param(Item(session, case, target), id="-".join((*case.labels, target.name)))
-        for case in (*cases, *more)
+        for case in (*cases, *combined)
         for target in session.selected_targets
     ]
     metafunc.parametrize("conformance_item", items)
@@ -259,20 +276,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> Any:
-    """Looks at all that was collected, and refuses for what is left of it: -k may not take a refusal away."""
-    why = _refused(config, items)
+    """Checks the declarations of all collected cases before -k deselects any: a refusal must survive -k."""
+    problem = _declaration_problem(config, items)
     result = yield
-    if why:
-        items[:] = [WrongDeclarationsItem.from_parent(session, name="declarations", message=why)]
+    if problem:
+        items[:] = [WrongDeclarationsItem.from_parent(session, name="declarations", message=problem)]
     return result
 
 
-def _refused(config: pytest.Config, items: list[pytest.Item]) -> str:
-    """Why nothing of this can run, or "". Raises pytest.UsageError instead where that ends the run."""
-    modules = {item.module: None for item in items if _is_ours(item)}
+def _declaration_problem(config: pytest.Config, items: list[pytest.Item]) -> str:
+    """Why the cases are declared wrongly, or "". Outside workers, raises pytest.UsageError instead of returning it."""
+    modules = {item.module: None for item in items if isinstance(item, pytest.Function) and _is_conformance_item(item)}
     if not modules:
         return ""
-    tests = [value for module in modules for value in vars(module).values() if _cases(value)]
+    tests = [value for module in modules for value in vars(module).values() if _cases_of(value)]
     cases = {id(case): case for test in tests for case in test.cases}
     try:
         folders = _collected_folders(config)
@@ -282,7 +299,7 @@ def _refused(config: pytest.Config, items: list[pytest.Item]) -> str:
             folders,
             combined=lambda: [case for test in tests for case in test.combined()],
         )
-        if not any(config.getoption(name, None) for name in _NARROWING):
+        if not any(config.getoption(name, None) for name in _SELECTING_OPTIONS):
             _note_unused(config, list(cases.values()), folders)
     except ConformanceError as error:
         if not _is_worker(config):
@@ -293,17 +310,18 @@ def _refused(config: pytest.Config, items: list[pytest.Item]) -> str:
 
 def _note_unused(config: pytest.Config, cases: Sequence[Case], folders: Sequence[Path]) -> None:
     if names := [case for _, case in unused(cases, folders)]:
-        shown = [os.path.relpath(folder) for folder in folders if folder.resolve() != OPS.resolve()]
-        config.stash[_SESSION].run.note_unused(names, " ".join(["python -m conformance prune", *shown]))
+        arguments = [os.path.relpath(folder) for folder in folders if folder.resolve() != OPS.resolve()]
+        config.stash[_SESSION].run.write_unused_snapshots(names, " ".join(["python -m conformance prune", *arguments]))
 
 
-def _cases(value: Any) -> Sequence[Case]:
-    found = getattr(value, "cases", ())
-    return found if isinstance(found, list) and all(isinstance(each, Case) for each in found) else ()
+def _cases_of(value: Any) -> Sequence[Case]:
+    """The cases of a function that @case decorates; none for any other value."""
+    cases = getattr(value, "cases", ())
+    return cases if isinstance(cases, list) and all(isinstance(each, Case) for each in cases) else ()
 
 
 def _collected_folders(config: pytest.Config) -> list[Path]:
-    """The folders that were asked for whole; none where anything was left out."""
+    """The folders of the command line; none where an option or a path leaves a part of them out."""
     option = config.getoption
     if any(option(name, None) for name in ("deselect", "ignore", "ignore_glob", "lf", "pyargs")):
         return []
@@ -311,83 +329,86 @@ def _collected_folders(config: pytest.Config) -> list[Path]:
     return folders if all(folder.is_dir() for folder in folders) else []
 
 
-def _is_ours(item: pytest.Item) -> bool:
+def _is_conformance_item(item: pytest.Item) -> bool:
     return "conformance_item" in getattr(getattr(item, "callspec", None), "params", {})
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if _is_ours(item):
+    if _is_conformance_item(item):
         item.config.stash[_SESSION].set_up_torch()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
-    """A check's message is the whole story: no traceback through the harness."""
+    """Shows only the message of a failed check, without a traceback through the harness."""
     report = yield
-    if _is_ours(item) and call.excinfo is not None and isinstance(call.excinfo.value, _WITHOUT_TRACEBACK):
+    if _is_conformance_item(item) and call.excinfo is not None and isinstance(call.excinfo.value, _WITHOUT_TRACEBACK):
         report.longrepr = call.excinfo.getrepr(style="value")
-    elif call.excinfo is not None and (said := explanations.mismatch_message(item.nodeid, call.excinfo.value)):
-        report.longrepr = said
+    elif call.excinfo is not None and (message := explanations.mismatch_message(item.nodeid, call.excinfo.value)):
+        report.longrepr = message
     return report
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Any:
-    """A case that is declared wrongly: where, and what would be right, without the way through the harness."""
+    """Shows a wrong declaration as its line and its message, without a traceback through the harness."""
     report = yield
-    call = getattr(report, "call", None)
-    error = call.excinfo.value if call is not None and call.excinfo is not None else None
-    if isinstance(error, pytest.UsageError):
-        report.longrepr = str(error)
-    elif isinstance(error, (ConformanceError, ValueError)) and (place := _declared_at(call.excinfo)):
-        report.longrepr = f"{place}: {error}"
+    excinfo = getattr(getattr(report, "call", None), "excinfo", None)
+    if excinfo is None:
+        return report
+    if isinstance(excinfo.value, pytest.UsageError):
+        report.longrepr = str(excinfo.value)
+    elif isinstance(excinfo.value, (ConformanceError, ValueError)) and (line := _declaration_line(excinfo)):
+        report.longrepr = f"{line}: {excinfo.value}"
     return report
 
 
-def _declared_at(excinfo: pytest.ExceptionInfo[BaseException]) -> str:
-    """The line that called into the harness, of an error raised in it; "" for any other error."""
+def _declaration_line(excinfo: pytest.ExceptionInfo[BaseException]) -> str:
+    """FILE:LINE of the code that called into this package, if the error was raised in the package; else ""."""
     *outer, inner = excinfo.traceback
-    if not _is_of_harness(inner.path):
+    if not _is_harness_file(inner.path):
         return ""
     for entry in reversed(outer):
-        if not _is_of_harness(entry.path):
+        if not _is_harness_file(entry.path):
             return f"{os.path.relpath(entry.path)}:{entry.lineno + 1}"
     return ""
 
 
-def _is_of_harness(file: str | Path) -> bool:
-    """Whether a file is of this package, and not a file of cases."""
-    return Path(file).is_relative_to(_HARNESS) and not Path(file).is_relative_to(OPS)
+def _is_harness_file(file: str | Path) -> bool:
+    """Whether a file belongs to this package and is no file of cases."""
+    return Path(file).is_relative_to(_PACKAGE) and not Path(file).is_relative_to(OPS)
 
 
 @pytest.fixture
 def conformance_report(subtests: pytest.Subtests) -> SubtestReporter:
-    """Where an item's checks report to."""
+    """Reports the checks of an item."""
     return SubtestReporter(subtests)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """In the process that started the run, once all workers are done: accept, and put the run where it is found."""
+    """In the process that the user started, once all workers are done: sums up the run, and accepts if asked to."""
     config = session.config
-    ours = config.stash.get(_SESSION, None)
-    if ours is not None:
-        ours.close()
-    if _is_worker(config) or (ours := ours or _begun_by_workers(config)) is None:
+    finished = config.stash.get(_SESSION, None)
+    if finished is not None:
+        finished.close()
+    if _is_worker(config):
+        return
+    finished = finished or _session_of_workers_run(config)
+    if finished is None:
         return
     interrupted = session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-    finished = summary.finish(ours, interrupted=interrupted)
-    config.stash[_SUMMARY] = finished
+    result = config.stash[_SUMMARY] = summary.finish(finished, interrupted=interrupted)
     if terminal := config.pluginmanager.get_plugin("terminalreporter"):
-        failure_groups.add_groups((each for told in terminal.stats.values() for each in told), finished.review)
-    if finished.failed and session.exitstatus == pytest.ExitCode.OK:
+        failure_groups.add_groups((each for reports in terminal.stats.values() for each in reports), result.review)
+    if result.failed and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    if finished.lines:
-        finished.lines += kept_elsewhere(config.rootpath, ours.run)
-        remember_as_last(config.rootpath, ours.run)
+    if result.lines:
+        result.lines += temporary_folder_notice(config.rootpath, finished.run)
+        link_last_run(config.rootpath, finished.run)
     else:
-        ours.run.discard()
+        finished.run.delete()
 
 
 _SUMMARY = pytest.StashKey[summary.Summary]()
@@ -395,10 +416,11 @@ _SUMMARY = pytest.StashKey[summary.Summary]()
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and _SESSION in config.stash and config.option.keyword:
-        terminalreporter.write_line(f"-k {config.option.keyword!r} selects nothing; pytest --collect-only -q names all")
-    finished = config.stash.get(_SUMMARY, None)
-    if finished is None or not finished.lines:
+        keyword = config.option.keyword
+        terminalreporter.write_line(f"-k {keyword!r} selects no item; list all items with: pytest --collect-only -q")
+    result = config.stash.get(_SUMMARY, None)
+    if result is None or not result.lines:
         return
     terminalreporter.write_sep("-", "conformance")
-    for line in finished.lines:
+    for line in result.lines:
         terminalreporter.write_line(line)

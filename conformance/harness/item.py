@@ -90,7 +90,7 @@ class _ItemRun:
     def run(self) -> None:
         if reason := self.session.generation_problem(self.target) or exclusion(self.case, self.target):
             self.record.checks["compile"] = CheckResult(Outcome.SKIPPED, reason)
-            self.session.run.write(self.record)
+            self.session.run.write_item(self.record)
             self.report.skip(reason)
         before = _cpu_seconds()
         try:
@@ -100,7 +100,7 @@ class _ItemRun:
                 self._capture_and_check()
         finally:
             self.record.cpu_seconds = round(_cpu_seconds() - before, 3)
-            self.session.run.write(self.record)
+            self.session.run.write_item(self.record)
 
     def _capture_and_check(self) -> None:
         from conformance import facts
@@ -233,7 +233,7 @@ class _ItemRun:
         from conformance.normalize.text import snapshot_text
 
         if native.mode != "native" or self.target.device == "cpu":
-            raise SkipError("nothing to compare: this capture was made without a GPU")
+            raise SkipError("there is nothing to compare: this capture was made without a GPU")
         deviceless = self.session.gpu_free_worker.capture(self.case, self.target)[0]
         text = snapshot_text(deviceless, facts.extract(deviceless).lines(), self.target.device)
         if found := compare_texts(self.record.text, text):
@@ -289,7 +289,7 @@ class _ItemRun:
             raise CodeError(f"{self.name}: drift from {version}: {found.message}")
 
     def _check_binary(self, capture: Capture) -> None:
-        """Compiles every kernel to a binary, and compares what the binaries say with what is stored for this Triton."""
+        """Compiles every kernel to a binary. Compares their resources with the stored ones."""
         from conformance.facts import binary
         from conformance.storage import binaries
 

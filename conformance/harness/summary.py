@@ -46,7 +46,7 @@ def refuse_wrong_declarations(
     folders: Iterable[Path] = (),
     combined: Callable[[], Iterable[Case]] = tuple,
 ) -> None:
-    """Refuses two cases with one id, wrong requirements, wrong numerics, and known failures of what does not exist.
+    """Refuses two cases with one id, wrong requirements, wrong numerics, and known failures of unknown cases.
 
     `cases`: all cases of the collected files, selected or not. `folders`: those of which every file was collected.
     `combined`: returns the cases of --thorough, which known failures may name too. It is called only if needed.
@@ -193,7 +193,7 @@ def unconfirmed_lines(items: Sequence[ItemRecord]) -> list[str]:
 
 
 def _unused_snapshot_lines(run: Run) -> list[str]:
-    names, command = run.unused()
+    names, command = run.unused_snapshots()
     if not names:
         return []
     shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")

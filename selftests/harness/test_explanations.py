@@ -1,4 +1,4 @@
-"""Stories: what they tell, where they are skipped, and who may rewrite them."""
+"""Explanations: their texts, when they are skipped, and when a literal is rewritten."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from conformance.storage.snapshots import torch_release
 ROOT = Path(__file__).parents[2]
 
 on_baseline = pytest.mark.skipif(
-    torch_release(environment.torch_build().version) != BASELINE, reason=f"told on torch {BASELINE}"
+    torch_release(environment.torch_build().version) != BASELINE, reason=f"written for torch {BASELINE}"
 )
 
 FILE = '''
@@ -40,7 +40,7 @@ def test_story_one():
 def test_story_two():
     assert_expected_inline(explanation(test_sine, "f32", target="cpu_avx512").facts.splitlines()[0], """before""")
 '''
-TOLD = '"""kernels       1: sin (pointwise 20, serial)"""'
+ACCEPTED = '"""kernels       1: sin (pointwise 20, serial)"""'
 
 
 @case(x=tensor(20), dtype=["f32", "f64"], grad=[False, True])
@@ -53,21 +53,21 @@ del test_sine
 
 
 @on_baseline
-def test_what_a_story_tells():
-    seen = explanation(sine, "f32-forward", target="cpu_avx2")
-    assert seen.facts.startswith("kernels       1: sin (")
-    assert "# kernel cpp_fused_sin_0\n" in seen.code
-    assert "vectorised" not in seen.code
-    assert "torch.ops.aten.sin.default" in seen.graph
-    assert "tangents" not in seen.graph
+def test_what_an_explanation_holds():
+    found = explanation(sine, "f32-forward", target="cpu_avx2")
+    assert found.facts.startswith("kernels       1: sin (")
+    assert "# kernel cpp_fused_sin_0\n" in found.code
+    assert "vectorised" not in found.code
+    assert "torch.ops.aten.sin.default" in found.graph
+    assert "tangents" not in found.graph
 
 
 @on_baseline
 def test_with_gradients_the_graph_is_the_joint_one():
-    seen = explanation(sine, "f32-backward", target="cpu_avx2")
-    assert "tangents" in seen.graph
-    assert "torch.ops.aten.cos.default" in seen.graph
-    assert seen.code.count("def call(args):") == 2
+    found = explanation(sine, "f32-backward", target="cpu_avx2")
+    assert "tangents" in found.graph
+    assert "torch.ops.aten.cos.default" in found.graph
+    assert found.code.count("def call(args):") == 2
 
 
 def test_unknown_names():
@@ -87,7 +87,7 @@ def test_on_another_torch_it_is_skipped(monkeypatch):
         explanation(sine, "f32-forward", target="cpu_avx2")
 
 
-def test_what_cannot_be_told_is_skipped_in_a_test_and_raised_elsewhere(monkeypatch):
+def test_what_cannot_be_generated_is_skipped_in_a_test_and_raised_elsewhere(monkeypatch):
     monkeypatch.setattr(environment, "triton_version", lambda: "")
     if torch_release(environment.torch_build().version) == BASELINE:
         with pytest.raises(pytest.skip.Exception, match="Triton is not installed"):
@@ -98,13 +98,13 @@ def test_what_cannot_be_told_is_skipped_in_a_test_and_raised_elsewhere(monkeypat
 
 
 def pytest_on(folder, *options, accept):
-    """A run of pytest of its own in a folder with FILE in it: (its output, the file as it left it)."""
-    file = folder / "test_told.py"
+    """Runs pytest in a folder with FILE in it. Returns its output, and the text of the file afterwards."""
+    file = folder / "test_explained.py"
     file.write_text(FILE)
     (folder / "conftest.py").write_text('pytest_plugins = ["conformance.plugin"]\n')
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CI"))}
     result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", "explanation", *options],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", "story", *options],
         cwd=folder, env=environ | {"PYTHONPATH": str(ROOT), "EXPECTTEST_ACCEPT": accept},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
@@ -116,7 +116,7 @@ def test_zero_does_not_accept(tmp_path):
     out, left = pytest_on(tmp_path, "-n", "0", accept="0")
     assert left == FILE
     assert "2 failed" in out
-    assert "accept it with: EXPECTTEST_ACCEPT=1 pytest -n 0 'test_told.py::test_story_one'" in out
+    assert "accept it with: EXPECTTEST_ACCEPT=1 pytest -n 0 'test_explained.py::test_story_one'" in out
     assert "expecttest/__init__.py" not in out
 
 
@@ -124,11 +124,11 @@ def test_zero_does_not_accept(tmp_path):
 def test_workers_do_not_accept(tmp_path):
     out, left = pytest_on(tmp_path, "-n", "2", accept="1")
     assert left == FILE
-    assert "accept it with: EXPECTTEST_ACCEPT=1 pytest -n 0 'test_told.py::test_story_two'" in out
+    assert "accept it with: EXPECTTEST_ACCEPT=1 pytest -n 0 'test_explained.py::test_story_two'" in out
 
 
 @on_baseline
 def test_one_process_accepts(tmp_path):
     out, left = pytest_on(tmp_path, "-n", "0", accept="1")
     assert "2 passed" in out
-    assert left == FILE.replace('"""before"""', TOLD)
+    assert left == FILE.replace('"""before"""', ACCEPTED)

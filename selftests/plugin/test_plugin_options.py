@@ -32,8 +32,8 @@ def axes(tmp_path) -> Suite:
         (["--checks", "numerics,speed"], "unknown check 'speed'; known are numerics, requirements, code"),
         (["--checks", ","], "--checks names nothing; known are numerics, requirements, code"),
         (["--device", "xpu", "--target", "cuda_sm90"], "--device xpu and --target cuda_sm90 have no target in common"),
-        (["--device", "cuda", "--require-device"], "--require-device: no cuda device of the selected targets is here"),
-        (["--baseline", "before"], "there is no run 'before'; there are: none (make one with --save-run)"),
+        (["--device", "cuda", "--require-device"], "--require-device: this machine has no cuda device of the selected"),
+        (["--baseline", "before"], "there is no run 'before'; existing runs: none (write one with --save-run)"),
     ],
 )
 def test_refused(axes, options, said):
@@ -45,10 +45,8 @@ def test_refused(axes, options, said):
 
 def test_a_run_is_not_compared_with_what_replaces_it(axes):
     axes.write(".conformance/runs/before/run.json", "{}")
-    axes.run("--save-run", "before", "--baseline", "before").ends(4).has(
-        "a run cannot replace what it is compared with"
-    )
-    axes.run("--baseline", "after").ends(4).has("there is no run 'after'; there are: before")
+    axes.run("--save-run", "before", "--baseline", "before").ends(4).has("a run cannot replace its own baseline")
+    axes.run("--baseline", "after").ends(4).has("there is no run 'after'; existing runs: before")
 
 
 def test_refused_with_workers(axes):
@@ -60,7 +58,7 @@ def test_refused_with_workers(axes):
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_nothing_selected(axes, workers):
     ran = axes.run("-n", workers, "--target", "cuda_sm90", "-k", "nosuch").ends(5)
-    ran.has("-k 'nosuch' selects nothing; pytest --collect-only -q names all")
+    ran.has("-k 'nosuch' selects no item; list all items with: pytest --collect-only -q")
 
 
 class TestSelection:
@@ -105,7 +103,8 @@ def test_header(axes):
 
 def test_variables_that_change_code_are_ignored_and_named(axes):
     ran = axes.run("--collect-only", "-k", "scale", env={"TORCHINDUCTOR_MAX_FUSION_SIZE": "1", "OMP_NUM_THREADS": "3"})
-    ran.has("ignored environment variables, because they change generated code: OMP_NUM_THREADS, TORCHINDUCTOR_MAX_FUSION_SIZE")
+    names = "OMP_NUM_THREADS, TORCHINDUCTOR_MAX_FUSION_SIZE"
+    ran.has(f"ignored environment variables, because they change generated code: {names}")
 
 
 def test_collecting_imports_no_torch(axes):

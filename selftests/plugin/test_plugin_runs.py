@@ -25,7 +25,7 @@ def test_before_and_after(suite):
     last = suite.root / ".conformance/runs/last"
     assert last.is_symlink()
     assert json.loads((last / "items/scale/double-f32-cuda_sm80.json").read_text())["cpu_seconds"] > 0
-    suite.run("--baseline", "earlier").ends(4).has("there is no run 'earlier'; there are: ", "before")
+    suite.run("--baseline", "earlier").ends(4).has("there is no run 'earlier'; existing runs: ", "before")
 
 
 def test_drift(accepted):
