@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from conformance.storage.runs import ItemRecord, RunError, existing
+from conformance.storage.runs import ItemRecord, RunError, open_run
 
 
 def outcome(item: ItemRecord) -> str:
@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("runs", nargs=2, metavar="RUN", help="the native run and the emulated one: names of --save-run")
     names = parser.parse_args(arguments).runs
     try:
-        native, emulated = ({item.name: item for item in existing(Path.cwd(), name).items()} for name in names)
+        native, emulated = ({item.name: item for item in open_run(Path.cwd(), name).items()} for name in names)
     except RunError as error:
         print(error)
         return 2

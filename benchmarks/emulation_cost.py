@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from conformance.storage.runs import LAST, RunError, existing  # noqa: E402 - imports from this checkout
+from conformance.storage.runs import LAST, RunError, open_run  # noqa: E402 - imports from this checkout
 
 #: Limits in CPU seconds: for each emulated item, and for the median.
 MOST, MIDDLE = 5.0, 0.5
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the seconds of each item")
     wanted = parser.parse_args(arguments)
     try:
-        run = existing(ROOT, wanted.run)
+        run = open_run(ROOT, wanted.run)
     except RunError as error:
         parser.error(str(error))
     emulated = (item for item in run.items() if item.evidence == "emulated" and wanted.part in item.name)

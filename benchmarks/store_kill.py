@@ -45,7 +45,9 @@ def work(root: Path, number: int, worker: int, cases: int) -> None:
         case, target = divmod(each, len(TARGETS))
         content = text(case, TARGETS[target], number)
         store = str(root / "expected_code")
-        run.write(ItemRecord(f"op{case % 7}/case{case}", TARGETS[target], "deviceless", "2.13.0", store, text=content))
+        run.write_item(
+            ItemRecord(f"op{case % 7}/case{case}", TARGETS[target], "deviceless", "2.13.0", store, text=content)
+        )
 
 
 def one_run(root: Path, number: int, cases: int) -> None:

@@ -45,25 +45,37 @@ def lock_folder(folder: Path, error: type[Exception]) -> Iterator[None]:
         lock.release()
 
 
-def write_atomically(path: Path, content: str) -> None:
+def write_atomically(path: Path, content: str, *, survives_power_loss: bool = True) -> None:
     """Writes a text file (UTF-8): readers see the old content or the new content, never a part.
 
+    `survives_power_loss`: waits until the disk has the content, which costs about 2 ms instead of 0.3 ms.
     Raises OSError; the old file then stays.
     """
     data = content.encode("utf-8")
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
+    with replaced_atomically(path) as temporary, temporary.open("wb") as file:
+        file.write(data)
+        if survives_power_loss:
             file.flush()
             os.fsync(file.fileno())
+    if survives_power_loss:
+        _sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def replaced_atomically(path: Path) -> Iterator[Path]:
+    """Yields a temporary path beside `path`. Renames it to `path` at the end; after an error, removes it.
+
+    For what is not text: links, and files that another program writes.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
+    try:
+        yield temporary
         temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
 
 
 def _sync_folder(folder: Path) -> None:

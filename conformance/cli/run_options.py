@@ -10,7 +10,7 @@ from conformance.cases.lookup import OPS, cases_below
 from conformance.devices.machine import Machine
 from conformance.harness.session import Session
 from conformance.settings import Settings
-from conformance.storage.runs import LAST, Run, existing
+from conformance.storage.runs import LAST, Run, open_run
 
 _RUN = "the folder of a run, or its name below .conformance/runs"
 
@@ -35,7 +35,7 @@ def add_paths_argument(parser: argparse.ArgumentParser) -> None:
 
 def find_run(word: str) -> Run:
     """Returns the run in a folder, or with a name. Raises RunError."""
-    return existing(Path.cwd(), word + os.sep if Path(word).is_dir() else word)
+    return open_run(Path.cwd(), word + os.sep if Path(word).is_dir() else word)
 
 
 def case_paths(arguments: argparse.Namespace) -> list[Path]:

@@ -1,6 +1,6 @@
-"""Run: a folder that workers write what they saw into, an item a file, and that one process reads.
+"""A run: a folder with one file for each item. Workers write the files, and one process reads them at the end.
 
-Accepting, comparing with another run and reports all start from it. Nothing in it is shared between workers.
+Accepting, reviewing and comparing with another run start from these files. Two workers never write the same file.
 """
 
 from __future__ import annotations
@@ -16,37 +16,40 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from conformance import atomic_files
 from conformance.errors import ConformanceError
 from conformance.storage.check_results import CheckResult, Outcome
 
-#: Below the root folder of the tests; ignored by version control.
+#: In the root folder of the tests; git ignores it.
 FOLDER = ".conformance"
+#: The name of the last run that ended.
 LAST = "last"
-#: How many runs without a name are kept.
-KEPT = 5
-#: What an item's numerics may come from.
+#: How many unnamed runs are kept.
+MAX_UNNAMED_RUNS = 5
+#: How the numerics of an item were computed.
 EVIDENCE = ("native", "emulated", "generated")
 _UNUSED = "unused.json"
 _UNNAMED = "[0-9]*T[0-9]*-[0-9]*"
 
 
 class RunError(ConformanceError, ValueError):
-    """A run that cannot be read, or written; the message says which and what there is."""
+    """A run cannot be read or written, or does not exist."""
 
 
 @dataclass
 class ItemRecord:
-    """What one (case, target) came to. `store`, `known`: the folders of its snapshots and known failures.
+    """The results of one item.
 
-    `text`: the snapshot's text, "" where nothing was generated. `checks`: the result of each check by its name;
-    "compile" where the item could not be compiled.
-    `evidence`: what the numerics come from: "native" (run on the device), "emulated" (what was generated for it, run on
-    the cpu), "compiled" (nothing was run, but every kernel became a binary), or "generated".
-    `confirmed`: whether a real gpu gave the stored text that this one was compared with; None where none was.
-    `binaries`: what the kernels' binaries say, a line for each configuration.
-    `missed`: what Inductor does not do although the case says that it should; see missed_optimisations.find.
-    `drift`: on a torch with nothing stored, how the text differs from the nearest one's.
-    `seconds`: for compiling it, by the clock. `cpu_seconds`: for all of it, of the worker and of what it waited for.
+    `mode`: "native" or "deviceless". `store`, `known`: the folders of its snapshots and of its known failures.
+    `text`: the text that a snapshot stores; "" if the item did not compile.
+    `checks`: name of a check → its result; "compile" if the item did not compile.
+    `drift`: if nothing is stored for this torch version, the difference from the nearest version's text.
+    `missed`: optimisations that the case expects and Inductor does not make; see missed_optimisations.find.
+    `confirmed`: whether real hardware gave the stored text that this one was compared with; None without comparison.
+    `binaries`: the properties of the kernels' binaries, a line for each configuration.
+    `evidence`: how far the item was followed: "native" (executed on the device), "emulated" (the code for the device,
+    executed on the CPU), "compiled" (not executed, but every kernel was compiled to a binary) or "generated".
+    `seconds`: the wall time of compiling. `cpu_seconds`: the CPU time of the worker and of its processes.
     """
 
     case: str
@@ -72,7 +75,7 @@ class ItemRecord:
         return f"{self.case}-{self.target}"
 
     def outcome(self, check: str) -> Outcome | None:
-        """How the check ended; None where it was not made."""
+        """Returns how a check ended; None if the check was not made."""
         return self.checks[check].outcome if check in self.checks else None
 
     def to_json(self) -> dict[str, Any]:
@@ -87,40 +90,38 @@ class ItemRecord:
 
 
 class Run:
-    """One run's folder: `items/<case>-<target>.json`, `failures/<case>-<target>/`, `run.json`."""
+    """The folder of a run: `run.json`, `items/<case>-<target>.json`, `failures/<case>-<target>/`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def begin(self, about: dict[str, Any]) -> None:
-        """Empties the folder and says what the run is. Raises RunError where it cannot be written."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.describe(about)
+    def begin(self, description: dict[str, Any]) -> None:
+        """Empties the folder and writes run.json. Raises RunError if the folder cannot be written to."""
+        self.delete()
+        self.write_description(description)
 
-    def describe(self, about: dict[str, Any]) -> None:
-        """Says what the run is, and leaves what is there. Raises RunError where it cannot be written."""
+    def write_description(self, description: dict[str, Any]) -> None:
+        """Writes run.json and leaves other files. Raises RunError if the folder cannot be written to."""
         try:
             (self.folder / "items").mkdir(parents=True, exist_ok=True)
-            _write(self.folder / "run.json", about)
+            _write_json(self.folder / "run.json", description)
         except OSError as error:
-            raise RunError(f"the run's folder {self.folder} cannot be written: {error.strerror}") from error
+            raise RunError(f"the run's folder {self.folder} cannot be written to: {error.strerror}") from error
 
-    def discard(self) -> None:
+    def delete(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def write(self, item: ItemRecord) -> None:
-        """Called by the worker that ran the item."""
-        path = self.folder / "items" / f"{item.name}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, item.to_json())
+    def write_item(self, item: ItemRecord) -> None:
+        """Writes the results of an item. The worker that ran the item calls this."""
+        _write_json(self.folder / "items" / f"{item.name}.json", item.to_json())
 
     def items(self) -> Iterator[ItemRecord]:
-        """In the order of their names. Raises RunError for a run of another version of the suite, or a broken one."""
+        """Yields the items, sorted by name. Raises RunError if this version of the suite did not write them."""
         for path in sorted((self.folder / "items").rglob("*.json")):
             yield self._read(path)
 
     def item(self, case: str, target: str) -> ItemRecord | None:
-        """None where the run has no such item. Raises RunError as `items` does."""
+        """Returns an item; None if the run has no such item. Raises RunError as `items` does."""
         path = self.folder / "items" / f"{case}-{target}.json"
         return self._read(path) if path.exists() else None
 
@@ -130,20 +131,18 @@ class Run:
         except (AttributeError, TypeError, ValueError) as error:
             name = self.folder.resolve().name
             again = "pytest" if Path(name).match(_UNNAMED) else f"pytest --save-run {name}"
-            raise RunError(
-                f"the run {self.folder} was not written by this version of the suite ({error}); make it again: {again}"
-            ) from error
+            reason = f"was not written by this version of the suite ({error})"
+            raise RunError(f"the run {self.folder} {reason}; write it again with: {again}") from error
 
-    def note_unused(self, names: Sequence[str], prune: str) -> None:
-        """Snapshots of no case, which each worker finds alike, and the command that removes them."""
-        path = self.folder / _UNUSED
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, [list(names), prune])
+    def write_unused_snapshots(self, case_ids: Sequence[str], prune: str) -> None:
+        """Writes the ids of snapshots without a case, and the command that removes them. All workers write the same."""
+        _write_json(self.folder / _UNUSED, [list(case_ids), prune])
 
-    def unused(self) -> tuple[list[str], str]:
+    def unused_snapshots(self) -> tuple[list[str], str]:
+        """Returns what `write_unused_snapshots` wrote; ([], "") if it wrote nothing."""
         path = self.folder / _UNUSED
-        names, prune = json.loads(path.read_text(encoding="utf-8")) if path.exists() else ([], "")
-        return names, prune
+        case_ids, prune = json.loads(path.read_text(encoding="utf-8")) if path.exists() else ([], "")
+        return case_ids, prune
 
     def artifacts(self, name: str) -> Path:
         """An empty folder for the artifacts of a failing item."""
@@ -153,14 +152,13 @@ class Run:
         return folder
 
 
-def _write(path: Path, data: Any) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(data, indent=1), encoding="utf-8")
-    temporary.replace(path)
+def _write_json(path: Path, data: Any) -> None:
+    """Writes a file of a run. A run has thousands of files, and after a power loss it is simply run again."""
+    atomic_files.write_atomically(path, json.dumps(data, indent=1), survives_power_loss=False)
 
 
 def runs_folder(root: Path) -> Path:
-    """Where the runs of a project are kept; a temporary folder where the root cannot be written."""
+    """Returns the folder of a project's runs; a temporary folder if the root cannot be written to."""
     folder = _usual_folder(root)
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
@@ -177,31 +175,31 @@ def _temporary_folder() -> Path:
     return Path(tempfile.gettempdir()) / f"conformance-runs-{os.getuid()}"
 
 
-def kept_elsewhere(root: Path, run: Run) -> list[str]:
-    """Where a run is that could not be kept below the root."""
+def temporary_folder_notice(root: Path, run: Run) -> list[str]:
+    """Returns a line that names the folder of a run in the temporary folder; no line for other runs."""
     if run.folder.parent != _temporary_folder():
         return []
-    return [f"{_usual_folder(root)} cannot be written: this run is in {run.folder}"]
+    return [f"{_usual_folder(root)} cannot be written to: this run is in {run.folder}"]
 
 
-def fresh(root: Path, name: str | None) -> Run:
-    """A run of that name, or of a name of its own: the time and the process.
+def new_run(root: Path, name: str | None) -> Run:
+    """Returns a run for a name. Without a name, returns an unnamed run and deletes the oldest unnamed runs.
 
-    Of those unnamed, the newest are kept, and those whose process still runs.
+    Keeps the newest unnamed runs, and those whose process still exists.
     """
     if name:
-        return Run(named(root, name))
+        return Run(run_folder(root, name))
     runs = runs_folder(root)
-    for old in sorted(runs.glob(_UNNAMED))[: -KEPT + 1]:
-        if not _runs_still(old):
+    for old in sorted(runs.glob(_UNNAMED))[: -MAX_UNNAMED_RUNS + 1]:
+        if not _has_process(old):
             shutil.rmtree(old, ignore_errors=True)
-    return Run(runs / unnamed())
+    return Run(runs / unique_run_name())
 
 
-def _runs_still(run: Path) -> bool:
-    """Whether the process that an unnamed run is called after is there."""
+def _has_process(unnamed_run: Path) -> bool:
+    """Returns whether the process that wrote an unnamed run still exists. Its id ends the run's name."""
     try:
-        os.kill(int(run.name.rpartition("-")[2]), 0)
+        os.kill(int(unnamed_run.name.rpartition("-")[2]), 0)
     except PermissionError:
         return True
     except (ProcessLookupError, OverflowError):
@@ -209,39 +207,38 @@ def _runs_still(run: Path) -> bool:
     return True
 
 
-def unnamed() -> str:
-    """A name for a run of this process that has none."""
+def unique_run_name() -> str:
+    """Returns the name of an unnamed run: the time and the id of this process."""
     return f"{datetime.now(timezone.utc):%Y%m%dT%H%M%S}-{os.getpid()}"
 
 
-def made_by_workers(root: Path, name: str) -> Run | None:
-    """The run of that name, if any process has begun to write it. Makes no folder."""
+def begun_run(root: Path, name: str) -> Run | None:
+    """Returns the run of that name if a worker has begun to write it. Creates no folder."""
     for folder in (_usual_folder(root), _temporary_folder()):
         if (folder / name).is_dir():
             return Run(folder / name)
     return None
 
 
-def remember_as_last(root: Path, run: Run) -> None:
-    """`last` is the newest run that ended."""
-    link = runs_folder(root) / LAST
-    temporary = link.with_name(f".{LAST}-{os.getpid()}")
-    temporary.unlink(missing_ok=True)
-    temporary.symlink_to(run.folder.resolve())
-    temporary.replace(link)
+def link_last_run(root: Path, run: Run) -> None:
+    """Makes the link `last` point to a run."""
+    with atomic_files.replaced_atomically(runs_folder(root) / LAST) as temporary:
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(run.folder.resolve())
 
 
-def named(root: Path, name: str) -> Path:
-    """The folder of a run: a name below the project's runs, or a path where it holds a separator."""
+def run_folder(root: Path, name: str) -> Path:
+    """Returns the folder of a run. `name`: a name below the project's runs, or a path if it has a separator."""
     return Path(name) if os.sep in name else runs_folder(root) / name
 
 
-def existing(root: Path, name: str) -> Run:
-    """Raises RunError naming the runs that there are, or for a run that another version of the suite wrote."""
-    folder = named(root, name)
+def open_run(root: Path, name: str) -> Run:
+    """Returns an existing run. Raises RunError if there is no such run, or if another version of the suite wrote it."""
+    folder = run_folder(root, name)
     if not (folder / "run.json").exists():
         known = sorted(path.parent.name for path in runs_folder(root).glob("*/run.json"))
-        raise RunError(f"there is no run {name!r}; there are: {', '.join(known) or 'none (make one with --save-run)'}")
+        names = ", ".join(known) or "none (write one with --save-run)"
+        raise RunError(f"there is no run {name!r}; existing runs: {names}")
     run = Run(folder)
-    next(run.items(), None)  # a run of another version is refused here, and not in the middle of pytest
+    next(run.items(), None)  # refuses a run of another version now, not in the middle of pytest
     return run

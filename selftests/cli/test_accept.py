@@ -24,7 +24,7 @@ def brought(suite: Suite) -> Run:
     run = Run(suite.root / "brought")
     run.begin({"torch": TORCH})
     for case, text in ((F32, SAME), (F16, OTHER)):
-        run.write(record(case, text, deviceless=PASSED))
+        run.write_item(record(case, text, deviceless=PASSED))
     return run
 
 

@@ -14,7 +14,7 @@ from suites import SM90, environment
 from test_groups import TEXT, edited
 
 from conformance.cli.main import main
-from conformance.storage.runs import Run, remember_as_last
+from conformance.storage.runs import Run, link_last_run
 from conformance.storage.snapshots import Store
 
 EXP = ("tl_math.abs", "tl_math.exp")
@@ -47,7 +47,7 @@ class Project:
             "op/same": TEXT,
         }.items():
             self.add(case, text)
-        remember_as_last(root, self.run)
+        link_last_run(root, self.run)
 
     def add(self, case: str, new: str, stored: str | None = TEXT, target: str = "cuda_sm90", **more) -> None:
         if stored is not None:
@@ -245,7 +245,7 @@ def test_a_run_from_elsewhere_finds_this_checkouts_stores(project, review, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nowhere"], "there is no run 'nowhere'; there are: 20261120T000000-1, last"),
+        (["nowhere"], "there is no run 'nowhere'; existing runs: 20261120T000000-1, last"),
         (["--accept", "7"], "there is no group 7: this run has 2 groups"),
         (["--accept", "op/c9"], "'op/c9' is no group, case or item that differs; "),
         (["--baseline", "nowhere"], "there is no run 'nowhere'"),

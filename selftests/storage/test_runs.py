@@ -5,37 +5,37 @@ import os
 
 import pytest
 
-from conformance.storage import runs as runs_module
+from conformance.storage import runs
 from conformance.storage.check_results import CheckResult, Outcome
 
 
 def test_a_run_that_is_not_over_is_kept(tmp_path):
-    runs = runs_module.runs_folder(tmp_path)
+    folder = runs.runs_folder(tmp_path)
     gone = 2**22 + 1  # above what Linux gives to processes
-    names = [f"20260101T00000{i}-{os.getpid() if i == 0 else gone + i}" for i in range(runs_module.KEPT + 3)]
+    names = [f"20260101T00000{i}-{os.getpid() if i == 0 else gone + i}" for i in range(runs.MAX_UNNAMED_RUNS + 3)]
     for name in names:
-        (runs / name).mkdir()
-    runs_module.fresh(tmp_path, None)
-    assert sorted(folder.name for folder in runs.iterdir()) == [names[0], *names[-runs_module.KEPT + 1 :]]
+        (folder / name).mkdir()
+    runs.new_run(tmp_path, None)
+    assert sorted(path.name for path in folder.iterdir()) == [names[0], *names[-runs.MAX_UNNAMED_RUNS + 1 :]]
 
 
 def test_a_run_that_cannot_be_kept_below_the_root_says_where_it_is(tmp_path):
     root = tmp_path / "file"
     root.write_text("no folder can be made in it")  # as on a disk that is read-only, and for root too
-    (where,) = runs_module.kept_elsewhere(root, runs_module.Run(runs_module.named(root, "mine")))
-    assert where == f"{root}/.conformance/runs cannot be written: this run is in {runs_module.runs_folder(root)}/mine"
-    assert runs_module.kept_elsewhere(tmp_path, runs_module.Run(runs_module.named(tmp_path, "mine"))) == []
+    (where,) = runs.temporary_folder_notice(root, runs.Run(runs.run_folder(root, "mine")))
+    assert where == f"{root}/.conformance/runs cannot be written to: this run is in {runs.runs_folder(root)}/mine"
+    assert runs.temporary_folder_notice(tmp_path, runs.Run(runs.run_folder(tmp_path, "mine"))) == []
 
 
 def test_an_item_is_read_as_it_was_written(tmp_path):
-    run = runs_module.Run(tmp_path / "mine")
+    run = runs.Run(tmp_path / "mine")
     checks = {
         "numerics": CheckResult(Outcome.FAILED, "NumericsError: first: second"),
         "code": CheckResult(Outcome.PASSED),
     }
-    item = runs_module.ItemRecord("scale/double", "cuda_sm90", "native", "2.13.0", "/ops", checks=checks)
+    item = runs.ItemRecord("scale/double", "cuda_sm90", "native", "2.13.0", "/ops", checks=checks)
     run.begin({})
-    run.write(item)
+    run.write_item(item)
     assert run.item("scale/double", "cuda_sm90") == item
     assert list(run.items()) == [item]
     assert (item.outcome("numerics"), item.outcome("binary")) == (Outcome.FAILED, None)
@@ -44,14 +44,14 @@ def test_an_item_is_read_as_it_was_written(tmp_path):
 def test_a_run_of_the_version_before_is_refused(tmp_path):
     """It stored a check's result as a text."""
     for name, again in (("mine", "pytest --save-run mine"), ("20260101T000000-7", "pytest")):
-        run = runs_module.Run(runs_module.named(tmp_path, name))
+        run = runs.Run(runs.run_folder(tmp_path, name))
         run.begin({})
-        run.write(runs_module.ItemRecord("scale/double", "cuda_sm90", "native", "2.13.0", "/ops"))
+        run.write_item(runs.ItemRecord("scale/double", "cuda_sm90", "native", "2.13.0", "/ops"))
         (file,) = (run.folder / "items").rglob("*.json")
         file.write_text(json.dumps(json.loads(file.read_text()) | {"checks": {"code": "failed: it differs"}}))
-        with pytest.raises(runs_module.RunError) as caught:
-            runs_module.existing(tmp_path, name)
+        with pytest.raises(runs.RunError) as caught:
+            runs.open_run(tmp_path, name)
         assert str(caught.value) == (
             f"the run {run.folder} was not written by this version of the suite (a check's result is 'failed: it "
-            f"differs', not an outcome and its detail); make it again: {again}"
+            f"differs', not an outcome and its detail); write it again with: {again}"
         )
