@@ -10,27 +10,27 @@ from suites import SCALE, SM90, Suite
 
 
 def pytest_configure() -> None:
-    """Ctrl-C is tested, and who runs this in the background may have it ignored, which processes inherit."""
+    """Enables Ctrl-C, which is tested. A shell may disable it for processes in the background."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Suite:
-    """A suite with two cases, nothing stored."""
-    made = Suite(tmp_path)
-    made.write("ops/test_scale.py", SCALE)
-    return made
+    """A suite with two cases, without snapshots."""
+    project = Suite(tmp_path)
+    project.write("ops/test_scale.py", SCALE)
+    return project
 
 
 @pytest.fixture(scope="session")
 def _accepted(tmp_path_factory: pytest.TempPathFactory) -> Suite:
-    made = Suite(tmp_path_factory.mktemp("accepted"))
-    made.write("ops/test_scale.py", SCALE)
-    made.accept(*SM90).ends(0).has("snapshots: 2 new, 0 changed, 0 unchanged")
-    return made
+    project = Suite(tmp_path_factory.mktemp("accepted"))
+    project.write("ops/test_scale.py", SCALE)
+    project.accept(*SM90).ends(0).has("snapshots: 2 new, 0 changed, 0 unchanged")
+    return project
 
 
 @pytest.fixture
 def accepted(_accepted: Suite, tmp_path: Path) -> Suite:
-    """The same with its code for cuda_sm90 stored."""
+    """The same suite with snapshots for cuda_sm90."""
     return _accepted.copy_to(tmp_path)

@@ -1,4 +1,4 @@
-"""Known bugs: their scripts show them, and the page says so."""
+"""Known bugs: their page, and whether their scripts still show them."""
 
 import pytest
 
@@ -45,10 +45,10 @@ def test_the_page(folder, capsys):
 
 def test_a_bug_that_no_longer_shows_is_named(folder, capsys):
     assert main(["bugs", str(folder), "--check"]) == 1
-    said = capsys.readouterr().out
-    assert "shows  sums are off: AssertionError: sums are off" in said
-    assert "does NOT show  it was fixed: it ends without an error" in said
-    assert "no script" not in said
+    out = capsys.readouterr().out
+    assert "shows  sums are off: AssertionError: sums are off" in out
+    assert "does NOT show  it was fixed: it ends without an error" in out
+    assert "no script" not in out
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Known failures: what is excused, what is idle, and entries that are refused."""
+"""Known failures: which errors they excuse, entries that excuse nothing, and entries that are refused."""
 
 import json
 
@@ -91,7 +91,7 @@ def test_entries_of_one_mode(tmp_path):
     assert load(written(tmp_path, ENTRY | {"mode": "native"}, ENTRY | {"mode": "deviceless"})).failures
 
 
-def test_entries_of_a_way(tmp_path):
+def test_entries_of_a_backend(tmp_path):
     folder = written(tmp_path, ENTRY, ENTRY | {"via": ["export", "jit_trace"]}, ENTRY | {"backend": "aot_eager"})
     error = "NumericsError: NaN and inf"
     for number, option in enumerate(("", "--via export", "--backend aot_eager"), 1):
@@ -160,6 +160,6 @@ def test_files_that_are_none(tmp_path):
         load(tmp_path)
 
 
-def test_one_thing_said_twice(tmp_path):
+def test_two_entries_for_the_same_failure(tmp_path):
     with pytest.raises(KnownFailureError, match=r"2: repeats sum\.toml, failure 1 for sum/sum-f16 numerics cpu_avx2"):
         load(written(tmp_path, ENTRY, ENTRY))

@@ -28,8 +28,8 @@ def test_open_and_closed(tmp_path, monkeypatch, capsys):
 
     monkeypatch.chdir(tmp_path)
     assert main(["missed", "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)
-    assert (found["case"], found["fact"], found["wanted"], found["got"]) == ("it/doubled-f32", "kernels", "0", "1")
+    (missed,) = json.loads(capsys.readouterr().out)
+    assert (missed["case"], missed["fact"], missed["wanted"], missed["got"]) == ("it/doubled-f32", "kernels", "0", "1")
     assert main(["missed"]) == 0
     page = capsys.readouterr().out
     assert "## kernels on cuda: 1 case, wanted 0" in page

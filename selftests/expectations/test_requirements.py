@@ -1,4 +1,4 @@
-"""Requirements: selectors, what may be wanted, partners, and declarations that are refused."""
+"""Requirements: selectors, wanted values, partners, and declarations that are refused."""
 
 import pytest
 

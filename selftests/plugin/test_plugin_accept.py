@@ -1,4 +1,4 @@
-"""EXPECTTEST_ACCEPT: when it writes, what it says, and that the disk is as it said."""
+"""EXPECTTEST_ACCEPT: when pytest accepts, which counts it prints, and what is on disk afterwards."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def test_accepts_what_it_says(accepted):
     assert accepted.stored() == first
 
     changed = accepted.write("ops/expected_code/scale/double-f16.txt", first["scale/double-f16.txt"] + "# other\n")
-    said = accepted.accept("--target", "cuda_sm90,cuda_sm80", "-n", "2").ends(0)
-    said.has("snapshots: 2 new, 1 changed, 1 unchanged")
+    ran = accepted.accept("--target", "cuda_sm90,cuda_sm80", "-n", "2").ends(0)
+    ran.has("snapshots: 2 new, 1 changed, 1 unchanged")
     second = accepted.stored()
     assert all(text.startswith("== torch 2.") and ": cuda_sm80 cuda_sm90\n" in text for text in second.values())
     assert "# other" not in changed.read_text()
@@ -100,12 +100,12 @@ def test_damaged_snapshot(accepted: Suite, damage):
     good = (accepted.root / name).read_text()
     conflict = f"<<<<<<< ours\n{good}=======\n{good}>>>>>>> theirs\n"
     texts = {"conflict": conflict, "header": good.replace("== torch", "== tor")}
-    said = {"conflict": f"{name}:1: unresolved merge conflict", "header": f"{name}:1: unreadable header"}
+    messages = {"conflict": f"{name}:1: unresolved merge conflict", "header": f"{name}:1: unreadable header"}
     accepted.write(name, texts[damage])
     accepted.write("ops/expected_code/scale/double-f32.txt", "")
     ran, found = accepted.checks(*SM90)
-    ran.ends(1).has(said[damage], "scale/double-f32-cuda_sm90: nothing is stored")
-    ran.has_not("Traceback", "snapshot.py:")
+    ran.ends(1).has(messages[damage], "scale/double-f32-cuda_sm90: nothing is stored")
+    ran.has_not("Traceback", "snapshots.py:")
     assert [outcome for _, _, outcome, _ in found] == ["passed", "passed", "failure"] * 2
 
     ran = accepted.accept(*SM90).ends(1)

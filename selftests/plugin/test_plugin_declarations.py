@@ -1,4 +1,4 @@
-"""Cases that are declared wrongly: one message, with the place, and no way through the harness."""
+"""Cases that are declared wrongly: pytest prints one message with the line, and no traceback."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def declared(how: str, function: str = "def test_it(x):\n    return x * 2") -> s
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "said"),
+    ("text", "place", "message"),
     [
         (
             declared("y=tensor(20)"),
@@ -32,27 +32,27 @@ def declared(how: str, function: str = "def test_it(x):\n    return x * 2") -> s
         ),
     ],
 )
-def test_wrong_at_import(tmp_path, text, place, said):
+def test_wrong_at_import(tmp_path, text, place, message):
     suite = Suite(tmp_path)
     suite.write("ops/test_it.py", text)
     ran = suite.run(*SM90).ends(2)
-    ran.has(f"ops/test_it.py{place}{said}")
+    ran.has(f"ops/test_it.py{place}{message}")
     ran.has_not("Traceback", "case.py:", "inputs.py:", "plugin.py:")
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "message"),
     [
         ("require={'cuda u8': {'kernels': 1}}", "require['cuda u8']: 'u8' is no target, no device and no label"),
         ("require={'all': {'kernel': 1}}", "no fact 'kernel': known are kernels, "),
         ("require={'all': {'same_code_as': 'that'}}", "same_code_as names 'that'; the functions of the file are it"),
     ],
 )
-def test_wrong_requirement(tmp_path, how, said):
+def test_wrong_requirement(tmp_path, how, message):
     suite = Suite(tmp_path)
     suite.write("ops/test_it.py", declared(f"x=tensor(20), {how}"))
     ran = suite.run(*SM90).ends(4)
-    ran.has("test_it.py: test_it: require[", said)
+    ran.has("test_it.py: test_it: require[", message)
     ran.has_not("Traceback", "plugin.py:")
 
 
@@ -66,7 +66,7 @@ def test_wrong_requirement_with_workers_and_xml(tmp_path):
 
 
 def test_part_of_a_file_is_enough_for_its_requirements(tmp_path):
-    """A selector and a partner that belong to cases which were not asked for."""
+    """The requirement names a label and a partner of cases that were not selected."""
     suite = Suite(tmp_path)
     how = "x=tensor(20, dtype=['f32', 'f16']), require={'f16': {'kernels': 1, 'same_code_as': 'other'}}"
     other = declared("x=tensor(20, dtype=['f32', 'f16'])", "def test_other(x):\n    return x * 2")

@@ -1,4 +1,4 @@
-"""The plugin from an installed wheel, in a folder of somebody else's."""
+"""The plugin from an installed wheel, in the folder of another project."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_by_entry_point(tmp_path, installed):
 
 
 def test_by_conftest(tmp_path, installed):
-    """Also where the entry point has loaded it already."""
+    """A conftest may name the plugin although pytest has loaded it by its entry point."""
     suite = Suite(tmp_path)
     suite.write("ops/test_scale.py", SCALE)
     suite.accept(*SM90, "-n", "2", env=installed).ends(0).has("snapshots: 2 new, 0 changed, 0 unchanged")
@@ -57,7 +57,7 @@ def test_by_conftest(tmp_path, installed):
 
 
 def test_found_by_its_cases_alone(tmp_path, installed):
-    """No option, no conftest: the first case that is collected begins the run, in workers too."""
+    """Without an option or a conftest, the first collected case begins the run, also in workers."""
     suite = Suite(tmp_path, conftest="")
     suite.write("ops/test_scale.py", SCALE)
     ran = suite.run("-n", "2", "-k", "cuda_sm90", env=installed | {"EXPECTTEST_ACCEPT": "1"}).ends(0)

@@ -1,4 +1,4 @@
-"""One item a case and target, one compile an item, checks that report by themselves."""
+"""pytest collects one item for each case and target, compiles it once, and reports each check by itself."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_selected_checks_alone_are_run(suite):
 
 
 def test_junit_of_what_is_no_check(suite):
-    """Items that compile to an error, and ordinary tests beside the cases."""
+    """JUnit XML of an item that does not compile, and of a test that is no case."""
     suite.write("ops/test_other.py", BROKEN)
     ran, found = suite.checks("--target", "cuda_sm90", "ops/test_other.py")
     ran.ends(1)

@@ -1,4 +1,4 @@
-"""Known failures in a run: excused, not excused, passing, malformed, impossible."""
+"""Known failures in a run: entries that excuse, that do not, that are stale or malformed, or name unknown cases."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def entry(name: str, check: str, error: str, *, torch: str = ">=2.11") -> str:
 
 @pytest.fixture
 def suite(tmp_path) -> Suite:
-    made = Suite(tmp_path)
-    made.write("ops/test_known.py", CASES)
-    return made
+    project = Suite(tmp_path)
+    project.write("ops/test_known.py", CASES)
+    return project
 
 
 def test_what_entries_excuse(suite):
@@ -65,7 +65,7 @@ def test_what_entries_excuse(suite):
     suite.write("ops/known_failures/all.toml", "\n".join(entries))
     ran, found = suite.checks(*SM90, "--checks", "requirements")
     ran.ends(1)
-    outcomes = {name.partition("[")[0]: (outcome, said) for _, name, outcome, said in found}
+    outcomes = {name.partition("[")[0]: (outcome, message) for _, name, outcome, message in found}
     assert outcomes["test_known"] == ("skipped", "because of known (not reported)")
     assert outcomes["test_another"][0] == "failure"
     assert outcomes["test_refuses"] == ("skipped", "because of refuses (not reported)")
@@ -76,7 +76,7 @@ def test_what_entries_excuse(suite):
         "known failure: all.toml, failure 2",
         "known failure: all.toml, failure 5",
     ]
-    ran.has_not("Traceback", "checks.py:")
+    ran.has_not("Traceback", "item.py:")
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -90,7 +90,7 @@ def test_malformed(suite, workers):
 
 
 def test_malformed_since_the_run_began(suite):
-    """What the items came to is said all the same, and accepted."""
+    """The summary still has the results, and the texts are accepted."""
     suite.write("ops/known_failures/all.toml", "")
     suite.write("ops/test_spoiling.py", SPOILING)
     ran = suite.accept(*SM90, "-k", "compiles or spoiling").ends(1)
@@ -117,7 +117,7 @@ def test_both(x, more):
 
 
 def test_of_combined_cases(suite):
-    """Those of --thorough exist for known failures without it, and are asked for nothing then."""
+    """Without --thorough, an entry may name a combined case, and need not excuse anything."""
     suite.write("ops/test_known.py", COMBINED)
     wrong = entry("both-f16-dynamic", "numerics", "compiled disagrees")
     suite.write("ops/known_failures/all.toml", wrong)

@@ -1,4 +1,4 @@
-"""What is missing: what still runs, runs; what cannot says why in one sentence; nothing at all is not green."""
+"""Missing parts: pytest runs what it can, says in one sentence why it skips the rest, and fails if it ran nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytest_plugins = ["conformance.plugin"]
 
 
 def outcomes(found) -> dict[str, str]:
-    return {f"{name} {kind.rpartition('.')[2]}": said or outcome for kind, name, outcome, said in found}
+    return {f"{name} {kind.rpartition('.')[2]}": message or outcome for kind, name, outcome, message in found}
 
 
 def test_no_compiler(suite):
@@ -51,14 +51,14 @@ def test_no_compiler(suite):
 
 
 def test_a_compiler_that_is_not_there(suite):
-    """Inductor takes what CXX names, and nothing else."""
+    """Inductor uses only the compiler that CXX names."""
     wanted = ("--target", f"{NATIVE},cuda_sm90")
     ran, found = suite.checks(*F32, *wanted, env={"CXX": "no-such-compiler"})
     missing = "CXX=no-such-compiler is not an installed program: set CXX to a C++ compiler, or unset it to use g++"
     ran.ends(0).has(f"CPU code is generated but not run: {missing}")
-    said = outcomes(found)
-    assert said[f"test_double[f32-{NATIVE}] numerics"] == missing
-    assert said["test_double[f32-cuda_sm90] test_scale"] == f"the pretended device cannot be built: {missing}"
+    results = outcomes(found)
+    assert results[f"test_double[f32-{NATIVE}] numerics"] == missing
+    assert results["test_double[f32-cuda_sm90] test_scale"] == f"the pretended device cannot be built: {missing}"
 
 
 def test_nothing_at_all(suite):
@@ -75,15 +75,15 @@ def test_no_triton(suite):
 
 
 def test_torch_before_the_plugin(suite):
-    """Whether its answers about devices are settled by then differs between builds."""
+    """Builds of torch differ in whether the answers about devices can still be changed by then."""
     suite.write("conftest.py", TORCH_FIRST)
     ran, found = suite.checks(*F32, *SM90)
-    said = set(outcomes(found).values())
+    results = set(outcomes(found).values())
     if ran.status == 0:
-        assert "passed" in said
+        assert "passed" in results
     else:
         assert ran.status == 1
-        assert said == {TOO_LATE}
+        assert results == {TOO_LATE}
 
 
 MANY = """
@@ -96,7 +96,7 @@ def test_double(x):
 
 
 def test_interrupted(suite: Suite):
-    """Ctrl-C reaches all processes of the terminal at once."""
+    """Ctrl-C reaches all processes of the terminal at the same time."""
     suite.write("ops/test_scale.py", MANY)
     process = suite.start(*SM90, "-n", "2", env={"EXPECTTEST_ACCEPT": "1"})
     runs = suite.root / ".conformance/runs"
@@ -117,7 +117,7 @@ GONE = """
 pytest_plugins = ["conformance.plugin"]
 
 def pytest_collection_modifyitems():
-    '''A torch without what is replaced while cuda is pretended.'''
+    '''A torch that lacks a function which the patches for a pretended cuda replace.'''
     import torch
     del torch._C._get_cudnn_batch_norm_reserve_space_size
 """
@@ -127,17 +127,17 @@ def test_a_torch_that_no_longer_fits(suite):
     suite.write("conftest.py", GONE)
     for workers in ((), ("-n", "2")):
         ran, found = suite.checks(*F32, "--target", f"{FOREIGN},cuda_sm80,cuda_sm90,xpu_pvc", *workers)
-        said = outcomes(found)
-        [why] = {said[f"test_double[f32-{target}] test_scale"] for target in ("cuda_sm80", "cuda_sm90")}
+        results = outcomes(found)
+        [reason] = {results[f"test_double[f32-{target}] test_scale"] for target in ("cuda_sm80", "cuda_sm90")}
         assert re.fullmatch(
             r"torch 2\.\S+: torch\._C\._get_cudnn_batch_norm_reserve_space_size is missing, "
             "so code for cuda cannot be generated reproducibly",
-            why,
+            reason,
         )
-        assert said["test_double[f32-xpu_pvc] requirements"] == "passed"
-        assert said[f"test_double[f32-{FOREIGN}] requirements"] == "passed"
+        assert results["test_double[f32-xpu_pvc] requirements"] == "passed"
+        assert results[f"test_double[f32-{FOREIGN}] requirements"] == "passed"
         ran.ends(0)
-        assert ran.lines(why) == [why], "once, at the end of the run"
+        assert ran.lines(reason) == [reason], "once, at the end of the run"
 
 
 RENAMED = """
@@ -152,13 +152,13 @@ pytest_plugins = ["conformance.plugin"]
 SENTENCE = "torch.cuda.no_such_function is missing, so code for cuda cannot be generated reproducibly"
 
 
-def test_what_no_longer_fits_is_said_at_the_start(suite):
+def test_a_patch_that_no_longer_fits_is_named_at_the_start(suite):
     """Before torch is imported: in the header, and by --collect-only."""
     suite.write("conftest.py", RENAMED)
     both = ("--target", "cuda_sm90,xpu_pvc")
     ran = suite.run(*F32, *both).ends(0)
-    [said] = [line for line in ran.text.partition("collected ")[0].splitlines() if line.endswith(SENTENCE)]
-    assert re.match(r"torch 2\.\S+: ", said)
+    [notice] = [line for line in ran.text.partition("collected ")[0].splitlines() if line.endswith(SENTENCE)]
+    assert re.match(r"torch 2\.\S+: ", notice)
     ran.has("cuda off; xpu deviceless")
     assert (ran.outcomes()["passed"], ran.outcomes()["skipped"]) == (1, 1)
     suite.run("--collect-only", *both).ends(0).has(SENTENCE)

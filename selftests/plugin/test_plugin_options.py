@@ -1,4 +1,4 @@
-"""The command line: what is selected, what is refused, what the header says."""
+"""Options: which items they select, which values are refused, and the header."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def axes(tmp_path) -> Suite:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--device", "tpu"], "unknown device 'tpu'; known are cpu, cuda, xpu, all"),
         (["--target", "cuda_sm70"], "unknown target 'cuda_sm70'; known are cpu_avx2, cpu_avx512, cpu_neon, cuda_sm80"),
@@ -36,9 +36,9 @@ def axes(tmp_path) -> Suite:
         (["--baseline", "before"], "there is no run 'before'; existing runs: none (write one with --save-run)"),
     ],
 )
-def test_refused(axes, options, said):
+def test_refused(axes, options, message):
     ran = axes.run(*options).ends(4)
-    ran.has(said)
+    ran.has(message)
     ran.has_not("Traceback", "INTERNALERROR")
     assert not list(axes.root.glob(".conformance/runs/*"))
 

@@ -1,4 +1,4 @@
-"""Suites that must fail, and do, with the right fact first."""
+"""Mistakes planted in Inductor: the suite fails, and the message begins with the fact that changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_other(x):
     return x - 1
 """
 
-#: What an engineer may have done to Inductor; planted once torch is there.
+#: Changes that an engineer may have made to Inductor. They are planted once torch is imported.
 CONFTEST = """
 import os
 
@@ -108,7 +108,7 @@ def test_planted(tmp_path):
 
 
 def first_facts(ran, item: str, title: str) -> list[str]:
-    """The facts that changed, which stand before everything else."""
+    """The changed facts. A failure of the check `code` lists them first."""
     head, *lines = section(ran, title)
     assert head == f"{item}: facts changed:"
     return lines[: lines.index("")]

@@ -1,4 +1,4 @@
-"""Comparing with another run, and with what another torch version gave."""
+"""--baseline compares with another run; drift compares with the snapshots of another torch version."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_before_and_after(suite):
 
 
 def test_drift(accepted):
-    """On a torch with nothing stored, the nearest version is looked at."""
+    """On a torch without snapshots, code is compared with the nearest version."""
     for name, text in accepted.stored().items():
         other = text.replace(text.split(":")[0], "== torch 2.7", 1).replace("1: mul", "2: mul")
         accepted.write(f"ops/expected_code/{name}", other if "f16" in name else text.replace("torch 2.", "torch 1."))
