@@ -1,1 +1,1 @@
-"""What an author declares: cases, their axes, inputs, special values, and how a case is called."""
+"""What an author declares: cases, axes, inputs, special values, and how a case is called. And how cases are found."""

@@ -1,8 +1,8 @@
-"""A case made on the command line: a function of one's own with inputs, or a declared case with other options.
+"""Ad-hoc cases: made on the command line from a function, or from a declared case with other options.
 
-mymodule:f              a function of a module that can be imported from here; `mymodule:Class.method` too
-path/to/file.py:f       of a file
-lambda x: x.flip(-1)    itself
+mymodule:f              a function of a module, installed or in this folder; `mymodule:object.method` too
+path/to/file.py:f       a function of a file
+lambda x: x.flip(-1)    a function that is written out
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import ast
 import dataclasses
 import difflib
 import importlib
-import importlib.util
 import inspect
 import re
 import shlex
@@ -24,19 +23,25 @@ from typing import Any
 from conformance.cases.case import Case
 from conformance.cases.input_syntax import ParsedInput, parse_input
 from conformance.cases.inputs import Input
+from conformance.cases.loader import module_of_file
 from conformance.cases.lookup import find_case
 from conformance.errors import ConformanceError, first_line
 
 _FUNCTION = re.compile(r"(?P<where>[^:\[\]]+):(?P<name>[A-Za-z_][\w.]*)")
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 class AdhocError(ConformanceError, ValueError):
-    """A function or an option that cannot be taken; the message says what would be right."""
+    """A function or an option of the command line that cannot be used. The message says what would be right."""
 
 
 @dataclass(frozen=True)
 class AdhocOptions:
-    """What was typed. `inputs`, `config`: NAME=VALUE each; `grad`: names, or ("",) for all that can."""
+    """The options of the command line for a case.
+
+    `inputs`: the values of --input, NAME=VALUE each. `config`: the values of --config, NAME=VALUE each.
+    `grad`: the values of --grad: names of inputs; ("",) for all inputs that can have a gradient.
+    """
 
     inputs: tuple[str, ...] = ()
     grad: tuple[str, ...] = ()
@@ -46,14 +51,18 @@ class AdhocOptions:
 
 @dataclass(frozen=True, eq=False)
 class AdhocCase(Case):
-    """A case that is declared nowhere. `word`, `asked`: what it is made from: another process can make it too."""
+    """A case that is declared in no file.
+
+    `spec`: the function or the declared case, as typed. `options`: AdhocOptions as a dict. Another process can make the
+    same case from these two.
+    """
 
     spec: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def command(self) -> str:
-        """What to type to see it again, but for the target and the parts."""
+        """The `show` command for this case, without the target and without what to show."""
         words = [shlex.quote(self.spec)]
         words += [f"--input {shlex.quote(text)}" for text in self.options["inputs"]]
         words += [f"--config {shlex.quote(text)}" for text in self.options["config"]]
@@ -61,45 +70,55 @@ class AdhocCase(Case):
         return " ".join(["python -m conformance show", *words, *(["--dynamic"] if self.options["dynamic"] else [])])
 
 
-def resolve_case(word: str, targets: Collection[str], asked: AdhocOptions) -> tuple[Case, str]:
-    """The case that a word of the command line names, with what was asked for, and the target that its name ends in.
+def resolve_case(spec: str, targets: Collection[str], options: AdhocOptions) -> tuple[Case, str]:
+    """The case of a function or of a declared case's name, with these options.
 
-    Raises AdhocError and InputError, and what `finding.named` raises.
+    Also returns the target that the name ends in ("" if none). `targets`: all known names. Raises AdhocError,
+    InputError, and what lookup.find_case raises.
     """
-    options = _config(asked.config)
-    if is_adhoc_function(word):
-        return _own(word, asked, options), ""
-    case, target = find_case(word, targets)
-    if asked.inputs:
+    config = _config(options.config)
+    if is_adhoc_function(spec):
+        return _case_of_function(spec, options, config), ""
+    case, target = find_case(spec, targets)
+    if options.inputs:
         raise AdhocError(
-            f"{case.id} brings its inputs; --input is for a function: module:function or path/to/file.py:function"
+            f"{case.id} declares its inputs; --input is for a function: module:function or path/to/file.py:function"
         )
-    if not (asked.grad or asked.dynamic or options):
+    if not (options.grad or options.dynamic or config):
         return case, target
-    changed = {field.name: getattr(case, field.name) for field in dataclasses.fields(case)}
-    changed["config"] = {**case.config, **options}
-    changed["dynamic"] = asked.dynamic or case.dynamic
     inputs = [name for name, value in case.arguments.items() if isinstance(value, Input)]
-    changed["grad"] = _grad(case.id, asked.grad, inputs, case.build()) or case.grad
-    return AdhocCase(**changed, spec=word, options=dataclasses.asdict(asked)), target
+    changed = dataclasses.replace(
+        case,
+        config={**case.config, **config},
+        dynamic=options.dynamic or case.dynamic,
+        grad=_grad(case.id, options.grad, inputs, case.build()) or case.grad,
+    )
+    return _adhoc_case(changed, spec, options), target
 
 
-def is_adhoc_function(word: str) -> bool:
-    """Whether a word names a function rather than a case."""
-    return bool(_FUNCTION.fullmatch(word)) or word.lstrip().startswith("lambda")
+def is_adhoc_function(spec: str) -> bool:
+    """Whether a word of the command line is a function (`module:f`, `file.py:f`, `lambda …`) and not a case's name."""
+    return bool(_FUNCTION.fullmatch(spec)) or _is_lambda(spec)
 
 
-def _own(word: str, asked: AdhocOptions, config: Mapping[str, Any]) -> Case:
-    if word.lstrip().startswith("lambda"):
-        operator, name, fn, file = "own", "lambda", _lambda(word), Path("lambda")
-    else:
-        match = _FUNCTION.fullmatch(word)
+def _is_lambda(spec: str) -> bool:
+    return spec.lstrip().startswith("lambda")
+
+
+def _adhoc_case(case: Case, spec: str, options: AdhocOptions) -> AdhocCase:
+    values = {each.name: getattr(case, each.name) for each in dataclasses.fields(case)}
+    return AdhocCase(**values, spec=spec, options=dataclasses.asdict(options))
+
+
+def _case_of_function(spec: str, options: AdhocOptions, config: Mapping[str, Any]) -> Case:
+    match = None if _is_lambda(spec) else _FUNCTION.fullmatch(spec)
+    if match:
         operator, name = match["where"].removesuffix(".py").replace("/", ".").rpartition(".")[2], match["name"]
-        fn = _function(word, match["where"], match["name"])
-        file = (
-            Path(inspect.getsourcefile(inspect.unwrap(fn)) or match["where"]) if inspect.isfunction(fn) else Path(word)
-        )
-    arguments = _arguments(word, fn, asked.inputs)
+        fn = _function(spec, match["where"], name)
+        source = inspect.getsourcefile(inspect.unwrap(fn)) or match["where"] if inspect.isfunction(fn) else spec
+    else:
+        operator, name, fn, source = "adhoc", "lambda", _lambda(spec), "lambda"
+    arguments = _arguments(spec, fn, options.inputs)
     if "torch" in sys.modules and isinstance(fn, sys.modules["torch"].nn.Module):
         arguments = {"parameters": ParsedInput(_parameters(fn), {})} | arguments
         fn = _called_with_parameters(fn)
@@ -108,19 +127,18 @@ def _own(word: str, asked: AdhocOptions, config: Mapping[str, Any]) -> Case:
         name=name,
         labels=(),
         fn=fn,
-        file=file,
+        file=Path(source),
         arguments={key: value.argument for key, value in arguments.items()},
         choices={key: value.choice for key, value in arguments.items() if isinstance(value.argument, Input)},
-        dynamic=asked.dynamic,
+        dynamic=options.dynamic,
         config=config,
     )
-    values = {field.name: getattr(case, field.name) for field in dataclasses.fields(case)}
-    values["grad"] = _grad(word, asked.grad, list(case.choices), case.build() if asked.grad else {})
-    return AdhocCase(**values, spec=word, options=dataclasses.asdict(asked))
+    grad = _grad(spec, options.grad, list(case.choices), case.build() if options.grad else {})
+    return _adhoc_case(dataclasses.replace(case, grad=grad), spec, options)
 
 
 def _parameters(module: Any) -> dict[str, Any]:
-    """Of a torch.nn.Module, and its buffers: as inputs, they are on the device that it is compiled for."""
+    """The parameters and buffers of a torch.nn.Module. As inputs, they are moved to the device like other inputs."""
     return dict(module.named_parameters()) | dict(module.named_buffers())
 
 
@@ -138,33 +156,33 @@ def _lambda(text: str) -> Callable[..., Any]:
 
     import torch
 
+    names = {"torch": torch, "math": math, "F": torch.nn.functional}
     try:
-        made = eval(text, {"torch": torch, "math": math, "F": torch.nn.functional})  # noqa: S307 - the user's own code
+        function = eval(text, names)  # noqa: S307 - the user's own code, typed on the command line
     except SyntaxError as error:
-        raise AdhocError(f"{text!r} cannot be read: {error.msg}") from None
-    if not callable(made):
-        raise AdhocError(f"{text!r} is no function")
-    return made
+        raise AdhocError(f"{text!r} is not valid Python: {error.msg}") from None
+    if not callable(function):
+        raise AdhocError(f"{text!r} is not a function; write one as 'lambda x: x.flip(-1)'")
+    return function
 
 
-def _function(word: str, where: str, path: str) -> Callable[..., Any]:
-    """Raises AdhocError, one sentence for each way in which there is no such function."""
+def _function(spec: str, where: str, path: str) -> Callable[..., Any]:
+    """The function at `path` (`f` or `object.method`) of the module or file `where`. Raises AdhocError."""
     module = _file(Path(where)) if where.endswith(".py") else _module(where)
     value: Any = module
     for part in path.split("."):
         if not hasattr(value, part):
             names = [name for name, each in vars(module).items() if callable(each) and not name.startswith("_")]
-            near = difflib.get_close_matches(part, names, 3) or names[:3]
-            also = f"; it has {', '.join(near)}" if near else ""
-            raise AdhocError(f"{where} has no function {path!r}{also}")
+            similar = difflib.get_close_matches(part, names, 3) or names[:3]
+            hint = f"; it has {', '.join(similar)}" if similar else ""
+            raise AdhocError(f"{where} has no function {path!r}{hint}")
         value = getattr(value, part)
     if getattr(value, "cases", None):
-        first = value.cases[0].id
-        raise AdhocError(f"{word} declares cases; name one of them, such as {where}::{first}")
+        raise AdhocError(f"{spec} declares cases; name one of them, such as {where}::{value.cases[0].id}")
     if isinstance(value, type):
-        raise AdhocError(f"{word} is a class; name a function, or an object that can be called")
+        raise AdhocError(f"{spec} is a class; name a function, or an object that can be called")
     if not callable(value):
-        raise AdhocError(f"{word} is of type {type(value).__name__}, and cannot be called")
+        raise AdhocError(f"{spec} is of type {type(value).__name__}, which cannot be called; name a function")
     return value
 
 
@@ -176,7 +194,7 @@ def _module(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
             raise AdhocError(
-                f"there is no module {name!r} here or installed; of a file: path/to/file.py:function"
+                f"there is no module {name!r}, in this folder or installed; for a file, write path/to/file.py:function"
             ) from None
         raise AdhocError(f"{name} cannot be imported: {error}") from error
     except Exception as error:
@@ -188,64 +206,58 @@ def _file(path: Path) -> Any:
         raise AdhocError(f"there is no file {path}")
     folder = str(path.resolve().parent)
     if folder not in sys.path:
-        sys.path.insert(0, folder)  # it may import what is beside it
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
+        sys.path.insert(0, folder)  # the file may import its neighbours
+    module, loader = module_of_file(path.stem, path)
     sys.modules.setdefault(path.stem, module)
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except Exception as error:
         raise AdhocError(f"{path} cannot be imported: {type(error).__name__}: {first_line(error)}") from error
     return module
 
 
-def _arguments(word: str, fn: Callable[..., Any], texts: Sequence[str]) -> dict[str, ParsedInput]:
-    """The arguments in the order of the signature. Raises AdhocError for one that is missing or that there is not."""
-    found: dict[str, ParsedInput] = {}
+def _arguments(spec: str, fn: Callable[..., Any], texts: Sequence[str]) -> dict[str, ParsedInput]:
+    """The inputs by name, in the order of the signature. Raises AdhocError for a missing and for an unknown one."""
+    inputs: dict[str, ParsedInput] = {}
     for text in texts:
         name, value = parse_input(text)
-        if name in found:
-            raise AdhocError(f"--input {name} is given twice")
-        found[name] = value
-    called = getattr(fn, "forward", fn) if not inspect.isroutine(fn) else fn  # a torch.nn.Module
+        if name in inputs:
+            raise AdhocError(f"--input {name} is given twice; leave one out")
+        inputs[name] = value
+    called = getattr(fn, "forward", fn) if not inspect.isroutine(fn) else fn  # forward: of a torch.nn.Module
     try:
         parameters = inspect.signature(called).parameters
     except (TypeError, ValueError):
-        raise AdhocError(f"{word} says nothing of its parameters; wrap it: 'lambda x: …'") from None
-    kinds = {name: parameter.kind for name, parameter in parameters.items()}
-    open_ended = any(kind is inspect.Parameter.VAR_KEYWORD for kind in kinds.values())
-    named_ones = [name for name, kind in kinds.items() if kind in _BY_NAME]
+        raise AdhocError(f"{spec} has no signature that Python can read; wrap it: 'lambda x: …'") from None
+    has_keywords = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
+    known = [name for name, parameter in parameters.items() if parameter.kind in _BY_NAME]
     for name, parameter in parameters.items():
         if parameter.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL):
-            raise AdhocError(f"{word} takes {name!r} by position only; wrap it: 'lambda {name}: …'")
-    for name in found:
-        if name not in named_ones and not open_ended:
-            has = f"its parameters are {', '.join(named_ones)}" if named_ones else "it has none"
-            raise AdhocError(f"{word} has no parameter {name!r}; {has}")
-    for name, parameter in parameters.items():
-        if name not in found and parameter.default is parameter.empty and parameter.kind in _BY_NAME:
-            missing = [n for n in named_ones if n not in found and parameters[n].default is parameter.empty]
-            example = " ".join(f"--input {n}=1x3x224x224:u8" for n in missing)
-            raise AdhocError(f"nothing says what {word} is called with: {example}")
-    order = [name for name in named_ones if name in found] + [name for name in found if name not in named_ones]
-    return {name: found[name] for name in order}
+            raise AdhocError(f"{spec} takes {name!r} by position only; wrap it: 'lambda {name}: …'")
+    for name in inputs:
+        if name not in known and not has_keywords:
+            has = f"its parameters are {', '.join(known)}" if known else "it has none"
+            raise AdhocError(f"{spec} has no parameter {name!r}; {has}")
+    missing = [name for name in known if name not in inputs and parameters[name].default is inspect.Parameter.empty]
+    if missing:
+        example = " ".join(f"--input {name}=1x3x224x224:u8" for name in missing)
+        raise AdhocError(f"{spec} needs a value for {', '.join(missing)}: add {example}")
+    order = [name for name in known if name in inputs] + [name for name in inputs if name not in known]
+    return {name: inputs[name] for name in order}
 
 
-_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-
-
-def _grad(word: str, asked: Sequence[str], inputs: Sequence[str], values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of inputs; all of floating or complex dtype where none is named."""
-    differentiable = [name for name in inputs if name in values and _is_differentiable(values[name])]
-    if not asked:
+def _grad(spec: str, texts: Sequence[str], inputs: Sequence[str], values: Mapping[str, Any]) -> tuple[str, ...]:
+    """The inputs that --grad names; all of floating or complex dtype if it names none."""
+    if not texts:
         return ()
-    wanted = [name for each in asked for name in each.split(",") if name]
+    differentiable = [name for name in inputs if name in values and _is_differentiable(values[name])]
+    wanted = [name for text in texts for name in text.split(",") if name]
     for name in wanted:
         if name not in differentiable:
             has = ", ".join(differentiable) or "none"
-            raise AdhocError(f"--grad {name}: of the inputs of {word}, gradients are there for {has}")
+            raise AdhocError(f"--grad {name}: {spec} has no such input of a floating or complex dtype; it has {has}")
     if not differentiable:
-        raise AdhocError(f"--grad: no input of {word} is of a floating dtype")
+        raise AdhocError(f"--grad: {spec} has no input of a floating or complex dtype")
     return tuple(wanted or differentiable)
 
 
@@ -255,21 +267,22 @@ def _is_differentiable(value: Any) -> bool:
 
 
 def _config(texts: Sequence[str]) -> dict[str, Any]:
-    """Inductor's options, and Dynamo's with `dynamo.` before them, from NAME=VALUE each."""
+    """Compiler option → value, from the values of --config."""
     if not texts:
         return {}
-    from conformance.cases.compiler_options import nearest
+    from conformance.cases.compiler_options import is_option, similar_options
 
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
-            raise AdhocError(f"--config {text!r}: an option is NAME=VALUE, such as triton.persistent_reductions=False")
-        if (near := nearest(name)) is not None:
-            also = f"; nearest: {', '.join(near)}" if near else ""
-            raise AdhocError(f"--config {text!r}: torch has no option {name!r}{also}")
+            raise AdhocError(f"--config {text!r}: write NAME=VALUE, such as triton.persistent_reductions=False")
+        if not is_option(name):
+            similar = similar_options(name)
+            hint = f"; nearest: {', '.join(similar)}" if similar else ""
+            raise AdhocError(f"--config {text!r}: torch has no option {name!r}{hint}")
         try:
-            found[name] = ast.literal_eval(value)
+            options[name] = ast.literal_eval(value)
         except (ValueError, SyntaxError):
-            found[name] = value  # text needs no quotes here
-    return found
+            options[name] = value  # text needs no quotes
+    return options

@@ -1,34 +1,36 @@
-"""Modes of a case: what surrounds the call of a function, eager and compiled alike."""
+"""Call modes: the context in which a case's function is called, the same for eager and compiled."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
-#: Values of @case(mode=...). "autocast": to bfloat16 on cpu and xpu, float16 on cuda, as torch.autocast has it.
+#: Values of @case(mode=...). "autocast" casts to torch.autocast's default: bfloat16 on cpu and xpu, float16 on cuda.
 MODES = ("plain", "no_grad", "inference", "autocast")
 
 
 @contextlib.contextmanager
 def enter_mode(mode: str, device: str) -> Iterator[None]:
-    """Surrounds a call with `mode` on a device of this type (`cuda:0` will do)."""
+    """A context for one call. `mode`: one of MODES; `device`: as torch.device takes it, such as cpu or cuda:0."""
     import torch
 
-    surroundings = {
+    contexts: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
         "no_grad": torch.no_grad,
         "inference": torch.inference_mode,
         "autocast": lambda: torch.autocast(torch.device(device).type),
     }
-    with surroundings.get(mode, contextlib.nullcontext)():
+    with contexts.get(mode, contextlib.nullcontext)():
         yield
 
 
 @contextlib.contextmanager
 def without_tf32(device: str) -> Iterator[None]:
-    """On cuda, convolutions of float32 without TF32, as products are; nothing elsewhere.
+    """On cuda, float32 convolutions without TF32, as float32 matmuls are by default. No effect on other devices.
 
-    By default cuDNN may round float32 to the 10 bits of TF32. It does so or not by an input's layout, which Inductor
-    changes, so that eager and compiled would differ by 3e-3 for no fault of either. No guard of Dynamo looks at it.
+    By default cuDNN may round float32 to TF32, which has 10 bits. Whether it does depends on the layout of the input,
+    which Inductor changes. So eager and compiled could differ by 3e-3, although both are right. No guard of Dynamo
+    depends on this setting.
     """
     import torch
 

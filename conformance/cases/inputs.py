@@ -1,7 +1,8 @@
-"""Input builders: how the arguments of a case are made, on the cpu, before any device is chosen.
+"""Inputs: how the arguments of a case are made, on the CPU, before a device is chosen.
 
-A builder's property given as a list or a dict is an axis of the case. A property left out is taken from the
-case's own axis of that name (`@case(x=tensor(), y=tensor(), dtype=["f32", "bf16"])`), else from the default.
+A property of an input that is a list or a dict is an axis of the case. A property that the input does not set comes
+from the keyword of @case with that name, else from the default. In
+`@case(x=tensor(20), y=tensor(20), dtype=["f32", "bf16"])` both inputs have the same dtype.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-
-#: Short names of dtypes, as they appear in ids.
+#: Short names of dtypes, as they stand in ids → torch's names.
 DTYPES = {
     "f64": "float64",
     "f32": "float32",
@@ -34,15 +34,15 @@ DTYPES = {
 
 LAYOUTS = ("contiguous", "channels_last", "transposed", "sliced", "offset", "strided", "expanded")
 
-#: Sizes at which code goes wrong: nothing, one, around a vector of 16 (and of 8), a prime, around a block of 1024.
+#: Sizes at which generated code often goes wrong: 0, 1, around a vector of 8 or 16, a prime, around a block of 1024.
 EDGE_SIZES = (0, 1, 7, 8, 15, 16, 17, 31, 127, 1023, 1024, 1025)
 
-#: The margins of the sliced image in torchvision's benchmarks: rows 9:-12, columns 12:-10.
+#: (before, after) of rows and of columns: torchvision's benchmarks slice rows 9:-12 and columns 12:-10.
 SLICE_MARGINS = ((9, 12), (12, 10))
 
 
 def dtype_of(name: str) -> torch.dtype:
-    """The torch dtype of a short name; raises ValueError naming the known ones."""
+    """The torch dtype of a short name. Raises ValueError, which lists the known names."""
     import torch
 
     if name not in DTYPES:
@@ -51,29 +51,33 @@ def dtype_of(name: str) -> torch.dtype:
 
 
 def edges(*around: int | None, sizes: Sequence[int] = EDGE_SIZES) -> list[tuple[int, ...]]:
-    """Shapes for an axis, the dimension that is None at each size where code goes wrong.
+    """Shapes for an axis: the dimension that is None takes each of EDGE_SIZES.
 
-    `shape=edges()` is (0,), (1,), (7,) and so on, `shape=edges(64, None)` is (64, 0), (64, 1) and so on.
+    `shape=edges()` is (0,), (1,), (7,) and so on. `shape=edges(64, None)` is (64, 0), (64, 1), (64, 7) and so on.
     """
     around = around or (None,)
     return [tuple(size if fixed is None else fixed for fixed in around) for size in sizes]
 
 
 def seed_of(text: str) -> int:
-    """A seed that depends on the text alone: not on the process, the hash seed or the order of cases."""
+    """A seed that depends on the text alone, not on the process, PYTHONHASHSEED or the order of cases."""
     return zlib.crc32(text.encode())
 
 
 @dataclass(frozen=True)
 class Input:
-    """One argument of a case: a recipe with properties, each a value, an axis (list or dict) or None (inherited)."""
+    """One argument of a case that is a tensor.
+
+    `make`: makes the tensor from the properties and a `generator`. `properties`: name → a value, an axis (list or
+    dict), or None for the value of the case. `defaults`: values for properties that neither sets.
+    """
 
     make: Callable[..., torch.Tensor]
     properties: Mapping[str, Any]
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
     def build(self, choice: Mapping[str, Any], seed: int) -> torch.Tensor:
-        """The tensor on the cpu, for one value of each property. Deterministic in (choice, seed)."""
+        """The tensor on the CPU. `choice`: property → value. The same choice and seed give the same tensor."""
         import torch
 
         values = dict(self.defaults) | {name: value for name, value in choice.items() if value is not None}
@@ -83,24 +87,34 @@ class Input:
 def tensor(
     *shape: int, dtype: Any = None, layout: Any = None, low: float | None = None, high: float | None = None, **axes: Any
 ) -> Input:
-    """A tensor of random values: normal for floating dtypes, the whole range (of 8 bits at most) for integers.
+    """An input: a tensor of random values.
 
-    `shape`: sizes, or left out and given as an axis of the case or of this input (`shape=[(20,), (64, 1000)]`).
-    `dtype`: one of DTYPES (default f32). `layout`: one of LAYOUTS (default contiguous); "transposed" swaps the
-    last two dimensions in memory, "sliced" cuts the last two out of a larger tensor, with a storage offset; "offset" is
-    contiguous from the storage's second element on; "strided" is every other element of the last dimension; "expanded"
-    repeats one row along the first dimension, with stride 0.
-    `low`, `high`: uniform values in this range instead; special values (special.py) keep to it too.
+    `shape`: the sizes, `tensor(64, 1000)`; or an axis, `tensor(shape=[(20,), (64, 1000)])`; or left out, if @case has a
+    keyword `shape`.
+    `dtype`: one of DTYPES (default f32). Floating and complex values are normally distributed. Integers are uniform in
+    the dtype's range, but not below -128 or above 255.
+    `layout`: one of LAYOUTS (default contiguous):
+
+        channels_last  torch.channels_last of 4 dimensions, torch.channels_last_3d of 5
+        transposed     the last two dimensions are swapped in memory
+        sliced         the last two dimensions are a part of a larger tensor, with a storage offset
+        offset         contiguous, from the second element of the storage on
+        strided        every other element of the last dimension
+        expanded       one row, repeated along the first dimension with stride 0
+
+    `low`, `high`: values are uniform from `low` to `high` instead, without `high` (defaults 0 and 1). Special values
+    stay in this range too.
+    Raises ValueError for an unknown property.
     """
     unknown = set(axes) - {"shape"}
     if unknown:
-        raise ValueError(f"tensor() knows shape, dtype, layout, low and high, not {', '.join(sorted(unknown))}")
+        raise ValueError(f"tensor() has no property {min(unknown)!r}; it has shape, dtype, layout, low and high")
     properties = {"shape": axes.get("shape", tuple(shape) or None), "dtype": dtype, "layout": layout}
     return Input(_tensor, properties, {"dtype": "f32", "layout": "contiguous", "low": low, "high": high})
 
 
 def image(channels: int = 3, *, size: Any = None, dtype: Any = None, layout: Any = None) -> Input:
-    """A batch of one image, shape (1, channels, size, size). Properties as in `tensor`."""
+    """An input: one image of shape (1, channels, size, size), by default u8 and 224 × 224. Properties: see tensor()."""
     properties = {"size": size, "dtype": dtype, "layout": layout}
     return Input(_image, properties, {"channels": channels, "size": 224, "dtype": "u8", "layout": "contiguous"})
 
@@ -121,14 +135,14 @@ def _tensor(
     import torch
 
     def values(shape: Sequence[int]) -> torch.Tensor:
-        return _values(torch, tuple(shape), dtype_of(dtype), generator, low, high)
+        return _values(tuple(shape), dtype_of(dtype), generator, low, high)
 
     if layout == "contiguous":
         return values(shape)
     if layout == "channels_last":
         formats = {4: torch.channels_last, 5: torch.channels_last_3d}
         if len(shape) not in formats:
-            raise ValueError(f"channels_last is for 4 or 5 dimensions, and the shape is {tuple(shape)}")
+            raise ValueError(f"channels_last needs 4 or 5 dimensions, but the shape is {tuple(shape)}")
         return values(shape).contiguous(memory_format=formats[len(shape)])
     if layout == "offset":
         return values((math.prod(shape) + 1,))[1:].view(tuple(shape))
@@ -145,7 +159,11 @@ def _tensor(
     raise ValueError(f"unknown layout {layout!r}: known are {', '.join(LAYOUTS)}")
 
 
-def _values(torch, shape, dtype, generator, low, high):
+def _values(
+    shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator, low: float | None, high: float | None
+) -> torch.Tensor:
+    import torch
+
     if low is not None or high is not None:
         low, high = (0 if low is None else low), (1 if high is None else high)
         if dtype.is_floating_point:
@@ -161,10 +179,10 @@ def _values(torch, shape, dtype, generator, low, high):
 
 
 def copy_to(value: Any, device: Any, *, widen: bool = False) -> Any:
-    """A copy of a tensor, or of all tensors in lists, tuples and dicts, on `device`.
+    """A copy on `device` of a tensor, or of a list, tuple or dict with all tensors in it copied.
 
-    Keeps size, stride, storage offset, the elements of the storage that a view does not show, requires_grad (the copies
-    are leaves), and which tensors share a storage. `widen`: floating dtypes become float64, complex ones complex128.
+    The copy keeps size, stride, storage offset, the whole storage (with elements outside the view), requires_grad, and
+    which tensors share a storage. Copies are leaves. `widen`: floating dtypes become float64, complex ones complex128.
     """
     return _copy_to(value, device, widen, {})
 
@@ -182,14 +200,14 @@ def _copy_to(value: Any, device: Any, widen: bool, copies: dict[Any, torch.Tenso
     dtype = value.dtype
     if widen and (dtype.is_complex or dtype.is_floating_point):
         dtype = torch.complex128 if dtype.is_complex else torch.float64
-    if value.layout != torch.strided:  # sparse: several tensors in one, and no storage
+    if value.layout != torch.strided:  # a sparse tensor has no storage
         return value.detach().to(device, dtype, copy=True).requires_grad_(value.requires_grad)
     storage = value.untyped_storage()
     key = (storage.data_ptr() or id(value), value.dtype)
     if key not in copies:
         elements = storage.nbytes() // value.element_size()
         copies[key] = value.detach().as_strided((elements,), (1,), 0).to(device, dtype, copy=True)
-    # set_ and not as_strided: the copies are ordinary tensors, and no views of one that nobody else sees.
+    # set_() and not as_strided(): a copy must be an ordinary tensor, not a view of a hidden one.
     copy = torch.empty(0, dtype=dtype, device=copies[key].device)
     copy.set_(copies[key].untyped_storage(), value.storage_offset(), value.size(), value.stride())
     return copy.requires_grad_(value.requires_grad)

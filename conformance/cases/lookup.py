@@ -1,4 +1,4 @@
-"""Cases by the names that people have at hand: an id, a node id of pytest, or what a failure printed."""
+"""Finds cases by the names that a user has: an id, a part of it, a node id of pytest, a test file."""
 
 from __future__ import annotations
 
@@ -14,87 +14,86 @@ from conformance.cases.case import Case, CaseError
 from conformance.cases.loader import NoCaseError, cases_in
 from conformance.errors import ConformanceError, first_line
 
-#: The operators that the package brings.
+#: The folder with this package's own test files.
 OPS = Path(__file__).parent.parent / "ops"
 
 _NODE = re.compile(r"(test_\w+)(?:\[(.*)\])?")
-_NAMED = 3  # as many nearest matches as a message names
+_SHOWN = 3  # similar ids in a message
 
 
 class UnknownCaseError(ConformanceError, LookupError):
-    """A name that is no case's; the message names the nearest."""
+    """A name that matches no case, or more than one. The message lists similar ids."""
 
 
 def is_test_path(word: str) -> bool:
-    """Whether a word of the command line is a test file or a folder of them, rather than a pattern."""
+    """Whether a word of the command line is a test file or a folder, and not a pattern."""
     return word.endswith(".py") or Path(word).is_dir()
 
 
 def cases_below(paths: Sequence[Path]) -> list[Case]:
-    """The cases of test files, and of all test files in folders, in the order of the files and of their declarations.
+    """The cases of these test files, and of all test files in these folders; sorted by file within a folder.
 
-    Raises CaseError for a file that is not there, cannot be imported, or was named and holds no case.
+    Raises CaseError for a file that does not exist or cannot be imported, and for a file in `paths` without a case.
     """
-    found: list[Case] = []
+    cases: list[Case] = []
     for path in paths:
         files = sorted(path.rglob("test_*.py")) if path.is_dir() else [path]
         for file in files:
             with contextlib.suppress(NoCaseError) if path.is_dir() else contextlib.nullcontext():
-                found += _cases(file).values()
-    return found
+                cases += _cases(file).values()
+    return cases
 
 
 def matching_cases(cases: Iterable[Case], patterns: Sequence[str]) -> list[Case]:
-    """Those whose id holds one of the patterns, in which * and ? stand for anything; all where there is no pattern.
+    """The cases whose id contains one of the patterns (* and ? match anything); all cases if there is no pattern.
 
-    Raises UnknownCaseError where there is none.
+    Raises UnknownCaseError if there is no such case.
     """
     cases = list(cases)
-    found = [case for case in cases if not patterns or any(fnmatch.fnmatch(case.id, f"*{p}*") for p in patterns)]
-    if not found:
-        raise UnknownCaseError(f"no case{_said(patterns)}{_near(patterns, cases)}")
-    return found
+    matches = [case for case in cases if not patterns or any(fnmatch.fnmatch(case.id, f"*{p}*") for p in patterns)]
+    if not matches:
+        message = f"no case matches {' or '.join(map(repr, patterns))}" if patterns else "there is no case"
+        raise UnknownCaseError(f"{message}{_similar(patterns, cases)}")
+    return matches
 
 
-def find_case(word: str, targets: Collection[str]) -> tuple[Case, str]:
-    """A case and the target that its name ends in, "" for none.
+def find_case(name: str, targets: Collection[str]) -> tuple[Case, str]:
+    """The case of a name, and the target that the name ends in ("" if it ends in none). A name is one of:
 
-        flip/hflip-224-u8-contiguous                       the id, among the operators that the package brings
-        tests/test_flip.py::test_hflip[224-u8-contiguous-cuda_sm90]         a node id of pytest
-        tests/test_flip.py::flip/hflip-224-u8-contiguous                     an id in a file
+        flip/hflip-224-u8-contiguous                                   the id of a case of this package
+        tests/test_flip.py::test_hflip[224-u8-contiguous-cuda_sm90]    a node id of pytest
+        tests/test_flip.py::flip/hflip-224-u8-contiguous               an id, in a file
 
-    Raises UnknownCaseError naming the nearest, and CaseError for a file that is not there or cannot be imported.
+    Raises UnknownCaseError if no case or more than one has this name, and CaseError if the file does not exist or
+    cannot be imported.
     """
-    file, separator, name = word.rpartition("::")
-    cases = {case.id: case for case in (cases_below([_existing(file)]) if separator else _of_package(name))}
-    node = _NODE.fullmatch(name)
-    wanted = "-".join(filter(None, (node[1].removeprefix("test_"), node[2]))) if node else name
+    file, separator, rest = name.rpartition("::")
+    cases = {case.id: case for case in (cases_below([_existing(file)]) if separator else _package_cases(rest))}
+    node = _NODE.fullmatch(rest)
+    wanted = "-".join(filter(None, (node[1].removeprefix("test_"), node[2]))) if node else rest
     for target in ("", *targets):
-        without = wanted.removesuffix(f"-{target}") if target else wanted
-        if target and without == wanted:
+        id_ = wanted.removesuffix(f"-{target}") if target else wanted
+        if target and id_ == wanted:
             continue
-        found = [case for case in cases.values() if without in (case.id, case.id.partition("/")[2])]
-        if len(found) == 1:
-            return found[0], target
-        if found:
-            raise UnknownCaseError(f"{word!r} is more than one case: {', '.join(case.id for case in found)}")
+        matches = [case for case in cases.values() if id_ in (case.id, case.id.partition("/")[2])]
+        if len(matches) == 1:
+            return matches[0], target
+        if matches:
+            ids = ", ".join(case.id for case in matches)
+            raise UnknownCaseError(f"{name!r} is the name of more than one case; write one of {ids}")
     where = f" in {file}" if separator else ""
-    raise UnknownCaseError(f"there is no case {wanted!r}{where}{_near([wanted], cases.values(), file)}")
+    raise UnknownCaseError(f"there is no case {wanted!r}{where}{_similar([wanted], cases.values(), file)}")
 
 
-def _said(patterns: Sequence[str]) -> str:
-    return f" matches {' or '.join(map(repr, patterns))}" if patterns else " is there"
-
-
-def _of_package(name: str) -> list[Case]:
-    """The cases of the file that the id names; of all files where it names none, for one without its operator."""
+def _package_cases(name: str) -> list[Case]:
+    """The cases of the operator's file if the name begins with an operator, else of all files of this package."""
     operator, separator, _ = name.partition("/")
     file = OPS / f"test_{operator}.py"
     return cases_below([file if separator and file.is_file() else OPS])
 
 
 def _existing(text: str) -> Path:
-    """A file as pytest printed it: relative to here, else to the folder that holds the package."""
+    """A file as pytest prints it: relative to this folder, else to the folder that holds the package."""
     outer = OPS.parent.parent / text
     return outer if not Path(text).exists() and outer.is_file() else Path(text)
 
@@ -102,30 +101,30 @@ def _existing(text: str) -> Path:
 def _cases(file: Path) -> dict[str, Case]:
     folder = str(file.resolve().parent)
     if not (file.parent / "__init__.py").exists() and folder not in sys.path:
-        sys.path.insert(0, folder)  # as pytest does: a test file may import what is beside it
+        sys.path.insert(0, folder)  # as pytest does: a test file may import its neighbours
     try:
         return cases_in(file.resolve())
     except CaseError as error:
         if str(file.name) in str(error):
             raise
-        raise CaseError(f"{file}: {error}") from error  # raised by the declaration, which knows its function alone
+        raise CaseError(f"{file}: {error}") from error  # @case does not know the file
     except Exception as error:
         raise CaseError(f"{file} cannot be imported: {type(error).__name__}: {first_line(error)}") from error
 
 
-def _near(wanted: Sequence[str], cases: Iterable[Case], file: str = "") -> str:
-    """Ids that hold a wanted text or are like it; where none is, those whose operator or function is like it."""
+def _similar(names: Sequence[str], cases: Iterable[Case], file: str = "") -> str:
+    """The end of a message: ids that contain a name or are similar to it, else how to list all cases."""
     cases = list(cases)
     ids = [case.id for case in cases]
-    near = [case for word in wanted for case in ids if word in case]
-    near += [case for word in wanted for case in difflib.get_close_matches(word, ids, _NAMED, 0.6) if case not in near]
-    if not near:
-        names = sorted({name for case in cases for name in (case.operator, case.name)})
-        like = {name for word in wanted for name in difflib.get_close_matches(word.partition("-")[0], names, 1)}
-        near = [case.id for case in cases if case.operator in like or case.name in like]
-    more = f" and {len(near) - _NAMED} more" if len(near) > _NAMED else ""
-    return (
-        f"; nearest: {', '.join(near[:_NAMED])}{more}"
-        if near
-        else f"; `{' '.join(['python -m conformance list', *filter(None, [file])])}` names all"
-    )
+    similar = [id_ for name in names for id_ in ids if name in id_]
+    similar += [
+        id_ for name in names for id_ in difflib.get_close_matches(name, ids, _SHOWN, 0.6) if id_ not in similar
+    ]
+    if not similar:  # compare with the names of operators and functions alone
+        known = sorted({name for case in cases for name in (case.operator, case.name)})
+        close = {match for name in names for match in difflib.get_close_matches(name.partition("-")[0], known, 1)}
+        similar = [case.id for case in cases if case.operator in close or case.name in close]
+    if not similar:
+        return f"; `{' '.join(['python -m conformance list', *filter(None, [file])])}` lists all"
+    more = f" and {len(similar) - _SHOWN} more" if len(similar) > _SHOWN else ""
+    return f"; nearest: {', '.join(similar[:_SHOWN])}{more}"

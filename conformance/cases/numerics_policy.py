@@ -1,26 +1,29 @@
-"""What a case may say of its numerics, and what holds where it says nothing.
+"""The numerics policy: how far a compiled result may be from the reference, and what a case may change about it.
 
-@case(numerics={...}) with these keys, each optional:
+Keys of @case(numerics={...}), all optional:
 
-    exact       True: equal to eager bit for bit (NaN equal to itself), for what only moves or selects data
-    factor      instead of POLICY's factor on eager's error; a wider one needs a `reason`
-    reference   "eager": the function has no meaning in float64; needs a `reason`
-    raises      name of the exception that eager raises: compiled must raise it too, compiling or called, before it
-                writes to an input; of that type is what comes out, and what Dynamo or Inductor wrapped in it
-    branch      values where the function changes branch, [0.0, 6.0], or by input {"x": [0.0, 6.0]}
-    without     what is left out → the reason: groups of special values (special.py: nan, inf, huge, denormals, edges,
-                ties, wrap), "sizes" (further sizes under dynamic shapes), or the name of an input that stays ordinary
-    recompiles  how often further calls may compile again (0); needs a `reason`
-    reason      why it is not POLICY
-    for         selector → any of these keys, as in `require`: {"cuda bf16": {"factor": 8, "reason": "…"}}
+    exact       True: the result must equal eager's bit for bit (NaN equals NaN). For functions that only move or select
+                data
+    factor      compiled's error may be this many times eager's error, instead of POLICY's factor. A wider one needs a
+                `reason`
+    reference   "eager": compare with eager instead of float64, because the function has no meaning in float64. Needs a
+                `reason`
+    raises      the name of the exception that eager raises. Compiled must raise it too, when it compiles or when it is
+                called, before it writes to an input. An exception of Dynamo or Inductor that wraps it counts as well
+    branch      values where the function changes branch: [0.0, 6.0], or by input {"x": [0.0, 6.0]}. They become special
+                values
+    without     what is not checked → reason. A group of special values (nan, inf, huge, denormals, edges, ties, wrap;
+                see special_values.py), "sizes" (other sizes with dynamic shapes), or the name of an input
+    recompiles  how often later calls may compile again (default 0). Needs a `reason`
+    reason      why the case differs from the policy, in a sentence
+    for         selector → any of these keys, for some cases only: {"cuda bf16": {"factor": 8, "reason": "…"}}
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from conformance.cases import special_values
 from conformance.cases.case import CaseError
@@ -31,50 +34,56 @@ if TYPE_CHECKING:
 
     from conformance.cases.case import Case
 
-#: dtype → (factor on eager's error, floor in ulp); docs/numerics.md says how they were found. Results of 16 bits are
-#: computed in float32 and rounded once: at most half an ulp more than eager, whose own rounding is half an ulp or more.
-#: In float32 the vectorised functions (Sleef, libdevice) are good to 1 or 2 ulp, and a sum in another order differs by
-#: a few. Float64 has no wider reference: eager's error cannot be measured, so all is floor, in ulp of the tensor's
-#: largest element.
+#: dtype → (factor on eager's error, floor in ulp). docs/numerics.md says how they were found. 16-bit results are
+#: computed in float32 and rounded once: at most half an ulp more than eager's error, which is half an ulp or more. In
+#: float32 the vectorised functions (Sleef, libdevice) have errors of 1 or 2 ulp, and a sum in another order differs by
+#: a few ulp. float64 has no wider reference, so eager's error is not known: only the floor counts, in ulp of the
+#: tensor's largest element.
 POLICY = {
     "float64": (8.0, 64.0),
     "float32": (4.0, 4.0),
     "float16": (2.0, 1.0),
     "bfloat16": (2.0, 1.0),
 }
-#: float8 and other small types: as those of 16 bits.
-SMALL = (2.0, 1.0)
+#: As POLICY, for dtypes that it does not list, such as float8: the same as for 16 bits.
+SMALL_DTYPES = (2.0, 1.0)
 
-#: What several cases say of cuda: {"for": {"cuda": FLUSHED}}. torch._inductor.config.eager_numerics.disable_ftz turns
-#: the setting off.
+#: For cases whose denormals are flushed on cuda: numerics={"for": {"cuda": FLUSHED}}. The option
+#: torch._inductor.config.eager_numerics.disable_ftz turns flushing off.
 FLUSHED = {
     "without": {
-        "denormals": "they count as 0 in libdevice's functions: Triton takes those that flush, a setting of Inductor"
+        "denormals": "libdevice's functions flush them to 0: Inductor's settings make Triton take those functions"
     }
 }
 
-#: What `without` may name beside inputs.
+#: What `without` may name, besides inputs.
 OMISSIBLE = (*special_values.GROUPS, "sizes")
 
+
+class _Kind(NamedTuple):
+    types: tuple[type, ...]
+    text: str
+
+
 _KINDS = {
-    "exact": bool,
-    "factor": (int, float),
-    "reference": str,
-    "raises": str,
-    "branch": (list, tuple, Mapping),
-    "without": Mapping,
-    "recompiles": int,
-    "reason": str,
+    "exact": _Kind((bool,), "True or False"),
+    "factor": _Kind((int, float), "a number of 0 or more"),
+    "reference": _Kind((str,), "text"),
+    "raises": _Kind((str,), "text"),
+    "branch": _Kind((list, tuple, Mapping), "a list of numbers, or a dict of input → list"),
+    "without": _Kind((Mapping,), "a dict of name → reason"),
+    "recompiles": _Kind((int,), "a number"),
+    "reason": _Kind((str,), "text"),
 }
 
 
 class PolicyError(ConformanceError, ValueError):
-    """A case's `numerics` that is malformed, or wider than the policy without a reason."""
+    """A wrong `numerics` of a case: an unknown key, a wrong value, or a wider tolerance without a reason."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """What one case asks of its numerics on one target; by default nothing but POLICY. Fields: see above."""
+    """The numerics policy of one case on one target. Fields: see the module; by default POLICY alone holds."""
 
     exact: bool = False
     factor: float | None = None
@@ -89,15 +98,17 @@ class Policy:
     def from_declaration(
         cls, numerics: Mapping[str, Any], where: str = "numerics", inputs: Iterable[str] = ()
     ) -> Policy:
-        """Reads a case's `numerics`, without `for`. `inputs`: names that `without` and `branch` may name.
+        """The policy of a case's `numerics`, which must not contain `for`.
 
-        Raises PolicyError for what is unknown, malformed or wider without a reason.
+        `where`: the beginning of messages. `inputs`: those that `without` and `branch` may name. Raises PolicyError.
         """
         for key, value in numerics.items():
             if key not in _KINDS:
-                raise PolicyError(f"{where}: numerics has the key {key!r}; known are {', '.join([*_KINDS, 'for'])}")
-            if not isinstance(value, _KINDS[key]) or (isinstance(value, bool) and key != "exact"):
-                raise PolicyError(f"{where}: numerics[{key!r}] is {_kind(key)}, not {value!r}")
+                raise PolicyError(
+                    f"{where}: numerics has the unknown key {key!r}; known are {', '.join([*_KINDS, 'for'])}"
+                )
+            if not isinstance(value, _KINDS[key].types) or (isinstance(value, bool) and key != "exact"):
+                raise PolicyError(f"{where}: numerics[{key!r}] is {value!r}; it must be {_KINDS[key].text}")
         policy = cls(**numerics)
         policy._refuse_wide(where)
         policy._refuse_unknown_names(where, tuple(inputs))
@@ -105,33 +116,37 @@ class Policy:
 
     @classmethod
     def for_case(cls, case: Case, target: str, device: str) -> Policy:
-        """What the case says of this target. `device`: a device type."""
+        """The policy of a case on this target. `target`: its name; `device`: its device type."""
         inputs = [name for name in case.arguments if name in case.choices]
         return cls.from_declaration(_chosen(case, target, device), case.id, inputs)
 
     def factor_and_floor(self, dtype: torch.dtype) -> tuple[float, float]:
-        """Factor and floor."""
+        """(factor on eager's error, floor in ulp) for results of this dtype."""
         real = dtype.to_real() if dtype.is_complex else dtype
-        factor, floor = POLICY.get(str(real).removeprefix("torch."), SMALL)
+        factor, floor = POLICY.get(str(real).removeprefix("torch."), SMALL_DTYPES)
         return (factor if self.factor is None else float(self.factor)), floor
 
     def _refuse_wide(self, where: str) -> None:
         if self.reference not in ("float64", "eager"):
-            raise PolicyError(f"{where}: numerics['reference'] is 'float64' or 'eager', not {self.reference!r}")
+            raise PolicyError(f"{where}: numerics['reference'] is {self.reference!r}; it must be 'float64' or 'eager'")
         if self.factor is not None:
             if not self.factor >= 0:
-                raise PolicyError(f"{where}: numerics['factor'] is a number of 0 or more, not {self.factor!r}")
+                raise PolicyError(f"{where}: numerics['factor'] is {self.factor!r}; it must be a number of 0 or more")
             if self.exact:
-                raise PolicyError(f"{where}: numerics has both exact and a factor; what is exact has no factor")
+                raise PolicyError(f"{where}: numerics has both 'exact' and 'factor'; leave one out")
             if self.factor > min(factor for factor, _ in POLICY.values()) and not self.reason.strip():
                 raise PolicyError(
                     f"{where}: numerics['factor'] = {self.factor:g} is wider than the policy; "
                     "say why: {'factor': …, 'reason': '…'}"
                 )
         if self.reference == "eager" and not self.reason.strip():
-            raise PolicyError(f"{where}: numerics['reference'] = 'eager' gives up float64; say why in 'reason'")
+            raise PolicyError(
+                f"{where}: numerics['reference'] = 'eager' needs a 'reason': why float64 has no meaning here"
+            )
         if self.recompiles and not self.reason.strip():
-            raise PolicyError(f"{where}: numerics['recompiles'] = {self.recompiles}; say why in 'reason'")
+            raise PolicyError(
+                f"{where}: numerics['recompiles'] = {self.recompiles} needs a 'reason': why it compiles again"
+            )
 
     def _refuse_unknown_names(self, where: str, inputs: tuple[str, ...]) -> None:
         for name, reason in self.without.items():
@@ -139,22 +154,24 @@ class Policy:
                 known = ", ".join((*OMISSIBLE, *inputs))
                 raise PolicyError(f"{where}: numerics['without'] names {name!r}; known are {known}")
             if not isinstance(reason, str) or not reason.strip():
-                raise PolicyError(f"{where}: numerics['without'][{name!r}] is {reason!r}; it is the reason, a sentence")
+                raise PolicyError(
+                    f"{where}: numerics['without'][{name!r}] is {reason!r}; it must be the reason, a sentence"
+                )
         by_input = self.branch if isinstance(self.branch, Mapping) else {"": self.branch}
         for name, values in by_input.items():
             if name and name not in inputs:
                 raise PolicyError(f"{where}: numerics['branch'] names {name!r}; the inputs are {', '.join(inputs)}")
             numbers = isinstance(values, (list, tuple)) and all(isinstance(v, (int, float)) for v in values)
             if not numbers:
-                raise PolicyError(f"{where}: numerics['branch'] is a list of numbers, or input → list, not {values!r}")
+                raise PolicyError(f"{where}: numerics['branch'] is {values!r}; it must be {_KINDS['branch'].text}")
 
 
 def validate(cases: Iterable[Case]) -> None:
-    """Refuses `numerics` that are malformed, whatever the target; needs no torch. Raises CaseError."""
-    seen = set()
+    """Checks the `numerics` of these cases for all targets, without torch. Raises CaseError for a wrong one."""
+    functions = set()
     for case in cases:
-        if (case.file, case.name) not in seen:  # all cases of a function say the same
-            seen.add((case.file, case.name))
+        if (case.file, case.name) not in functions:  # all cases of a function share its `numerics`
+            functions.add((case.file, case.name))
             try:
                 _validate(case)
             except PolicyError as error:
@@ -167,21 +184,19 @@ def _validate(case: Case) -> None:
     selectors = declared.pop("for", {})
     Policy.from_declaration(declared, case.id, inputs)
     if not isinstance(selectors, Mapping):
-        raise PolicyError(f"{case.id}: numerics['for'] is a dict of selector → numerics, not {selectors!r}")
+        raise PolicyError(f"{case.id}: numerics['for'] is {selectors!r}; it must be a dict of selector → numerics")
     for selector, numerics in selectors.items():
         if not isinstance(numerics, Mapping) or "for" in numerics:
-            raise PolicyError(f"{case.id}: numerics['for'][{selector!r}] is a dict of numerics, not {numerics!r}")
+            raise PolicyError(
+                f"{case.id}: numerics['for'][{selector!r}] is {numerics!r}; "
+                "it must be a dict of numerics, without 'for'"
+            )
         Policy.from_declaration(declared | dict(numerics), f"{case.id}: numerics['for'][{selector!r}]", inputs)
 
 
 def _chosen(case: Case, target: str, device: str) -> dict[str, Any]:
-    from conformance.cases.selectors import values_for
+    from conformance.cases.selectors import TargetName, values_for
 
     declared = dict(case.numerics)
     selectors = declared.pop("for", {})
-    return declared | values_for(selectors, case, SimpleNamespace(name=target, device=device))
-
-
-def _kind(key: str) -> str:
-    said = {"factor": "a number of 0 or more", "branch": "a list of numbers, or input → list", "recompiles": "a number"}
-    return said.get(key) or {bool: "a bool", str: "a str", Mapping: "a dict of name → reason"}[_KINDS[key]]
+    return declared | values_for(selectors, case, TargetName(target, device))

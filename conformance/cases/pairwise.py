@@ -1,18 +1,19 @@
-"""Combining axes pairwise: rows in which every two values of two axes stand together at least once."""
+"""Pairwise combination of axes: few rows in which every two values of two axes occur together at least once."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-#: (axis, label), (axis, label): two values in one row.
+#: Two values of one row, each as (number of the axis, label).
 _Pair = tuple[tuple[int, str], tuple[int, str]]
 
 
 def pairwise_rows(axes: Sequence[Sequence[str]], rows: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
-    """Further rows, beside the given ones, until every pair has been there. The same ones each time.
+    """The rows to add to `rows`, so that every pair of labels occurs in one of them. Deterministic.
 
-    Most mistakes need no more than two values to meet, and there are far fewer pairs than combinations.
+    `axes`: the labels of each axis. A row has one label of each axis. Most mistakes need only two values to meet, and
+    there are far fewer pairs than combinations.
     """
     missing = {
         ((one, a), (other, b)): None
@@ -34,14 +35,15 @@ def _pairs(row: Sequence[str]) -> Iterator[_Pair]:
 
 
 def _row(axes: Sequence[Sequence[str]], missing: dict[_Pair, None]) -> tuple[str, ...]:
-    """The first missing pair, and on the other axes what brings the most of the missing ones."""
+    """A row with the first missing pair. On the other axes it has the labels that add the most missing pairs."""
     row = dict(next(iter(missing)))
     for axis, labels in enumerate(axes):
         if axis not in row:
-            row[axis] = max(labels, key=lambda label: _brought(row | {axis: label}, axis, missing))
+            row[axis] = max(labels, key=lambda label: _missing_pairs(row | {axis: label}, axis, missing))
     return tuple(row[axis] for axis in range(len(axes)))
 
 
-def _brought(row: dict[int, str], axis: int, missing: dict[_Pair, None]) -> int:
+def _missing_pairs(row: dict[int, str], axis: int, missing: dict[_Pair, None]) -> int:
+    """How many missing pairs this axis's label makes with the other labels of the row."""
     one = (axis, row[axis])
     return sum(tuple(sorted((one, other))) in missing for other in row.items())

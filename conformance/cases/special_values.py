@@ -1,23 +1,26 @@
-"""Special values: what is laid over a case's ordinary inputs in further calls of the same compiled function.
+"""Special values: they replace some elements of a case's inputs in more calls of the same compiled function.
 
-Groups, one call each. Of floating inputs, where nothing else is said:
+There is one call for each group of values. Groups for floating and complex inputs:
 
-    nan        NaN here and there, the first or the last element included
-    inf        inf and -inf; where an input is summed, first one, then the other
-    huge       the largest number of the dtype and its negative, once each: with more of them, whether a sum overflows
-               is a matter of its order
-    denormals  the smallest and the largest denormal number and their negatives
-    edges      ±0, the smallest normal numbers, and where functions often change branch: ±0.5, ±1, 1±ulp, 1.5, ±2,
-               ±2.5, ±3, 6, 20; with numerics={"branch": [...]} the values where this one does
-    ties       few values, each many times
+    nan        NaN in some elements, the first or the last one among them
+    inf        inf and -inf in some elements. Elements with one sign follow each other, so that a sum can meet one sign
+    huge       the largest number of the dtype and its negative, once each. With more of them, it depends on the order
+               of a sum whether it overflows
+    denormals  the smallest and the largest denormal number, and their negatives
+    edges      ±0, the smallest normal numbers, and values where functions often change branch: ±0.5, ±1, 1±ulp, 1.5,
+               ±2, ±2.5, ±3, 6, 20; also the values of numerics={"branch": [...]}
+    ties       few different values, each many times
 
-and of integers `wrap`: the smallest and the largest number and their neighbours, -1, 0, 1. Values outside of an input's
-`low` and `high` are left out, NaN with them, and the ends of that range are laid in instead.
+Group for integer inputs:
+
+    wrap       the smallest and the largest number and their neighbours, -1, 0, 1
+
+If an input declares `low` and `high`, values outside that range, and NaN, are not used. The ends of the range are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +35,7 @@ FLOATING = ("nan", "inf", "huge", "denormals", "edges", "ties")
 INTEGER = ("wrap",)
 GROUPS = (*FLOATING, *INTEGER)
 
+#: Group → what it holds, for messages.
 DESCRIPTIONS = {
     "nan": "NaN",
     "inf": "±inf",
@@ -48,7 +52,7 @@ _TIES = (-1.0, 0.0, 0.5, 1.0)
 
 @dataclass(frozen=True)
 class SpecialCall:
-    """One further call: the group's name, and arguments that are new with each `build`."""
+    """One more call of a case's function: the group's name, and the arguments with its special values."""
 
     group: str
     arguments: dict[str, Any]
@@ -59,10 +63,10 @@ class SpecialCall:
 
 
 def calls(case: Case, without: Mapping[str, str], branch: Any) -> Iterator[SpecialCall]:
-    """The further calls of a case; none for a group that no input takes part in.
+    """A call for each group that has values for at least one input.
 
-    `without`: names of groups, or of inputs that stay ordinary, to reasons. `branch`: values where the function changes
-    branch, for all floating inputs, or a dict of them by input.
+    `without`: groups that are left out, and inputs that keep their ordinary values → reason. `branch`: values where the
+    function changes branch: a list for all floating inputs, or a dict of input → list.
     """
     inputs = {name: each for name, each in case.arguments.items() if isinstance(each, Input) and name not in without}
     for group in GROUPS:
@@ -70,7 +74,7 @@ def calls(case: Case, without: Mapping[str, str], branch: Any) -> Iterator[Speci
             continue
         arguments = case.build(0)
         changed = [
-            _lay(
+            _write_values(
                 group,
                 arguments[name],
                 _bounds(each, case.choices[name]),
@@ -84,7 +88,11 @@ def calls(case: Case, without: Mapping[str, str], branch: Any) -> Iterator[Speci
             yield SpecialCall(group, arguments)
 
 
-def _bounds(each: Input, choice: Mapping[str, Any]) -> tuple[float | None, float | None]:
+#: An input's `low` and `high`; None, None if it declares neither.
+_Bounds = tuple[float | None, float | None]
+
+
+def _bounds(each: Input, choice: Mapping[str, Any]) -> _Bounds:
     values = dict(each.defaults) | {key: value for key, value in choice.items() if value is not None}
     low, high = values.get("low"), values.get("high")
     if low is None and high is None:
@@ -92,8 +100,19 @@ def _bounds(each: Input, choice: Mapping[str, Any]) -> tuple[float | None, float
     return (0 if low is None else low), (1 if high is None else high)
 
 
-def _lay(group, tensor, bounds, branch, place, *, ties: bool) -> bool:
-    """Writes the group's values over some of the tensor's; False where it has none for this tensor."""
+def _write_values(
+    group: str,
+    tensor: torch.Tensor,
+    bounds: _Bounds,
+    branch: Sequence[float],
+    place: tuple[int, int],
+    *,
+    ties: bool,
+) -> bool:
+    """Writes the group's values into some elements of the tensor. False if the group has none for this tensor.
+
+    `place`: the input's position in the signature, and a seed. They decide which elements.
+    """
     import torch
 
     floating = tensor.dtype.is_floating_point or tensor.dtype.is_complex
@@ -102,48 +121,54 @@ def _lay(group, tensor, bounds, branch, place, *, ties: bool) -> bool:
     values = _values(group, tensor.dtype, bounds, branch, signed_zero=ties)
     if not values.numel():
         return False
-    shown = unexpanded(tensor.detach())
-    if shown.is_complex():
-        shown = torch.view_as_real(shown)
+    elements = unexpanded(tensor.detach())
+    if elements.is_complex():
+        elements = torch.view_as_real(elements)
     position, seed = place
     generator = torch.Generator().manual_seed(seed)
-    flat = shown.reshape(-1)  # a copy where the strides want one
+    flat = elements.reshape(-1)  # a copy if the strides need one
     where = _where(group, flat.numel(), len(values), position, generator)
     if group in ("nan", "inf", "huge", "ties"):
-        chosen = torch.arange(len(where)) * len(values) // len(where)  # in runs, so that not every sum meets both signs
+        chosen = torch.arange(len(where)) * len(values) // len(where)  # in runs: not every sum meets both signs
         chosen = chosen if group != "ties" else torch.randint(len(values), (len(where),), generator=generator)
     else:
         chosen = torch.arange(len(where)) % len(values)
         chosen = (chosen + seed) % len(values) if len(where) < len(values) else chosen
     flat[where] = values[chosen]
-    if flat.data_ptr() != shown.data_ptr():
-        shown.copy_(flat.view(shown.shape))
+    if flat.data_ptr() != elements.data_ptr():
+        elements.copy_(flat.view(elements.shape))
     return True
 
 
 def unexpanded(tensor: torch.Tensor) -> torch.Tensor:
-    """A view of the tensor with what an expanded dimension repeats shown once."""
+    """A view of the tensor in which an expanded dimension (stride 0) has size 1: every element occurs once."""
     sizes = [1 if stride == 0 else size for size, stride in zip(tensor.shape, tensor.stride(), strict=True)]
     return tensor.as_strided(sizes, tensor.stride())
 
 
 def _where(group: str, total: int, values: int, position: int, generator: torch.Generator) -> torch.Tensor:
-    """Flat indices, the last element (every other input: the first) among them; sorted where values come in runs."""
+    """Indices of the flat tensor that get a value. Sorted, if equal values must follow each other.
+
+    They include the last element for an even `position`, the first element for an odd one.
+    """
     import torch
 
     if group == "ties":
         return torch.arange(total)
     fixed = total - 1 if position % 2 == 0 else 0
-    if group in ("denormals", "edges", "wrap"):  # each value once: no ties
+    if group in ("denormals", "edges", "wrap"):  # each value once
         where = torch.randperm(total, generator=generator)[: min(values, total)]
         return torch.cat([where[where != fixed][: min(values, total) - 1], torch.tensor([fixed])])
     count = 1 if group == "huge" else max(1, int(total**0.5) // 2)
-    clean = max(1, total // 2)  # the second half is left as it was: not every sum meets one
+    clean = max(1, total // 2)  # the second half stays ordinary: not every sum meets a special value
     where = torch.randperm(clean, generator=generator)[: min(count, clean)]
     return torch.cat([where, torch.tensor([fixed])]).unique()
 
 
-def _values(group: str, dtype: torch.dtype, bounds: Any, branch: Any, *, signed_zero: bool) -> torch.Tensor:
+def _values(
+    group: str, dtype: torch.dtype, bounds: _Bounds, branch: Sequence[float], *, signed_zero: bool
+) -> torch.Tensor:
+    """The group's values, each once, of a real dtype (for a complex dtype: of its parts)."""
     import torch
 
     if group == "wrap":
@@ -154,7 +179,7 @@ def _values(group: str, dtype: torch.dtype, bounds: Any, branch: Any, *, signed_
     following = info.tiny * (1 + info.eps)
     normal = [following, -following, 2 * info.tiny, info.tiny, -info.tiny]
     zeros = [0.0, -0.0] if signed_zero else [0.0]
-    found = {
+    values = {
         "nan": [float("nan")],
         "inf": [float("inf"), float("-inf")],
         "huge": [info.max, -info.max],
@@ -163,14 +188,14 @@ def _values(group: str, dtype: torch.dtype, bounds: Any, branch: Any, *, signed_
         "ties": [*_TIES, *branch],
     }[group]
     low, high = bounds
-    if low is not None:
-        found = [value for value in found if low <= value <= high]
-        found += [low, high] if group in ("edges", "ties") else []
-    return torch.tensor(found, dtype=torch.float64).to(real)
+    if low is not None and high is not None:
+        values = [value for value in values if low <= value <= high]
+        values += [low, high] if group in ("edges", "ties") else []
+    return torch.tensor(values, dtype=torch.float64).to(real)
 
 
-def _integers(info: Any, bounds: Any) -> list[int]:
+def _integers(info: torch.iinfo, bounds: _Bounds) -> list[int]:
     low, high = bounds
-    if low is not None:  # as torch.randint has it, without the end
+    if low is not None and high is not None:  # `high` itself is outside the range, as in torch.randint
         return sorted({int(low), int(high) - 1})
     return sorted({info.min, info.min + 1, max(info.min, -1), 0, 1, info.max - 1, info.max})

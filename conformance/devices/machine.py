@@ -84,7 +84,7 @@ class Machine:
         return target.device in self.gpus and self.target_of(target.device).name == target.name
 
     def describe(self, device: str) -> str:
-        """`native (NVIDIA H200, cuda_sm90)`, `native (avx2, avx512)` or `deviceless`: for pytest's header and doctor."""
+        """`native (NVIDIA H200, cuda_sm90)`, `native (avx2, avx512)` or `deviceless`: as pytest's header shows it."""
         if device == "cpu":
             return f"native ({', '.join(self.isas) or 'no known instruction set'})"
         if device in self.gpus:

@@ -222,7 +222,7 @@ def test_show_checks_numerics(call, mine):
     assert re.search(r"^numerics    right: \d+ tensors compared; nearest to the limit: .* ulp of ", out, re.MULTILINE)
 
     status, _, err = call("show", f"{file}::mine/policy", "--target", host(), "--facts", "--numerics")
-    assert (status, err) == (2, "error: mine/policy: numerics['exact'] is a bool, not 7\n")
+    assert (status, err) == (2, "error: mine/policy: numerics['exact'] is 7; it must be True or False\n")
 
 
 def test_show_of_wrong_numerics(call, monkeypatch):

@@ -1,4 +1,4 @@
-"""`show` of a function of one's own: where it is, what it is called with, with which options."""
+"""`show` of an ad-hoc function: where it is, its inputs and its options."""
 
 from __future__ import annotations
 
@@ -108,17 +108,17 @@ def test_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("x", r"an input is NAME=VALUE, such as x=1x3x224x224:u8:channels_last"),
-        ("2x=3", r"an input is NAME=VALUE"),
+        ("x", r"write NAME=VALUE, such as x=1x3x224x224:u8:channels_last"),
+        ("2x=3", r"write NAME=VALUE, such as x="),
         (
             "x=3x4:f31",
             r"'f31' is neither a dtype \(f64, .* nor a layout \(contiguous, .* nor a range \(low=0, high=1\)",
         ),
         ("x=3x4:diagonal", "'diagonal' is neither a dtype"),
-        ("x=3x4:f32:u8", "two of dtype, f32 and u8"),
-        ("x=3x4:low=a", "'low=a' is no number"),
-        ("x=3x4:channels_last", "channels_last is for 3x224x224 and 1x3x224x224, not for 3x4"),
-        ("x=4:f32:sliced", "sliced is about the last two dimensions, and 4 has not two"),
+        ("x=3x4:f32:u8", "dtype has two values, f32 and u8; leave one out"),
+        ("x=3x4:low=a", "'low=a' must be a number, such as low=0.5"),
+        ("x=3x4:channels_last", "channels_last needs 3 or 4 dimensions, such as 3x224x224 or 1x3x224x224; 3x4 has 2"),
+        ("x=4:f32:sliced", "sliced needs 2 dimensions or more; 4 has 1"),
         ("x=mean", r"NameError: name 'mean' is not defined; a value is a shape \(3x224x224\), a Python literal"),
         ("x=none.pt", "none.pt: No such file or directory"),
     ],
@@ -131,36 +131,48 @@ def test_a_wrong_input(text, said):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["nowhere:f"], "there is no module 'nowhere' here or installed; of a file: path/to/file.py:function"),
+        (
+            ["nowhere:f"],
+            "there is no module 'nowhere', in this folder or installed; for a file, write path/to/file.py:f",
+        ),
         (["nowhere.py:f"], "there is no file nowhere.py"),
         (["broken:f"], "broken cannot be imported: No module named 'no_such_module'"),
         (["broken.py:f"], "broken.py cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"),
         (["ours.functions:scal"], "ours.functions has no function 'scal'; it has scale"),
-        (["ours.functions:number"], "ours.functions:number is of type int, and cannot be called"),
+        (["ours.functions:number"], "ours.functions:number is of type int, which cannot be called; name a function"),
         (["ours.functions:Scaled"], "ours.functions:Scaled is a class; name a function"),
-        (["ours.functions:scale"], r"nothing says what ours.functions:scale is called with: --input x=1x3x224x224:u8$"),
-        (["ours.functions:needs", "--input", "x=3:f32"], r"nothing says what .* is called with: --input y=1x3"),
+        (["ours.functions:scale"], r"ours.functions:scale needs a value for x: add --input x=1x3x224x224:u8$"),
+        (
+            ["ours.functions:needs", "--input", "x=3:f32"],
+            r"ours.functions:needs needs a value for y: add --input y=1x3",
+        ),
         (
             ["ours.functions:scale", "--input", "z=3:f32"],
             "ours.functions:scale has no parameter 'z'; its parameters are x, ",
         ),
-        (["ours.functions:scale", "--input", "x=3:f32", "--input", "x=4:f32"], "--input x is given twice"),
+        (
+            ["ours.functions:scale", "--input", "x=3:f32", "--input", "x=4:f32"],
+            "--input x is given twice; leave one out",
+        ),
         (
             ["ours.functions:anything", "--input", "x=3:f32"],
             "ours.functions:anything takes 'tensors' by position only; ",
         ),
-        (["ours.functions:scale", "--input", "x=3:u8", "--grad"], "--grad: no input of .* is of a floating dtype"),
+        (
+            ["ours.functions:scale", "--input", "x=3:u8", "--grad"],
+            "--grad: .* has no input of a floating or complex dtype",
+        ),
         (
             ["ours.functions:scale", "--input", "x=3:f32", "--grad", "beta"],
-            "--grad beta: of the inputs of .* there for x",
+            "--grad beta: .* has no such input of a floating or complex dtype; it has x",
         ),
         (
             ["ours.functions:scale", "--config", "cpp.simdle=1"],
             "torch has no option 'cpp.simdle'; nearest: cpp.simdlen",
         ),
-        (["ours.functions:scale", "--config", "cpp.simdlen"], "an option is NAME=VALUE"),
-        (["lambda x: x +"], "'lambda x: x \\+' cannot be read: "),
-        (["flip/hflip-224-u8-contiguous", "--input", "x=3:f32"], "flip/hflip-224-u8-contiguous brings its inputs; "),
+        (["ours.functions:scale", "--config", "cpp.simdlen"], "write NAME=VALUE, such as triton"),
+        (["lambda x: x +"], "'lambda x: x \\+' is not valid Python: "),
+        (["flip/hflip-224-u8-contiguous", "--input", "x=3:f32"], "flip/hflip-224-u8-contiguous declares its inputs; "),
         (
             ["flip/hflip-224-u8-contiguous", "--graph", "post"],
             "--graph post: there is no such stage; known are captured, ",
@@ -183,7 +195,7 @@ def test_bad_input_is_one_sentence(mine, words, said):
         ("ours.functions:scale", "x=3x20:u8", "functions/scale"),
         ("ours/functions.py:scale", "x=3x20:u8", "functions/scale"),
         ("ours.functions:scaled.twice", "x=3x20:u8", "functions/scaled.twice"),
-        ("lambda x: x * 2", "x=3x20:u8", "own/lambda"),
+        ("lambda x: x * 2", "x=3x20:u8", "adhoc/lambda"),
         ("torch.nn.functional:relu", "input=3x20:u8", "functional/relu"),
         ("ours.functions:layer", "input=3x4:f32", "functions/layer"),
     ],
