@@ -1,4 +1,4 @@
-"""Checks that a compiled function computes what eager computes, on the same device, within the error against float64.
+"""Checks that a compiled function agrees with eager on the same device. Float64 on the CPU measures the error of both.
 
 `check_numerics` checks a case and its compiled function. `assert_agrees_with_eager` checks a function that is not
 compiled: a reference or a decomposition. Both compare values, dtype, shape, strides, storage offset, requires_grad,
@@ -170,7 +170,7 @@ def assert_agrees_with_eager(
             decomposition(aten.smooth_l1_loss.default), F.smooth_l1_loss, x, y, reduction="sum"
         )
 
-    The policy is that of `check_numerics`. Calls both functions with copies of `inputs` and `options`. Compares the
+    Uses the policy of `check_numerics`. Calls both functions with copies of `inputs` and `options`. Compares the
     gradients of inputs that require them. `grad_outputs`: cotangents instead of random ones, one for each output that
     requires a gradient, with its shape and dtype. `layout=False` does not compare strides, storage offsets and shared
     storage. `numerics`: as in @case. `values`: "ordinary", or the group of special values that `inputs` contain; with

@@ -100,25 +100,25 @@ class CallComparison:
             if not self.special or isinstance(error, NotImplementedError):  # generated code does not raise the latter
                 raise
             return [f"compiled raised {type(error).__name__}: {error}\n  eager         raised nothing"]
-        found = list(messages.output_disagreements(got, eager, self.layout, self.comparison.notes))
+        disagreements = list(messages.output_disagreements(got, eager, self.layout, self.comparison.notes))
         comparable = [name for name in eager.outputs if messages.is_comparable(got, eager, name)]
         cotangents = self._cotangents_for(eager)
         if comparable == list(eager.outputs):
             eager.backward(cotangents)
             got.backward(cotangents)
         reference = self._reference(cotangents)
-        found += self._value_disagreements("outputs", comparable, got, eager, reference)
+        disagreements += self._value_disagreements("outputs", comparable, got, eager, reference)
         before = self.arguments.tensors()
         unresized = [n for n, t in eager.inputs.items() if t.shape == before[n].shape == got.inputs[n].shape]
-        found += self._value_disagreements("inputs", unresized, got, eager, reference)
-        found += messages.gradient_disagreements(got, eager, self.comparison.notes)
+        disagreements += self._value_disagreements("inputs", unresized, got, eager, reference)
+        disagreements += messages.gradient_disagreements(got, eager, self.comparison.notes)
         both = [
             name
             for name, gradient in eager.gradients.items()
             if messages.same_shape_and_dtype(got.gradients.get(name), gradient)
         ]
-        found += self._value_disagreements("gradients", both, got, eager, reference)
-        return found
+        disagreements += self._value_disagreements("gradients", both, got, eager, reference)
+        return disagreements
 
     def eager_error(self) -> str:
         """Type and message of the exception that eager raises with these arguments, or ""."""

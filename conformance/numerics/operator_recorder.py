@@ -77,7 +77,7 @@ def operator_calls(case: Case, arguments: Mapping[str, Any]) -> list[OperatorCal
 def references_of(op: torch._ops.OpOverload) -> Iterator[tuple[str, Callable[..., Any]]]:
     """(name, function) of each reference of an operator, without duplicates.
 
-    These are Inductor's decomposition, that of the core ATen table, and the Python reference, where they exist.
+    These are Inductor's decomposition, the core ATen table's, and the Python reference, where they exist.
     """
     found: list[Callable[..., Any]] = []
     for name, table in _tables().items():

@@ -37,7 +37,7 @@ class Outcome:
 
     `outputs`: name ("output", "output[0]['k']") → leaf. `structure`: the types of containers and leaves, readable.
     `inputs`: name → tensor as the call left it. `shared_storage`: pairs of names whose tensors share storage.
-    `written_outside_view`: names of inputs whose storage changed outside of the tensor's own elements.
+    `written_outside_view`: names of inputs whose storage changed outside of the tensor's elements.
     `gradients`: name of the input → its gradient, with the input's shape, or None.
     """
 
@@ -107,7 +107,7 @@ def random_cotangent(shape: torch.Size, dtype: torch.dtype, seed: int) -> torch.
 
 
 def _storage_outside_view(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy of the tensor's storage as uint8, with the tensor's own elements set to 0; empty if it has no others."""
+    """A copy of the tensor's storage as uint8, with the tensor's elements set to 0; empty if there are no others."""
     elements = tensor.untyped_storage().nbytes() // tensor.element_size()
     if elements == tensor.numel():
         return torch.empty(0)

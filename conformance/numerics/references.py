@@ -6,7 +6,7 @@ A file needs one line:
 
 Each case runs in eager with ordinary values, and once with each group of special values. For each operator that it
 calls, forward and backward, the test calls the operator's references with the same arguments: Inductor's decomposition,
-that of the core ATen table, and the function of torch._refs. It compares them with eager and float64, by the policy of
+the core ATen table's, and the function of torch._refs. It compares them with eager and float64, by the policy of
 the numerics check.
 """
 

@@ -142,7 +142,7 @@ def _from_torch(function: Callable[..., Any], result: Any) -> Callable[..., Any]
 def _from_numpy(function: Callable[..., np.ndarray], result: Any) -> Callable[..., Any]:
     """A libdevice function that calls a function of numpy arrays.
 
-    `result`: the Triton dtype of the result; None: that of the first argument.
+    `result`: the Triton dtype of the result; None: the dtype of the first argument.
     """
 
     def call(*args: Any, _semantic: Any = None) -> Any:

@@ -168,8 +168,8 @@ class Memory(Arithmetic):
         where = "an address outside of all arguments"
         if source is not None:
             element = (int(addresses[first]) - source.pointer) // size
-            where = f"element {element} of {source.name}, which has {source.elements}"
-        count = f"{int(bad.sum())} of {int(lanes.sum())} elements"
+            where = f"element {element} of {source.name}, which has {source.elements} elements"
+        count = f"{int(bad.sum())} of {int(lanes.sum())} accesses"
         raise KernelFaultError(f"{access} out of bounds: {where} ({count})", tuple(int(each) for each in program))
 
     # ---- block pointers and descriptors: the interpreter handles one program at a time

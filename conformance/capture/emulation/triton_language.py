@@ -134,7 +134,7 @@ def _next_power_of_2(n: Any) -> int:
 
 
 class _TritonSemantics(ast.NodeTransformer):
-    """Rewrites what means one thing in Triton and another in Python.
+    """Rewrites Python code that Triton reads differently.
 
     In Triton `x = 3` makes a tensor (`x: tl.constexpr = 3` does not), and `not`, `and` and `or` work on each element of
     a tensor.

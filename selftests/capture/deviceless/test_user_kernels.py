@@ -1,4 +1,4 @@
-"""Kernels that users write, and functions of functions, without the device: what eager launches is interpreted too."""
+"""User-written Triton kernels and torch.cond without the device: kernels that eager launches are interpreted too."""
 # ruff: noqa: N803 - constants are named as Triton's users name them
 
 import pytest
@@ -15,11 +15,12 @@ import torch  # noqa: E402 - after prepare()
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 
-from conformance.capture import isolation  # noqa: E402
 from conformance.capture.compile import capture  # noqa: E402
+from conformance.capture.deviceless import user_kernels  # noqa: E402
 from conformance.capture.emulation.errors import EmulationError  # noqa: E402
 from conformance.capture.emulation.fake_strides import with_device_strides  # noqa: E402
 from conformance.capture.emulation.wrapper import Emulation  # noqa: E402
+from conformance.capture.patching.patch import applied  # noqa: E402
 from conformance.cases.selectors import DeclarationError, exclusion  # noqa: E402
 from conformance.devices.targets import targets  # noqa: E402
 from conformance.expectations.requirements import validate  # noqa: E402
@@ -57,16 +58,16 @@ def test_branch(x):
     return torch.cond(x.abs().sum() > 0, lambda x: torch.cat([x, x]), lambda x: torch.cat([x, -x]), (x.mT,))
 
 
-def held(function, target=SM90):
+def check_emulated(function, target=SM90):
     one, emulation = function.cases[0], Emulation(target)
-    with capture(one, target, "deviceless", emulation=emulation) as got:
-        check_numerics(with_device_strides(one), got.compiled, target.device, target.name, already_called=True)
-        return got.capture
+    with capture(one, target, "deviceless", emulation=emulation) as result:
+        check_numerics(with_device_strides(one), result.compiled, target.device, target.name, already_called=True)
+        return result.capture
 
 
 @pytest.mark.parametrize("target", [SM90, PVC], ids=lambda target: target.name)
 def test_a_users_kernel_is_emulated_and_is_a_kernel_of_the_facts(target):
-    found = facts(held(test_doubled, target))
+    found = extract(check_emulated(test_doubled, target))
     assert found.value("kernels") == 2
     assert found.value("kinds") == ["pointwise", "user-defined"]
     assert found.value("extern") == found.value("fallbacks") == []
@@ -75,23 +76,23 @@ def test_a_users_kernel_is_emulated_and_is_a_kernel_of_the_facts(target):
 
 def test_out_of_bounds_is_found_at_the_users_line():
     with pytest.raises(EmulationError) as error:
-        held(test_beyond)
+        check_emulated(test_beyond)
     assert "doubling, program (3, 0, 0), line " in str(error.value)
     assert "x = tl.load(x_ptr + place" in str(error.value)
-    assert "element 50 of x_ptr, which has 50 (14 of 64 elements)" in str(error.value)
+    assert "element 50 of x_ptr, which has 50 elements (14 of 64 accesses)" in str(error.value)
 
 
 def test_on_the_cpu_it_is_interpreted_natively_too():
-    """As float64's results are made beside a real gpu: no driver launches a kernel on the host's memory."""
+    """On a machine with a GPU, float64 results are computed on the CPU: no driver launches a kernel there."""
     x = torch.arange(50, dtype=torch.float64)
-    with isolation.applied(isolation.launches.patches(pretended=False)):
+    with applied(user_kernels.patches(pretended=False)):
         assert torch.equal(doubled(x), 2 * x)
         with pytest.raises(TypeError, match="missing a required argument: 'BLOCK'"):
             doubling[(4,)](x, x, 50, True, BLOKC=16)
 
 
 def test_results_of_a_branch_have_the_devices_strides():
-    held(test_branch)
+    check_emulated(test_branch)
 
 
 def test_a_case_says_where_alone_it_can_be_run():
@@ -111,6 +112,6 @@ def test_a_case_says_where_alone_it_can_be_run():
         validate([nowhere], targets().values())
 
 
-# Declared above to be held, and no tests of this file.
+# Cases for the tests above, not tests.
 for _function in (test_doubled, test_beyond, test_branch):
     _function.__test__ = False

@@ -194,7 +194,7 @@ def test_accesses_out_of_bounds():
         run(unmasked, torch.zeros(100), y, 100)
     message = str(raised.value)
     assert "unmasked, program (1, 0, 0), line" in message
-    assert "load out of bounds: element 100 of x, which has 100 (28 of 128 elements)" in message
+    assert "load out of bounds: element 100 of x, which has 100 elements (28 of 128 accesses)" in message
     assert not y.any()
     run(unmasked, torch.zeros(128)[:100], y, 100)  # an access inside of the storage is right
     assert y.all()

@@ -72,7 +72,7 @@ WRONG = "elements are wrong"
 PLANTS = {
     "a load without its mask": (
         "difference", r"(tl\.load\(in_ptr1 \+ \(x0\)), xmask", r"\1",
-        "load out of bounds: element 20 of in_ptr1, which has 20",
+        "load out of bounds: element 20 of in_ptr1, which has 20 elements",
     ),
     "a store without its mask": (
         "difference", r"(tl\.store\(out_ptr0 .*), xmask\)", r"\1, None)",
