@@ -50,7 +50,7 @@ from conformance.devices.targets import Target
 from conformance.harness.item import Item
 from conformance.harness.session import Session
 from conformance.settings import Settings
-from conformance.storage.accept import accept
+from conformance.storage.accept import accept_snapshots
 from conformance.storage.runs import Run
 from conformance.storage.snapshots import Store
 
@@ -181,7 +181,7 @@ def first_round(session: BenchmarkSession, cases: list[Case], target: Target) ->
     records = [session.run.item(case.id, target.name) for case in good]
     for record in records:
         record.store = str(session.snapshots.root)
-    accept(records, "all", list(session.machine.targets()))
+    accept_snapshots(records, "all", list(session.machine.targets()))
     session.settings = dataclasses.replace(session.settings, accept="")
     return good
 

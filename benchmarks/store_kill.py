@@ -24,7 +24,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from conformance.devices.targets import targets
-from conformance.storage.accept import accept
+from conformance.storage.accept import accept_snapshots
 from conformance.storage.runs import ItemRecord, Run
 from conformance.storage.snapshots import Store
 
@@ -58,7 +58,7 @@ def one_run(root: Path, number: int, cases: int) -> None:
         worker.start()
     for worker in workers:
         worker.join()
-    accepted = accept(Run(root / f"run{number}").items(), "all", TARGETS)
+    accepted = accept_snapshots(Run(root / f"run{number}").items(), "all", TARGETS)
     print("\n".join(accepted.lines()), flush=True)
     sys.exit(bool(accepted.problems))
 

@@ -34,7 +34,7 @@ from conformance.storage.runs import (
     temporary_folder_notice,
     unique_run_name,
 )
-from conformance.storage.unused import unused
+from conformance.storage.unused import unused_snapshots
 
 _SESSION = pytest.StashKey[Session]()
 _SETTINGS = pytest.StashKey[Settings]()
@@ -309,7 +309,7 @@ def _declaration_problem(config: pytest.Config, items: list[pytest.Item]) -> str
 
 
 def _note_unused(config: pytest.Config, cases: Sequence[Case], folders: Sequence[Path]) -> None:
-    if names := [case for _, case in unused(cases, folders)]:
+    if names := [case for _, case in unused_snapshots(cases, folders)]:
         arguments = [os.path.relpath(folder) for folder in folders if folder.resolve() != OPS.resolve()]
         config.stash[_SESSION].run.write_unused_snapshots(names, " ".join(["python -m conformance prune", *arguments]))
 

@@ -307,15 +307,15 @@ class _ItemRun:
             record.evidence = "compiled"
         if self.case.combined or self.target.local or session.settings.accept == "all":
             return
-        file = binaries.path(session.store(self.case).root, self.case.id)
+        file = binaries.file_of_case(session.store(self.case).root, self.case.id)
         stored = binaries.read(file)
-        if stored.lines and not stored.is_of(session.torch):
+        if stored.lines and not stored.has_versions(session.torch):
             return  # another ptxas gives other numbers
-        before = stored.of(self.case.id, self.target.name)
+        before = stored.lines_of(self.case.id, self.target.name)
         if before is None and session.settings.accept == "new":
             return
         accept = f"{accept_command(self.case, self.target)} --checks binary"
-        binaries.compare(self.name, before, record.binaries, accept)
+        binaries.check_lines(self.name, before, record.binaries, accept)
 
     def _skip_if_combined(self) -> None:
         if self.case.combined:

@@ -23,7 +23,7 @@ from conformance.devices.machine import Machine
 from conformance.devices.targets import Target
 from conformance.expectations import known_failures
 from conformance.settings import Settings, SettingsError
-from conformance.storage.locations import KNOWN, folder_beside, store_of
+from conformance.storage.locations import KNOWN_FAILURES, snapshot_store, storage_folder
 from conformance.storage.runs import Run
 from conformance.storage.snapshots import Store, torch_release
 
@@ -201,7 +201,7 @@ class Session:
 
     def store(self, case: Case) -> Store:
         """The store with the case's snapshots: expected_code/ beside the case's file."""
-        return store_of(case.file, tuple(self.machine.targets()))
+        return snapshot_store(case.file, tuple(self.machine.targets()))
 
     def known_failures_of(self, case: Case) -> known_failures.KnownFailures:
         """The known failures of the case's folder, for this run's backend. Raises KnownFailureError."""
@@ -209,7 +209,7 @@ class Session:
 
     def known_failures_folder(self, case: Case) -> Path:
         """known_failures/ beside the case's file."""
-        return folder_beside(case.file, KNOWN)
+        return storage_folder(case.file, KNOWN_FAILURES)
 
     def has_stored_version(self, store: Store) -> bool:
         """Whether the store has a snapshot for the installed torch. If not, differences are drift."""

@@ -18,7 +18,7 @@ from conformance.review import overview
 from conformance.review.groups import pluralise
 from conformance.review.review import Review, review_items, run_text_finder, stored_text_finder
 from conformance.storage import binaries
-from conformance.storage.accept import accept
+from conformance.storage.accept import accept_snapshots
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import EVIDENCE, ItemRecord, Run
 from conformance.storage.unused import all_collected
@@ -164,12 +164,12 @@ def _accept(session: Session, items: Sequence[ItemRecord], summary: Summary) -> 
     """Accepts code, unless "binary" is the only check, and binaries, if they were checked."""
     targets = [target.name for target in session.machine.targets().values() if not target.local]
     if session.settings.checks != ("binary",):
-        accepted = accept(items, session.settings.accept, targets)
+        accepted = accept_snapshots(items, session.settings.accept, targets)
         summary.lines += accepted.lines()
         summary.failed |= bool(accepted.problems)
     try:
         with_binaries = [name for name in targets if session.machine.targets()[name].device == "cuda"]
-        summary.lines += binaries.accept(items, session.settings.accept, with_binaries)
+        summary.lines += binaries.accept_binaries(items, session.settings.accept, with_binaries)
     except binaries.BinaryFileError as error:
         summary.lines.append(f"not accepted: {error}")
         summary.failed = True

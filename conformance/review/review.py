@@ -9,7 +9,7 @@ from pathlib import Path
 
 from conformance.review.diff import Difference, compare_texts
 from conformance.review.groups import ChangedText, Group, fact_edits, group_changes
-from conformance.storage.accept import Accepted, accept
+from conformance.storage.accept import AcceptResult, accept_snapshots
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord, Run
 from conformance.storage.snapshots import Snapshot, SnapshotError, Store, canonical_text, torch_release
@@ -164,9 +164,9 @@ def run_text_finder(baseline: Run, name: str) -> FindText:
     return find_text
 
 
-def accept_changes(changes: Iterable[ChangedItem], targets: Sequence[str]) -> Accepted:
+def accept_changes(changes: Iterable[ChangedItem], targets: Sequence[str]) -> AcceptResult:
     """Stores the texts of items, except those whose numerics fail."""
-    return accept([each.item for each in changes], "all", targets)
+    return accept_snapshots([each.item for each in changes], "all", targets)
 
 
 def changed_fact_titles(change: ChangedItem) -> list[str]:

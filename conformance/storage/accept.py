@@ -1,4 +1,4 @@
-"""Accepting: what a run generated becomes what is stored. One process, after all workers are done."""
+"""Accepts what a run generated: stores its texts. One process does this, after all workers are done."""
 
 from __future__ import annotations
 
@@ -9,13 +9,23 @@ from pathlib import Path
 
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord
-from conformance.storage.snapshots import Counts, Snapshot, SnapshotError, Store, TextKey, canonical_text, torch_release
+from conformance.storage.snapshots import (
+    Counts,
+    Snapshot,
+    SnapshotError,
+    Store,
+    TextKey,
+    canonical_text,
+    torch_release,
+)
 
 
 @dataclass
-class Accepted:
-    """`counts`: texts, as they are on disk now. `confirmed`: those marked as given by the real device.
-    `refused`: item → why its text was not taken.
+class AcceptResult:
+    """What was accepted.
+
+    `counts`: of the stored texts. `confirmed`: the number of texts marked as given by real hardware. `refused`: name of
+    an item → why its text was not stored. `problems`: why files could not be written.
     """
 
     counts: Counts = field(default_factory=Counts)
@@ -24,73 +34,73 @@ class Accepted:
     problems: list[str] = field(default_factory=list)
 
     def lines(self) -> list[str]:
-        said = [f"snapshots: {self.counts.new} new, {self.counts.changed} changed, {self.counts.unchanged} unchanged"]
-        said += [f"confirmed on the device: {self.confirmed}"] if self.confirmed else []
-        said += [f"not accepted: {name}: {why}" for name, why in sorted(self.refused.items())]
-        return said + self.problems
+        """Returns the lines that report the result."""
+        lines = [f"snapshots: {self.counts.new} new, {self.counts.changed} changed, {self.counts.unchanged} unchanged"]
+        lines += [f"confirmed on the device: {self.confirmed}"] if self.confirmed else []
+        lines += [f"not accepted: {name}: {reason}" for name, reason in sorted(self.refused.items())]
+        return lines + self.problems
 
 
-def accept(items: Iterable[ItemRecord], mode: str, targets: Sequence[str]) -> Accepted:
-    """Merges the items' texts into their stores, and marks those confirmed that a real gpu gave and that were generated
-    alike without it (--verify-deviceless).
+def accept_snapshots(items: Iterable[ItemRecord], mode: str, targets: Sequence[str]) -> AcceptResult:
+    """Merges the texts of items into their stores, and marks the confirmed ones; see is_confirmed.
 
-    `mode`: "all", "new" for what is not stored yet, or "confirm" to mark what is stored and equal, and change no text.
-    `targets`: those with stored code, in their order. Nothing is taken from an item whose numerics failed, nor from a
-    target without stored code.
+    `mode`: "all"; "new" stores only texts that are not stored yet; "confirm" only marks stored texts that are equal.
+    `targets`: the targets with stored code, in the order of the files. Refuses items whose numerics failed. Ignores
+    items of other targets.
     """
-    accepted = Accepted()
+    result = AcceptResult()
     updates: dict[Path, dict[str, dict[TextKey, ItemRecord]]] = defaultdict(lambda: defaultdict(dict))
     for item in items:
         if not item.text or item.target not in targets:
             continue
         if item.outcome("numerics") is Outcome.FAILED:
-            accepted.refused[item.name] = "its numerics fail"
+            result.refused[item.name] = "its numerics fail"
         elif mode == "confirm" and not is_confirmed(item):
-            accepted.refused[item.name] = "not checked on the device (--verify-deviceless)"
+            result.refused[item.name] = "not checked on the device (--verify-deviceless)"
         else:
             updates[Path(item.store)][item.case][torch_release(item.torch), item.target] = item
     for root, cases in updates.items():
         store = Store(root, targets)
         texts: dict[str, dict[TextKey, str]] = {}
-        sure: dict[str, set[TextKey]] = {}
-        for case, found in cases.items():
-            wanted = _wanted(store, case, found, mode, accepted)
-            if wanted:
-                texts[case] = {key: item.text for key, item in wanted.items()}
-                sure[case] = {key for key, item in wanted.items() if is_confirmed(item)}
+        confirmed: dict[str, set[TextKey]] = {}
+        for case, items_of_case in cases.items():
+            selected = _select(store, case, items_of_case, mode, result)
+            if selected:
+                texts[case] = {key: item.text for key, item in selected.items()}
+                confirmed[case] = {key for key, item in selected.items() if is_confirmed(item)}
         try:
-            accepted.counts += store.merge(texts, sure)
+            result.counts += store.merge(texts, confirmed)
         except SnapshotError as error:
-            accepted.counts += error.counts or Counts()
-            accepted.problems.append(f"not accepted: {error}")
+            result.counts += error.counts or Counts()
+            result.problems.append(f"not accepted: {error}")
         else:
-            accepted.confirmed += sum(map(len, sure.values()))
-    return accepted
+            result.confirmed += sum(map(len, confirmed.values()))
+    return result
 
 
 def is_confirmed(item: ItemRecord) -> bool:
-    """Whether a real gpu gave the text, and it is the one generated without it."""
+    """Returns whether real hardware gave the text, and generating it without the hardware gave the same text."""
     return item.mode == "native" and item.outcome("deviceless") is Outcome.PASSED
 
 
-def _wanted(
-    store: Store, case: str, found: dict[TextKey, ItemRecord], mode: str, accepted: Accepted
+def _select(
+    store: Store, case: str, items: dict[TextKey, ItemRecord], mode: str, result: AcceptResult
 ) -> dict[TextKey, ItemRecord]:
-    """The items whose texts are to be merged. Storing a case that cannot be read says what is wrong with it."""
+    """Returns the items whose texts are to be merged, and adds reasons for others to `result.refused`."""
     if mode == "all":
-        return found
+        return items
     try:
         stored = store.read(case) or Snapshot()
     except SnapshotError:
-        return found
-    wanted = {}
-    for key, item in found.items():
+        return items  # merging them raises the same error, which is then reported
+    selected = {}
+    for key, item in items.items():
         before = stored.text(*key)
         if before == canonical_text(item.text):
             if is_confirmed(item):
-                wanted[key] = item
+                selected[key] = item
         elif mode == "new" and before is None:
-            wanted[key] = item
+            selected[key] = item
         elif mode == "confirm":
-            accepted.refused[item.name] = "it differs from what is stored" if before else "nothing is stored"
-    return wanted
+            result.refused[item.name] = "it differs from what is stored" if before else "nothing is stored"
+    return selected

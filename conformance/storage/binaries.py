@@ -1,12 +1,12 @@
-"""What is stored of binaries: a line for each configuration of each kernel, of one torch and one Triton.
+"""Reads and writes the stored properties of binaries: a line for each configuration of each kernel.
 
     torch 2.13, Triton 3.7.1
 
     == hflip-224-u8-contiguous: cuda_sm80 cuda_sm90
     triton_poi_fused_flip_0 XBLOCK=1024 num_warps=4 num_stages=1: registers 28, spills 0, shared_memory 0, …
 
-A file an operator, `expected_binary/<operator>.txt`, of one pair of versions: another ptxas gives other numbers. Looked
-at by `--checks binary` alone.
+Each operator has one file, `expected_binary/<operator>.txt`. It holds the binaries of one torch and one Triton version,
+because another version of ptxas gives other numbers. Only `--checks binary` reads it.
 """
 
 from __future__ import annotations
@@ -29,50 +29,51 @@ FOLDER = "expected_binary"
 _VERSIONS = re.compile(r"torch (\S+), Triton (\S+)")
 _HEADING = re.compile(r"== (\S+): (\S.*)")
 
-#: (case without its operator, target)
-Key = tuple[str, str]
+#: (case id without the operator, target)
+CaseTarget = tuple[str, str]
 
 
 class BinaryError(ConformanceError, AssertionError):
-    """Binaries that are not what is stored, or none stored."""
+    """The binaries of an item differ from the stored ones, or none are stored."""
 
 
 class BinaryFileError(ConformanceError, ValueError):
-    """A file that cannot be read or written; the message names the line."""
+    """A file cannot be read or written. The message names the file and line."""
 
 
 @dataclass
-class Stored:
-    """One file. `torch`: a release, such as 2.13; "" for no file."""
+class BinaryFile:
+    """The content of a file. `torch`: "2.13"; "" if there is no file. `lines`: of each (case, target)."""
 
     torch: str = ""
     triton: str = ""
-    lines: dict[Key, tuple[str, ...]] = field(default_factory=dict)
+    lines: dict[CaseTarget, tuple[str, ...]] = field(default_factory=dict)
 
-    def is_of(self, torch: str) -> bool:
-        """Whether it was made with this torch and the Triton that is here."""
+    def has_versions(self, torch: str) -> bool:
+        """Returns whether the file holds binaries of this torch version and of the installed Triton."""
         return (self.torch, self.triton) == (torch_release(torch), triton_version())
 
-    def of(self, case_id: str, target: str) -> tuple[str, ...] | None:
+    def lines_of(self, case_id: str, target: str) -> tuple[str, ...] | None:
+        """Returns the stored lines of an item; None if none are stored."""
         return self.lines.get(_key(case_id, target))
 
-    def cases(self, path: Path) -> list[str]:
-        """Ids of its cases, sorted; the operator is the file's name."""
+    def case_ids(self, path: Path) -> list[str]:
+        """Returns the ids of the cases, sorted. `path`: of this file; its name is the operator."""
         return sorted({f"{path.stem}/{case}" for case, _ in self.lines})
 
 
-def path(expected_code: Path, case_id: str) -> Path:
-    """The file that holds a case's binaries, beside the folder of its code."""
+def file_of_case(expected_code: Path, case_id: str) -> Path:
+    """Returns the file for a case's binaries. `expected_code`: the folder of its snapshots."""
     return expected_code.with_name(FOLDER) / f"{case_id.partition('/')[0]}.txt"
 
 
 def files_beside(expected_code: Path) -> list[Path]:
-    """All files of binaries beside the folder of a store's code, sorted."""
+    """Returns all files of binaries for a folder of snapshots, sorted."""
     return sorted(expected_code.with_name(FOLDER).glob("[!.]*.txt"))
 
 
-def remove(path: Path, case_ids: Iterable[str], order: Sequence[str]) -> None:
-    """Takes cases out of a file, and the file where nothing is left. Raises BinaryFileError."""
+def remove_cases(path: Path, case_ids: Iterable[str], order: Sequence[str]) -> None:
+    """Removes cases from a file; removes the file if no case is left. `order`: of targets. Raises BinaryFileError."""
     gone = {case_id.partition("/")[2] for case_id in case_ids}
     with atomic_files.lock_folder(path.parent, BinaryFileError):
         stored = read(path)
@@ -80,55 +81,55 @@ def remove(path: Path, case_ids: Iterable[str], order: Sequence[str]) -> None:
         write(path, stored, order)
 
 
-def drop(expected_code: Path, torch: str) -> int:
-    """Removes the files beside a store's code that were made with a torch version. Returns how many there were."""
-    found = [path for path in files_beside(expected_code) if read(path).torch == torch_release(torch)]
-    for path in found:
-        remove(path, read(path).cases(path), ())
-    return len(found)
+def remove_version(expected_code: Path, torch: str) -> int:
+    """Removes the files of a torch version. Returns the number of removed files. Raises BinaryFileError."""
+    paths = [path for path in files_beside(expected_code) if read(path).torch == torch_release(torch)]
+    for path in paths:
+        remove_cases(path, read(path).case_ids(path), ())
+    return len(paths)
 
 
-def _key(case_id: str, target: str) -> Key:
+def _key(case_id: str, target: str) -> CaseTarget:
     return case_id.partition("/")[2], target
 
 
-def read(path: Path) -> Stored:
-    """Raises BinaryFileError."""
+def read(path: Path) -> BinaryFile:
+    """Reads a file; returns an empty BinaryFile if there is no file. Raises BinaryFileError."""
     try:
         content = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return Stored()
+        return BinaryFile()
     except (OSError, UnicodeDecodeError) as error:
         raise BinaryFileError(f"{path}: cannot be read: {error}") from error
     first, *rest = content.splitlines() or [""]
     versions = _VERSIONS.fullmatch(first)
     if not versions:
-        raise BinaryFileError(f"{path}:1: {first!r}; right would be 'torch 2.13, Triton 3.7.1'")
-    stored = Stored(*versions.groups())
-    keys: list[Key] = []
+        raise BinaryFileError(f"{path}:1: the first line is {first!r}; write it like 'torch 2.13, Triton 3.7.1'")
+    stored = BinaryFile(versions[1], versions[2])
+    keys: list[CaseTarget] = []
     for number, line in enumerate(rest, 2):
         heading = _HEADING.fullmatch(line)
         if heading:
             keys = [(heading[1], target) for target in heading[2].split()]
             if twice := next((key for key in keys if key in stored.lines), None):
-                raise BinaryFileError(f"{path}:{number}: {' for '.join(twice)} is there twice; keep one")
+                raise BinaryFileError(f"{path}:{number}: {' for '.join(twice)} has two headings; keep one")
             stored.lines |= dict.fromkeys(keys, ())
         elif line and not keys:
             raise BinaryFileError(
-                f"{path}:{number}: a line before the first heading, such as '== hflip-224: cuda_sm90'"
+                f"{path}:{number}: text before the first heading; a heading looks like '== hflip-224: cuda_sm90'"
             )
         elif line:
             stored.lines |= {key: (*stored.lines[key], line) for key in keys}
     return stored
 
 
-def write(path: Path, stored: Stored, order: Sequence[str]) -> None:
-    """`order`: of the targets. Nothing stored is no file. Raises BinaryFileError."""
+def write(path: Path, stored: BinaryFile, order: Sequence[str]) -> None:
+    """Writes a file; removes it if `stored` is empty. `order`: of the targets. Raises BinaryFileError."""
     ranks = {target: rank for rank, target in enumerate(order)}
-    alike: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    same_lines: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for (case, target), lines in sorted(stored.lines.items(), key=lambda item: (item[0][0], ranks.get(item[0][1], 99))):
-        alike[case, lines].append(target)
-    blocks = ["\n".join([f"== {case}: {' '.join(targets)}", *lines]) for (case, lines), targets in alike.items()]
+        same_lines[case, lines].append(target)
+    blocks = ["\n".join([f"== {case}: {' '.join(targets)}", *lines]) for (case, lines), targets in same_lines.items()]
     try:
         if blocks:
             atomic_files.write_atomically(
@@ -140,39 +141,43 @@ def write(path: Path, stored: Stored, order: Sequence[str]) -> None:
         raise BinaryFileError(f"{path}: not stored: {error}") from error
 
 
-def compare(name: str, before: Sequence[str] | None, now: Sequence[str], accept: str) -> None:
-    """`before`: what is stored, if anything. Raises BinaryError with the lines that went and came."""
-    if before is None:
-        raise BinaryError(f"{name}: no binaries are stored\n\naccept them with: {accept}")
-    if list(before) != list(now):
-        gone = [f"  - {line}" for line in before if line not in now]
-        come = [f"  + {line}" for line in now if line not in before]
-        said = "\n".join([*gone, *come]) or "  the same kernels in another order"
-        raise BinaryError(f"{name}: other binaries than those stored:\n{said}\n\naccept them with: {accept}")
+def check_lines(name: str, stored: Sequence[str] | None, lines: Sequence[str], accept: str) -> None:
+    """Raises BinaryError if the lines of an item differ from the stored lines, or if none are stored.
 
-
-def accept(items: Iterable[ItemRecord], mode: str, targets: Sequence[str]) -> list[str]:
-    """Stores the items' lines; `mode`: "all", or "new" for what is not stored yet. `targets`: in the files' order.
-
-    Nothing is taken from an item whose numerics failed. A file of other versions begins anew. Returns what to say.
-    Raises BinaryFileError.
+    `accept`: the command that accepts the lines, for the message.
     """
-    wanted: dict[Path, dict[Key, tuple[str, ...]]] = defaultdict(dict)
+    if stored is None:
+        raise BinaryError(f"{name}: no binaries are stored\n\naccept them with: {accept}")
+    if list(stored) != list(lines):
+        removed = [f"  - {line}" for line in stored if line not in lines]
+        added = [f"  + {line}" for line in lines if line not in stored]
+        changes = "\n".join([*removed, *added]) or "  the order of the kernels changed"
+        raise BinaryError(f"{name}: binaries differ from the stored ones:\n{changes}\n\naccept them with: {accept}")
+
+
+def accept_binaries(items: Iterable[ItemRecord], mode: str, targets: Sequence[str]) -> list[str]:
+    """Stores the lines of items. Returns the lines that report it. Raises BinaryFileError.
+
+    `mode`: "all"; "new" stores only items that are not stored yet. `targets`: in the order of the files. Ignores items
+    whose numerics failed. Replaces a file of other versions of torch or Triton.
+    """
+    accepted: dict[Path, dict[CaseTarget, tuple[str, ...]]] = defaultdict(dict)
     torch = ""
     for item in items:
         if item.binaries and item.text and item.target in targets and item.outcome("numerics") is not Outcome.FAILED:
-            wanted[path(Path(item.store), item.case)][_key(item.case, item.target)] = tuple(item.binaries)
+            accepted[file_of_case(Path(item.store), item.case)][_key(item.case, item.target)] = tuple(item.binaries)
             torch = item.torch
-    said = []
-    for file, lines in sorted(wanted.items()):
+    report = []
+    for file, lines in sorted(accepted.items()):
         with atomic_files.lock_folder(file.parent, BinaryFileError):
             stored = read(file)
-            if not stored.is_of(torch):
-                stored = Stored(torch_release(torch), triton_version())
-            taken = {key: value for key, value in lines.items() if mode == "all" or key not in stored.lines}
-            changed = {key for key, value in taken.items() if stored.lines.get(key) != value}
-            stored.lines |= taken
+            if not stored.has_versions(torch):
+                stored = BinaryFile(torch_release(torch), triton_version())
+            selected = {key: value for key, value in lines.items() if mode == "all" or key not in stored.lines}
+            changed = {key for key, value in selected.items() if stored.lines.get(key) != value}
+            stored.lines |= selected
             if changed:
                 write(file, stored, targets)
-        said.append(f"binaries: {file.name}: {len(changed)} new or changed, {len(lines) - len(changed)} as they were")
-    return said
+        unchanged = len(lines) - len(changed)
+        report.append(f"binaries: {file.name}: {len(changed)} new or changed, {unchanged} unchanged")
+    return report

@@ -1,4 +1,7 @@
-"""What is stored of cases that no longer exist. Never what this machine or this selection could not produce."""
+"""Finds stored snapshots and binaries whose case no longer exists.
+
+It never reports what this machine or this selection could not collect.
+"""
 
 from __future__ import annotations
 
@@ -7,53 +10,60 @@ from pathlib import Path
 
 from conformance.cases.case import Case
 from conformance.storage import binaries
-from conformance.storage.locations import store_of
+from conformance.storage.locations import snapshot_store
 from conformance.storage.snapshots import Store
 
 
-def unused(cases: Sequence[Case], folders: Iterable[Path]) -> list[tuple[Store, str]]:
-    """(store, case id), sorted, of the snapshots of no case.
+def unused_snapshots(cases: Sequence[Case], folders: Iterable[Path]) -> list[tuple[Store, str]]:
+    """Returns (store, case id) of each snapshot without a case, sorted.
 
-    `cases`: all of the files below `folders`. A store is looked at where all test files that it may belong to are
-    below them; an operator's snapshots where its file is gone, or gave cases: one that was skipped, or could not be
-    imported here, has them elsewhere.
+    `cases`: all cases of the test files in `folders`. Leaves out a store if test files outside `folders` may use it.
+    Reports snapshots of an operator only if its test file is gone, or has cases: a test file without cases was skipped
+    or cannot be imported on this machine.
     """
     return [(store, case) for store, is_gone in _stores(cases, folders) for case in store.cases() if is_gone(case)]
 
 
 def unused_binaries(cases: Sequence[Case], folders: Iterable[Path]) -> list[tuple[Path, list[str]]]:
-    """(file, case ids), likewise, of the binaries of no case. Raises BinaryFileError."""
-    found = []
+    """Returns (file, case ids) of the binaries without a case, as unused_snapshots does. Raises BinaryFileError."""
+    unused = []
     for store, is_gone in _stores(cases, folders):
         for file in binaries.files_beside(store.root):
-            gone = [case for case in binaries.read(file).cases(file) if is_gone(case)]
-            found += [(file, gone)] if gone else []
-    return found
+            gone = [case for case in binaries.read(file).case_ids(file) if is_gone(case)]
+            unused += [(file, gone)] if gone else []
+    return unused
 
 
 def _stores(cases: Sequence[Case], folders: Iterable[Path]) -> Iterator[tuple[Store, Callable[[str], bool]]]:
-    """Each store that may be looked at, and whether a case that something is stored for there is gone."""
+    """Yields each store whose test files are all in `folders`, and a function: is the case with this id gone?"""
     collected = [folder.resolve() for folder in folders]
-    for store in {store.root: store for store in map(store_of, sorted({case.file for case in cases}))}.values():
+    for store in {store.root: store for store in map(snapshot_store, sorted({case.file for case in cases}))}.values():
         owner = store.root.resolve().parent
         if not all_collected(owner, collected):
             continue
-        mine = {case.id for case in cases if store_of(case.file).root == store.root}
-        gave = {case.operator for case in cases}
-        files = {file.stem.removeprefix("test_") for folder in _near(owner) for file in folder.glob("test_*.py")}
+        case_ids = {case.id for case in cases if snapshot_store(case.file).root == store.root}
+        with_cases = {case.operator for case in cases}
+        with_files = {
+            file.stem.removeprefix("test_") for folder in _test_folders(owner) for file in folder.glob("test_*.py")
+        }
 
-        def is_gone(case: str, mine: set[str] = mine, gave: set[str] = gave, files: set[str] = files) -> bool:
+        def is_gone(
+            case: str,
+            case_ids: set[str] = case_ids,
+            with_cases: set[str] = with_cases,
+            with_files: set[str] = with_files,
+        ) -> bool:
             operator = case.partition("/")[0]
-            return case not in mine and (operator in gave or operator not in files)
+            return case not in case_ids and (operator in with_cases or operator not in with_files)
 
         yield store, is_gone
 
 
 def all_collected(owner: Path, collected: Sequence[Path]) -> bool:
-    """Whether all test files that share what is stored in `owner` are below the folders that were collected."""
-    within = [folder for folder in _near(owner) if any(folder.glob("test_*.py"))]
-    return all(any(folder.is_relative_to(each) for each in collected) for folder in within)
+    """Returns whether the collected folders contain all test files whose stored files are in the folder `owner`."""
+    folders = [folder for folder in _test_folders(owner) if any(folder.glob("test_*.py"))]
+    return all(any(folder.is_relative_to(each) for each in collected) for folder in folders)
 
 
-def _near(owner: Path) -> list[Path]:
+def _test_folders(owner: Path) -> list[Path]:
     return [folder for folder in (owner, *owner.iterdir()) if folder.is_dir()]

@@ -6,7 +6,7 @@ import pytest
 from suites import Suite
 
 from conformance.cli.main import main
-from conformance.storage.accept import accept
+from conformance.storage.accept import accept_snapshots
 from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import ItemRecord, Run
 from conformance.storage.snapshots import Snapshot, Store
@@ -64,7 +64,7 @@ def test_confirm_only_changes_no_text(suite, brought, capsys):
 def test_only_a_checked_gpu_confirms(suite, brought, capsys):
     failed = CheckResult(Outcome.FAILED, "it differs")
     for mode, checks in (("native", {"deviceless": failed}), ("native", {}), ("deviceless", {"deviceless": PASSED})):
-        brought.write(record(F32, SAME, mode, **checks))
+        brought.write_item(record(F32, SAME, mode, **checks))
         assert accepted(suite, "--confirm-only") == 1
         assert f"{F32}-cuda_sm90: not checked on the device (--verify-deviceless)" in capsys.readouterr().out
         assert accepted(suite) == 0
@@ -72,8 +72,8 @@ def test_only_a_checked_gpu_confirms(suite, brought, capsys):
 
 
 def test_what_is_not_here(suite, brought, capsys):
-    brought.write(record("scale/gone-f32", SAME, deviceless=PASSED))
-    brought.write(record(F16, SAME, deviceless=PASSED, numerics=CheckResult(Outcome.FAILED, "wrong")))
+    brought.write_item(record("scale/gone-f32", SAME, deviceless=PASSED))
+    brought.write_item(record(F16, SAME, deviceless=PASSED, numerics=CheckResult(Outcome.FAILED, "wrong")))
     assert accepted(suite) == 1
     said = capsys.readouterr().out
     assert "not accepted: scale/gone-f32-cuda_sm90: this checkout has no such case\n" in said
@@ -93,7 +93,7 @@ def test_accepting_at_the_end_of_a_run(tmp_path):
         items = [record(F32, SAME, deviceless=PASSED), record(F32, SAME, "deviceless", "cuda_sm80")]
         for item in items:
             item.store = folder
-        kept = accept(items, mode, ["cuda_sm80", "cuda_sm90"])
+        kept = accept_snapshots(items, mode, ["cuda_sm80", "cuda_sm90"])
         assert (kept.confirmed, kept.refused, kept.problems) == (1, {}, [])
         stored = Store(tmp_path / "expected_code").read(F32) or Snapshot()
         assert stored.confirmed == {("2.13", "cuda_sm90")}

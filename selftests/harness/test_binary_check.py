@@ -1,4 +1,4 @@
-"""The check of binaries: what it compiles, stores and compares, and facts of binaries that a case demands."""
+"""The binary check: what it compiles, stores and compares, and requirements on binaries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_greedy(x):
     return x + 1
 """
 
-#: Inductor gets one operator wrong, so that its kernel does not compile.
+#: Makes Inductor generate a kernel that does not compile.
 PLANTED = """
 import os
 
@@ -75,27 +75,27 @@ def test_what_is_accepted_is_compared(suite):
 
     stored.write_text(stored.read_text().replace("spills 0", "spills 8", 1))
     ran = suite.run(*checked).ends(1)
-    ran.has("scale/double-cuda_sm90: other binaries than those stored:", "spills 8", "spills 0")
+    ran.has("scale/double-cuda_sm90: binaries differ from the stored ones:", "spills 8", "spills 0")
     ran.has_not("scale/greedy-cuda_sm90: other")
 
 
 def test_another_triton_has_other_binaries(monkeypatch):
     monkeypatch.setattr(binaries, "triton_version", lambda: "3.7.1")
-    stored = binaries.Stored("2.13", "3.7.1")
-    assert stored.is_of("2.13.0+cpu")
-    assert not stored.is_of("2.15.0")
+    stored = binaries.BinaryFile("2.13", "3.7.1")
+    assert stored.has_versions("2.13.0+cpu")
+    assert not stored.has_versions("2.15.0")
     monkeypatch.setattr(binaries, "triton_version", lambda: "3.7.2")
-    assert not stored.is_of("2.13.0+cpu")
+    assert not stored.has_versions("2.13.0+cpu")
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("nothing", "scale.txt:1: 'nothing'; right would be 'torch 2.13, Triton 3.7.1'"),
-        ("torch 2.13, Triton 3.7.1\nkernel", "scale.txt:2: a line before the first heading"),
+        ("nothing", "scale.txt:1: the first line is 'nothing'; write it like 'torch 2.13, Triton 3.7.1'"),
+        ("torch 2.13, Triton 3.7.1\nkernel", "scale.txt:2: text before the first heading"),
         (
             "torch 2.13, Triton 3.7.1\n== x: cuda_sm90\na\n== x: cuda_sm90\nb",
-            "scale.txt:4: x for cuda_sm90 is there twice",
+            "scale.txt:4: x for cuda_sm90 has two headings",
         ),
     ],
 )
@@ -107,7 +107,7 @@ def test_a_file_that_cannot_be_read_is_named_with_its_line(tmp_path, content, me
 
 def test_what_is_written_is_read_back(tmp_path):
     lines = {("a", "cuda_sm80"): ("x: 1",), ("a", "cuda_sm90"): ("x: 1",), ("b", "cuda_sm80"): ("x: 2", "y: 3")}
-    stored = binaries.Stored("2.13", "3.7.1", lines)
+    stored = binaries.BinaryFile("2.13", "3.7.1", lines)
     binaries.write(tmp_path / "f.txt", stored, ["cuda_sm80", "cuda_sm90"])
     assert binaries.read(tmp_path / "f.txt") == stored
     assert "== a: cuda_sm80 cuda_sm90\nx: 1\n" in (tmp_path / "f.txt").read_text()

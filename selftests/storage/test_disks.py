@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from conformance.storage.accept import accept
+from conformance.storage.accept import accept_snapshots
 from conformance.storage.runs import ItemRecord
 from conformance.storage.snapshots import Counts, SnapshotError, Store
 
@@ -61,7 +61,7 @@ def test_a_full_disk(disk):
         for case, given in updates("other").items()
         for (torch, target), text in given.items()
     ]
-    accepted = accept(items, "all", TARGETS)
+    accepted = accept_snapshots(items, "all", TARGETS)
     assert accepted.problems
     assert sum("oth" in text for text in on_disk(store).values()) == accepted.counts.changed
     subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
@@ -82,6 +82,6 @@ def test_a_read_only_disk(disk):
             call()
     assert store.read("flip/a").text("2.13", "cpu_avx2") == "old\n"
     item = ItemRecord("flip/a", "cpu_avx2", "deviceless", "2.13", str(store.root), text="new")
-    accepted = accept([item], "all", TARGETS)
+    accepted = accept_snapshots([item], "all", TARGETS)
     assert accepted.counts == Counts()
     assert "Read-only file system" in accepted.lines()[-1]

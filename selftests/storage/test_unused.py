@@ -6,8 +6,8 @@ import pytest
 
 from conformance.cases.loader import cases_in
 from conformance.cli.main import main
-from conformance.storage.locations import stores_beside
-from conformance.storage.unused import unused
+from conformance.storage.locations import snapshot_stores
+from conformance.storage.unused import unused_snapshots
 
 FILE = """
 from conformance import case, tensor
@@ -80,7 +80,7 @@ def test_prune_takes_binaries_too(project, capsys):
 def test_a_file_of_binaries_that_cannot_be_read_is_an_error_of_its_own(project, capsys):
     (project / "ops/expected_binary/scale.txt").write_text("nothing\n")
     assert main(["prune", "ops", "--yes"]) == 2
-    assert "scale.txt:1: 'nothing'; right would be" in capsys.readouterr().err
+    assert "scale.txt:1: the first line is 'nothing'; write it like" in capsys.readouterr().err
 
 
 def test_a_file_that_was_not_looked_at_keeps_its_snapshots(project, capsys):
@@ -92,13 +92,16 @@ def test_a_file_that_was_not_looked_at_keeps_its_snapshots(project, capsys):
     assert len(stored(project)) == 5
     cases = list(cases_in((project / "ops/test_scale.py").resolve()).values())
     (project / "ops/expected_code/shift/gone.txt").write_text(TEXT)
-    assert [case for _, case in unused(cases, [project / "ops"])] == ["other/gone", "scale/gone"]  # skipped, not gone
+    assert [case for _, case in unused_snapshots(cases, [project / "ops"])] == [
+        "other/gone",
+        "scale/gone",
+    ]  # skipped, not gone
 
 
 def test_a_version_is_dropped(project, capsys):
     assert main(["drop", "2.11", "ops"]) == 0
     assert "torch 2.11: 5 texts removed; stored are 2.13" in capsys.readouterr().out
-    (store,) = stores_beside([project / "ops"])
+    (store,) = snapshot_stores([project / "ops"])
     assert store.versions() == ["2.13"]
     assert (project / "ops/expected_binary/scale.txt").exists()  # of 2.13
     assert main(["drop", "2.11", "ops"]) == 2

@@ -7,7 +7,7 @@ import dataclasses
 
 from conformance.cli.run_options import add_paths_argument, add_run_argument, case_paths, find_run, snapshot_folders
 from conformance.devices.targets import targets
-from conformance.storage.accept import accept
+from conformance.storage.accept import accept_snapshots
 
 DESCRIPTION = """\
 Store the code that a run generated, on this machine or on another one.
@@ -40,6 +40,6 @@ def run(arguments: argparse.Namespace) -> int:
             items.append(dataclasses.replace(item, store=str(folders[item.case])))
         else:
             unknown.append(f"not accepted: {item.name}: this checkout has no such case")
-    accepted = accept(items, "confirm" if arguments.confirm_only else "all", list(targets()))
+    accepted = accept_snapshots(items, "confirm" if arguments.confirm_only else "all", list(targets()))
     print("\n".join([*accepted.lines(), *unknown]))
     return int(bool(accepted.refused or accepted.problems or unknown))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from conformance.cli.run_options import add_paths_argument, case_paths
 from conformance.devices.targets import select_targets, targets
 from conformance.review.version_diff import compare_versions, version_diff_page
-from conformance.storage.locations import stores_beside
+from conformance.storage.locations import snapshot_stores
 from conformance.storage.snapshots import SnapshotError, Store, torch_release
 from conformance.terminal import diff_line, heading
 
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Raises SnapshotError, TargetError."""
     wanted = select_targets(targets().values(), arguments.device, arguments.target)
-    stores = stores_beside(case_paths(arguments))
+    stores = snapshot_stores(case_paths(arguments))
     for version in (arguments.old, arguments.new):
         refuse_unknown(stores, version)
     found = compare_versions(stores, arguments.old, arguments.new, wanted)

@@ -7,7 +7,7 @@ import argparse
 from conformance.cli.commands.diff import refuse_unknown
 from conformance.cli.run_options import add_paths_argument, case_paths
 from conformance.storage import binaries
-from conformance.storage.locations import stores_beside
+from conformance.storage.locations import snapshot_stores
 from conformance.storage.snapshots import Store
 
 DESCRIPTION = """\
@@ -27,11 +27,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Raises BinaryFileError, and SnapshotError: also if nothing is stored for the version."""
-    stores = stores_beside(case_paths(arguments))
+    stores = snapshot_stores(case_paths(arguments))
     refuse_unknown(stores, arguments.version)
     dropped = sum(store.drop(arguments.version) for store in stores)
     print(f"torch {arguments.version}: {dropped} texts removed; stored are {', '.join(_versions(stores)) or 'none'}")
-    if files := sum(binaries.drop(store.root, arguments.version) for store in stores):
+    if files := sum(binaries.remove_version(store.root, arguments.version) for store in stores):
         print(f"torch {arguments.version}: {files} files of binaries removed")
     return 0
 

@@ -8,7 +8,7 @@ from conformance.cases.lookup import cases_below
 from conformance.cli.run_options import add_paths_argument, case_paths
 from conformance.devices import targets
 from conformance.storage import binaries
-from conformance.storage.unused import unused, unused_binaries
+from conformance.storage.unused import unused_binaries, unused_snapshots
 
 DESCRIPTION = """\
 List what is stored for cases that no longer exist: snapshots, and facts of
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     paths = case_paths(arguments)
     cases, folders = cases_below(paths), [path for path in paths if path.is_dir()]
-    snapshots = unused(cases, folders)
+    snapshots = unused_snapshots(cases, folders)
     for store, case in snapshots:
         print(store.path(case))
         if arguments.yes:
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     for file, gone in compiled:
         print("\n".join(f"{file}: {case}" for case in gone))
         if arguments.yes:
-            binaries.remove(file, gone, list(targets.targets()))
+            binaries.remove_cases(file, gone, list(targets.targets()))
     result = "removed" if arguments.yes else "nothing was removed; --yes removes them"
     of_cases = "of cases that no longer exist"
     print(f"{len(snapshots)} snapshots {of_cases}: {result}" if snapshots else f"no snapshots {of_cases}")
