@@ -1,4 +1,4 @@
-"""Modules as Inductor wrote them: samples/<name>-<torch>-<target>.txt."""
+"""Reads modules as Inductor wrote them: samples/<name>-<torch>-<target>.txt."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One isolated compile, and all that came of it. Only this package touches private parts of torch."""
+"""One isolated compile of a case, and its results. Only this package uses private parts of torch."""

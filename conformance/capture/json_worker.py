@@ -42,7 +42,7 @@ class WorkerTimeoutError(WorkerError):
 
 @dataclass
 class _Process:
-    """A running worker. `stderr`: the file that it writes to; `echoed`: how many bytes of that were copied to ours."""
+    """A running worker. `stderr`: the file of its stderr. `echoed`: how many bytes of it were copied to our stderr."""
 
     process: subprocess.Popen[bytes]
     requests: IO[bytes]

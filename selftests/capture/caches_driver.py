@@ -1,9 +1,8 @@
-"""What a function of torch that remembers its answer says of a second device: run by test_caches.py, in a process of
-its own.
+"""What cached functions of torch return for a second device. test_caches.py runs this in a process of its own.
 
-Prints, as JSON on the line that begins with RESULT, {function: [of the second device alone, of it after the first,
-the same where isolation.DEVICE_CACHES does not name the function]}, and what is in that list or here alone. Each
-answer is given in a fork.
+Prints, as JSON on the line that begins with RESULT: {function: [its result for the second device alone, its result
+after the first device, the same if isolation.DEVICE_CACHES lacks the function]}, and the names that are only in
+DEVICE_CACHES or only in QUESTIONS. Each result comes from its own fork.
 """
 
 from __future__ import annotations
@@ -34,47 +33,47 @@ SM80, SM90, SM100, PVC, BMG, CPU = (
 )
 OLD = dataclasses.replace(SM80, name="cuda_sm70", capability=(7, 0))
 SMALL = dataclasses.replace(SM90, name="cuda_small", properties=dict(SM90.properties) | {"multi_processor_count": 20})
-Ask = Callable[[Callable[..., Any]], Any]
+Call = Callable[[Callable[..., Any]], Any]
 
 
-def plainly(function: Callable[..., Any]) -> Any:
+def without_arguments(function: Callable[..., Any]) -> Any:
     return function()
 
 
 GPU = torch.device("cuda", 0)
 
 
-def of_gpu(function: Callable[..., Any]) -> Any:
+def with_gpu(function: Callable[..., Any]) -> Any:
     return function(GPU)
 
 
-#: Function → two devices that it tells apart, and how it is asked.
-QUESTIONS: dict[str, tuple[Target, Target, Ask]] = {
-    "torch._inductor.runtime.hints:DeviceProperties.create": (SM80, SM90, of_gpu),
-    "torch._inductor.utils:get_gpu_type": (PVC, SM90, plainly),
-    "torch._inductor.utils:is_big_gpu": (SM90, SMALL, of_gpu),
-    "torch._inductor.utils:get_max_num_sms": (SM80, SM90, plainly),
-    "torch._inductor.utils:using_b200": (SM90, SM100, plainly),
-    "torch._inductor.utils:get_gpu_dram_gbps": (SM80, SM90, plainly),
+#: Function → two devices for which it returns different results, and how to call it.
+QUESTIONS: dict[str, tuple[Target, Target, Call]] = {
+    "torch._inductor.runtime.hints:DeviceProperties.create": (SM80, SM90, with_gpu),
+    "torch._inductor.utils:get_gpu_type": (PVC, SM90, without_arguments),
+    "torch._inductor.utils:is_big_gpu": (SM90, SMALL, with_gpu),
+    "torch._inductor.utils:get_max_num_sms": (SM80, SM90, without_arguments),
+    "torch._inductor.utils:using_b200": (SM90, SM100, without_arguments),
+    "torch._inductor.utils:get_gpu_dram_gbps": (SM80, SM90, without_arguments),
     "torch._inductor.utils:get_device_tflops": (SM80, SM90, lambda function: function(torch.half)),
     "torch._inductor.utils:_get_device_tflops": (SM80, SM90, lambda function: function(torch.half, GPU)),
     "torch._inductor.utils:_get_device_dram_gbps": (SM80, SM90, lambda function: function(GPU)),
-    "torch._inductor.comm_analysis:get_gpu_type": (SM80, SM90, plainly),
+    "torch._inductor.comm_analysis:get_gpu_type": (SM80, SM90, without_arguments),
     "torch._inductor.kernel.mm:_is_sm7x_or_older_gpu": (OLD, SM90, lambda function: function(0)),
-    "torch._inductor.codegen.cuda.cuda_env:get_cuda_arch": (SM80, SM90, plainly),
-    "torch._inductor.codegen.cuda.cuda_env:is_datacenter_blackwell_arch": (SM90, SM100, plainly),
+    "torch._inductor.codegen.cuda.cuda_env:get_cuda_arch": (SM80, SM90, without_arguments),
+    "torch._inductor.codegen.cuda.cuda_env:is_datacenter_blackwell_arch": (SM90, SM100, without_arguments),
     "torch._inductor.codegen.cutlass.utils:cutlass_arch": (SM80, SM90, lambda function: function("cuda")),
-    "torch.utils._triton:has_triton": (CPU, SM90, plainly),
-    "torch.utils._triton:_device_supports_tma": (SM80, SM90, plainly),
-    "torch.utils._triton:_device_supports_tensor_descriptor": (SM80, SM90, plainly),
-    "torch.utils._triton:has_triton_tensor_descriptor_host_tma": (SM80, SM90, plainly),
-    "torch.utils._triton:has_triton_tma": (SM80, SM90, plainly),
-    "torch.utils._triton:has_triton_tma_device": (SM80, SM90, plainly),
-    "torch.utils._triton:has_triton_cuda_tma_device": (SM80, SM90, plainly),
-    "torch.utils._triton:has_datacenter_blackwell_tma_device": (SM90, SM100, plainly),
-    "torch.utils._triton:has_triton_stable_tma_api": (SM80, SM90, plainly),
+    "torch.utils._triton:has_triton": (CPU, SM90, without_arguments),
+    "torch.utils._triton:_device_supports_tma": (SM80, SM90, without_arguments),
+    "torch.utils._triton:_device_supports_tensor_descriptor": (SM80, SM90, without_arguments),
+    "torch.utils._triton:has_triton_tensor_descriptor_host_tma": (SM80, SM90, without_arguments),
+    "torch.utils._triton:has_triton_tma": (SM80, SM90, without_arguments),
+    "torch.utils._triton:has_triton_tma_device": (SM80, SM90, without_arguments),
+    "torch.utils._triton:has_triton_cuda_tma_device": (SM80, SM90, without_arguments),
+    "torch.utils._triton:has_datacenter_blackwell_tma_device": (SM90, SM100, without_arguments),
+    "torch.utils._triton:has_triton_stable_tma_api": (SM80, SM90, without_arguments),
     "torch.utils._triton:triton_backend": (SM80, SM90, lambda function: function().target),
-    "torch.xpu:get_device_capability": (PVC, BMG, plainly),
+    "torch.xpu:get_device_capability": (PVC, BMG, without_arguments),
 }
 
 
@@ -91,14 +90,14 @@ def exists(where: str) -> bool:
 
 
 def answer(where: str, *, alone: bool, left_out: bool) -> str:
-    first, second, ask = QUESTIONS[where]
+    first, second, call = QUESTIONS[where]
     if left_out:
         isolation.DEVICE_CACHES = tuple(name for name in isolation.DEVICE_CACHES if name != where)
     if not alone:
         with isolation.isolated(first, "deviceless", {}):
-            ask(named(where))
+            call(named(where))
     with isolation.isolated(second, "deviceless", {}):
-        return repr(ask(named(where)))
+        return repr(call(named(where)))
 
 
 def forked(where: str, **how: bool) -> str:
@@ -113,8 +112,8 @@ def forked(where: str, **how: bool) -> str:
                 out.write(f"raises {type(error).__name__}: {error}")
         os._exit(0)
     os.close(writing)
-    with os.fdopen(reading) as said:
-        text = said.read()
+    with os.fdopen(reading) as pipe:
+        text = pipe.read()
     os.waitpid(child, 0)
     return text
 

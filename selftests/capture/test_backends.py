@@ -1,6 +1,4 @@
-"""Cases run by other backends of torch.compile, by TorchScript and by torch.export; --thorough."""
-
-import itertools
+"""Cases run by other backends of torch.compile, by TorchScript and by torch.export."""
 
 import pytest
 import torch
@@ -8,7 +6,6 @@ from suites import NATIVE, Suite
 
 from conformance import case, tensor
 from conformance.capture.backends import BackendError, backend_named, function_via
-from conformance.cases.pairwise import pairwise_rows
 from conformance.numerics.check import check_numerics
 
 pytestmark = pytest.mark.skipif(not NATIVE, reason="no cpu target of the table is here")
@@ -82,41 +79,6 @@ def test_wrong_options_end_at_once(suite: Suite):
         "unknown --via 'frobnicate'; known are compile, jit_trace, jit_script, export"
     )
     suite.run("--via", "export", "--backend", "eager", "--target", NATIVE).ends(4).has("leave --via export out")
-
-
-AXES = [["a", "b", "c"], ["0", "1"], ["x", "y", "z"]]
-
-
-def test_pairs_cover_every_two_values():
-    rows = [("a", "0", "x"), ("b", "0", "x")]
-    found = list(pairwise_rows(AXES, rows))
-    assert not set(found) & set(rows)
-    for (one, left), (other, right) in itertools.combinations(enumerate(AXES), 2):
-        for pair in itertools.product(left, right):
-            assert any((row[one], row[other]) == pair for row in (*rows, *found))
-    assert len(found) < 3 * 2 * 3 - 2
-    assert found == list(pairwise_rows(AXES, rows))
-
-
-def test_thorough_combines_what_varies_one_at_a_time(suite: Suite):
-    scaled.__name__ = "test_scaled"
-    declared = {"dtype": ["f32", "f16"], "layout": ["contiguous", "transposed"], "dynamic": [False, True]}
-    test = case(x=tensor(4, 9), factor=2.5, vary="one_at_a_time", **declared)(scaled)
-    ids = {each.id for each in test.cases}
-    more = test.combined()
-    assert all(each.combined and each.id not in ids for each in more)
-    assert any(each.labels[:2] == ("f16", "transposed") for each in more)
-    assert not case(x=tensor(4, 9), factor=2.5, **declared)(scaled).combined()
-    suite.write(
-        "ops/test_scale.py",
-        "from conformance import case, tensor\n"
-        '@case(x=tensor(20), dtype=["f32", "f16"], grad=[False, True], vary="one_at_a_time")\n'
-        "def test_double(x):\n    return x * 2\n",
-    )
-    ran, checks = suite.checks("--target", NATIVE, "--thorough", "--checks", "numerics,code", "-k", "f16-backward")
-    ran.ends(0)
-    (message,) = (message for *_, outcome, message in checks if outcome == "skipped")
-    assert message == "combined by --thorough: only declared cases have requirements and stored code"
 
 
 RAISING = """

@@ -1,4 +1,4 @@
-"""Every cache of torch that is cleared has to be: without that, one device's answer is another's."""
+"""Each cache of torch that isolation clears must be cleared: otherwise one device gets another device's answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conformance.devices.environment import torch_build
 
 DRIVER = Path(__file__).with_name("caches_driver.py")
 
-#: Where an older version does not ask what would differ.
+#: Older versions ask nothing that differs between devices.
 NEEDED_FROM = {"torch._inductor.comm_analysis:get_gpu_type": (2, 13)}
 
 
@@ -24,13 +24,13 @@ def test_every_cleared_cache_has_to_be():
     lines = [line for line in ran.stdout.splitlines() if line.startswith("RESULT")]
     assert lines, ran.stdout + ran.stderr
     found, unknown = json.loads(lines[0].removeprefix("RESULT"))
-    problems = [f"{where}: stands in DEVICE_CACHES or in caches_driver.QUESTIONS alone" for where in unknown]
+    problems = [f"{where}: must be in both DEVICE_CACHES and caches_driver.QUESTIONS" for where in unknown]
     for where, (alone, after, without) in found.items():
         if alone.startswith("raises"):
-            problems.append(f"{where}: asked for a pretended device, it {alone}")
+            problems.append(f"{where}: for a pretended device, it {alone}")
         elif after != alone:
-            problems.append(f"{where}: is not cleared: it answers {after} for one device after another, not {alone}")
+            problems.append(f"{where}: is not cleared: for a second device it returns {after}, not {alone}")
         elif without == alone and torch_build().release >= NEEDED_FROM.get(where, (0, 0)):
-            problems.append(f"{where}: need not be cleared, it answers {alone} anyhow: take it out of DEVICE_CACHES")
+            problems.append(f"{where}: returns {alone} without being cleared: remove it from DEVICE_CACHES")
     assert not problems, "\n".join(problems)
     assert len(found) > 10

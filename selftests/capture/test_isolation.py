@@ -1,4 +1,4 @@
-"""Captures in one process do not see each other, and leave torch as it was."""
+"""Captures in one process do not affect each other, and restore torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import pytest
 from suites import NATIVE, environment
 
-#: Captures for the targets of its arguments, in their order; one line of JSON: the texts, and what was not put back.
+#: Captures for the targets that its arguments name, in order. Prints as JSON the texts and what was not restored.
 SCRIPT = """
 import json, re, sys
 from pathlib import Path
@@ -41,7 +41,7 @@ q = tensor(64, 64, dtype="bf16")
 product = Case(operator="isolation", name="loss", labels=(), fn=loss, file=Path(__file__),
                  arguments={"q": q, "k": q}, choices={"q": q.properties, "k": q.properties}, grad=("q", "k"))
 
-def place(patch):
+def current(patch):
     owner, name = patch.owner()
     return vars(owner).get(name)
 
@@ -49,15 +49,15 @@ def state():
     import torch
     from torch._dynamo import device_interface
     from torch._inductor import config
-    seen = {}
+    values = {}
     for target in targets().values():
         for patch in [*isolation.patches(target, "deviceless"), *kernels.patches(), *cpu_isa.CODEGEN_PATCHES]:
             if not patch.is_missing():
-                seen[patch.where] = id(place(patch))
-    seen["interfaces"] = sorted((k, id(v)) for k, v in device_interface.device_interfaces.items())
-    seen["options"] = {k: repr(v) for k, v in config.get_config_copy().items()}
-    seen["devices"] = [torch.cuda.is_available(), torch.xpu.is_available(), torch.is_grad_enabled()]
-    return seen
+                values[patch.where] = id(current(patch))
+    values["interfaces"] = sorted((k, id(v)) for k, v in device_interface.device_interfaces.items())
+    values["options"] = {k: repr(v) for k, v in config.get_config_copy().items()}
+    values["devices"] = [torch.cuda.is_available(), torch.xpu.is_available(), torch.is_grad_enabled()]
+    return values
 
 texts, before, changed = [], None, []
 for name in sys.argv[1:]:
@@ -66,9 +66,9 @@ for name in sys.argv[1:]:
     for each in (case, product):
         if mode == "native" and each is product:
             continue
-        with capture(each, targets()[target], mode or "deviceless") as got:
-            texts[-1] += snapshot_text(got.capture, facts(got.capture).lines(), targets()[target].device)
-            for module in got.capture.modules:  # which snapshots leave out
+        with capture(each, targets()[target], mode or "deviceless") as result:
+            texts[-1] += snapshot_text(result.capture, extract(result.capture).lines(), targets()[target].device)
+            for module in result.capture.modules:  # snapshots leave these out
                 texts[-1] += "\\n".join(re.findall(r"DeviceProperties[(].*?[)]", module.code))
     after = state()
     if before is not None:
@@ -104,7 +104,7 @@ def test_every_order_of_gpus(tmp_path, alone):
     }
     found = texts(tmp_path, *orders)
     assert [target for target, text in zip(orders, found, strict=True) if text != alone[target]] == []
-    assert len(set(alone.values())) == 3, "three gpus that are told apart by nothing test nothing"
+    assert len(set(alone.values())) == 3, "the three GPUs must get different code, or this test checks nothing"
 
 
 def test_devices_alternate(tmp_path, alone):
@@ -112,7 +112,7 @@ def test_devices_alternate(tmp_path, alone):
     order = ["cuda_sm90", native, "xpu_pvc", "cuda_sm90", "xpu_pvc", native, "cpu_neon", "cuda_sm80", "xpu_bmg", native]
     found = dict.fromkeys(order)
     for target, text in zip(order, texts(tmp_path, *order), strict=True):
-        assert found[target] in (None, text), f"{target} depends on what came before"
+        assert found[target] in (None, text), f"{target} depends on the captures before it"
         found[target] = text
     assert found["cuda_sm90"] == alone["cuda_sm90"]
     assert found["cuda_sm80"] == alone["cuda_sm80"]

@@ -1,4 +1,4 @@
-"""A capture made while another one's context lasts, as `same_code_as` does natively: both see what they see alone."""
+"""A capture inside another capture's context, as `same_code_as` makes natively: both are as if made alone."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ def test_columns(x):
     return x.sum(0)
 
 
-#: No tests of their own: pytest would run them.
+#: pytest must not run the two functions as tests.
 ROWS, COLUMNS = test_rows.cases[0], test_columns.cases[0]
 del test_rows, test_columns
 
 
-def seen(made) -> tuple[object, ...]:
-    codes = [module.code.partition("\n")[2] for module in made.modules]  # the first line counts the graphs of a process
-    return extract(made).lines(), explanation(made), codes, made.joint_graph
+def outputs(captured) -> tuple[object, ...]:
+    # without the first line, which counts the graphs of the process
+    codes = [module.code.partition("\n")[2] for module in captured.modules]
+    return extract(captured).lines(), explanation(captured), codes, captured.joint_graph
 
 
 @pytest.mark.parametrize("name", ["cpu_avx512", "cuda_sm90"])
@@ -37,8 +38,8 @@ def test_both_as_alone(name):
     alone = []
     for each in (ROWS, COLUMNS):
         with capture(each, target, "deviceless") as captured:
-            alone.append(seen(captured.capture))
+            alone.append(outputs(captured.capture))
     with capture(ROWS, target, "deviceless") as outer:
         with capture(COLUMNS, target, "deviceless") as inner:
-            assert seen(inner.capture) == alone[1]
-        assert seen(outer.capture) == alone[0]
+            assert outputs(inner.capture) == alone[1]
+        assert outputs(outer.capture) == alone[0]

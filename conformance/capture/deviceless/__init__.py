@@ -1,1 +1,1 @@
-"""A GPU that is not there: the pretended device, and the patches that answer for it."""
+"""GPUs that are not on this machine: the pretended device, and the patches that answer for it."""

@@ -1,1 +1,1 @@
-"""Triton kernels compiled to binaries without the device."""
+"""Compiles Triton kernels to binaries without the device."""

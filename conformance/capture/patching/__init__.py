@@ -1,1 +1,1 @@
-"""What a patch of torch is, and whether it still fits the installed torch."""
+"""Patches of torch, and whether the installed torch has the names that they replace."""

@@ -1,4 +1,4 @@
-"""Says which attention operators PyTorch calls on pretended devices: a process of its own, see test_attention_choice.
+"""Prints which attention operators PyTorch calls on pretended devices. test_attention_choice.py runs it.
 
 `python attention_driver.py LIBRARY` reads a JSON list of [target, case] from stdin and writes, for each, the list of
 operators called forward and backward, or the error. The library has to be loaded before torch is imported.
@@ -20,7 +20,7 @@ DEVICES = {"cuda": 1, "xpu": 2}
 
 
 def load(library: str) -> ctypes.CDLL:
-    """Load the library of pretended devices, import torch after it."""
+    """Loads the library of the pretended devices, then imports torch."""
     spec = importlib.util.find_spec("torch")
     root = Path(next(iter(spec.submodule_search_locations)))
     for name in ("libc10.so", "libtorch_cpu.so"):
@@ -50,7 +50,7 @@ def called(device: str, case: dict[str, Any]) -> list[str]:  # noqa: C901 - one 
 
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             name = func.overloadpacket.__name__
-            if name == "scaled_dot_product_attention":  # in inference mode it arrives whole
+            if name == "scaled_dot_product_attention":  # in inference mode it is not decomposed
                 with self:
                     return func.decompose(*args, **(kwargs or {}))
             if "attention" in name or (case.get("everything") and func.namespace == "aten"):
@@ -64,8 +64,8 @@ def called(device: str, case: dict[str, Any]) -> list[str]:  # noqa: C901 - one 
 
     @functools.cache
     def symbol(size: int) -> torch.SymInt:
-        made = mode.shape_env.create_symbol(size, ConstantSource(f"size_{size}"))
-        return mode.shape_env.create_symintnode(made, hint=size)
+        created = mode.shape_env.create_symbol(size, ConstantSource(f"size_{size}"))
+        return mode.shape_env.create_symintnode(created, hint=size)
 
     def tensor(*shape: int, dtype: torch.dtype = dtype, grad: bool = False, offset: int = 0) -> torch.Tensor:
         if case.get("dynamic"):
@@ -122,7 +122,7 @@ def main() -> None:
     answers = []
     for (device, major, minor, cudnn), case in json.load(sys.stdin):
         library.pretend(DEVICES[device])
-        if "--as-built" not in sys.argv:  # else the build's own choice, for comparing with it
+        if "--as-built" not in sys.argv:  # --as-built: the build's own choice, to compare with
             library.pretend_attention(DEVICES[device], major, minor, cudnn)
         try:
             answers.append(called(device, case))

@@ -1,7 +1,7 @@
-"""Which attention implementation is chosen on a pretended device, and that it traces, forward and backward.
+"""Which attention implementation PyTorch chooses on a pretended device, and that it traces, forward and backward.
 
-The answers for cuda are what libtorch_cuda.so of torch 2.11 and 2.15 chooses when it is told the capability; those for
-xpu are read in PyTorch's source. "a/b": a before torch 2.14, b since.
+The expected choices for cuda come from libtorch_cuda.so of torch 2.11 and 2.15, called with the capability. Those for
+xpu come from PyTorch's source. "a/b": a before torch 2.14, b since.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BOOL = {"mask": "bool"}
 FLOAT = {"mask": "float"}
 GQA = {"kv_heads": 2, "gqa": True}
 
-# case: sm80, sm90, sm100, xpu, why. q, k and v are float16 of (2, 4, 128, 64) where a case says nothing else.
+# case: sm80, sm90, sm100, xpu, why. By default, q, k and v are float16 of shape (2, 4, 128, 64).
 ROWS: list[tuple[dict[str, Any], str, str, str, str, str]] = [
     ({}, "flash", "cudnn", "cudnn", "overrideable", "cuDNN first on 9.0 and 10.x; oneDNN first on xpu"),
     (BF16, "flash", "cudnn", "cudnn", "overrideable", "as float16"),
@@ -82,18 +82,18 @@ ROWS: list[tuple[dict[str, Any], str, str, str, str, str]] = [
     ({"dynamic": True}, "flash", "cudnn", "cudnn", "overrideable", "sizes that are symbols"),
     ({"dynamic": True, "causal": True, "k": 192}, "efficient", "cudnn", "cudnn", "overrideable", "their hints differ"),
 ]
-#: Where 2.12, not 2.14, made the difference.
+#: Cases where "a/b" means before and since 2.12.
 SINCE_2_12 = ({"dropout": 0.1},)
 FULL = {"flash": "flash_attention", "cudnn": "cudnn_attention", "efficient": "efficient_attention",
         "overrideable": "fused_attention_overrideable", "math": "math"}  # fmt: skip
 
 
-def ask(*asked: tuple[str, dict[str, Any]]) -> list[list[str]]:
-    """What one process answers, one after another: a target has to leave nothing to the next."""
-    built = pretended_device._build_library(environment.torch_build())  # the library without the plugin around it
+def ask(*questions: tuple[str, dict[str, Any]]) -> list[list[str]]:
+    """The answers of one process, in order: a target must not affect the next one."""
+    built = pretended_device._build_library(environment.torch_build())  # the library without the plugin
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("attention_driver.py")), str(built)],
-        input=json.dumps([(TARGETS[target], case) for target, case in asked]),
+        input=json.dumps([(TARGETS[target], case) for target, case in questions]),
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -102,9 +102,9 @@ def ask(*asked: tuple[str, dict[str, Any]]) -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def answers() -> list[dict[str, list[str]]]:
-    asked = [(target, row[0]) for row in ROWS for target in TARGETS]
-    given = iter(ask(*asked))
-    return [{target: next(given) for target in TARGETS} for _ in ROWS]
+    questions = [(target, row[0]) for row in ROWS for target in TARGETS]
+    replies = iter(ask(*questions))
+    return [{target: next(replies) for target in TARGETS} for _ in ROWS]
 
 
 def expected(case: dict[str, Any], answer: str) -> list[str]:
@@ -122,14 +122,14 @@ def test_choice(number, answers):
 
 
 def test_lengths_stay_dynamic():
-    """Guards speak of heads and of limits, not of the lengths: code for one length serves others."""
+    """Guards check heads and limits, not lengths: code for one length serves other lengths."""
     (guarded,) = ask(("sm90", {"dynamic": True, "guards": True, "q": 100, "k": 90, "d": 64}))
     assert guarded[0] == "cudnn_attention"
     assert not [guard for guard in guarded[1:] if "100" in guard or "90" in guard]
 
 
 def test_xpu_does_what_cuda_does_around_the_kernel():
-    """The steps before and after are PyTorch's on cuda, and ours on xpu, where its own cannot run."""
+    """PyTorch makes the steps before and after the kernel on cuda. On xpu our code does, since PyTorch's cannot run."""
     everything = {"everything": True}
     for case in (BOOL | F32, {"backends": ["MATH"]} | BOOL | GRAD, {"backends": ["MATH"], "causal": True} | GQA):
         cuda, xpu = (

@@ -1,4 +1,4 @@
-"""What estimates of a kernel's time ask of a gpu: the same without it, and a row of the table says it."""
+"""GPU properties that estimates of a kernel's time use: a target has them, so estimates need no device."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from conformance.devices.environment import torch_build
 from conformance.devices.machine import Machine
 from conformance.devices.targets import targets
 
-#: Inductor hands Triton MHz for kHz before torch 2.15.
+#: Before torch 2.15, Inductor passes MHz to Triton, which expects kHz.
 UNIT = 1 if torch_build().release >= (2, 15) else 1000
 
 
 def test_as_on_the_h200():
-    """Read there, with torch 2.11 and Triton 3.6."""
+    """The numbers of an H200 with torch 2.11 and Triton 3.6."""
     from torch._inductor import utils
 
     with isolation.isolated(targets()["cuda_sm90"], "deviceless", {}):

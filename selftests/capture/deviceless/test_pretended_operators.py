@@ -1,4 +1,4 @@
-"""Operators of a pretended gpu: sparse tensors and functions of CUDA's C++ as on the cpu, layouts as on the device."""
+"""Operators of a pretended GPU: sparse tensors and CUDA C++ functions as on the CPU, strides as on the device."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from conformance.devices.targets import targets
 pretended_device.register_operators(prepare().pretended_devices)
 warnings.simplefilter("ignore")  # compressed layouts are a beta
 
-#: Of a tensor with zeros: sparse, compressed, as it is.
+#: Operations on a tensor with zeros in three layouts: sparse, compressed, dense.
 USES = {
     "to_dense": lambda coo, csr, x: coo.to_dense(),
     "coalesce": lambda coo, csr, x: (coo + coo).coalesce(),
@@ -60,19 +60,19 @@ for name in ("cuda_sm90", "xpu_pvc"):
             elif not torch.equal(got.cpu().to_dense(), want.to_dense()):
                 wrong[f"{device}: {what}"] = f"{got} is not {want}"
 
-seen = {}
+results = {}
 with isolation.isolated(targets()["cuda_sm90"], "deviceless", {}):
     one = torch.cuda.jiterator._create_jit_fn("template <typename T> T f(T x, T y, T a) { return a * x * y; }", a=1)
     two = torch.cuda.jiterator._create_multi_output_jit_fn(
         "template <typename T> void f(T x, T& a, T& b) { a = x; b = x; }", num_outputs=2
     )
-    def what(made):
-        return [str(made.device), str(made.dtype), list(made.shape), list(made.stride())]
+    def describe(tensor):
+        return [str(tensor.device), str(tensor.dtype), list(tensor.shape), list(tensor.stride())]
     cuda = x.cuda()
-    seen["promoted"] = what(one(cuda[0].int(), cuda.half(), a=2))
-    seen["transposed"] = what(one(cuda[:3].t(), cuda[:, :3]))
-    seen["two"] = [what(made) for made in two(cuda[0])]
-    seen["wrong"] = outcome(lambda *_: one(cuda, cuda, b=1), x)
+    results["promoted"] = describe(one(cuda[0].int(), cuda.half(), a=2))
+    results["transposed"] = describe(one(cuda[:3].t(), cuda[:, :3]))
+    results["two"] = [describe(each) for each in two(cuda[0])]
+    results["wrong"] = outcome(lambda *_: one(cuda, cuda, b=1), x)
 
 from conformance.capture.emulation.fake_strides import DeviceStrides
 strides = {}
@@ -80,8 +80,8 @@ for name in ("cuda_sm90", "xpu_pvc"):
     with isolation.isolated(targets()[name], "deviceless", {}), DeviceStrides():
         last = torch.ones(2, 3, 5, 11).to(memory_format=torch.channels_last).to(targets()[name].device)
         pads = {how: torch.nn.functional.pad(last, (3, 2, 1, 0), how) for how in ("reflect", "replicate")}
-        strides[name] = {how: list(made.stride()) for how, made in (*pads.items(), ("relu", last.relu()))}
-print("RESULT" + json.dumps([wrong, seen, strides]))
+        strides[name] = {how: list(padded.stride()) for how, padded in (*pads.items(), ("relu", last.relu()))}
+print("RESULT" + json.dumps([wrong, results, strides]))
 """
 
 
@@ -99,7 +99,7 @@ def test_sparse_tensors(found):
 
 
 def test_functions_of_cuda_cpp_look_as_on_a_device(found):
-    """As an H200 with torch 2.11 answers."""
+    """The results of an H200 with torch 2.11."""
     assert found[1] == {
         "promoted": ["cuda:0", "torch.float16", [5, 5], [5, 1]],
         "transposed": ["cuda:0", "torch.float32", [5, 3], [1, 5]],
@@ -109,6 +109,6 @@ def test_functions_of_cuda_cpp_look_as_on_a_device(found):
 
 
 def test_padding_is_contiguous_on_a_gpu(found):
-    """PyTorch's fake tensors say so of cuda alone, from 2.13 on."""
+    """PyTorch's fake tensors know this only for cuda, from 2.13 on."""
     layout = {"reflect": [288, 96, 16, 1], "replicate": [288, 96, 16, 1], "relu": [165, 1, 33, 3]}
     assert found[2] == {"cuda_sm90": layout, "xpu_pvc": layout}

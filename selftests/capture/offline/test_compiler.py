@@ -1,4 +1,4 @@
-"""Kernels compiled without the device: what their binaries say, their stages, and what becomes of those that fail."""
+"""Kernels compiled without the device: resources of their binaries, stages, and errors."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def kernel(name, body, *, blocks, pointers=POINTERS, aligned=True, warps=4, extr
     return compiler.Kernel(name, text + "".join(f"    {line}\n" for line in body), device, "inference")
 
 
-def launch(made):
-    (only,) = compiler.launches(made)
+def launch(a_kernel):
+    (only,) = compiler.launches(a_kernel)
     return only
 
 
@@ -67,7 +67,7 @@ PRODUCT = [
 
 @pytest.fixture(scope="module", autouse=True)
 def cache(tmp_path_factory):
-    """A cache of its own, so that everything is compiled; one worker for the module."""
+    """An empty cache, so that everything is compiled; one worker for the module."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CONFORMANCE_CACHE", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("TRITON_CACHE_DIR", str(tmp_path_factory.mktemp("triton")))
@@ -104,7 +104,7 @@ def test_the_widest_access_depends_on_the_alignment():
 
 
 def test_the_instructions_say_the_same_as_the_ptx():
-    """The ptx is looked at, since disassembling takes as long as compiling."""
+    """The facts come from the PTX, since disassembling takes as long as compiling."""
     for aligned, loads in ((True, "LDG.E.128"), (False, "LDG.E R")):
         ((_, text),) = compiler.stage_texts(kernel("copied", COPY, blocks={"X": 1024}, aligned=aligned), "sass")
         assert loads in text
@@ -128,10 +128,10 @@ def test_the_width_of_an_access(ptx, bits):
 
 
 def test_a_mistake_is_named_with_its_line():
-    made = kernel("mistaken", ["index = tl.arange(0, X)", "tl.store(out + index, nothing)"], blocks={"X": 64})
-    line = made.text.rstrip().count("\n") + 1
+    a_kernel = kernel("mistaken", ["index = tl.arange(0, X)", "tl.store(out + index, nothing)"], blocks={"X": 64})
+    line = a_kernel.text.rstrip().count("\n") + 1
     with pytest.raises(compiler.KernelError) as raised:
-        compiler.launches(made)
+        compiler.launches(a_kernel)
     assert str(raised.value).startswith(
         f"mistaken (inference) does not compile for cuda: line {line} of its text, `tl.store(out + index, nothing)`: "
     )
@@ -139,12 +139,12 @@ def test_a_mistake_is_named_with_its_line():
 
 
 def test_a_text_that_is_no_python_is_named_with_its_line():
-    made = kernel("broken", ["index = = 1"], blocks={"X": 64})
+    a_kernel = kernel("broken", ["index = = 1"], blocks={"X": 64})
     with pytest.raises(compiler.KernelError, match=r"broken .* line \d+ of its text, `index = = 1`: SyntaxError"):
-        compiler.launches(made)
+        compiler.launches(a_kernel)
 
 
-#: A reduction that keeps twelve values of each element: with 2048 elements a block, registers limit the occupancy.
+#: A reduction that keeps twelve values per element: with 2048 elements per block, registers limit the occupancy.
 CROWDED = """
 import triton
 import triton.language as tl
@@ -185,20 +185,20 @@ def test_a_crowded_reduction_is_compiled_with_half_the_block_too():
 
 
 def test_what_was_compiled_is_remembered(monkeypatch):
-    made = kernel("remembered", COPY, blocks={"X": 64})
-    first = compiler.launches(made)
+    a_kernel = kernel("remembered", COPY, blocks={"X": 64})
+    first = compiler.launches(a_kernel)
     monkeypatch.setattr(compiler, "_ask_worker", None)
-    assert compiler.launches(made) == first
+    assert compiler.launches(a_kernel) == first
 
 
 def test_xpu_ends_where_the_installed_triton_does():
-    made = kernel("for_xpu", COPY, blocks={"X": 64}, device="xpu")
+    a_kernel = kernel("for_xpu", COPY, blocks={"X": 64}, device="xpu")
     if Path(triton.__file__).with_name("backends").joinpath("intel").exists():
         pytest.skip("this Triton has Intel's backend")
-    assert launch(made) == compiler.Launch("X=64 num_warps=4 num_stages=2", "ttir")
-    assert "tt.func public @for_xpu" in compiler.stage_texts(made, "ttir")[0][1]
+    assert launch(a_kernel) == compiler.Launch("X=64 num_warps=4 num_stages=2", "ttir")
+    assert "tt.func public @for_xpu" in compiler.stage_texts(a_kernel, "ttir")[0][1]
     with pytest.raises(compiler.StageError, match=r"no spv of for_xpu: Triton .* has no backend for xpu"):
-        compiler.stage_texts(made, "spv")
+        compiler.stage_texts(a_kernel, "spv")
 
 
 @pytest.mark.parametrize(
@@ -225,15 +225,15 @@ def test_a_capture_whose_kernels_are_not_found_says_so():
         compiler.kernels(capture)
 
 
-# The worker ends with the last two
+# The last two tests end the worker
 
 
 def test_a_crash_fails_its_own_kernel_alone():
-    made = kernel("crashing", COPY, blocks={"X": 64}, extra="import os; os.write(2, b'last words'); os.abort()")
+    a_kernel = kernel("crashing", COPY, blocks={"X": 64}, extra="import os; os.write(2, b'last words'); os.abort()")
     with pytest.raises(
         compiler.KernelError, match=r"crashing .* crashed the compiler .* SIGABRT.*\n(.*\n)*.*last words"
     ):
-        compiler.launches(made)
+        compiler.launches(a_kernel)
 
 
 def test_a_hang_is_cut_off_with_what_it_started(tmp_path, monkeypatch):
@@ -253,7 +253,7 @@ def test_a_hang_is_cut_off_with_what_it_started(tmp_path, monkeypatch):
 
 
 def _alive(pid: int) -> bool:
-    """Ended but not yet waited for, by whoever inherited it, is not alive."""
+    """A zombie, which nobody has waited for yet, is not alive."""
     time.sleep(0.2)
     stat = Path(f"/proc/{pid}/stat")
     return stat.exists() and re.search(r"\) (\w)", stat.read_text())[1] not in "ZX"

@@ -1,7 +1,7 @@
-"""What becomes of a tiny capture with one patch left out: run by test_patches.py, in a process of its own.
+"""Makes tiny captures with one patch left out. test_patches.py runs this in a process of its own.
 
 Reads {target: [where, …]} from its first argument and prints, as JSON on the line that begins with RESULT,
-{target: {where: [with all patches, without this one]}}. Each outcome is made in a fork, so that none sees another.
+{target: {where: [outcome with all patches, outcome without this one]}}. Each outcome comes from its own fork.
 """
 
 from __future__ import annotations
@@ -43,48 +43,49 @@ from conformance.capture.toolchain import cpu_isa  # noqa: E402
 from conformance.cases.case import Case  # noqa: E402
 from conformance.devices.targets import targets  # noqa: E402
 
-torch.set_num_threads(1)  # threads do not live on in a fork
+torch.set_num_threads(1)  # threads do not survive a fork
 pretended_device.register_operators(prepare().pretended_devices)
 
 
-class Made(Case):
-    """A case whose arguments are made by functions."""
+class MadeCase(Case):
+    """A case whose arguments are functions that make the values."""
 
     def build(self, seed: int = 0):
         torch.manual_seed(seed)
         return {name: make() for name, make in self.arguments.items()}
 
 
-#: Seconds for one capture, on a machine that has much else to do.
+#: Seconds for one capture on a busy machine.
 LIMIT = 120
 
 
 def code(fn: Callable, config: dict | None = None, **arguments: Callable) -> Callable[[str], str]:
-    case = Made("patches", "one", (), fn, Path(__file__), arguments, config=config or {})
+    case = MadeCase("patches", "one", (), fn, Path(__file__), arguments, config=config or {})
 
     def generated(target: str) -> str:
-        with capture(case, targets()[target], "deviceless") as got:
-            return "\n".join(module.code for module in got.capture.modules)
+        with capture(case, targets()[target], "deviceless") as result:
+            return "\n".join(module.code for module in result.capture.modules)
 
     return generated
 
 
 def explored(target: str) -> str:
-    """Which graphs and scripts an explored capture has."""
-    made = Made("patches", "one", (), lambda x: x.sin() * 2, Path(__file__), {"x": random(40, grad=True)}, grad=("x",))
-    with capture(made, targets()[target], "deviceless", explore=True) as got:
-        found = got.capture.exploration
+    """The graphs and scripts of an explored capture."""
+    arguments = {"x": random(40, grad=True)}
+    a_case = MadeCase("patches", "one", (), lambda x: x.sin() * 2, Path(__file__), arguments, grad=("x",))
+    with capture(a_case, targets()[target], "deviceless", explore=True) as result:
+        found = result.capture.exploration
     graphs = [f"{graph.stage} {graph.when}" for graph in found.graphs]
     return "\n".join([*graphs, f"{found.script.count('class ')} graphs in the script"])
 
 
-def where_it_says(name: str, said: bool, generate: Callable[[str], str]) -> Callable[[str], str]:
-    """Code where this is what Inductor says of the compiler."""
+def with_compiler_check(name: str, value: bool, generate: Callable[[str], str]) -> Callable[[str], str]:
+    """The code that is generated if Inductor's check `name` of the compiler returns `value`."""
 
     def generated(target: str) -> str:
         from torch._inductor import cpp_builder
 
-        setattr(cpp_builder, name, lambda: said)
+        setattr(cpp_builder, name, lambda: value)
         return generate(target)
 
     return generated
@@ -94,8 +95,8 @@ def random(*shape: int, dtype: torch.dtype = torch.float32, grad: bool = False) 
     return lambda: torch.rand(*shape).to(dtype).requires_grad_(grad)
 
 
-def asked(question: str) -> Callable[[str], str]:
-    """A function that asks the device's module while it is compiled, or between two graphs."""
+def using_answer(question: str) -> Callable[[str], str]:
+    """The code of a function that calls the device's module while it is compiled, or between two graphs."""
 
     def fn(x):
         return x * 2 if getattr(getattr(torch, x.device.type), question)() else x + 1
@@ -124,7 +125,7 @@ def beside(x):
 
 
 def registered(target: str) -> str:
-    """How many patterns there are after captures on two devices."""
+    """How many patterns a capture on a second device adds."""
     from torch._inductor.fx_passes import joint_graph, post_grad
 
     add("cpu_avx2")
@@ -140,7 +141,7 @@ def _patterns(module) -> int:
 
 
 def queued(target: str) -> str:
-    """How much waits for the device to be there."""
+    """How many calls torch queues until the device is initialised."""
     module = getattr(torch, targets()[target].device)
     before = len(module._queued_calls)
     add(target)
@@ -152,7 +153,7 @@ def scattered(x, i):
 
 
 def flags(target: str) -> str:
-    """What the build of the C++ code is told of the instruction set."""
+    """The instruction set that the build of the C++ code uses."""
     from torch._inductor import codecache
 
     isas = []
@@ -162,7 +163,7 @@ def flags(target: str) -> str:
 
 
 def built(target: str) -> str:
-    """What becomes of a library of which a part is there already."""
+    """The result of a build where a partial library exists."""
     from torch._inductor import codecache, cpp_builder
 
     with tempfile.TemporaryDirectory() as folder, isolation.isolated(targets()[target], "deviceless", {}):
@@ -180,7 +181,7 @@ def built(target: str) -> str:
 
 
 def placed(name: str) -> Callable[[str], str]:
-    """Whether Inductor has a folder of precompiled headers below its cache."""
+    """Whether Inductor's folder of precompiled headers is in its cache."""
 
     def where(target: str) -> str:
         from torch._inductor import codecache
@@ -194,17 +195,17 @@ def placed(name: str) -> Callable[[str], str]:
 
 
 def timed(target: str) -> str:
-    """Whether the guards of what was compiled are timed."""
+    """Whether Dynamo times the guards."""
     from torch._dynamo import guards
 
-    asked_for, original = [], guards.profile_guard_manager
-    guards.profile_guard_manager = lambda *args: asked_for.append(args) or original(*args)
+    calls, original = [], guards.profile_guard_manager
+    guards.profile_guard_manager = lambda *args: calls.append(args) or original(*args)
     add(target)
-    return "timed" if asked_for else "not timed"
+    return "timed" if calls else "not timed"
 
 
 def estimated(target: str) -> str:
-    """What estimates of a kernel's time are made from; torch 2.15 asks for the clock by the device's index."""
+    """The inputs of estimates of a kernel's time. Torch 2.15 asks for the clock by the device's index."""
     from torch import _utils_internal
     from torch._inductor import utils
 
@@ -213,7 +214,7 @@ def estimated(target: str) -> str:
 
 
 class ThroughTheCpu(torch.autograd.Function):
-    """A backward with nothing in it to be recorded."""
+    """A backward that CUDA graphs cannot record."""
 
     @staticmethod
     def forward(_ctx, x):
@@ -225,7 +226,7 @@ class ThroughTheCpu(torch.autograd.Function):
 
 
 def unrecorded(target: str) -> str:
-    """Why no CUDA graph is to be recorded, where the build has an allocator, that this process has turned off."""
+    """Why torch refuses to record CUDA graphs. In a build with cuda, its allocator is switched off here."""
     from torch._inductor import cudagraph_utils
 
     if torch.version.cuda:
@@ -260,7 +261,7 @@ graphs = {"triton.cudagraphs": True}
 recorded = code(lambda x: x + 1, {**graphs, "graph_partition": False}, x=random(40))
 partly = code(lambda x: ThroughTheCpu.apply(x) + 1, graphs, x=random(40, grad=True))
 total = code(lambda x: x.sum(), x=random(300, 500))
-unproven = code(lambda x: x + 1, {"cpp.vec_isa_ok": False}, x=random(4000))  # as where the probe cannot be built
+unproven = code(lambda x: x + 1, {"cpp.vec_isa_ok": False}, x=random(4000))  # as if the probe could not be built
 product = code(lambda a, b: a @ b, a=random(64, 64), b=random(64, 64))
 odd = code(lambda a, b: a @ b, a=random(1023, 1021, dtype=torch.half), b=random(1021, 1019, dtype=torch.half))
 listed = code(lambda x: x[[0, 3, 1]].sum(0), x=random(64, 12, grad=True))
@@ -269,7 +270,7 @@ normed = code(
     x=random(2, 3, 4, 4),
     w=random(3),
 )
-#: Of the device's memory; torch 2.15 has a floor instead, and asks without catching what that raises.
+#: A share of the device's memory. Torch 2.15 has a minimum instead, and does not catch an error of the query.
 budget = {"partitioned_scatter_memory_budget": 1e-15}
 scatter = code(
     scattered,
@@ -282,7 +283,7 @@ square = torch.cuda.jiterator._create_jit_fn("template <typename T> T square(T x
 
 rows = code(lambda x: x.flip(-1)[:, ::3] % 7, x=lambda: torch.arange(4000).reshape(40, 100))
 
-#: Where a patch is, with "gpu" for the device → what goes wrong, or comes out otherwise, without it.
+#: Where a patch is, with "gpu" for the device → a function whose outcome changes without the patch.
 OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._inductor.fx_passes.joint_graph:lazy_init": registered,
     "torch._inductor.fx_passes.pad_mm:_should_pad": odd,
@@ -290,14 +291,14 @@ OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._inductor.codecache:_worker_compile_cpp": built,
     "torch._inductor.codecache:_HEADER_DIR": placed("_HEADER_DIR"),
     "torch._inductor.codecache:_HEADER_LOCK_DIR": placed("_HEADER_LOCK_DIR"),
-    "torch.gpu:is_available": asked("is_available"),
-    "torch.gpu:device_count": asked("device_count"),
-    "torch.gpu:current_device": asked("current_device"),
-    "torch.gpu:get_device_properties": asked("get_device_properties"),
-    "torch.gpu:is_tf32_supported": asked("is_tf32_supported"),
+    "torch.gpu:is_available": using_answer("is_available"),
+    "torch.gpu:device_count": using_answer("device_count"),
+    "torch.gpu:current_device": using_answer("current_device"),
+    "torch.gpu:get_device_properties": using_answer("get_device_properties"),
+    "torch.gpu:is_tf32_supported": using_answer("is_tf32_supported"),
     "torch.gpu:synchronize": code(synchronised, x=random(4)),
     "torch.gpu:_lazy_init": add,
-    "torch.gpu:is_current_stream_capturing": asked("is_current_stream_capturing"),
+    "torch.gpu:is_current_stream_capturing": using_answer("is_current_stream_capturing"),
     "torch.gpu:_exchange_device": code(beside, x=random(4)),
     "torch.gpu:_maybe_exchange_device": code(beside, x=random(4)),
     "torch.gpu:set_rng_state": queued,
@@ -325,13 +326,13 @@ OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._inductor.cpu_vec_isa:pick_vec_isa": total,
     "torch._inductor.codecache:pick_vec_isa": flags,
     "torch._inductor.cpu_vec_isa:VecISA.__bool__": unproven,
-    "torch._inductor.cpp_builder:is_gcc": where_it_says("is_gcc", False, rows),
-    "torch._inductor.cpp_builder:is_msvc_cl": where_it_says("is_msvc_cl", True, total),
+    "torch._inductor.cpp_builder:is_gcc": with_compiler_check("is_gcc", False, rows),
+    "torch._inductor.cpp_builder:is_msvc_cl": with_compiler_check("is_msvc_cl", True, total),
 }
 
 
 def generic(where: str) -> str:
-    """The name in OUTCOMES."""
+    """The patch's key in OUTCOMES."""
     where = re.sub(r":(CUDA|XPU)Device", ":Device", re.sub(r":Vec\w+\.", ":VecISA.", where))
     return re.sub(r"^torch.(cuda|xpu):", "torch.gpu:", where)
 
@@ -349,37 +350,37 @@ def outcome(where: str, target: str, *, left_out: bool) -> str:
 
 
 @functools.cache
-def whole(ask: Callable[[str], str], target: str) -> str:
-    """With all patches; several are tried on the same function."""
+def with_all_patches(ask: Callable[[str], str], target: str) -> str:
+    """The outcome with all patches. Cached: several patches use the same function."""
     where = next(where for where, each in OUTCOMES.items() if each is ask)
-    return forked(where, target, left_out=False)
+    return run_forked(where, target, left_out=False)
 
 
-def forked(where: str, target: str, *, left_out: bool) -> str:
-    """The outcome, from a process that is ended with all that it started.
+def run_forked(where: str, target: str, *, left_out: bool) -> str:
+    """The outcome, from a fork that is killed with its children.
 
-    It says it in a file: a pipe would stay open as long as anything that it started has it.
+    The fork writes it to a file: a pipe would stay open while one of its children lives.
     """
     begun = time.monotonic()
-    with tempfile.NamedTemporaryFile("w+", encoding="utf-8") as said:
+    with tempfile.NamedTemporaryFile("w+", encoding="utf-8") as file:
         child = os.fork()
         if child == 0:
             os.setsid()
-            for stream in (1, 2):  # what it starts may outlive it, and would keep the driver's own open
+            for stream in (1, 2):  # its children may outlive it and keep the driver's streams open
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-            said.write(outcome(where, target, left_out=left_out))
-            said.flush()
+            file.write(outcome(where, target, left_out=left_out))
+            file.flush()
             os._exit(0)
-        status = waited(child)
-        said.seek(0)
-        text = said.read()
+        status = wait_for(child)
+        file.seek(0)
+        text = file.read()
     took = f"{time.monotonic() - begun:5.1f} s"
     print(took, target, "without" if left_out else "with", where, status, file=sys.stderr, flush=True)
     return status or text
 
 
-def waited(child: int) -> str:
-    """Waits for the process, then ends its group. Returns "", or what became of it."""
+def wait_for(child: int) -> str:
+    """Waits for the process, then kills its group. Returns "", or how the process failed."""
     end = time.monotonic() + LIMIT
     while (ended := os.waitpid(child, os.WNOHANG)) == (0, 0) and time.monotonic() < end:
         time.sleep(0.02)
@@ -397,6 +398,6 @@ if __name__ == "__main__":
         for where in places:
             pair = ("unknown", "unknown")
             if ask := OUTCOMES.get(generic(where)):
-                pair = whole(ask, target), forked(where, target, left_out=True)
+                pair = with_all_patches(ask, target), run_forked(where, target, left_out=True)
             found.setdefault(target, {})[where] = pair
     print("RESULT" + json.dumps(found))

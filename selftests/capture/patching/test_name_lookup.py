@@ -1,4 +1,4 @@
-"""Whether a package has a name, from its sources."""
+"""Finding out from a package's sources whether it has a name."""
 
 from __future__ import annotations
 

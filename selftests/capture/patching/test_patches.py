@@ -1,4 +1,4 @@
-"""Every replacement in torch is needed: a tiny capture without it raises, or comes out otherwise."""
+"""Each patch of torch is needed: without it, a tiny capture raises or gives another result."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from suites import environment
 
 DRIVER = Path(__file__).with_name("patches_driver.py")
 
-#: The patches for these targets are all that there are. What two of them share is tried on the first, but not on what
-#: the host itself would choose: there, nothing changes without it.
+#: These targets have all patches. A patch that two targets share is tested with the first one, but not with the target
+#: that this machine would choose itself: there, nothing changes without the patch.
 TARGETS = ("cuda_sm90", "xpu_pvc", "cpu_avx2", "cpu_avx512", "cpu_neon")
 
 LISTED = """
@@ -25,14 +25,14 @@ from conformance.devices.targets import targets
 from torch._inductor.cpu_vec_isa import pick_vec_isa
 hosts_own = str(pick_vec_isa())
 explored = exploration.Explorer("", "", [], []).patches()
-asked = sorted(json.loads(sys.argv[1]), key=lambda each: targets()[each[0]].isa == hosts_own)
+wanted = sorted(json.loads(sys.argv[1]), key=lambda each: targets()[each[0]].isa == hosts_own)
 
 def patches(name, mode):
     return isolation.patches(targets()[name], mode) + (cpu_isa.CODEGEN_PATCHES if name.startswith("cpu") else explored)
 
 print("RESULT" + json.dumps({
     name: [[patch.where, patch.why] for patch in patches(name, mode) if not (patch.optional and patch.is_missing())]
-    for name, mode in asked
+    for name, mode in wanted
 }))
 """
 
@@ -61,7 +61,7 @@ def test_every_patch_is_needed():
             if whole.startswith(("raises", "the process dies", "does not end")):
                 problems.append(f"{where}: with all patches, its capture for {target} {whole[:300]}")
             elif whole == "unknown":
-                problems.append(f"{where}: a new patch: patches_driver.OUTCOMES has to show what it is for")
+                problems.append(f"{where}: a new patch: add a function to patches_driver.OUTCOMES that needs it")
             elif whole == without:
                 problems.append(f"{where}: nothing changes for {target} without it: delete the patch ({why[where]})")
     assert not problems, "\n".join(problems)

@@ -1,4 +1,4 @@
-"""A run that was ended while the compiler wrote leaves nothing that a later run stumbles over."""
+"""Builds are atomic: a run that ends while the compiler writes does not break later runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from conformance.devices.cpp_compiler import find_compiler
 
 pytestmark = pytest.mark.skipif(not find_compiler(), reason="no C++ compiler")
 
-#: Builds {folder}/code.cpp into {folder}/code.so; with another compiler where one is given.
+#: Arguments: FOLDER [COMPILER]. Builds FOLDER/code.cpp to FOLDER/code.so.
 BUILD = """
 import sys
 from torch._inductor import codecache, cpp_builder
@@ -34,16 +34,16 @@ with applied([atomic_build.PATCH]):
 def options(*cflags, header=None, precompiling=False):
     from torch._inductor import cpp_builder
 
-    made = cpp_builder.BuildOptionsBase(
+    build_options = cpp_builder.BuildOptionsBase(
         compiler=find_compiler(), cflags=["fPIC", *cflags], ldflags=["shared"], precompiling=precompiling
     )
-    made.precompiled_header = header
-    made._finalize_options()
-    return made
+    build_options.precompiled_header = header
+    build_options._finalize_options()
+    return build_options
 
 
 def build(folder, build_options, source="code.cpp", name="code"):
-    """The file that it is built into."""
+    """Builds the source and returns the path of the built file."""
     from torch._inductor import codecache, cpp_builder
 
     builder = cpp_builder.CppBuilder(name, str(folder / source), build_options, str(folder))
@@ -74,13 +74,13 @@ def test_a_part_of_a_file_is_built_again(folder):
 
 def test_a_whole_file_is_not_built_again(folder):
     built = build(folder, options())
-    made = Path(built).stat().st_ino
+    before = Path(built).stat().st_ino
     build(folder, options())
-    assert Path(built).stat().st_ino == made
+    assert Path(built).stat().st_ino == before
 
 
 def test_a_part_of_a_precompiled_header_is_not_read(folder):
-    """What g++ says of one depends on where it ends."""
+    """g++'s message depends on where the partial header ends."""
     (folder / "code.h").write_text("#include <string>\n#define ANSWER 42\n")
     (folder / "code.cpp").write_text('extern "C" int answer() { return ANSWER; }\n')
     header = build(folder, options(precompiling=True), "code.h", "code.h")
@@ -93,7 +93,7 @@ def test_a_part_of_a_precompiled_header_is_not_read(folder):
         assert length == 10 or not (folder / "code.h.gch").exists()
 
 
-def test_what_is_wrong_with_the_code_is_said(folder):
+def test_a_compile_error_is_raised(folder):
     from torch._inductor.exc import CppCompileError
 
     (folder / "code.cpp").write_text("int answer() { return none; }\n")
@@ -127,7 +127,7 @@ def test_a_process_killed_while_the_compiler_writes(folder):
 
 
 def test_torch_is_linked_by_its_names(folder, monkeypatch):
-    """Nothing of torch's libraries is read, and what the code uses of them is found when it is loaded."""
+    """The linker reads none of torch's libraries; their symbols are found when the code is loaded."""
     from torch._inductor import cpp_builder
     from torch.utils.cpp_extension import include_paths, library_paths
 
