@@ -93,7 +93,12 @@ def progress(total: int) -> Iterator[Callable[[str], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (MofNCompleteColumn(), BarColumn(20), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    columns = (
+        MofNCompleteColumn(),
+        BarColumn(20, complete_style="green"),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
     console = Console(stderr=True)
     with Progress(
         *columns,

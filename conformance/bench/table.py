@@ -14,9 +14,9 @@ from rich.table import Table
 from conformance.bench.report import Report, Row
 from conformance.bench.timing import NOISE, Spread
 from conformance.cases.case import COMPILE_KEYWORDS
-from conformance.terminal import heading, table_text
+from conformance.terminal import heading, table_text, width
 
-WIDTH = 120
+_MAX_WIDTH = 120
 #: The line of limits names this many amounts of bytes or operations with their rates.
 _MAX_AMOUNTS = 4
 
@@ -46,7 +46,7 @@ def legend(rows: Iterable[Row]) -> str:
             "µs: median time of a call (in brackets: the interquartile range); eager and compiled are timed in turns. "
             "ratio: eager divided by compiled. limit: the time to copy the least bytes that any implementation moves, "
             "or to compute the products at the rate of one large product; measured in the same run." + gradients,
-            WIDTH,
+            _width(),
         )
     )
 
@@ -112,7 +112,7 @@ def _function(name: str, rows: Sequence[Row]) -> list[str]:
     axes, shared = varying_axes(rows)
     header, lines = cells(rows, axes)
     table = aligned(header, lines, left=len(axes), red=[row.is_slower for row in rows])
-    limits = textwrap.wrap(limits_line(rows), WIDTH, subsequent_indent="      ")
+    limits = textwrap.wrap(limits_line(rows), _width(), subsequent_indent="      ")
     return [heading(title(name, shared)), table, *limits, *_loss_lines(rows, axes)]
 
 
@@ -164,8 +164,12 @@ def _loss_lines(rows: Sequence[Row], axes: Mapping[str, str]) -> list[str]:
         return []
     lines = [f"compiled is slower in {sum(row.is_slower for row in rows)} of {len(rows)}:"]
     for labels, reasons in slower:
-        lines += textwrap.wrap(f"{labels}: {reasons}", WIDTH, initial_indent="  ", subsequent_indent="      ")
+        lines += textwrap.wrap(f"{labels}: {reasons}", _width(), initial_indent="  ", subsequent_indent="      ")
     return lines
+
+
+def _width() -> int:
+    return min(_MAX_WIDTH, width())
 
 
 def median_and_iqr(spread: Spread) -> str:

@@ -221,6 +221,7 @@ def report():
 
 def test_a_table_for_each_function_with_its_axes_and_the_loser_explained(report, monkeypatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: False, raising=False)
+    monkeypatch.setenv("COLUMNS", "120")
     text = table.text(report)
     assert max(map(len, text.splitlines())) <= 120
     assert "cpu_avx512 (Some CPU), 1 thread; torch 2.13.0+cpu, Python 3.11.7; load 0.1 on 2 cores" in text
