@@ -211,7 +211,8 @@ def _clone(original: Callable[..., Any]) -> Callable[..., Any]:
 def _jiterator_call() -> Callable[..., Any]:
     """Replaces the call of a jiterator function (CUDA C++): returns zeros like its results. Dynamo does not trace it.
 
-    Private: torch._prims_common, which has the rules for shapes and dtypes of elementwise operators (2.11 to 2.15).
+    Private: torch._prims_common, which has the rules for shapes and dtypes of elementwise operators, and
+    torch._dynamo.disable (2.11 to 2.15).
     """
     import torch
     from torch import _prims_common as elementwise

@@ -8,7 +8,7 @@ from capturing import captured
 
 from conformance.capture import isolation
 from conformance.cases.inputs import tensor
-from conformance.cli.commands.doctor import row
+from conformance.cli.commands.doctor import target_row
 from conformance.devices.environment import torch_build
 from conformance.devices.machine import Machine
 from conformance.devices.targets import targets
@@ -45,5 +45,5 @@ def test_the_scheduler_estimates(monkeypatch):
 
 def test_a_described_device_says_its_clocks():
     properties = dict(targets()["cuda_sm90"].properties)
-    printed = row(Machine(gpus={"cuda": {"capability": [9, 0], "properties": properties}}), "cuda").splitlines()
+    printed = target_row(Machine(gpus={"cuda": {"capability": [9, 0], "properties": properties}}), "cuda").splitlines()
     assert {"clock_rate = 1980000", "memory_clock_rate = 3201000", "memory_bus_width = 6016"} <= set(printed)
