@@ -1,4 +1,4 @@
-"""Functions to generate code for, each with its inputs: one for each thing that facts tell apart."""
+"""Functions with their inputs, to generate code for: one for each kind of code that facts distinguish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Suites made for a test: a folder with operators of its own, run by a pytest of its own."""
+"""Small suites for a test: a folder with case files, and a pytest process that runs it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import xml.etree.ElementTree as ET  # reads what our own run wrote
+import xml.etree.ElementTree as ET  # reads our own file
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +19,11 @@ from conformance.devices.machine import Machine, instruction_sets
 REPOSITORY = Path(__file__).parent.parent
 CONFTEST = 'pytest_plugins = ["conformance.plugin"]\n'
 
-#: A cpu target that this host runs, and one that it does not.
+#: A cpu target that this machine runs ("" if none), and one that it does not run.
 NATIVE = next((f"cpu_{isa}" for isa in Machine(isas=instruction_sets()).isas), "")
 FOREIGN = "cpu_avx2" if NATIVE == "cpu_neon" else "cpu_neon"
 
-#: Where no compiler is needed but once, for the pretended device.
+#: Options for a run that needs the C++ compiler only once, for the pretended device.
 SM90 = ("--target", "cuda_sm90")
 
 SCALE = """
@@ -36,14 +36,14 @@ def test_double(x):
 
 
 @dataclass(frozen=True)
-class Ran:
-    """`text`: what pytest printed, both streams."""
+class PytestResult:
+    """`status`: pytest's exit status. `text`: what it printed, stdout and stderr."""
 
     status: int
     text: str
 
     def outcomes(self) -> dict[str, int]:
-        """The last line's counts: {"passed": 2, "failed": 1}."""
+        """The counts of the last line: {"passed": 2, "failed": 1}."""
         for line in reversed(self.text.splitlines()):
             if re.search(r" in \d+\.\d+s", line):
                 return {word: int(count) for count, word in re.findall(r"(\d+) ([a-z ]+?)(?=,| in )", line)}
@@ -60,13 +60,13 @@ class Ran:
         for text in texts:
             assert text not in self.text, f"{text!r} is in:\n{self.text}"
 
-    def ends(self, status: int) -> Ran:
+    def ends(self, status: int) -> PytestResult:
         assert self.status == status, f"status {self.status}, not {status}:\n{self.text}"
         return self
 
 
 class Suite:
-    """A project's folder: `ops/test_scale.py`, a conftest that loads the plugin, what a test adds."""
+    """A project's folder with pytest.ini, a conftest that loads the plugin, and the files that a test writes."""
 
     def __init__(self, root: Path, conftest: str = CONFTEST) -> None:
         self.root = root
@@ -90,15 +90,15 @@ class Suite:
         folder = self.root / "ops" / "expected_code"
         return {str(path.relative_to(folder)): path.read_text() for path in sorted(folder.rglob("*.txt"))}
 
-    def run(self, *arguments: str, env: Mapping[str, str | None] | None = None, timeout: int = 200) -> Ran:
-        """`env`: variables set for this run; None takes one away."""
+    def run(self, *arguments: str, env: Mapping[str, str | None] | None = None, timeout: int = 200) -> PytestResult:
+        """Runs pytest in the folder. `env`: variables to set, or to unset (None). `timeout`: in seconds."""
         process = self.start(*arguments, env=env)
         try:
             text = process.communicate(timeout=timeout)[0]
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise
-        return Ran(process.returncode, text)
+        return PytestResult(process.returncode, text)
 
     def start(self, *arguments: str, env: Mapping[str, str | None] | None = None) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
@@ -113,43 +113,45 @@ class Suite:
             start_new_session=True,
         )
 
-    def accept(self, *arguments: str, env: Mapping[str, str] | None = None) -> Ran:
+    def accept(self, *arguments: str, env: Mapping[str, str] | None = None) -> PytestResult:
         return self.run(*arguments, env={"EXPECTTEST_ACCEPT": "1"} | dict(env or {}))
 
-    def checks(self, *arguments: str, env: Mapping[str, str | None] | None = None) -> tuple[Ran, list[tuple[str, ...]]]:
-        """A run, and of each entry of its JUnit XML (class, name, outcome, message's first line)."""
+    def checks(
+        self, *arguments: str, env: Mapping[str, str | None] | None = None
+    ) -> tuple[PytestResult, list[tuple[str, ...]]]:
+        """A run, and (class, name, outcome, first line of the message) for each entry of its JUnit XML."""
         file = self.root / "junit.xml"
         ran = self.run(*arguments, f"--junit-xml={file}", env=env)
         root = ET.parse(file).getroot()  # noqa: S314
-        found = []
+        entries = []
         for entry in root.iter("testcase"):
             inner = [child for child in entry if child.tag in ("failure", "error", "skipped")]
             assert len(inner) < 2, ET.tostring(entry)
-            said = inner[0].get("message", "").splitlines()[0] if inner else ""
-            found.append((entry.get("classname"), entry.get("name"), inner[0].tag if inner else "passed", said))
+            message = inner[0].get("message", "").splitlines()[0] if inner else ""
+            entries.append((entry.get("classname"), entry.get("name"), inner[0].tag if inner else "passed", message))
         counted = {
             name: int(count) for name, count in root[0].items() if name in ("tests", "failures", "errors", "skipped")
         }
-        assert counted["tests"] == len(found), (counted, found)
+        assert counted["tests"] == len(entries), (counted, entries)
         for tag, word in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
-            assert counted[word] == sum(outcome == tag for *_, outcome, _ in found), (counted, found)
-        return ran, found
+            assert counted[word] == sum(outcome == tag for *_, outcome, _ in entries), (counted, entries)
+        return ran, entries
 
 
 def environment(extra: Mapping[str, str | None]) -> dict[str, str]:
-    """This process's, without what a run of pytest or of ours left in it, and without real gpus."""
+    """This process's environment without variables of pytest and of an earlier run, and without real GPUs."""
     dropped = ("PYTEST_", "EXPECTTEST_", "TORCHINDUCTOR_", "TRITON_")
     env = {name: value for name, value in os.environ.items() if not name.startswith(dropped) and name != "CI"}
     env |= {"PYTHONPATH": str(REPOSITORY), "CONFORMANCE_CACHE": str(cache_folder()), "CUDA_VISIBLE_DEVICES": ""}
-    env |= {"PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}  # a file that is edited within a second is read again
+    env |= {"PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}  # without .pyc files, an edit within a second is read
     return {name: value for name, value in (env | dict(extra)).items() if value is not None}
 
 
-def section(ran: Ran, title: str) -> list[str]:
+def section(ran: PytestResult, title: str) -> list[str]:
     """The lines below the heading of a failure, `test_double[f32-cuda_sm90] [code]`."""
     lines = ran.text.splitlines()
     starts = [number for number, line in enumerate(lines) if line.strip("_ ") == title and line.startswith("_")]
     assert starts, f"no failure {title!r} in:\n{ran.text}"
-    body = [line for line in lines[starts[0] + 1 :] if not line.startswith("[gw")]  # which worker
+    body = [line for line in lines[starts[0] + 1 :] if not line.startswith("[gw")]  # the lines that name a worker
     ends = [number for number, line in enumerate(body) if line.startswith(("____", "====", "----"))]
     return body[: min(ends, default=len(body))]

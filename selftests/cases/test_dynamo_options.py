@@ -1,4 +1,4 @@
-"""A case's `config` may hold Dynamo's options: shapes and numbers that only the data decide stay in the graph."""
+"""Options of Dynamo in a case's `config`: with them, data-dependent shapes and numbers stay in one graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_item(x):
 """
 
 
-def test_what_the_data_decide(suite):
+def test_data_dependent_shapes(suite):
     suite.write("ops/test_scale.py", CASES)
     suite.accept("--target", "cuda_sm90,xpu_pvc", "--no-emulation").ends(0).has("snapshots: 8 new")
     stored = suite.stored()
