@@ -1,9 +1,9 @@
-"""What the store costs: its size for 1,000 cases × 8 targets × 3 versions, reading it, and collecting as many cases.
+"""Measures the store: its size for 1,000 cases × 8 targets × 3 versions, reading it, and collecting the cases.
 
     python benchmarks/store.py [--cases 1000] [--versions 2.11,2.13,2.15] [--expected FOLDER]
 
-The project that is measured is generated in a temporary folder: as many cases as asked for, with what is stored of the
-suite's own, over and over. A version that is not stored is taken to differ from the newest one as those two do that do.
+The measured project is generated in a temporary folder: the wanted number of cases, with copies of the suite's own
+snapshots. If a version is not stored, its size is estimated from the growth between the two newest stored versions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--expected", type=Path, default=OPS.parent / "expected_code")
     arguments = parser.parse_args()
     store = Store(arguments.expected, list(targets()))
-    snapshots = {case: store.read(case) for case in store.cases()}
+    snapshots = {case: snapshot for case in store.cases() if (snapshot := store.read(case))}
     versions = arguments.versions.split(",")
     print_sizes(store, snapshots, versions, arguments.cases)
     with tempfile.TemporaryDirectory() as folder:
@@ -54,10 +54,10 @@ def main() -> None:
 
 
 def print_sizes(store: Store, snapshots: dict[str, Snapshot], versions: Sequence[str], wanted: int) -> None:
-    """Bytes as they are stored, for each number of versions, and in proportion for the cases wanted."""
+    """Prints the stored bytes for each number of versions, and the bytes for the wanted number of cases."""
     known = [version for version in versions if any(version in s.versions() for s in snapshots.values())]
-    print(f"{len(snapshots)} cases × {len(targets())} targets; stored are torch {', '.join(known)}")
-    print(f"{'torch':<16}{'bytes':>12}{'a case':>10}{f'{wanted} cases, MB':>18}{'lines a file, median':>22}")
+    print(f"{len(snapshots)} cases × {len(targets())} targets; stored versions of torch: {', '.join(known)}")
+    print(f"{'torch':<16}{'bytes':>12}{'per case':>10}{f'{wanted} cases, MB':>18}{'median lines of a file':>24}")
     sizes = []
     for count in range(1, len(known) + 1):
         kept = [_only(snapshot, known[-count:]) for snapshot in snapshots.values()]
@@ -72,7 +72,7 @@ def print_sizes(store: Store, snapshots: dict[str, Snapshot], versions: Sequence
 
 
 def _row(name: str, size: int, cases: int, wanted: int, lines: str) -> None:
-    print(f"{name:<16}{size:>12,}{size / cases:>10,.0f}{size / cases * wanted / 1e6:>18.1f}{lines:>22}")
+    print(f"{name:<16}{size:>12,}{size / cases:>10,.0f}{size / cases * wanted / 1e6:>18.1f}{lines:>24}")
 
 
 def _only(snapshot: Snapshot, versions: Sequence[str]) -> Snapshot:
@@ -106,8 +106,8 @@ def print_reading(store: Store) -> None:
         times.append(time.perf_counter() - start)
     each, worst = statistics.mean(times) * 1e3, max(times) * 1e3
     print(
-        f"reading {len(cases)} files: {each:.2f} ms each, {worst:.1f} at most; "
-        f"which versions there are ({', '.join(versions)}): {known * 1e3:.0f} ms a process"
+        f"reading {len(cases)} files: {each:.2f} ms each, at most {worst:.1f} ms; "
+        f"finding the stored versions ({', '.join(versions)}): {known * 1e3:.0f} ms in each process"
     )
 
 

@@ -1,10 +1,11 @@
-"""Accepting that is killed: 2,000 texts by 8 workers, SIGKILL at a random moment of 50 runs, and a last run to the end.
+"""Kills accepting: 50 runs of 8 workers and 2,000 texts get SIGKILL at a random moment. A last run is not killed.
 
     python benchmarks/store_kill.py [--runs 50] [--cases 250] [--folder FOLDER]
 
-A run is what pytest's is: workers write items into a run's folder, then one process accepts them all; every third time
-two such runs at once. After each, every file must be whole, and every text the one of that run or of an earlier one,
-never older than it was. Takes about four minutes; exit status 1 at the first text that is torn, lost or older.
+Each run works as pytest's: workers write items into the folder of a run, then one process accepts them. Every third
+time, two runs work at once. After each run, every file must be complete, and every text must be of that run, or the
+text that was stored before it. Takes about four minutes. Exit status 1: a text is incomplete, lost, or older than
+before.
 """
 
 from __future__ import annotations
@@ -33,13 +34,16 @@ TARGETS = list(targets())[:WORKERS]
 
 
 def text(case: int, target: str, number: int) -> str:
-    """Long enough to be torn; what it says of itself stands in each part."""
-    said = f"case {case} {target} round {number}"
-    kernels = [f"# kernel k{each}\n" + f"{said}\n" * 20 for each in range(3)]
-    return "\n".join([f"kernels     {said}\n", "--- inference\n" + "\n".join(kernels), f"def call(args):\n    {said}"])
+    """Returns a text that names its case, target and run in every part, so that a mix of two texts is detected."""
+    label = f"case {case} {target} round {number}"
+    kernels = [f"# kernel k{each}\n" + f"{label}\n" * 20 for each in range(3)]
+    return "\n".join(
+        [f"kernels     {label}\n", "--- inference\n" + "\n".join(kernels), f"def call(args):\n    {label}"]
+    )
 
 
-def work(root: Path, number: int, worker: int, cases: int) -> None:
+def write_items(root: Path, number: int, worker: int, cases: int) -> None:
+    """Writes the items of one worker."""
     run = Run(root / f"run{number}")
     for each in range(worker, cases * len(TARGETS), WORKERS):
         case, target = divmod(each, len(TARGETS))
@@ -50,10 +54,10 @@ def work(root: Path, number: int, worker: int, cases: int) -> None:
         )
 
 
-def one_run(root: Path, number: int, cases: int) -> None:
-    """What a process of its own does, with workers."""
+def run_and_accept(root: Path, number: int, cases: int) -> None:
+    """Starts the workers, then accepts their items. Runs in a process that may be killed."""
     Run(root / f"run{number}").begin({})
-    workers = [multiprocessing.Process(target=work, args=(root, number, w, cases)) for w in range(WORKERS)]
+    workers = [multiprocessing.Process(target=write_items, args=(root, number, w, cases)) for w in range(WORKERS)]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -63,34 +67,34 @@ def one_run(root: Path, number: int, cases: int) -> None:
     sys.exit(bool(accepted.problems))
 
 
-def started(root: Path, number: int, cases: int) -> subprocess.Popen:
+def start_run(root: Path, number: int, cases: int) -> subprocess.Popen[str]:
     command = [sys.executable, __file__, "--one", str(number), "--folder", str(root), "--cases", str(cases)]
     return subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, text=True)
 
 
-def must(holds: bool, said: str) -> None:
-    if not holds:
-        sys.exit(f"error: {said}")
+def require(condition: bool, message: str) -> None:
+    if not condition:
+        sys.exit(f"error: {message}")
 
 
 def check(root: Path, cases: int, known: dict[tuple[str, str], int], newest: int) -> Counter[int]:
-    """Which run each text is of. Ends the process at the first that is torn, lost or older than in `known`."""
+    """Returns how many texts are of each run. Exits if a text is incomplete, lost, or older than in `known`."""
     store = Store(root / "expected_code", TARGETS)
-    seen: Counter[int] = Counter()
+    texts_of_run: Counter[int] = Counter()
     for case in range(cases):
         name = f"op{case % 7}/case{case}"
-        snapshot = store.read(name)  # raises for a torn file
+        snapshot = store.read(name)  # raises for an incomplete file
         for target in TARGETS:
-            found = snapshot.text("2.13", target) if snapshot else None
-            if found is None:
-                must((name, target) not in known, f"{name} {target}: lost")
+            stored = snapshot.text("2.13", target) if snapshot else None
+            if stored is None:
+                require((name, target) not in known, f"{name} {target}: lost")
                 continue
-            number = int(found.split("round ", 1)[1].split()[0])
-            must(found == text(case, target, number) + "\n", f"{name} {target}: torn")
-            must(known.get((name, target), 0) <= number <= newest, f"{name} {target}: older than it was")
+            number = int(stored.split("round ", 1)[1].split()[0])
+            require(stored == text(case, target, number) + "\n", f"{name} {target}: incomplete or mixed")
+            require(known.get((name, target), 0) <= number <= newest, f"{name} {target}: older than before")
             known[name, target] = number
-            seen[number] += 1
-    return seen
+            texts_of_run[number] += 1
+    return texts_of_run
 
 
 def main() -> None:
@@ -101,39 +105,40 @@ def main() -> None:
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one is not None:
-        one_run(arguments.folder, arguments.one, arguments.cases)
+        run_and_accept(arguments.folder, arguments.one, arguments.cases)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         _all_runs(Path(folder), arguments.runs, arguments.cases)
 
 
 def _all_runs(root: Path, runs: int, cases: int) -> None:
-    chance, known, phases = random.Random(4), {}, Counter()
+    chance, phases = random.Random(4), Counter[str]()
+    known: dict[tuple[str, str], int] = {}
     start = time.monotonic()
-    started(root, 0, cases).communicate()
-    whole = time.monotonic() - start
+    start_run(root, 0, cases).communicate()
+    duration = time.monotonic() - start
     check(root, cases, known, 0)
     for number in range(1, runs + 1):
-        processes = [started(root, number, cases)]
+        processes = [start_run(root, number, cases)]
         if number % 3 == 0:
-            processes.append(started(root, number - 1, cases))  # an earlier one is repeated beside it
-        time.sleep(chance.uniform(0.1, 1.1) * whole)
+            processes.append(start_run(root, number - 1, cases))  # repeats the run before at the same time
+        time.sleep(chance.uniform(0.1, 1.1) * duration)
         for process in processes:
             ended = process.poll() is not None
             if not ended:
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-            phases["ended before" if ended else "killed"] += 1
+            phases["already ended" if ended else "killed"] += 1
         older = {key: min(value, number - 1) for key, value in known.items()} if number % 3 == 0 else known
-        seen = check(root, cases, older, number)
+        counts = check(root, cases, older, number)
         known.update(older)
-        phases["while storing"] += 0 < seen[number] < sum(seen.values())
-    said, _ = started(root, runs + 1, cases).communicate()
-    seen = check(root, cases, known, runs + 1)
+        phases["while storing"] += 0 < counts[number] < sum(counts.values())
+    report, _ = start_run(root, runs + 1, cases).communicate()
+    counts = check(root, cases, known, runs + 1)
     left = [path for path in (root / "expected_code").rglob("*") if path.is_file() and path.suffix != ".txt"]
-    must(seen == {runs + 1: cases * len(TARGETS)}, f"the last run did not complete: {seen}")
-    must([path.name for path in left] in ([], [".lock"]), f"left behind: {left}")
-    print(f"{runs} runs, {cases * len(TARGETS)} texts: {dict(phases)}; none torn, none lost")
-    print(f"last run: {said.strip()}")
+    require(counts == {runs + 1: cases * len(TARGETS)}, f"the last run did not complete: {counts}")
+    require([path.name for path in left] in ([], [".lock"]), f"left behind: {left}")
+    print(f"{runs} runs, {cases * len(TARGETS)} texts: {dict(phases)}; none incomplete, none lost")
+    print(f"last run: {report.strip()}")
 
 
 if __name__ == "__main__":

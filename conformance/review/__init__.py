@@ -1,1 +1,1 @@
-"""Differences between generated texts, grouped and reviewed."""
+"""Compares generated texts, groups their changes by edit, and reviews them."""

@@ -1,1 +1,1 @@
-"""What is written to disk: snapshots, runs, binaries; and accepting."""
+"""Writes to disk and reads: snapshots, binaries, runs. Accepts what a run generated."""

@@ -1,4 +1,4 @@
-"""The text of a snapshot and what is said of two that differ."""
+"""The text of a snapshot, and the message about two texts that differ."""
 
 from __future__ import annotations
 
@@ -111,9 +111,9 @@ def test_facts_come_first():
 
 def test_facts_alone():
     old, new = snapshot_text(capture(), FACTS, "cpu"), snapshot_text(capture(), {"kernels": "2"}, "cpu")
-    found = compare_texts(old, new)
-    assert found.diff == ()
-    assert found.message.startswith("facts changed:\n")
+    difference = compare_texts(old, new)
+    assert difference.diff == ()
+    assert difference.message.startswith("facts changed:\n")
 
 
 def test_facts_unchanged():

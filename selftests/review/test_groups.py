@@ -1,4 +1,4 @@
-"""Grouping: simulated changes of the compiler over all stored texts, real edits one by one, and that none is hidden."""
+"""Grouping: simulated changes of the compiler in all stored texts, single edits, and that no edit is hidden."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ TORCH = "2.13"
 
 
 def _stored() -> list[tuple[str, str, str]]:
-    """(case, target, text) of all that is stored for TORCH."""
+    """(case, target, text) of all texts stored for TORCH."""
     store = Store(REPOSITORY / "conformance" / "expected_code")
     snapshots = ((case, store.read(case)) for case in store.cases())
     return [(case, key[1], text) for case, s in snapshots if s for key, text in s.texts.items() if key[0] == TORCH]
 
 
-#: A load that ends with a name: renamed beside a keyword that is added, the two changes touch, and are one edit.
+#: A load that ends with a name. If the name changes and a keyword is added after it, both changes are one edit.
 TOUCHING = re.compile(r"tl\.load\([^()\n]*\btmp\d+\)")
 STORED = [each for each in _stored() if not TOUCHING.search(each[2])]
 
@@ -40,7 +40,7 @@ def text_of(case: str, target: str) -> str:
 
 
 def keyword(text: str) -> str:
-    """A keyword added to every load of Triton."""
+    """Adds a keyword to every load of Triton."""
     out, end = [], 0
     for match in re.finditer(r"\btl\.load\(", text):
         depth, place = 1, match.end()
@@ -53,21 +53,21 @@ def keyword(text: str) -> str:
 
 
 def names(text: str) -> str:
-    """Other names of variables, in Triton and in C++."""
+    """Renames variables in Triton and in C++."""
     return re.sub(r"tmp(?=\d|_acc\d)", "val", text)
 
 
 def helper(text: str) -> str:
-    """Another helper for loads of a vector in C++."""
+    """Renames the function that loads a vector in C++."""
     return re.sub(r"Vectorized<([^()<>]*)>::loadu\(", r"load_vector<\1>(", text)
 
 
 def helper_of_many(text: str) -> str:
-    """Another helper for loads of several vectors at once: of another class, so an edit of its own."""
+    """Renames the function that loads several vectors in C++. It is of another class, so this is another edit."""
     return re.sub(r"VectorizedN<([^()<>]*)>::loadu\(", r"load_vectors<\1>(", text)
 
 
-#: What is changed together, and the group that each change is expected to be.
+#: Changes that are made together, and the expected title of each group.
 SIMULATED: dict[str, dict[str, Callable[[str], str]]] = {
     "keyword": {"added to `tl.load(…)`: `cache_modifier='.cg'`": keyword},
     "names": {"`tmp` → `val`": names},
@@ -92,17 +92,17 @@ def test_compiler_wide_changes_are_exactly_their_groups(chosen):
     assert {each.title for each in groups} == set(expected)
     assert len(groups) == len(expected)
     for title, change in expected.items():
-        (mine,) = [each for each in groups if each.title == title]
+        (matching,) = [each for each in groups if each.title == title]
         items = {(case, target) for case, target, text in STORED if change(text) != text}
-        assert {(member.case, member.target) for member in mine.members} == items
+        assert {(member.case, member.target) for member in matching.members} == items
         assert len(items) > 100
-        assert mine.kernels == sum(_kernels(text, change) for *_, text in STORED)
-        assert mine.facts == []
+        assert matching.kernels == sum(_kernels(text, change) for *_, text in STORED)
+        assert matching.facts == []
     assert [each.kernels for each in groups] == sorted((each.kernels for each in groups), reverse=True)
 
 
 def _kernels(text: str, change: Callable[[str], str]) -> int:
-    """In how many kernels of a text the change makes a difference."""
+    """Returns the number of kernels of a text that the change changes."""
     blocks = re.split(r"^(?=# kernel |def call|--- )", text, flags=re.MULTILINE)
     return sum(change(block) != block for block in blocks)
 
@@ -113,7 +113,7 @@ def test_the_same_texts_are_no_groups():
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in SAMPLES.glob("*.txt")))
 def test_renaming_alone_is_no_difference(name):
-    """Counters with gaps and in another order, as after an edit elsewhere in the compiler."""
+    """Renumbers names with gaps and in another order, as after an edit elsewhere in the compiler."""
     raw = (SAMPLES / f"{name}.txt").read_text(encoding="utf-8")
     device = re.search(r"-(cpu|cuda|xpu)", name)[1]
     renamed = re.sub(r"(?<![a-zA-Z.])(tmp|buf)(\d+)(?!\d)", lambda m: f"{m[1]}{(int(m[2]) * 5 + 3) % 101}", raw)
@@ -168,7 +168,7 @@ def edited(*pairs: tuple[str, str], text: str = TEXT) -> str:
 
 
 @pytest.mark.parametrize(
-    ("pairs", "said"),
+    ("pairs", "expected"),
     [
         ([("(in_ptr1 + (x0), xmask)", "(in_ptr1 + (x0), None)")], ["`xmask` → `None` in `tl.load(…)`"]),
         ([("tmp0 - tmp1", "tmp1 - tmp0")], ["operand changed in `tmp = tmp - tmp`"]),
@@ -191,12 +191,12 @@ def edited(*pairs: tuple[str, str], text: str = TEXT) -> str:
         ([("(pointwise 20)", "(pointwise 40)")], ["kernels  sizes changed"]),
     ],
 )
-def test_one_edit_is_one_group_in_words(pairs, said):
-    assert titles(edited(*pairs)) == said
+def test_one_edit_is_one_group_in_words(pairs, expected):
+    assert titles(edited(*pairs)) == expected
 
 
 @pytest.mark.parametrize(
-    ("line", "pair", "said"),
+    ("line", "pair", "expected"),
     [
         (
             'tl.device_assert(tmp0 < 33, "index out of bounds: 0 <= tmp0 < 33")',
@@ -215,10 +215,10 @@ def test_one_edit_is_one_group_in_words(pairs, said):
         ),
     ],
 )
-def test_a_name_in_a_message_and_that_of_a_lambda_are_names(line, pair, said):
+def test_a_name_in_a_message_and_that_of_a_lambda_are_names(line, pair, expected):
     text = edited(("    tl.store", f"    {line}\n    tl.store"))
     assert titles(names(text), text) == ["`tmp` → `val`"]
-    assert titles(edited(pair, text=text), text) == [said]
+    assert titles(edited(pair, text=text), text) == [expected]
 
 
 def test_a_templated_name_is_one_edit_and_a_type_and_a_name_are_two():
@@ -230,7 +230,7 @@ def test_a_templated_name_is_one_edit_and_a_type_and_a_name_are_two():
 
 
 def test_what_follows_from_an_edit_is_not_another():
-    """A line less: the names after it have other numbers."""
+    """A line is removed: the names after it have other numbers."""
     new = edited(
         ("    tmp3 = tl_math.abs(tmp2)\n", ""),
         ("tmp3, xmask", "tmp2, xmask"),
@@ -249,7 +249,7 @@ def test_a_second_kernel_is_the_fact_and_the_kernel():
 
 
 def test_lost_vectorisation_is_a_fact_first():
-    """Two real texts: what the second has, the first would become if its stride were lost."""
+    """Two real texts: the first would become the second if its stride were no longer 1."""
     old = text_of("flip/vflip-224-f32-channels_last", "cpu_avx512")
     new = text_of("flip/hflip-224-f32-contiguous", "cpu_avx512")
     groups = group_changes([ChangedText("flip/vflip", "cpu_avx512", old, new)])
@@ -279,7 +279,7 @@ def test_two_edits_in_one_text_are_two_groups_and_the_larger_is_first():
 
 
 def test_ids_are_those_of_the_edit():
-    """What review accepts by id is the same edit, whatever else the run holds."""
+    """An id that `review --accept` takes means the same edit in every run."""
     item = ChangedText("c", "cuda_sm90", TEXT, edited(("tl_math.abs", "tl_math.exp")))
     other = ChangedText("d", "cuda_sm90", TEXT, edited(("{'x': 32}", "{'x': 64}")))
     (alone,) = group_changes([item])
@@ -296,7 +296,7 @@ def test_edits_of_texts_whose_facts_changed_are_within_them():
 
 
 def _mutated(text: str, rng: random.Random) -> str:
-    """A line of the code taken away, doubled, or with another number, operator, name or word."""
+    """Removes or doubles a line of the code, or replaces a number, operator, name or word in it."""
     lines = text.split("\n")
     start = lines.index("")
     number = rng.choice(
@@ -321,7 +321,7 @@ def _mutated(text: str, rng: random.Random) -> str:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_edit_hides_behind_another(seed):
-    """A small edit in one text, while the whole compiler changes: the text is in a group besides."""
+    """A small edit in one text, while the whole compiler changes, is in another group."""
     rng = random.Random(seed)
     texts = sorted({text for *_, text in STORED})
     change = lambda text: keyword(helper(helper_of_many(text)))  # noqa: E731

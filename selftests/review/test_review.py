@@ -1,4 +1,4 @@
-"""`python -m conformance review`: a run's changes, without running again. No torch in it, but for the last test."""
+"""`python -m conformance review`: reviews the changes of a run without running again. Only the last test uses torch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_abs(x):
 
 
 class Project:
-    """A folder with stored texts and a run: c1 and c2 differ by one edit, c3 by that and another, c4 by the other."""
+    """A folder with stored texts and a run. c1 and c2 differ by edit EXP, c4 by edit HINT, and c3 by both."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -60,7 +60,7 @@ class Project:
         path.write_text(json.dumps(data | {"text": new, "checks": checks} | more))
 
     def accepted(self) -> set[str]:
-        """The cases whose stored text is now the run's."""
+        """Returns the cases whose stored text is now the text of the run."""
         return {
             case
             for case, new in self.items.items()
@@ -79,8 +79,8 @@ def review(capsys, monkeypatch):
     def call(*arguments: str, keys: str = "") -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "stdin", io.StringIO(keys))
         status = main(["review", *arguments])
-        said = capsys.readouterr()
-        return status, said.out, said.err
+        output = capsys.readouterr()
+        return status, output.out, output.err
 
     return call
 
@@ -226,7 +226,7 @@ def test_another_run_as_the_baseline(project, review, tmp_path):
 
 
 def test_a_run_from_elsewhere_finds_this_checkouts_stores(project, review, tmp_path):
-    """As a CI artefact: its stores are paths of another machine."""
+    """A run downloaded from CI: its stores are paths of another machine."""
     (project.root / "ops" / "test_op.py").write_text(OPS)
     artefact = Project(tmp_path / "artefact")
     for file in (artefact.run.folder / "items").rglob("*.json"):
@@ -243,7 +243,7 @@ def test_a_run_from_elsewhere_finds_this_checkouts_stores(project, review, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["nowhere"], "there is no run 'nowhere'; existing runs: 20261120T000000-1, last"),
         (["--accept", "7"], "there is no group 7: this run has 2 groups"),
@@ -252,10 +252,10 @@ def test_a_run_from_elsewhere_finds_this_checkouts_stores(project, review, tmp_p
         (["--baseline", "last", "--accept", "1"], "--accept stores a run's code, and --baseline compares with a run: "),
     ],
 )
-def test_bad_input_is_one_sentence(project, review, arguments, said):
+def test_bad_input_is_one_sentence(project, review, arguments, message):
     status, out, err = review(*arguments)
     assert (status, out) == (2, "")
-    assert err.startswith(f"error: {said}")
+    assert err.startswith(f"error: {message}")
     assert err.count("\n") == 1
     assert project.accepted() == set()
 
@@ -276,7 +276,7 @@ def test_a_snapshot_that_cannot_be_read_is_said_and_the_others_are_reviewed(proj
 
 
 def test_a_run_says_its_groups_and_failures_name_theirs(accepted):
-    """The whole way: pytest, its summary, review, pytest."""
+    """pytest, its summary, review, and pytest again."""
     folder = accepted.root / "ops" / "expected_code" / "scale"
     for path in folder.glob("*.txt"):
         path.write_text(path.read_text().replace("xindex", "x_index"))
@@ -288,8 +288,8 @@ def test_a_run_says_its_groups_and_failures_name_theirs(accepted):
         "group 1 of 1: `x_index` → `xindex`",
     )
     command = [sys.executable, "-m", "conformance", "review", "--accept", "1"]
-    said = subprocess.run(
+    done = subprocess.run(
         command, cwd=accepted.root, env=environment({}), capture_output=True, text=True, timeout=100, check=True
     )
-    assert "snapshots: 0 new, 2 changed, 0 unchanged" in said.stdout
+    assert "snapshots: 0 new, 2 changed, 0 unchanged" in done.stdout
     accepted.run(*SM90).ends(0).has_not("differ by")

@@ -1,4 +1,4 @@
-"""A disk that is really full or really read-only: what is stored stays whole, and what is on it is counted."""
+"""Storing on a full disk and on a read-only disk: no file is damaged, and the counts are those of the disk."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def disk(tmp_path):
 
 
 def long(word):
-    return f"{word}\n" * 4000  # some 16 to 20 kB
+    return f"{word}\n" * 4000  # 16 to 20 kB
 
 
 def on_disk(store):
@@ -58,15 +58,15 @@ def test_a_full_disk(disk):
     assert not list(disk.rglob("*.tmp"))
     items = [
         ItemRecord(case, target, "deviceless", torch, str(store.root), text=text)
-        for case, given in updates("other").items()
-        for (torch, target), text in given.items()
+        for case, texts_of_case in updates("other").items()
+        for (torch, target), text in texts_of_case.items()
     ]
     accepted = accept_snapshots(items, "all", TARGETS)
     assert accepted.problems
     assert sum("oth" in text for text in on_disk(store).values()) == accepted.counts.changed
     subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
     assert store.merge(updates("new")).changed > 0
-    assert on_disk(store) == {(c, *key): text for c, given in updates("new").items() for key, text in given.items()}
+    assert on_disk(store) == {(case, *key): text for case, new in updates("new").items() for key, text in new.items()}
 
 
 def test_a_read_only_disk(disk):

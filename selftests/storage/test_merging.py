@@ -1,4 +1,4 @@
-"""Branches that accepted: git merges different cases, and what it cannot merge is refused with what mends it."""
+"""Branches that accepted code: git merges different cases. A conflict is refused with the commands that solve it."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def test_a_conflict_is_mended_by_what_the_message_says(git, store, tmp_path, mon
     git("merge", "-q", "--no-edit", "mine", status=1)
     with pytest.raises(SnapshotError, match="unresolved merge conflict") as caught:
         store.read("flip/hflip-f32")
-    mends = str(caught.value).splitlines()[-1]
-    restore, accept = re.fullmatch(r"  git (.*) && EXPECTTEST_ACCEPT=1 pytest (.*)", mends).groups()
+    commands = str(caught.value).splitlines()[-1]
+    restore, accept = re.fullmatch(r"  git (.*) && EXPECTTEST_ACCEPT=1 pytest (.*)", commands).groups()
     assert accept == f"{tmp_path}/ops/test_flip.py -k 'test_hflip[f32-'"
     git(*restore.split())
     assert store.read("flip/hflip-f32").text(*key) == text("theirs")

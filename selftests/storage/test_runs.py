@@ -1,4 +1,4 @@
-"""Run folders: of the unnamed ones the newest are kept, and none goes away under a run that still writes to it."""
+"""Run folders: the newest unnamed runs are kept, and so is each run whose process still exists."""
 
 import json
 import os
@@ -11,8 +11,8 @@ from conformance.storage.check_results import CheckResult, Outcome
 
 def test_a_run_that_is_not_over_is_kept(tmp_path):
     folder = runs.runs_folder(tmp_path)
-    gone = 2**22 + 1  # above what Linux gives to processes
-    names = [f"20260101T00000{i}-{os.getpid() if i == 0 else gone + i}" for i in range(runs.MAX_UNNAMED_RUNS + 3)]
+    no_process = 2**22 + 1  # larger than any process id of Linux
+    names = [f"20260101T00000{i}-{os.getpid() if i == 0 else no_process + i}" for i in range(runs.MAX_UNNAMED_RUNS + 3)]
     for name in names:
         (folder / name).mkdir()
     runs.new_run(tmp_path, None)
@@ -21,7 +21,7 @@ def test_a_run_that_is_not_over_is_kept(tmp_path):
 
 def test_a_run_that_cannot_be_kept_below_the_root_says_where_it_is(tmp_path):
     root = tmp_path / "file"
-    root.write_text("no folder can be made in it")  # as on a disk that is read-only, and for root too
+    root.write_text("a file, so no folder can be created here")  # works for root too, unlike a read-only folder
     (where,) = runs.temporary_folder_notice(root, runs.Run(runs.run_folder(root, "mine")))
     assert where == f"{root}/.conformance/runs cannot be written to: this run is in {runs.runs_folder(root)}/mine"
     assert runs.temporary_folder_notice(tmp_path, runs.Run(runs.run_folder(tmp_path, "mine"))) == []
@@ -42,7 +42,7 @@ def test_an_item_is_read_as_it_was_written(tmp_path):
 
 
 def test_a_run_of_the_version_before_is_refused(tmp_path):
-    """It stored a check's result as a text."""
+    """That version stored the result of a check as a text."""
     for name, again in (("mine", "pytest --save-run mine"), ("20260101T000000-7", "pytest")):
         run = runs.Run(runs.run_folder(tmp_path, name))
         run.begin({})

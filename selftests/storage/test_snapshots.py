@@ -1,4 +1,4 @@
-"""The store: sharing and splitting texts, reading back, and what it does when killed, refused or misused."""
+"""The store: shares and splits texts, reads them back, survives being killed, and refuses wrong input."""
 
 from __future__ import annotations
 
@@ -97,14 +97,14 @@ def test_content_does_not_depend_on_the_order_of_merges(tmp_path):
     updates = [
         (torch, target, f"{target[:3]}{torch}") for torch in ("2.9", "2.13") for target in [*TARGETS, "amd_gfx942"]
     ]
-    seen = set()
+    contents = set()
     for seed in range(5):
         random.Random(seed).shuffle(updates)
         store = Store(tmp_path / str(seed), TARGETS)
         for torch, target, text in updates:
             store.merge({CASE: {(torch, target): text}})
-        seen.add(content(store))
-    (text,) = seen
+        contents.add(content(store))
+    (text,) = contents
     assert text.index("torch 2.9: cpu_avx2") < text.index("torch 2.13: cpu_avx2") < text.index("amd_gfx942")
 
 
@@ -250,7 +250,7 @@ def test_a_full_disk_loses_nothing(store, monkeypatch, call):
 
     with monkeypatch.context() as patch:
         patch.setattr(os, call, full)
-        if call == "replace":  # what pathlib calls varies between versions of Python
+        if call == "replace":  # pathlib calls another function, depending on the version of Python
             patch.setattr("pathlib.Path.replace", full)
         with pytest.raises(SnapshotError, match="No space left on device") as caught:
             store.merge({CASE: same("new", "cpu_avx2"), "sum/sum": same("new", "cpu_avx2")})
@@ -302,7 +302,7 @@ def test_killed_at_any_moment(tmp_path):
     store = Store(tmp_path)
     for _ in range(8):
         process = worker(tmp_path, 0, 1000, stdout=subprocess.PIPE)
-        process.stdout.readline()  # the first merge is through: it is writing now
+        process.stdout.readline()  # the first merge has ended: the process is writing now
         time.sleep(chance.uniform(0, 0.05))
         process.send_signal(signal.SIGKILL)
         process.wait()

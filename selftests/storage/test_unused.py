@@ -1,4 +1,4 @@
-"""Snapshots that nothing uses: said after a full run, removed on request, never guessed."""
+"""Snapshots without a case: reported after a full run, and removed on request."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_version_is_dropped(project, capsys):
 
 def test_a_full_run_says_so(suite):
     suite.write("ops/expected_code/scale/gone.txt", TEXT)
-    said = "1 snapshot belongs to no case: scale/gone; remove with: python -m conformance prune ops"
+    line = "1 snapshot belongs to no case: scale/gone; remove with: python -m conformance prune ops"
     suite.run("ops", "--checks", "requirements").has_not("belongs to no case")
     suite.run("ops", "-k", "f32 and avx2").has_not("belongs to no case")
-    suite.run("ops", "-n", "2").has(said)
+    suite.run("ops", "-n", "2").has(line)
