@@ -1,4 +1,4 @@
-"""Prints groups of changes: the largest first, each with one example."""
+"""Describes groups of changes in lines of text: the largest first, each with one example."""
 
 from __future__ import annotations
 

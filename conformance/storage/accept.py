@@ -56,7 +56,7 @@ def accept_snapshots(items: Iterable[ItemRecord], mode: str, targets: Sequence[s
         if item.outcome("numerics") is Outcome.FAILED:
             result.refused[item.name] = "its numerics fail"
         elif mode == "confirm" and not is_confirmed(item):
-            result.refused[item.name] = "not checked on the device (--verify-deviceless)"
+            result.refused[item.name] = "not confirmed; run pytest --verify-deviceless on the device"
         else:
             updates[Path(item.store)][item.case][torch_release(item.torch), item.target] = item
     for root, cases in updates.items():
@@ -102,5 +102,5 @@ def _select(
         elif mode == "new" and before is None:
             selected[key] = item
         elif mode == "confirm":
-            result.refused[item.name] = "it differs from what is stored" if before else "nothing is stored"
+            result.refused[item.name] = "its text differs from the stored text" if before else "nothing is stored"
     return selected

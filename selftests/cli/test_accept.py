@@ -1,4 +1,4 @@
-"""`accept`: a run brought from another machine is stored, or confirms what is stored."""
+"""`accept` stores a run of another machine, or confirms stored code with it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SAME, OTHER = "kernels     1: mul\n", "kernels     2: mul\n"
 
 @pytest.fixture
 def brought(suite: Suite) -> Run:
-    """A run that a machine with the gpu made from a checkout elsewhere; of its texts, one is stored here."""
+    """A run of a machine with the GPU, made in another checkout. One of its texts is stored here."""
     store(suite).merge({F32: {(TORCH, "cuda_sm90"): SAME, (TORCH, "cuda_sm80"): SAME}})
     run = Run(suite.root / "brought")
     run.begin({"torch": TORCH})
@@ -44,8 +44,8 @@ def accepted(suite: Suite, *arguments: str) -> int:
 
 def test_stored_where_the_case_is_here(suite, brought, capsys):
     assert accepted(suite) == 0
-    said = capsys.readouterr().out
-    assert said == "snapshots: 1 new, 0 changed, 1 unchanged\nconfirmed on the device: 2\n"
+    out = capsys.readouterr().out
+    assert out == "snapshots: 1 new, 0 changed, 1 unchanged\nconfirmed on the device: 2\n"
     assert "== torch 2.13: cuda_sm80 cuda_sm90 (confirmed: cuda_sm90)\n" in suite.stored()["scale/double-f32.txt"]
     assert "== torch 2.13: cuda_sm90 (confirmed: cuda_sm90)\n" in suite.stored()["scale/double-f16.txt"]
 
@@ -54,9 +54,9 @@ def test_confirm_only_changes_no_text(suite, brought, capsys):
     store(suite).merge({F16: {(TORCH, "cuda_sm90"): SAME}})
     before = suite.stored()["scale/double-f16.txt"]
     assert accepted(suite, "--confirm-only") == 1
-    said = capsys.readouterr().out
-    assert f"not accepted: {F16}-cuda_sm90: it differs from what is stored" in said
-    assert "confirmed on the device: 1\n" in said
+    out = capsys.readouterr().out
+    assert f"not accepted: {F16}-cuda_sm90: its text differs from the stored text" in out
+    assert "confirmed on the device: 1\n" in out
     assert suite.stored()["scale/double-f16.txt"] == before
     assert "(confirmed: cuda_sm90)" in suite.stored()["scale/double-f32.txt"]
 
@@ -66,7 +66,7 @@ def test_only_a_checked_gpu_confirms(suite, brought, capsys):
     for mode, checks in (("native", {"deviceless": failed}), ("native", {}), ("deviceless", {"deviceless": PASSED})):
         brought.write_item(record(F32, SAME, mode, **checks))
         assert accepted(suite, "--confirm-only") == 1
-        assert f"{F32}-cuda_sm90: not checked on the device (--verify-deviceless)" in capsys.readouterr().out
+        assert f"{F32}-cuda_sm90: not confirmed; run pytest --verify-deviceless on the device" in capsys.readouterr().out
         assert accepted(suite) == 0
         assert "confirmed" not in suite.stored()["scale/double-f32.txt"]
 
@@ -75,9 +75,9 @@ def test_what_is_not_here(suite, brought, capsys):
     brought.write_item(record("scale/gone-f32", SAME, deviceless=PASSED))
     brought.write_item(record(F16, SAME, deviceless=PASSED, numerics=CheckResult(Outcome.FAILED, "wrong")))
     assert accepted(suite) == 1
-    said = capsys.readouterr().out
-    assert "not accepted: scale/gone-f32-cuda_sm90: this checkout has no such case\n" in said
-    assert f"not accepted: {F16}-cuda_sm90: its numerics fail\n" in said
+    out = capsys.readouterr().out
+    assert "not accepted: scale/gone-f32-cuda_sm90: this checkout has no such case\n" in out
+    assert f"not accepted: {F16}-cuda_sm90: its numerics fail\n" in out
 
     (brought.folder / "items/scale/double-f16-cuda_sm90.json").write_text('{"case": "scale/double-f16"}')
     assert accepted(suite) == 2
@@ -87,7 +87,7 @@ def test_what_is_not_here(suite, brought, capsys):
 
 
 def test_accepting_at_the_end_of_a_run(tmp_path):
-    """What EXPECTTEST_ACCEPT=1 and =new do with texts that the gpu gave."""
+    """EXPECTTEST_ACCEPT=1 and =new confirm texts that the GPU generated."""
     folder = str(tmp_path / "expected_code")
     for mode in ("all", "new"):
         items = [record(F32, SAME, deviceless=PASSED), record(F32, SAME, "deviceless", "cuda_sm80")]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from conformance.atomic_files import write_atomically
 from conformance.cli.run_options import add_paths_argument, add_run_argument, case_paths, find_run, snapshot_folders
 from conformance.devices.targets import targets
 from conformance.errors import ConformanceError
@@ -380,4 +381,4 @@ def _write_rejected(reviewed: Run, rejected: dict[str, str]) -> None:
     file = reviewed.folder / _REJECTED
     with contextlib.suppress(OSError):  # a run may be in a folder that is read-only: then nothing is remembered
         if rejected or file.exists():
-            file.write_text(json.dumps({"rejected": rejected}, indent=1), encoding="utf-8")
+            write_atomically(file, json.dumps({"rejected": rejected}, indent=1), survives_power_loss=False)
