@@ -35,7 +35,7 @@ def reasons(values: Mapping[str, Any], row: Row, call_overhead: float, target: T
     least = 2 if row.gradients else 1
     if (kernels := values.get("kernels", 0)) > least:
         unfused = f": unfused {_first_lines(row.facts['unfused'])}" if values.get("unfused") else ""
-        found.append(f"{kernels} kernels, where {least} would be the least{unfused}")
+        found.append(f"{kernels} kernels instead of {least}{unfused}")
     if values.get("bytes", 1.0) >= _BYTES_FACTOR and values["bytes.read"] + values["bytes.written"] >= _MIN_BYTES:
         found.append(f"bytes {_first_lines(row.facts['bytes'])}")
     if target.threads > 1 and "serial" in row.facts.get("kernels", ""):
@@ -44,7 +44,7 @@ def reasons(values: Mapping[str, Any], row: Row, call_overhead: float, target: T
         return found
     if values.get("extern") and not kernels:
         extern = ", ".join(dict.fromkeys(values["extern"]))
-        return [f"extern {extern}: no kernel of Inductor's, {_call_reason(call_overhead)}"]
+        return [f"extern {extern}: Inductor generates no kernel; {_call_reason(call_overhead)}"]
     return [f"no fact explains it; {_call_reason(call_overhead)}"]
 
 

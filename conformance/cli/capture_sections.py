@@ -71,8 +71,7 @@ def further_text(capture: Capture) -> str:
     from conformance.facts import extract
     from conformance.normalize.text import facts_block
 
-    further = getattr(extract(capture), "further", None)
-    return facts_block(further().lines()).rstrip("\n") if further else ""
+    return facts_block(extract(capture).further().lines()).rstrip("\n")
 
 
 def _why(capture: Capture, _: Target) -> Iterator[Block]:

@@ -1,4 +1,4 @@
-"""What `bench` makes of its measurements: turns, noise, the explanation of a loser, tables, pages, comparing, files."""
+"""How `bench` evaluates measurements: interleaving, noise, explanations, tables, pages, comparisons, files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class UnpreparedClock:
 
 
 class FakeClock(UnpreparedClock):
-    """Each block takes as long as `costs` says; `order` is who was timed."""
+    """Each block takes the time in `costs`. `order`: what was timed, in order."""
 
     def __init__(self, costs):
         self.costs, self.order, self.time = costs, [], 0.0
@@ -160,14 +160,14 @@ def test_the_cost_of_calling_comes_first_where_it_is_most_of_the_loss():
 
 
 @pytest.mark.parametrize(
-    ("lines", "values", "said"),
+    ("lines", "values", "message"),
     [
         ({}, {"fallbacks": ["aten.sort", "aten.sort"]}, "fallbacks aten.sort"),
-        ({}, {"kernels": 3}, "3 kernels, where 1 would be the least"),
+        ({}, {"kernels": 3}, "3 kernels instead of 1"),
         (
             {"unfused": "1 and 2: a reduction"},
             {"kernels": 2, "unfused": 1},
-            "2 kernels, where 1 would be the least: unfused 1 and 2: a reduction",
+            "2 kernels instead of 1: unfused 1 and 2: a reduction",
         ),
         ({"graph_breaks": "1\n  print()"}, {"graph_breaks": 1}, "graph_breaks 1: print()"),
         (
@@ -177,16 +177,16 @@ def test_the_cost_of_calling_comes_first_where_it_is_most_of_the_loss():
         ),
         ({"bytes": MOVED}, {"bytes": 2.0, "bytes.read": 8000, "bytes.written": 8000}, f"bytes {MOVED}"),
         ({"bytes": MOVED}, {"bytes": 2.0, "bytes.read": 8, "bytes.written": 8}, "no fact explains it"),
-        ({}, {"kernels": 0, "extern": ["mm"]}, "extern mm: no kernel of Inductor's"),
+        ({}, {"kernels": 0, "extern": ["mm"]}, "extern mm: Inductor generates no kernel"),
         ({}, {}, "no fact explains it"),
     ],
 )
-def test_other_facts_that_cost_time(lines, values, said):
+def test_other_facts_that_cost_time(lines, values, message):
     loser = row(10, 60)
     loser.facts = FACTS | {"vectorised": "yes: 16 lanes along x1"} | lines
     found = why(loser, values)
     assert len(found) == 1
-    assert found[0].startswith(said)
+    assert found[0].startswith(message)
 
 
 def test_a_serial_kernel_explains_a_loss_on_several_threads_alone():
@@ -202,7 +202,7 @@ def test_gradients_need_two_kernels():
     loser = row(10, 60)
     loser.gradients, loser.facts = True, FACTS | {"vectorised": "yes: 16 lanes along x1"}
     assert why(loser, {"kernels": 2})[0].startswith("no fact")
-    assert why(loser, {"kernels": 3}) == ["3 kernels, where 2 would be the least"]
+    assert why(loser, {"kernels": 3}) == ["3 kernels instead of 2"]
 
 
 @pytest.fixture
@@ -318,7 +318,7 @@ def test_a_new_page_can_be_written_again_and_a_page_without_a_place_is_refused(r
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         (row(10, 50), row(10, 40), compare.FASTER),
         (row(10, 50), row(10, 60), compare.SLOWER),
@@ -329,8 +329,8 @@ def test_a_new_page_can_be_written_again_and_a_page_without_a_place_is_refused(r
         (row(10, 50), row(13, 90), compare.SLOWER),
     ],
 )
-def test_verdicts(old, new, said):
-    assert compare.verdict(old, new, comparable=True) == said
+def test_verdicts(old, new, message):
+    assert compare.verdict(old, new, comparable=True) == message
 
 
 def test_eager_says_nothing_of_the_machine_where_torch_is_another():
@@ -354,7 +354,7 @@ def test_a_report_comes_back_as_it_was_written(report, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (None, "No such file"),
         ("not json", "is not JSON"),
@@ -366,11 +366,11 @@ def test_a_report_comes_back_as_it_was_written(report, tmp_path):
         ('{"format": "conformance bench 1", "about": {}, "rows": [], "stopped": 0}', "is damaged"),
     ],
 )
-def test_files_that_are_not_ours_are_refused(content, said, tmp_path):
+def test_files_that_are_not_ours_are_refused(content, message, tmp_path):
     path = tmp_path / "bench.json"
     if content is not None:
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(BenchError, match=rf"bench\.json.*{said}"):
+    with pytest.raises(BenchError, match=rf"bench\.json.*{message}"):
         Report.read(path)
 
 

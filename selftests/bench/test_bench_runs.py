@@ -1,4 +1,4 @@
-"""`python -m conformance bench`: cases and devices that it takes, what it measures, and a run of its own on the cpu."""
+"""`python -m conformance bench`: selection of cases and targets, measurements, and a run on the CPU."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def mine(tmp_path, monkeypatch):
 
 @pytest.fixture
 def call(capsys):
-    """Exit status, stdout and stderr of a `bench`."""
+    """Runs `bench`; returns its exit status, stdout and stderr."""
 
     def run(*words):
         status = main(["bench", *words])
-        said = capsys.readouterr()
-        return status, said.out, said.err
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
 
     return run
 
@@ -115,7 +115,7 @@ def _row(name):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ((), "name the cases to measure, as in `bench flip`"),
         ((FLIP, "nothing_like_it"), "no case matches 'nothing_like_it'"),
@@ -132,11 +132,11 @@ def _row(name):
         ((FLIP, "hflip-224-u8", "--input", "x=3"), "flip/hflip-224-u8-contiguous declares its inputs"),
     ],
 )
-def test_bad_input_is_one_sentence(words, said, call, tmp_path, monkeypatch):
+def test_bad_input_is_one_sentence(words, message, call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     status, out, err = call(*words)
     assert (status, out) == (2, "")
-    assert err.startswith(f"error: {said}")
+    assert err.startswith(f"error: {message}")
     assert err.count("\n") == 1
 
 
@@ -224,7 +224,7 @@ class UnpreparedClock:
 
 
 class Clock(UnpreparedClock):
-    """A call takes 8 µs, whatever it is."""
+    """Each call takes 8 µs."""
 
     def start(self, work, block):  # noqa: ARG002 - there are no blocks
         return lambda: [8e-6]

@@ -1,4 +1,4 @@
-"""The commands of `python -m conformance`, as a user calls them; bad input is one sentence and exit status 2."""
+"""The commands of `python -m conformance`. Wrong input gives one sentence and exit status 2."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_policy(x):
 
 @pytest.fixture
 def mine(tmp_path, monkeypatch):
-    """A folder of somebody's own with a test file, as the current folder."""
+    """A user's folder with a test file, as the current folder."""
     (tmp_path / "test_mine.py").write_text(MINE)
     (tmp_path / "beside_mine.py").write_text("def sine(x):\n    return x.sin()\n")
     monkeypatch.chdir(tmp_path)
@@ -52,15 +52,15 @@ def mine(tmp_path, monkeypatch):
 
 @pytest.fixture
 def call(capsys):
-    """Exit status, stdout and stderr of a command."""
+    """Runs a command; returns its exit status, stdout and stderr."""
 
     def run(*words):
         try:
             status = main(words)
         except SystemExit as exit_:  # argparse's own
             status = exit_.code
-        said = capsys.readouterr()
-        return status, said.out, said.err
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
 
     return run
 
@@ -113,7 +113,7 @@ def test_list_of_a_folder(call, mine):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["list", "hflpi"], "no case matches 'hflpi'; nearest: flip/hflip-"),
         (["list", "qqq"], "no case matches 'qqq'; `python -m conformance list` lists all"),
@@ -138,7 +138,7 @@ def test_list_of_a_folder(call, mine):
         (["compare", HFLIP, VFLIP], r"which target\? --target {cpu_avx2,"),
     ],
 )
-def test_bad_input_is_one_sentence(call, mine, words, said):
+def test_bad_input_is_one_sentence(call, mine, words, message):
     (mine / "empty.py").write_text("")
     (mine / "broken.py").write_text("def f(:\n")
     (mine / "declared.py").write_text(
@@ -146,7 +146,7 @@ def test_bad_input_is_one_sentence(call, mine, words, said):
     )
     status, out, err = call(*words)
     assert (status, out) == (2, "")
-    assert re.match(f"error: {said}", err)
+    assert re.match(f"error: {message}", err)
     assert err.count("\n") == 1
 
 
@@ -207,7 +207,7 @@ def test_show_for_a_pretended_device(call):
 
 
 def host() -> str:
-    """The target that runs here."""
+    """Returns a target that this machine runs, or ""."""
     machine = Machine.detect()
     return next((target.name for target in targets().values() if machine.is_native(target)), "")
 
@@ -294,9 +294,9 @@ def test_doctor_without_triton(call, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("version", "said"), [(None, "not installed"), ("2.8.0+cpu", r"2.8.0\+cpu is too old: the suite needs 2.11 ")]
+    ("version", "message"), [(None, "not installed"), ("2.8.0+cpu", r"2.8.0\+cpu is too old: the suite needs 2.11 ")]
 )
-def test_doctor_without_a_torch_that_will_do(call, monkeypatch, version, said):
+def test_doctor_without_a_torch_that_will_do(call, monkeypatch, version, message):
     def build():
         if version is None:
             raise environment.PreparationError("torch is not installed")
@@ -306,7 +306,7 @@ def test_doctor_without_a_torch_that_will_do(call, monkeypatch, version, said):
     monkeypatch.setattr(environment, "set_cache_variables", lambda: None)
     status, out, _ = call("doctor")
     assert status == 1
-    assert re.search(f"^torch +{said}", out, re.MULTILINE)
+    assert re.search(f"^torch +{message}", out, re.MULTILINE)
     assert " -m pip install 'torch>=2.11'\n" in out
     assert out.endswith("\nThe suite cannot run here.\n")
 

@@ -14,10 +14,10 @@ HFLIP = "flip/hflip-224-u8-contiguous"
 
 def test_the_stage_and_the_binary_of_each_kernel(capsys):
     assert main(["show", HFLIP, "--target", "cuda_sm90", "--stage", "ptx", "--binary"]) == 0
-    said = capsys.readouterr().out
-    assert "# ptx: inference, triton_poi_fused_flip_0, XBLOCK=1024 num_warps=4 num_stages=1\n" in said
-    assert ".entry triton_poi_fused_flip_0(" in said
-    assert "triton_poi_fused_flip_0 XBLOCK=512 num_warps=8 num_stages=1: registers " in said
+    out = capsys.readouterr().out
+    assert "# ptx: inference, triton_poi_fused_flip_0, XBLOCK=1024 num_warps=4 num_stages=1\n" in out
+    assert ".entry triton_poi_fused_flip_0(" in out
+    assert "triton_poi_fused_flip_0 XBLOCK=512 num_warps=8 num_stages=1: registers " in out
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,6 @@ def test_the_stage_and_the_binary_of_each_kernel(capsys):
 )
 def test_a_stage_that_there_is_not_says_why(capsys, target, stage, why):
     assert main(["show", HFLIP, "--target", target, "--stage", stage]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"error: {why}")
-    assert said.count("\n") == 1
+    err = capsys.readouterr().err
+    assert err.startswith(f"error: {why}")
+    assert err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""`show` and `compare` part by part: everything that there is to see of a capture, on each device type."""
+"""`show` and `compare`: each part of a capture, on each device type."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def broken(x, table, beta=2.0):
 
 
 def shown(*words: str) -> str:
-    """What a command prints; it has to succeed."""
+    """Runs a command that must succeed; returns what it prints."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
         assert main(words) == 0
     return out.getvalue()
@@ -52,7 +52,7 @@ def needs_triton(target: str) -> None:
 
 @pytest.fixture(scope="module", params=TARGETS)
 def everything(request):
-    """Title → text of each block of a case with gradients, and what logging was like before and after."""
+    """Title → text of each block of a case with gradients; torch's loggers before and after."""
     needs_triton(request.param)
     before = _loggers()
     out = shown("show", BACKWARD, "--target", request.param, "--deviceless", *EVERYTHING)
@@ -63,7 +63,7 @@ def everything(request):
 
 
 def _loggers():
-    """All of torch's but the trace, which whoever captures silences once."""
+    """All loggers of torch except the trace: a capture silences that one for the whole process."""
     names = [name for name in logging.Logger.manager.loggerDict if name.startswith("torch") and "__trace" not in name]
     loggers = {name: logging.getLogger(name) for name in names}
     return {name: (each.level, each.propagate, tuple(each.handlers)) for name, each in loggers.items()}
@@ -150,7 +150,7 @@ def test_a_normal_capture_is_not_explored(generator):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_runnable_graph_gives_the_function_s_result(tmp_path, target):
-    """Of a function with a graph break in it: two graphs in one file, executed by a Python without this package."""
+    """A function with a graph break gives two graphs in one script, which runs without this package."""
     needs_triton(target)
     (tmp_path / "mine.py").write_text(BROKEN)
     given = ("--input", "x=3x20:f32", "--input", "table=torch.arange(5.0)")
@@ -213,7 +213,7 @@ def test_side_by_side_fits_the_width(monkeypatch):
 
 
 def test_a_terminal_has_colours(monkeypatch):
-    """And none with NO_COLOR."""
+    """With NO_COLOR it has none."""
     words = ("show", HFLIP, "--target", "cpu_avx2", "--facts", "--graph", "--code")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -228,7 +228,7 @@ def test_a_terminal_has_colours(monkeypatch):
 
 
 def _on_a_terminal(monkeypatch, words):
-    """What a command writes to a pseudo terminal."""
+    """Runs a command in a pseudo-terminal; returns what it writes."""
     ours, theirs = pty.openpty()
     out = []
 

@@ -1,4 +1,4 @@
-"""What a terminal shows: the same text in colour, and progress on stderr. And what `--help` says of each command."""
+"""Colours and progress on a terminal; the help of each command; the script that a failing item leaves."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_help_imports_neither_torch_nor_rich():
 
 
 def test_the_script_that_a_failing_item_leaves_shows_the_case(tmp_path):
-    """It is written as text, so no import fails where a module moves."""
+    """The script is a text: only running it shows whether its imports are right."""
     case, _ = find_case("flip/hflip-224-u8-contiguous", ())
     script = tmp_path / "reproduce.py"
     script.write_text(artifacts._reproduce_script(case, targets()["cpu_neon"]))

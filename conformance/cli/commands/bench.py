@@ -33,7 +33,7 @@ _SECONDS = 0.3
 
 DESCRIPTION = """\
 Time compiled against eager on a device of this machine, and explain where
-compiled is slower. Beside them: the best that the device can do.
+compiled is slower. The tables also show the best that the device can do.
 Exit status 1: some cases could not be measured."""
 
 EXAMPLES = """\

@@ -15,7 +15,7 @@ its reasons. Nothing is compiled."""
 
 EXAMPLES = """\
 examples:
-  pytest conformance/ops --device cpu && python -m conformance missed
+  pytest conformance/ops --device cpu; python -m conformance missed
   python -m conformance missed nightly --json"""
 
 
