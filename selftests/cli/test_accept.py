@@ -66,7 +66,8 @@ def test_only_a_checked_gpu_confirms(suite, brought, capsys):
     for mode, checks in (("native", {"deviceless": failed}), ("native", {}), ("deviceless", {"deviceless": PASSED})):
         brought.write_item(record(F32, SAME, mode, **checks))
         assert accepted(suite, "--confirm-only") == 1
-        assert f"{F32}-cuda_sm90: not confirmed; run pytest --verify-deviceless on the device" in capsys.readouterr().out
+        out = capsys.readouterr().out
+        assert f"{F32}-cuda_sm90: not confirmed; run pytest --verify-deviceless on the device" in out
         assert accepted(suite) == 0
         assert "confirmed" not in suite.stored()["scale/double-f32.txt"]
 
