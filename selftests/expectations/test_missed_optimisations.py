@@ -84,10 +84,10 @@ def test_reasons_are_grouped_without_their_numbers():
     assert [reason.judgements for reason in section.reasons] == [["it can"], ["it can"]]
 
 
-def test_a_run_that_looked_at_no_facts(tmp_path, monkeypatch, capsys):
+def test_a_run_without_facts(tmp_path, monkeypatch, capsys):
     suite = Suite(tmp_path)
     suite.write("ops/test_it.py", OPEN % 1)
     suite.accept(*SM90, "--checks", "code").ends(0)
     monkeypatch.chdir(tmp_path)
     assert main(["missed"]) == 2
-    assert "looked at no facts" in capsys.readouterr().err
+    assert "the run last has no facts: run pytest with the check `requirements`" in capsys.readouterr().err
