@@ -1,4 +1,4 @@
-"""activation: the activation functions of torch.nn.functional and their gradients, at their kinks too."""
+"""activation: activation functions of torch.nn.functional and their gradients, also where they change branch."""
 
 import torch
 
@@ -7,7 +7,7 @@ from conformance import case, references, tensor
 functional = torch.nn.functional
 
 ONE_KERNEL = {"kernels": 1, "kinds": ["pointwise"], "fallbacks": [], "extern": [], "graph_breaks": 0}
-BOTH_WAYS = {"all": {"kernels": 2, "kernels.backward": 1, "fallbacks": [], "extern": [], "graph_breaks": 0}}
+WITH_GRADIENT = {"all": {"kernels": 2, "kernels.backward": 1, "fallbacks": [], "extern": [], "graph_breaks": 0}}
 
 FUNCTIONS = {
     "elu": lambda x: functional.elu(x, alpha=0.5),
@@ -26,20 +26,22 @@ FUNCTIONS = {
     "threshold": lambda x: functional.threshold(x, 0.25, 20.0),
 }
 
-#: Where one of them changes branch.
+#: Where at least one of them changes branch.
 KINKS = [-3.0, -0.75, 0.0, 0.25, 1.25, 2.5, 3.0, 6.0]
-BY_PLACE = "eager on cpu answers NaN by where it lies: https://github.com/pytorch/pytorch/issues/195075"
-NO_NAN = {"without": {"nan": BY_PLACE}}
-#: Whose gradient eager computes in vectors with other comparisons than one by one.
-COMPARED_OTHERWISE = ("elu", "hardtanh", "hardswish", "hardshrink", "softshrink")
+NAN_BY_POSITION = (
+    "for NaN, eager's result on cpu depends on the position: https://github.com/pytorch/pytorch/issues/195075"
+)
+NO_NAN = {"without": {"nan": NAN_BY_POSITION}}
+#: Functions for whose gradient eager's vectorised loop makes other comparisons than its scalar loop.
+OTHER_COMPARISONS = ("elu", "hardtanh", "hardswish", "hardshrink", "softshrink")
 
 
 @case(
     x=tensor(200),
     function=FUNCTIONS,
     grad=True,
-    require=BOTH_WAYS | {"cpu": {"vectorised": "yes"}},
-    numerics={"branch": KINKS, "for": dict.fromkeys(COMPARED_OTHERWISE, NO_NAN)},
+    require=WITH_GRADIENT | {"cpu": {"vectorised": "yes"}},
+    numerics={"branch": KINKS, "for": dict.fromkeys(OTHER_COMPARISONS, NO_NAN)},
 )
 def test_gradient(x, function):
     return function(x)
@@ -49,7 +51,7 @@ def test_gradient(x, function):
     x=tensor(200, dtype="bf16"),
     function={name: FUNCTIONS[name] for name in ("gelu_tanh", "silu", "mish")},
     grad=True,
-    require=BOTH_WAYS | {"cpu": {"vectorised": "yes"}},
+    require=WITH_GRADIENT | {"cpu": {"vectorised": "yes"}},
     numerics={"branch": KINKS},
 )
 def test_gradient_of_16_bits(x, function):
@@ -65,7 +67,7 @@ def test_forward(x):
     return functional.selu(x), functional.gelu(x), functional.relu6(x), functional.hardsigmoid(x), functional.celu(x)
 
 
-# Their gradients say nothing of NaN above.
+# NaN is checked here, because test_gradient leaves it out for these two.
 @case(x=tensor(200), require={"all": ONE_KERNEL, "cpu": {"vectorised": "yes"}}, numerics={"branch": [0.5, -0.5]})
 def test_shrink(x):
     return functional.softshrink(x), functional.hardshrink(x)
@@ -92,7 +94,7 @@ def test_glu(x, dim):
     return functional.glu(x, dim)
 
 
-# SwiGLU and GeGLU, as language models have them.
+# SwiGLU and GeGLU, which language models use.
 @case(
     x=tensor(10, 32, dtype="bf16"),
     gate={"silu": functional.silu, "gelu_tanh": FUNCTIONS["gelu_tanh"]},
@@ -105,7 +107,7 @@ def test_gated(x, gate):
     return value * gate(by)
 
 
-@case(x=tensor(200), dynamic=True, grad=True, require=BOTH_WAYS)
+@case(x=tensor(200), dynamic=True, grad=True, require=WITH_GRADIENT)
 def test_dynamic(x):
     return functional.silu(x) + functional.hardtanh(x)
 
@@ -119,5 +121,5 @@ test_references = references(
     test_glu,
     test_gated,
     test_dynamic,
-    disagree={"aten.hardtanh_backward.default": BY_PLACE},
+    disagree={"aten.hardtanh_backward.default": NAN_BY_POSITION},
 )

@@ -1,4 +1,4 @@
-"""autograd: gradients that are written by hand, kernels that are run again in the backward, and what is cut off."""
+"""autograd: gradients written by hand, checkpoints that compute again in the backward, and detached parts."""
 
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -9,7 +9,7 @@ ONE_GRAPH = {"graph_breaks": 0, "extern": [], "fallbacks": []}
 
 
 class ClippedSquare(torch.autograd.Function):
-    """x², with a gradient that is clipped: another one than autograd would find."""
+    """x² with a clipped gradient, which is not the gradient that autograd would compute."""
 
     @staticmethod
     def forward(ctx, x):
@@ -23,7 +23,7 @@ class ClippedSquare(torch.autograd.Function):
 
 
 class StraightThrough(torch.autograd.Function):
-    """Rounds, and passes the gradient on as if it had not."""
+    """Rounds; its gradient ignores the rounding."""
 
     @staticmethod
     def forward(_, x, scale):
@@ -44,14 +44,17 @@ class StraightThrough(torch.autograd.Function):
     grad=True,
     require={"all": ONE_GRAPH},
     numerics={
-        "without": {"huge": "squares overflow", "inf": "the gradient of infinity is 0 times infinity, or is not"}
+        "without": {
+            "huge": "squares overflow",
+            "inf": "whether the gradient multiplies 0 by infinity depends on the order of operations",
+        }
     },
 )
 def test_by_hand(x, function):
     return function(x)
 
 
-# What is computed again in the backward is not stored in the forward: one result, one kernel each.
+# The backward computes the values again, so the forward does not store them: it has one result and one kernel.
 @case(
     x=tensor(7, 33),
     y=tensor(7, 33),
@@ -61,7 +64,7 @@ def test_by_hand(x, function):
     },
     grad=True,
     require={"all": ONE_GRAPH},
-    numerics={"without": {"huge": "products overflow earlier or later, by their order"}},
+    numerics={"without": {"huge": "whether a product overflows depends on its order"}},
 )
 def test_checkpoint(x, y, function):
     return function(x, y)
@@ -72,18 +75,18 @@ def test_checkpoint(x, y, function):
     y=tensor(7, 33),
     function={
         "detached": lambda x, y: x * y.detach() + y,
-        "no_grad": lambda x, y: x * _without(y) + y,
+        "no_grad": lambda x, y: x * _sin_without_gradient(y) + y,
         "only_one": lambda x, y: (x * 2, y.detach().sin()),
         "twice_used": lambda x, y: x.exp() * x + x * y,
     },
     grad=True,
     require={"all": ONE_GRAPH},
-    numerics={"without": {"huge": "products overflow earlier or later, by their order"}},
+    numerics={"without": {"huge": "whether a product overflows depends on its order"}},
 )
 def test_cut_off(x, y, function):
     return function(x, y)
 
 
-def _without(y):
+def _sin_without_gradient(y):
     with torch.no_grad():
         return y.sin()

@@ -1,20 +1,20 @@
-"""binary: one result element from one element of each of two or three inputs, of one dtype or several."""
+"""binary: elementwise functions of two or three inputs, of one dtype or several."""
 
 import torch
 
 from conformance import case, references, tensor
 
-#: Inductor's C++ has no vectors of 16-bit integers.
-INT16 = {"cpu i16": {"vectorised": "yes", "judgement": "every instruction set has 16-bit integers in vectors"}}
+#: Inductor generates no C++ vector code for 16-bit integers.
+INT16 = {"cpu i16": {"vectorised": "yes", "judgement": "every instruction set has vectors of 16-bit integers"}}
 
 ONE_KERNEL = {"kernels": 1, "kinds": ["pointwise"], "fallbacks": [], "extern": [], "graph_breaks": 0}
 VECTORISED = {"all": ONE_KERNEL, "cpu": {"vectorised": "yes"}}
-#: Left to eager, and nothing fuses with it.
-LOOP = {"all": {"fallbacks": [], "judgement": "it is a short loop for each element, which C++ and Triton can say"}}
-FUSED = {"without": {"huge": "whether the product overflows is a matter of fusing it with the sum"}}
-QUOTIENT = {"without": {"huge": "whether the quotient overflows is a matter of when it is halved"}}
-NO_DENORMALS = "next to 0 is the smallest normal number: the library's functions flush, a setting of Inductor"
-BOTH_WAYS = {"all": {"kernels.backward": 1, "fallbacks": [], "extern": [], "graph_breaks": 0}}
+#: Inductor leaves these to eager, so nothing fuses with them.
+LOOP = {"all": {"fallbacks": [], "judgement": "it is a short loop for each element, which C++ and Triton can express"}}
+FUSED = {"without": {"huge": "whether the product overflows depends on whether it is fused with the sum"}}
+QUOTIENT = {"without": {"huge": "whether the quotient overflows depends on when it is halved"}}
+NO_DENORMALS = "next to 0 is the smallest normal number: Inductor's settings make the library flush denormals"
+WITH_GRADIENT = {"all": {"kernels.backward": 1, "fallbacks": [], "extern": [], "graph_breaks": 0}}
 
 
 @case(
@@ -145,7 +145,7 @@ def test_compare_with_integers(x, y):
     return x < y, x == y
 
 
-# Compared as 16-bit integers, which hold both.
+# PyTorch compares them as 16-bit integers, which hold the values of both.
 @case(
     x=tensor(100, dtype="u8"),
     y=tensor(100, dtype="i8"),
@@ -263,7 +263,7 @@ GRADIENTS = {
     dtype=["f32", "bf16"],
     grad=True,
     vary="one_at_a_time",
-    require=BOTH_WAYS,
+    require=WITH_GRADIENT,
 )
 def test_gradient(x, y, function):
     return function(x, y)

@@ -1,18 +1,18 @@
-"""cast: what becomes of an element in another dtype, and what a rounded or truncated one is worth afterwards."""
+"""cast: conversions to another dtype, and computing with rounded or truncated values."""
 
 import torch
 
 from conformance import case, references, tensor
 
-#: Inductor's C++ has no vectors of 16-bit integers.
-INT16 = {"cpu i16": {"vectorised": "yes", "judgement": "every instruction set has 16-bit integers in vectors"}}
+#: Inductor generates no C++ vector code for 16-bit integers.
+INT16 = {"cpu i16": {"vectorised": "yes", "judgement": "every instruction set has vectors of 16-bit integers"}}
 
 ONE_KERNEL = {"kernels": 1, "kinds": ["pointwise"], "fallbacks": [], "extern": [], "graph_breaks": 0}
 VECTORISED = {"all": ONE_KERNEL, "cpu": {"vectorised": "yes"}}
 
 
 def vectorised(*labels):
-    """Requirements: one kernel, with vectors where a case has one of these labels."""
+    """Requirements: one kernel, which is vectorised on cpu for cases with one of these labels."""
     return {"all": ONE_KERNEL} | {f"cpu {label}": {"vectorised": "yes"} for label in labels}
 
 
@@ -22,7 +22,7 @@ TO = {
 }
 
 
-# Values that every dtype holds: what a conversion out of range gives is undefined in C++.
+# Only values that every dtype can hold: C++ does not define conversions out of range.
 @case(
     x=tensor(100, low=0, high=100, dtype=["f64", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool"]),
     to=TO,
@@ -60,7 +60,7 @@ def test_integers_round(x):
     return [x.to(dtype) for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16)]
 
 
-# NaN and denormals are true.
+# NaN and denormals become True.
 @case(x=tensor(100, dtype=["f32", "bf16"]), require=VECTORISED, numerics={"exact": True})
 def test_to_bool(x):
     return x.bool(), ~x.bool()
@@ -76,7 +76,7 @@ def test_16_bits(x):
     return x.to(torch.bfloat16 if x.dtype == torch.float16 else torch.float16)
 
 
-# Rounded there and back: not the same as not at all.
+# The first conversion rounds, so Inductor must not remove the two conversions.
 @case(x=tensor(100), require=VECTORISED, numerics={"exact": True})
 def test_there_and_back(x):
     return x.bfloat16().float()
@@ -123,12 +123,12 @@ def test_gradient_of_widened(x):
     return x.float() * 0.5
 
 
-# The bits of one dtype read as another's.
+# The bits of one dtype are read as another dtype.
 @case(
     x=tensor(100, dtype="bf16"),
     require={"all": ONE_KERNEL},
     missed={"cpu": INT16["cpu i16"]},
-    numerics={"reference": "eager", "reason": "the bits of a float64 are others"},
+    numerics={"reference": "eager", "reason": "float64 has other bits"},
 )
 def test_bits_of_floats(x):
     return x.view(torch.int16) & 255

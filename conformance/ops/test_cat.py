@@ -1,15 +1,15 @@
-"""cat: tensors joined and taken apart: cat, the stacks, and the splits, of every dtype and layout."""
+"""cat: joining and splitting tensors: cat, stacks and splits, of every dtype and layout."""
 
 import torch
 
 from conformance import case, references, tensor
 
-ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
-ONE_KERNEL = ALONE | {"kernels": 1}
+INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = INDUCTOR_ONLY | {"kernels": 1}
 EXACT = {"exact": True}
 
-#: Inductor leaves joining bytes on a cpu to eager.
-BYTES = {"fallbacks": [], "judgement": "copying bytes is what every dtype's kernel does"}
+#: On cpu, Inductor leaves cat of 8-bit integers to eager.
+BYTES = {"fallbacks": [], "judgement": "a kernel of any dtype copies bytes, so one can copy these too"}
 
 LAYOUTS = ["contiguous", "transposed", "sliced", "strided", "expanded"]
 
@@ -27,7 +27,7 @@ def test_layouts(x, y, dim):
     return torch.cat([x, y], dim)
 
 
-# Eager's result is channels-last where the first tensor is.
+# Eager's result is channels-last if the first tensor is.
 @case(
     x=tensor(2, 3, 5, 7, layout="channels_last"),
     y=tensor(2, 3, 5, 7, layout=["channels_last", "contiguous"]),
@@ -68,14 +68,14 @@ JOINED = {
     dtype=["f64", "i64"],
     joined=JOINED,
     vary="one_at_a_time",
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
     numerics=EXACT,
 )
 def test_joined(x, y, joined):
     return joined(x, y)
 
 
-APART = {
+SPLIT = {
     "chunk": lambda x: [part + 1 for part in x.chunk(4, 1)],
     "unbind": lambda x: [part + 1 for part in x.unbind(0)],
     "hsplit": lambda x: [part + 1 for part in x.hsplit(3)],
@@ -86,9 +86,9 @@ APART = {
 
 @case(
     x=tensor(4, 18, dtype=["i8", "i16"]),
-    apart=APART,
+    apart=SPLIT,
     vary="one_at_a_time",
-    require={"all": ALONE}
+    require={"all": INDUCTOR_ONLY}
     | {f"cpu i8 {joined}": {"fallbacks": ["aten.cat"]} for joined in ("interleaved", "changed_between")},
     missed={f"cpu i8 {joined}": BYTES for joined in ("interleaved", "changed_between")},
     numerics=EXACT,
@@ -104,19 +104,19 @@ def test_apart(x, apart):
     dynamic=[False, True],
     grad=True,
     vary="one_at_a_time",
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
 )
 def test_backward(x, y):
     return torch.cat([x * y[:, :7], y.tanh(), x], 1)
 
 
-@case(x=tensor(6, 16), grad=True, require={"all": ALONE})
+@case(x=tensor(6, 16), grad=True, require={"all": INDUCTOR_ONLY})
 def test_split_backward(x):
     first, second, third = x.split([3, 8, 5], 1)
     return first.sin(), second * 2, third.sum(1)
 
 
-# Halves of the last dimension turned, as positions are put into queries and keys of attention.
+# Rotary position embedding, as for queries and keys of attention: rotates the halves of the last dimension.
 @case(x=tensor(2, 4, 9, 16), cos=tensor(9, 16), sin=tensor(9, 16), dtype=["f32", "bf16"], require={"all": ONE_KERNEL})
 def test_rotary(x, cos, sin):
     first, second = x.chunk(2, -1)
@@ -128,7 +128,7 @@ test_references = references(
 )
 
 
-# Bytes wrap around before they are summed up in 64 bits.
+# Negated bytes wrap around before they are summed in 64 bits.
 @case(x=tensor(3, dtype="u8"), require={"all": {"graph_breaks": 0}})
 def test_sum_of_joined_bytes(x):
     y = -x.abs()

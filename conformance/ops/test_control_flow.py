@@ -1,4 +1,4 @@
-"""control_flow: torch.cond, while_loop, scan, map and associative_scan: branches and bodies are graphs of their own."""
+"""control_flow: torch.cond, while_loop, scan, map and associative_scan, whose branches and bodies are subgraphs."""
 
 import torch
 from torch._higher_order_ops import scan, while_loop
@@ -7,12 +7,16 @@ from torch._higher_order_ops.map import map as mapped
 
 from conformance import case, tensor
 
-WHOLE = {"graph_breaks": 0, "fallbacks": []}
-#: scan and map become a while_loop, whose counter is read as a number: PyTorch asks for this.
-NUMBERED = {"dynamo.capture_scalar_outputs": True}
-ORDER = {"without": {"huge": "what overflows depends on the order of the sums"}}
+ONE_GRAPH = {"graph_breaks": 0, "fallbacks": []}
+#: PyTorch turns scan and map into a while_loop that reads its counter as a number, which needs this option.
+SCALARS = {"dynamo.capture_scalar_outputs": True}
+ORDER = {"without": {"huge": "whether a sum overflows depends on its order"}}
 BRANCH = {
-    "without": {"nan": "NaN is compared", "inf": "a sum of infinities is compared", "huge": "a sum overflows by order"}
+    "without": {
+        "nan": "the condition compares NaN",
+        "inf": "the condition compares a sum of infinities",
+        "huge": "whether the condition's sum overflows depends on its order",
+    }
 }
 
 
@@ -21,20 +25,20 @@ BRANCH = {
     grad=[False, True],
     dynamic=[False, True],
     vary="one_at_a_time",
-    require={"all": WHOLE},
+    require={"all": ONE_GRAPH},
     numerics=BRANCH,
 )
 def test_cond(x):
     return torch.cond(x.sum() > 0, lambda x: x.sin() + 1, lambda x: x.cos() * 2, (x,))
 
 
-# Either branch, by a value of the input.
-@case(x=tensor(50), flag=tensor(shape={"one": ()}, dtype="bool"), require={"all": WHOLE})
+# An input selects the branch.
+@case(x=tensor(50), flag=tensor(shape={"one": ()}, dtype="bool"), require={"all": ONE_GRAPH})
 def test_cond_of_a_flag(x, flag):
     return torch.cond(flag, lambda x: (x + 1, x.exp()), lambda x: (x - 1, x.abs()), (x,))
 
 
-@case(x=tensor(4, 20), y=tensor(20), grad=[False, True], require={"all": WHOLE}, numerics=BRANCH)
+@case(x=tensor(4, 20), y=tensor(20), grad=[False, True], require={"all": ONE_GRAPH}, numerics=BRANCH)
 def test_cond_with_closures(x, y):
     doubled = y * 2
 
@@ -47,7 +51,7 @@ def test_cond_with_closures(x, y):
     return torch.cond(x.mean() > y.mean(), true, false, (x,)) * 3
 
 
-@case(x=tensor(60), require={"all": WHOLE}, numerics=BRANCH)
+@case(x=tensor(60), require={"all": ONE_GRAPH}, numerics=BRANCH)
 def test_nested_cond(x):
     def positive(x):
         return torch.cond(x.max() > 2, lambda x: x.sin(), lambda x: x * 2, (x,))
@@ -55,25 +59,25 @@ def test_nested_cond(x):
     return torch.cond(x.sum() > 0, positive, lambda x: x - 1, (x,))
 
 
-# A branch with a reduction and a library call.
+# The branches have a library call, a reduction and a scan.
 @case(x=tensor(8, 16), w=tensor(16, 16), require={"all": {"graph_breaks": 0}}, numerics=BRANCH)
 def test_cond_with_a_product(x, w):
     return torch.cond(x.sum() > 0, lambda x, w: (x @ w).softmax(-1), lambda x, _: x.cumsum(-1), (x, w))
 
 
-@case(x=tensor(4, 16), require={"all": WHOLE})
+@case(x=tensor(4, 16), require={"all": ONE_GRAPH})
 def test_while_loop(x):
     count = torch.zeros((), dtype=torch.int64, device=x.device)
     return while_loop(lambda n, _: n < 3, lambda n, x: (n + 1, x * 0.5 + 1), (count, x))
 
 
-# How often, a value of the input says.
+# An input says how often the loop runs.
 @case(
     x=tensor(30),
     n=tensor(shape={"one": ()}, dtype="i32", low=0, high=5),
     dtype="f32",
     require={"all": {"graph_breaks": 0}},
-    numerics={"without": {"n": "it says how often"}},
+    numerics={"without": {"n": "it is the number of iterations"}},
 )
 def test_while_loop_of_any_length(x, n):
     return while_loop(lambda n, _: n > 0, lambda n, x: (n - 1, x.sin() + x), (n, x))
@@ -85,7 +89,7 @@ def test_while_loop_of_any_length(x, n):
     reverse={"forwards": False, "backwards": True},
     grad=[False, True],
     vary="one_at_a_time",
-    config={"numbered": NUMBERED},
+    config={"numbered": SCALARS},
     require={"all": {"graph_breaks": 0}},
 )
 def test_scan(x, h, reverse):
@@ -96,19 +100,19 @@ def test_scan(x, h, reverse):
     x=tensor(4, 12),
     y=tensor(12),
     grad=[False, True],
-    config={"numbered": NUMBERED},
+    config={"numbered": SCALARS},
     require={"all": {"graph_breaks": 0}},
 )
 def test_map(x, y):
     return mapped(lambda x, y: x * y + x.exp(), x, y)
 
 
-# One kernel of Triton's own scan, with any function of the elements.
+# One kernel: Triton's scan calls the function.
 @case(
     x=tensor(shape=[(60, 4), (1025, 3)]),
     reverse={"forwards": False, "backwards": True},
     vary="one_at_a_time",
-    only={"gpu": "PyTorch refuses combine_mode='pointwise' on the cpu"},
+    only={"gpu": "PyTorch refuses combine_mode='pointwise' on the CPU"},
     require={"all": {"fallbacks": [], "graph_breaks": 0}, "forwards": {"kernels": 1}},
     numerics={"exact": True},
 )
@@ -116,13 +120,14 @@ def test_associative_scan(x, reverse):
     return associative_scan(torch.maximum, x, dim=0, reverse=reverse, combine_mode="pointwise")
 
 
-# A linear recurrence, h = a * h + b: the function takes and gives pairs.
+# A linear recurrence, h = a * h + b: the function takes and returns pairs.
 @case(
     a=tensor(40, 3, low=0.5, high=0.9),
     b=tensor(40, 3),
-    only={"gpu": "PyTorch refuses combine_mode='pointwise' on the cpu"},
+    only={"gpu": "PyTorch refuses combine_mode='pointwise' on the CPU"},
     require={"all": {"fallbacks": [], "graph_breaks": 0}},
-    numerics={"reference": "eager", "reason": "PyTorch refuses it on the cpu, where float64 is computed"} | ORDER,
+    numerics={"reference": "eager", "reason": "PyTorch refuses it on the CPU, where the float64 reference is computed"}
+    | ORDER,
 )
 def test_recurrence(a, b):
     def combine(left, right):
@@ -131,7 +136,7 @@ def test_recurrence(a, b):
     return associative_scan(combine, (a, b), dim=0, combine_mode="pointwise")
 
 
-# In steps of ordinary operators: as many as the length has bits.
+# PyTorch turns it into steps of ordinary operators, about log2(length) of them.
 @case(x=tensor(9, 8), require={"all": {"graph_breaks": 0}}, numerics=ORDER)
 def test_generic_associative_scan(x):
     return associative_scan(lambda a, b: a + b, x, dim=0, combine_mode="generic")

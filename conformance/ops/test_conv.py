@@ -1,4 +1,4 @@
-"""conv: convolutions, which are a library's, and pooling, which is not; in both layouts of images."""
+"""conv: convolutions, which call a library, and pooling, which Inductor compiles; in both layouts of images."""
 
 import torch
 
@@ -7,7 +7,7 @@ from conformance import case, references, tensor
 functional = torch.nn.functional
 
 LAYOUTS = ["contiguous", "channels_last"]
-ZEROS_AROUND = "where it is NaN, eager multiplies the zeros around an image or does not, by layout, dtype and processor"
+ZEROS_AROUND = "layout, dtype and processor decide whether eager multiplies a NaN by the zeros around an image"
 
 
 @case(
@@ -22,12 +22,12 @@ ZEROS_AROUND = "where it is NaN, eager multiplies the zeros around an image or d
     require={"all": {"graph_breaks": 0}},
     numerics={
         "without": {
-            "huge": "sums of the largest numbers overflow earlier or later, by their order",
-            "sizes": "Inductor fixes the sizes of a convolution's weight",
+            "huge": "whether a sum of the largest numbers overflows depends on its order",
+            "sizes": "Inductor makes the sizes of a convolution's weight static",
             "weight": ZEROS_AROUND,
         },
         "for": {
-            "gpu bf16": {"factor": 64, "reason": "the library's sums are rounded to bfloat16 before the bias is added"}
+            "gpu bf16": {"factor": 64, "reason": "the library rounds its sums to bfloat16 before it adds the bias"}
         },
     },
 )
@@ -102,7 +102,7 @@ def test_max_pool_with_indices(x, indices):
     return functional.max_pool2d(x, 2, return_indices=indices)
 
 
-#: Of images of 4 channels, 9 by 11, and weights of 4 by 2 or 4 channels, 3 by 3.
+#: Convolutions of x (2, 4, 9, 11) with w (4, 4, 3, 3) or with fewer of its channels.
 CONVOLUTIONS = {
     "grouped_relu": lambda x, w: torch.relu(functional.conv2d(x, w[:, :2], groups=2, padding=1)) + x,
     "depthwise_normalised": lambda x, w: functional.conv2d(x, w[:, :1], groups=4, padding=1).sub(x.mean()).mul(2),
@@ -119,7 +119,7 @@ CONVOLUTIONS = {
     require={"all": {"graph_breaks": 0}},
     numerics={
         "without": {
-            "huge": "sums of the largest numbers overflow earlier or later, by their order",
+            "huge": "whether a sum of the largest numbers overflows depends on its order",
             "weight": ZEROS_AROUND,
         }
     },
@@ -141,8 +141,8 @@ test_references_of_pools = references(test_pool, test_pool_backward, test_max_po
     require={"all": {"graph_breaks": 0}},
     numerics={
         "without": {
-            "huge": "sums of the largest numbers overflow earlier or later, by their order",
-            "nan": "which of several NaN max_pool2d takes is a known failure of pool_backward",
+            "huge": "whether a sum of the largest numbers overflows depends on its order",
+            "nan": "which of several NaN gets the gradient of max_pool2d is a known failure of pool_backward",
         }
     },
 )

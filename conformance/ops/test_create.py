@@ -1,4 +1,4 @@
-"""create: tensors that come of no other: ranges, constants, identities, masks by position, and those like an input."""
+"""create: tensors made without an input: ranges, constants, identities, masks by position; and those like an input."""
 
 import torch
 
@@ -6,13 +6,13 @@ from conformance import case, references, tensor
 
 functional = torch.nn.functional
 
-ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
-ONE_KERNEL = ALONE | {"kernels": 1}
+INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = INDUCTOR_ONLY | {"kernels": 1}
 EXACT = {"exact": True}
-#: A combination of --thorough.
-STRIDED = {"recompiles": 1, "reason": "Dynamo takes the 2 among the strides for the first dimension's size, which is 2"}
+#: For a combination that only --thorough runs.
+STRIDED = {"recompiles": 1, "reason": "Dynamo takes a stride of 2 for the first dimension's size, which is 2 as well"}
 
-#: Each is added to a number of the input, so that it is not folded into a constant.
+#: test_range returns a result of an input as well, so that the graph is not constant.
 RANGES = {
     "integers": lambda where: torch.arange(-3, 40, 2, **where),
     "floats": lambda where: torch.arange(0.5, 4, 0.3, **where),
@@ -24,12 +24,12 @@ RANGES = {
 }
 
 
-@case(x=tensor(1), made=RANGES, require={"all": ALONE})
+@case(x=tensor(1), made=RANGES, require={"all": INDUCTOR_ONLY})
 def test_range(x, made):
     return made({"device": x.device}), x + 1
 
 
-MADE = {
+CREATED = {
     "eye_bool": lambda x: torch.eye(5, 7, dtype=torch.bool, device=x.device) & (x > 0),
     "causal_mask": lambda x: x.masked_fill(torch.ones(5, 7, device=x.device, dtype=torch.bool).triu(1), -float("inf")),
     "meshgrid": lambda x: torch.meshgrid(x[0], x[:, 0], indexing="xy"),
@@ -39,18 +39,18 @@ MADE = {
 }
 
 
-@case(x=tensor(5, 7, low=-3, high=3), made=MADE, require={"all": ALONE}, numerics=EXACT)
+@case(x=tensor(5, 7, low=-3, high=3), made=CREATED, require={"all": INDUCTOR_ONLY}, numerics=EXACT)
 def test_made(x, made):
     return made(x)
 
 
-# Strides are those of the input where it is dense: transposed, channels-last, even expanded, it is not.
+# The results have the strides of a dense input (channels-last, transposed). Strided and expanded inputs are not dense.
 @case(
     x=tensor(2, 3, 4, 5, layout=["channels_last", "transposed", "strided", "expanded"]),
     dtype=["f32", "bool"],
     dynamic=[False, True],
     vary="one_at_a_time",
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
     numerics=EXACT | {"for": {"strided dynamic": STRIDED}},
 )
 def test_like(x):
@@ -61,5 +61,7 @@ test_references = references(
     test_range,
     test_made,
     test_like,
-    disagree={"aten.linspace.default": "of integers, eager rounds both ends first, and it only what comes of them"},
+    disagree={
+        "aten.linspace.default": "for integers, eager rounds both ends first, the decomposition only the results"
+    },
 )

@@ -1,4 +1,4 @@
-"""extension: an operator written in C++. Inductor calls it as it is, unless it is made of operators that it knows."""
+"""extension: operators written in C++. Inductor calls them; one that is made of known operators it compiles."""
 
 import torch
 
@@ -27,15 +27,15 @@ TORCH_LIBRARY_IMPL(conformance, CompositeImplicitAutograd, library) {
 """
 
 
-def built() -> None:
+def load_operators() -> None:
     load_cpp_extension("sin_sin", SOURCE)
 
 
 @case(
     x=tensor(1000, dtype=["f32", "f64"]),
     y=tensor(1000),
-    prepare=built,
-    # A call of the operator, and a kernel for what comes after it.
+    prepare=load_operators,
+    # One call of the operator, and one kernel for the multiplication after it.
     require={"all": {"fallbacks": ["conformance.opaque"], "kernels": 1, "graph_breaks": 0}},
 )
 def test_opaque(x, y):
@@ -46,7 +46,7 @@ def test_opaque(x, y):
     x=tensor(1000, dtype=["f32", "f64"]),
     y=tensor(1000),
     grad=[False, True],
-    prepare=built,
+    prepare=load_operators,
     require={"all": {"fallbacks": [], "extern": [], "graph_breaks": 0}, "forward": {"kernels": 1}},
 )
 def test_composed(x, y):

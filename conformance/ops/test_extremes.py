@@ -1,11 +1,11 @@
-"""extremes: the largest, the smallest, where they are, and whether any or all; in every dtype, layout and dimension."""
+"""extremes: the largest and smallest elements, their positions, any and all; of every dtype, layout and dimension."""
 
 import torch
 
 from conformance import case, references, tensor
 
-ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
-ONE_KERNEL = ALONE | {"kernels": 1}
+INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = INDUCTOR_ONLY | {"kernels": 1}
 VECTORISED = {"vectorised": "yes"}
 EXACT = {"exact": True}
 
@@ -23,7 +23,7 @@ FUNCTIONS = {
     function=FUNCTIONS,
     vary="one_at_a_time",
     require={"all": ONE_KERNEL, "cpu f32": VECTORISED, "cpu f16": VECTORISED},
-    missed={"cpu i16": VECTORISED | {"judgement": "a vector of i16 is loaded and compared as one of i32 is"}},
+    missed={"cpu i16": VECTORISED | {"judgement": "a vector of i16 can be loaded and compared like a vector of i32"}},
     numerics=EXACT,
 )
 def test_columns(x, function):
@@ -47,7 +47,7 @@ def test_layouts(x):
         "count_nonzero": lambda x: x.count_nonzero(-1),
     },
     vary="one_at_a_time",
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
 )
 def test_any_and_all(x, function):
     return function(x)
@@ -55,7 +55,7 @@ def test_any_and_all(x, function):
 
 @case(
     x=tensor(shape=[(7, 1), (1, 1025)]),
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
     numerics=EXACT,
 )
 def test_sizes(x):
@@ -81,8 +81,10 @@ def test_backward(x, function):
         "shifted": lambda x: (x - x.amax(-1, keepdim=True)).exp(),
         "quantised": lambda x: torch.round(x * 127 / x.abs().amax(-1, keepdim=True).clamp(min=1e-6)).to(torch.int8),
     },
-    require={"all": ALONE},
-    numerics={"for": {"quantised": {"without": dict.fromkeys(("nan", "inf", "huge"), "NaN and inf have no int8")}}},
+    require={"all": INDUCTOR_ONLY},
+    numerics={
+        "for": {"quantised": {"without": dict.fromkeys(("nan", "inf", "huge"), "int8 has no NaN and no infinity")}}
+    },
 )
 def test_with_pointwise(x, function):
     return function(x)

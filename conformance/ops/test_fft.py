@@ -1,11 +1,11 @@
-"""fft: Fourier transforms, which stay library calls, and what is real around them is fused."""
+"""fft: Fourier transforms, which stay library calls, between real arithmetic, which Inductor fuses."""
 
 import torch
 
 from conformance import case, tensor
 
-GRAPH = {"graph_breaks": 0}
-ORDER = {"without": {"huge": "sums of the largest numbers overflow earlier or later, by their order"}}
+NO_GRAPH_BREAKS = {"graph_breaks": 0}
+ORDER = {"without": {"huge": "whether a sum of the largest numbers overflows depends on its order"}}
 
 
 @case(
@@ -24,7 +24,7 @@ ORDER = {"without": {"huge": "sums of the largest numbers overflow earlier or la
         "shifted_back": lambda x: torch.fft.ifftshift(x.sin()),
         "frequencies": lambda x: x * torch.fft.fftfreq(20, device=x.device),
     },
-    require={"all": GRAPH},
+    require={"all": NO_GRAPH_BREAKS},
     numerics=ORDER,
 )
 def test_transforms(x, function):
@@ -38,7 +38,7 @@ def test_transforms(x, function):
         "low_pass": lambda x: torch.fft.irfft(torch.fft.rfft(x) * (torch.arange(11, device=x.device) < 4), n=20),
     },
     grad=True,
-    require={"all": GRAPH},
+    require={"all": NO_GRAPH_BREAKS},
     numerics=ORDER,
 )
 def test_gradient(x, function):
@@ -55,7 +55,7 @@ def test_gradient(x, function):
             x, 16, window=torch.ones(16, device=x.device), center=False, return_complex=True
         ).abs(),
     },
-    require={"all": GRAPH},
+    require={"all": NO_GRAPH_BREAKS},
     numerics=ORDER,
 )
 def test_short_time(x, function):

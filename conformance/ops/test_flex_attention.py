@@ -1,6 +1,6 @@
-"""flex_attention: attention with a function of each score, and a mask of blocks; Inductor has a template for it.
+"""flex_attention: attention with a function of each score, and with a block mask; Inductor has a template for it.
 
-Without gradients: an item with the backward's template takes 7 s to interpret, and its text is 11,000 lines.
+No case has a gradient: the backward's template takes 7 s to interpret, and its code has 11,000 lines.
 """
 
 import torch
@@ -8,12 +8,12 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from conformance import case, tensor
 
-#: batch, heads, tokens, features of a head
+#: (batch, heads, tokens, features of a head)
 QKV = {name: tensor(1, 2, 128, 16) for name in "qkv"}
-HUGE = {"huge": "scores are scaled to powers of 2, and overflow earlier"}
-#: On the cpu, test_plain alone: PyTorch's kernel there includes so much that the compiler takes seconds for each.
-ONLY = {"gpu": "on the cpu test_plain is looked at in f32, since each such kernel takes seconds to build there"}
-#: The empty mask of blocks is made by small kernels beside it, and on the cpu by others.
+HUGE = {"huge": "the kernel scales scores for powers of 2, so they overflow earlier"}
+#: On cpu only test_plain: the C++ compiler takes seconds for each of PyTorch's kernels there.
+ONLY = {"gpu": "each such kernel takes seconds to build on cpu, so only test_plain in f32 runs there"}
+#: The number of kernels is not required: small kernels make the empty block mask, other ones on cpu.
 TEMPLATE = {"all": {"graph_breaks": 0}, "gpu": {"kinds.template": 1, "extern": []}}
 
 
@@ -36,7 +36,7 @@ def window(_batch, _head, query, key):
 @case(
     **QKV,
     dtype=["f32", "bf16"],
-    only={**ONLY, "cpu f32": "one is enough"},
+    only={**ONLY, "cpu f32": "one dtype is enough on cpu"},
     require=TEMPLATE,
     numerics={"without": HUGE},
 )
@@ -63,7 +63,7 @@ def test_bias(q, k, v, bias):
     return flex_attention(q, k, v, score_mod=biased)
 
 
-# Its blocks are sorted, by a fallback.
+# A fallback sorts the blocks.
 @case(
     **QKV,
     mask={"causal": causal, "window": window},

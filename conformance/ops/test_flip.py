@@ -7,7 +7,7 @@ from conformance import case, explanation, image, references, tensor
 DTYPES = ["u8", "f32", "bf16", "i16"]
 LAYOUTS = ["contiguous", "channels_last", "sliced"]
 
-#: Beyond one axis at a time: the dtype's width and the image's own strides decide together how rows are walked.
+#: Combinations of two axes: the dtype's width and the strides decide together how a loop goes through rows.
 ALSO = [
     {"x.dtype": "f32", "x.layout": "channels_last"},
     {"x.dtype": "f32", "x.layout": "sliced"},
@@ -16,9 +16,9 @@ ALSO = [
 
 ONE_KERNEL = {"kernels": 1, "fallbacks": [], "extern": []}
 
-#: Nothing is wanted of channels-last, where a vector holds the three channels of one pixel, or, with 512 bits, none.
+#: Not for channels-last: there a vector holds the three channels of one pixel, or with 512 bits nothing.
 REVERSED = {
-    f"cpu {layout}": {"vectorised": "yes", "judgement": "a row can be loaded as vectors, each of them reversed"}
+    f"cpu {layout}": {"vectorised": "yes", "judgement": "a row can be loaded as vectors, and each vector reversed"}
     for layout in ("contiguous", "sliced")
 }
 
@@ -46,7 +46,7 @@ def test_hflip(x):
         "cpu bf16": {"vectorised": "yes"},
     },
     missed={
-        "cpu i16": {"vectorised": "yes", "judgement": "rows are copied whole, and vectors of 16-bit integers exist"}
+        "cpu i16": {"vectorised": "yes", "judgement": "whole rows are copied, and vectors of 16-bit integers exist"}
     },
     numerics={"exact": True},
 )
@@ -69,7 +69,7 @@ def test_both(x):
     x=image(3, dtype="f32"),
     grad=True,
     dynamic=[False, True],
-    require={"all": {"kernels": 2, "fallbacks": [], "graph_breaks": 0}},  # one there, one back
+    require={"all": {"kernels": 2, "fallbacks": [], "graph_breaks": 0}},  # one for the forward, one for the backward
     missed={"cpu": REVERSED["cpu contiguous"]},
     numerics={"exact": True},
 )
@@ -78,9 +78,9 @@ def test_hflip_backward(x):
 
 
 def test_story_why_is_the_uint8_flip_not_vectorised():
-    seen = explanation(test_hflip, "224-u8-contiguous", target="cpu_avx512")
+    flip = explanation(test_hflip, "224-u8-contiguous", target="cpu_avx512")
     assert_expected_inline(
-        seen.facts,
+        flip.facts,
         """\
 kernels       1: flip (pointwise 672x224, parallel)
 vectorised    no: load index 224*x0 - x1 + 223 is not contiguous in x1 (stride -1), 1 of 2 operations

@@ -1,6 +1,6 @@
-"""func: gradients, Jacobians and batches of a function, taken inside what is compiled (torch.func)."""
+"""func: gradients, Jacobians and batches of a function, taken inside the compiled function (torch.func)."""
 
-# ruff: noqa: PLW0108 - without the lambdas they would be taken outside
+# ruff: noqa: PLW0108 - without the lambdas, they would be taken outside the compiled function
 
 import torch
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
@@ -8,7 +8,7 @@ from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 from conformance import case, tensor
 
 ONE_GRAPH = {"graph_breaks": 0, "fallbacks": []}
-OVERFLOW = {"without": {"huge": "products of the largest numbers overflow earlier or later, by their order"}}
+OVERFLOW = {"without": {"huge": "whether a product of the largest numbers overflows depends on its order"}}
 
 
 def energy(x):
@@ -40,7 +40,7 @@ def test_transforms(x, transform):
     return transform(x)
 
 
-# A layer's gradient for each example of a batch, and pairs of all rows.
+# A gradient for each example of a batch, dot products of all pairs of rows, and a condition for each row.
 @case(
     w=tensor(5, 12),
     x=tensor(7, 12),

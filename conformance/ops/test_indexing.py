@@ -1,4 +1,4 @@
-"""indexing: elements by computed positions: gather, scatter, index_put, embedding, masks."""
+"""indexing: elements at computed positions: gather, scatter, index_put, embedding, masks."""
 
 import torch
 
@@ -6,8 +6,8 @@ from conformance import case, references, tensor
 
 functional, aten = torch.nn.functional, torch.ops.aten
 
-ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
-ONE_KERNEL = ALONE | {"kernels": 1}
+INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = INDUCTOR_ONLY | {"kernels": 1}
 EXACT = {"exact": True}
 
 
@@ -51,7 +51,7 @@ def test_negative_indices(x, index):
     return x[index] * 2
 
 
-# A position that comes once: what several writes to one place give is not defined.
+# Each position occurs once: the result of several writes to one position is not defined.
 @case(
     x=tensor(20, 33),
     y=tensor(20, 33),
@@ -96,7 +96,7 @@ def test_index_add(x, index, y):
     return x.index_add(0, index, y)
 
 
-# Eager refuses an index below 0. On a gpu that would end the process, so there none is.
+# Eager refuses an index below 0. On a GPU that would end the process, so no index is below 0 there.
 @case(
     x=tensor(20, 33),
     index=tensor(4, dtype="i64", low=-20, high=0),
@@ -105,7 +105,7 @@ def test_index_add(x, index, y):
     numerics={
         "for": {
             "cpu": {"raises": "RuntimeError"},
-            "gpu": {"reference": "eager", "reason": "the reference would be computed on the cpu, where it raises"},
+            "gpu": {"reference": "eager", "reason": "the float64 reference is computed on the CPU, where it raises"},
         }
     },
 )
@@ -184,7 +184,7 @@ def test_nonzero(x):
     return torch.nonzero(x > 0)
 
 
-@case(x=tensor(9, 20), require={"all": ALONE, "cpu": {"kernels": 1}}, numerics=EXACT)
+@case(x=tensor(9, 20), require={"all": INDUCTOR_ONLY, "cpu": {"kernels": 1}}, numerics=EXACT)
 def test_slices(x):
     return x[1::2, ::3] + 1, x[:, -4:] + 1, x[..., 5] + 1
 
@@ -230,7 +230,7 @@ test_references = references(
 )
 test_references_of_embeddings = references(test_embedding, test_embedding_backward, test_embedding_bag)
 
-# Of an index below 0, which these refuse, unlike x[index]; on a gpu none is, as above.
+# These refuse an index below 0, unlike x[index]. On a GPU no index is below 0, as above.
 BELOW_ZERO = {
     "select": lambda x, index, y: x.index_select(0, index) + y,
     "copy": lambda x, index, y: x.index_copy(0, index, y),
@@ -247,7 +247,7 @@ BELOW_ZERO = {
     numerics={
         "for": {
             "cpu": {"raises": "IndexError"},
-            "gpu": {"reference": "eager", "reason": "the reference would be computed on the cpu, where it raises"},
+            "gpu": {"reference": "eager", "reason": "the float64 reference is computed on the CPU, where it raises"},
         }
     },
 )
@@ -255,7 +255,7 @@ def test_below_zero(x, index, y, indexed):
     return indexed(x, index if x.device.type == "cpu" else torch.arange(4, device=x.device), y)
 
 
-#: Rows of an expanded tensor are one in memory, and each its own in what these return.
+#: The rows of an expanded tensor are one row in memory. In these results, each row is separate.
 TO_A_ROW = {
     "add": lambda x, index, y: x.index_add(0, index, y),
     "fill": lambda x, index, y: x.index_fill(0, index, 1.0) + y,

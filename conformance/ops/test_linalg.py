@@ -1,36 +1,36 @@
-"""linalg: factorisations, solutions and inverses, which stay library calls between the kernels around them."""
+"""linalg: factorisations, solutions and inverses, which stay library calls between generated kernels."""
 
 import torch
 
 from conformance import case, references, tensor
 
-GRAPH = {"graph_breaks": 0}
+NO_GRAPH_BREAKS = {"graph_breaks": 0}
 SINGULAR = {"without": {"ties": "a matrix of equal values has no inverse", "huge": "its products overflow"}}
-GIVEN_UP = "of what is not finite, the library finds something, gives up, or (matrix_exp on cuda) never ends"
+GIVEN_UP = "if values are not finite, the library returns anything, raises, or (matrix_exp on cuda) never ends"
 NOT_FINITE = {"without": SINGULAR["without"] | {"nan": GIVEN_UP, "inf": GIVEN_UP}}
 
 
-def positive(a):
-    """A matrix that has every factorisation: symmetric, and far from singular."""
+def positive_definite(a):
+    """A symmetric positive definite matrix, far from singular, so that it has every factorisation."""
     return a @ a.mT + a.shape[-1] * torch.eye(a.shape[-1], device=a.device, dtype=a.dtype)
 
 
-# A kernel before the library's call, and one after it.
+# There is a kernel before the library call, and one after it.
 @case(
     a=tensor(2, 6, 6),
     function={
-        "cholesky": lambda a: torch.linalg.cholesky(positive(a)) * 2,
-        "inv": lambda a: torch.linalg.inv(positive(a)) * 2,
-        "det": lambda a: torch.linalg.det(positive(a).div(6)) + 1,
-        "slogdet": lambda a: torch.linalg.slogdet(positive(a)).logabsdet + 1,
-        "eigvalsh": lambda a: torch.linalg.eigvalsh(positive(a)) * 2,
+        "cholesky": lambda a: torch.linalg.cholesky(positive_definite(a)) * 2,
+        "inv": lambda a: torch.linalg.inv(positive_definite(a)) * 2,
+        "det": lambda a: torch.linalg.det(positive_definite(a).div(6)) + 1,
+        "slogdet": lambda a: torch.linalg.slogdet(positive_definite(a)).logabsdet + 1,
+        "eigvalsh": lambda a: torch.linalg.eigvalsh(positive_definite(a)) * 2,
         "svdvals": lambda a: torch.linalg.svdvals(a + 1) * 2,
-        "qr": lambda a: torch.linalg.qr(positive(a)).R.abs(),
+        "qr": lambda a: torch.linalg.qr(positive_definite(a)).R.abs(),
         "matrix_exp": lambda a: torch.linalg.matrix_exp(a / 6) + 1,
     },
     dtype=["f32", "f64"],
     vary="one_at_a_time",
-    require={"all": GRAPH},
+    require={"all": NO_GRAPH_BREAKS},
     numerics=SINGULAR | {"for": {"svdvals": NOT_FINITE, "cuda matrix_exp": NOT_FINITE}},
 )
 def test_factorised(a, function):
@@ -41,12 +41,12 @@ def test_factorised(a, function):
     a=tensor(5, 5),
     b=tensor(5, 3),
     function={
-        "solve": lambda a, b: torch.linalg.solve(positive(a), b.sin()) + 1,
-        "triangular": lambda a, b: torch.linalg.solve_triangular(positive(a).triu(), b, upper=True) + 1,
-        "cholesky_solve": lambda a, b: torch.cholesky_solve(b, torch.linalg.cholesky(positive(a))) + 1,
+        "solve": lambda a, b: torch.linalg.solve(positive_definite(a), b.sin()) + 1,
+        "triangular": lambda a, b: torch.linalg.solve_triangular(positive_definite(a).triu(), b, upper=True) + 1,
+        "cholesky_solve": lambda a, b: torch.cholesky_solve(b, torch.linalg.cholesky(positive_definite(a))) + 1,
         "multi_dot": lambda a, b: torch.linalg.multi_dot([a, a, b]) + 1,
     },
-    require={"all": GRAPH},
+    require={"all": NO_GRAPH_BREAKS},
     numerics=SINGULAR | {"for": {"cuda solve": NOT_FINITE}},
 )
 def test_solved(a, b, function):
@@ -56,26 +56,26 @@ def test_solved(a, b, function):
 @case(
     a=tensor(5, 5),
     function={
-        "cholesky": lambda a: torch.linalg.cholesky(positive(a)),
-        "inv": lambda a: torch.linalg.inv(positive(a)),
-        "solve": lambda a: torch.linalg.solve(positive(a), a),
-        "slogdet": lambda a: torch.linalg.slogdet(positive(a)).logabsdet,
+        "cholesky": lambda a: torch.linalg.cholesky(positive_definite(a)),
+        "inv": lambda a: torch.linalg.inv(positive_definite(a)),
+        "solve": lambda a: torch.linalg.solve(positive_definite(a), a),
+        "slogdet": lambda a: torch.linalg.slogdet(positive_definite(a)).logabsdet,
     },
     grad=True,
-    require={"all": GRAPH},
+    require={"all": NO_GRAPH_BREAKS},
     numerics=SINGULAR | {"for": {"cuda inv": NOT_FINITE, "cuda solve": NOT_FINITE}},
 )
 def test_gradient(a, function):
     return function(a)
 
 
-# What the library is given is transposed, and what it gives is laid out by columns.
-@case(a=tensor(3, 5, 5, layout=["transposed", "sliced"]), require={"all": GRAPH}, numerics=SINGULAR)
+# The library reads transposed inputs, and stores its results by columns.
+@case(a=tensor(3, 5, 5, layout=["transposed", "sliced"]), require={"all": NO_GRAPH_BREAKS}, numerics=SINGULAR)
 def test_layouts(a):
-    return torch.linalg.inv(positive(a)), torch.linalg.cholesky(positive(a)).mT
+    return torch.linalg.inv(positive_definite(a)), torch.linalg.cholesky(positive_definite(a)).mT
 
 
-# How an outer product, a distance and a product of many factors become kernels.
+# Outer products, distances and products of many factors.
 @case(
     x=tensor(7, 12),
     y=tensor(9, 12),
@@ -91,8 +91,8 @@ def test_layouts(a):
         "kron": lambda x, y: torch.kron(x[:2, :3], y[:3, :2]),
         "tensordot": lambda x, y: torch.tensordot(x, y, dims=([1], [1])) * 2,
     },
-    require={"all": GRAPH},
-    numerics={"without": {"huge": "products and their sums overflow earlier or later, by their order"}},
+    require={"all": NO_GRAPH_BREAKS},
+    numerics={"without": {"huge": "whether a product or a sum of products overflows depends on its order"}},
 )
 def test_products(x, y, function):
     return function(x, y)

@@ -1,4 +1,4 @@
-"""loss: cross-entropy, binary cross-entropy with logits, huber and their like; smooth_l1_loss has a file of its own."""
+"""loss: cross-entropy, binary cross-entropy with logits, huber and others; smooth_l1_loss has its own file."""
 
 import torch
 
@@ -6,8 +6,8 @@ from conformance import case, references, tensor
 
 functional = torch.nn.functional
 
-ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
-OVERFLOW = {"without": {"huge": "sums of the largest numbers overflow earlier or later, by their order"}}
+INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+OVERFLOW = {"without": {"huge": "whether a sum of the largest numbers overflows depends on its order"}}
 REDUCTIONS = ["mean", "none", "sum"]
 
 
@@ -20,13 +20,13 @@ REDUCTIONS = ["mean", "none", "sum"]
     grad={"forward": "", "backward": "x"},
     vary="one_at_a_time",
     also=[{"smoothing": "smooth", "grad": "backward"}],
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
 )
 def test_cross_entropy(x, target, reduction, smoothing):
     return functional.cross_entropy(x, target, reduction=reduction, label_smoothing=smoothing)
 
 
-@case(x=tensor(16, 37), target=tensor(16, dtype="i64", low=0, high=37), require={"all": ALONE})
+@case(x=tensor(16, 37), target=tensor(16, dtype="i64", low=0, high=37), require={"all": INDUCTOR_ONLY})
 def test_cross_entropy_ignoring(x, target):
     return functional.cross_entropy(x, target, ignore_index=3)
 
@@ -39,7 +39,7 @@ def test_cross_entropy_ignoring(x, target):
     dtype=["f32", "bf16"],
     grad={"forward": "", "backward": "x"},
     vary="one_at_a_time",
-    require={"all": ALONE, "forward": {"kernels": 1}},
+    require={"all": INDUCTOR_ONLY, "forward": {"kernels": 1}},
 )
 def test_bce_with_logits(x, target, weight, reduction):
     return functional.binary_cross_entropy_with_logits(x, target, weight, reduction=reduction)
@@ -52,7 +52,7 @@ def test_bce_with_logits(x, target, weight, reduction):
     delta=[1.0, 0.5],
     grad={"forward": "", "backward": "x"},
     vary="one_at_a_time",
-    require={"all": ALONE, "forward": {"kernels": 1}},
+    require={"all": INDUCTOR_ONLY, "forward": {"kernels": 1}},
 )
 def test_huber(x, y, reduction, delta):
     return functional.huber_loss(x, y, reduction=reduction, delta=delta)
@@ -69,7 +69,7 @@ def test_huber(x, y, reduction, delta):
         "poisson_nll": functional.poisson_nll_loss,
     },
     grad="x",
-    require={"all": ALONE | {"kernels.forward": 1}},
+    require={"all": INDUCTOR_ONLY | {"kernels.forward": 1}},
 )
 def test_pairwise(x, y, loss):
     return loss(x, y)
@@ -93,8 +93,8 @@ LOSSES = {
     reduction=REDUCTIONS,
     dtype=["f32", "f16"],
     vary="one_at_a_time",
-    # a mean over the classes, then one over the batch
-    require={"all": ALONE | {"kernels": 1}, "gpu multilabel_soft_margin": {"kernels": "<=2"}},
+    # multilabel_soft_margin: a mean over the classes, then one over the batch
+    require={"all": INDUCTOR_ONLY | {"kernels": 1}, "gpu multilabel_soft_margin": {"kernels": "<=2"}},
     numerics=OVERFLOW,
 )
 def test_elementwise(x, y, loss, reduction):
@@ -109,7 +109,7 @@ def test_elementwise(x, y, loss, reduction):
     reduction="sum",
     grad="x",
     vary="one_at_a_time",
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
     numerics=OVERFLOW,
 )
 def test_elementwise_backward(x, y, loss, reduction):
@@ -127,18 +127,18 @@ def test_elementwise_backward(x, y, loss, reduction):
     },
     grad={"forward": "", "backward": "x"},
     vary="one_at_a_time",
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
 )
 def test_cross_entropy_weighted(x, weight, target, options):
     return functional.cross_entropy(x, target, weight, **options)
 
 
-# Classes in the second dimension of an image, and targets that are probabilities.
+# The classes are in the second dimension.
 @case(
     x=tensor(2, 5, 4, 6, layout="channels_last"),
     target=tensor(2, 4, 6, dtype="i64", low=0, high=5),
     grad={"forward": "", "backward": "x"},
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
 )
 def test_cross_entropy_of_images(x, target):
     return functional.cross_entropy(x, target)
@@ -148,7 +148,7 @@ def test_cross_entropy_of_images(x, target):
     x=tensor(12, 17),
     y=tensor(12, 17),
     grad="x",
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
 )
 def test_cross_entropy_of_probabilities(x, y):
     return functional.cross_entropy(x, y.softmax(-1))
@@ -160,7 +160,7 @@ def test_cross_entropy_of_probabilities(x, y):
     ignored=[-100, 2],
     grad={"forward": "", "backward": "x"},
     vary="one_at_a_time",
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
 )
 def test_nll(x, target, ignored):
     return functional.nll_loss(x, target, ignore_index=ignored)
@@ -170,7 +170,7 @@ def test_nll(x, target, ignored):
     x=tensor(12, 17, low=0, high=1),
     target=tensor(12, 17, low=0, high=1),
     grad={"forward": "", "backward": "x"},
-    require={"all": ALONE, "forward": {"kernels": 1}},
+    require={"all": INDUCTOR_ONLY, "forward": {"kernels": 1}},
 )
 def test_bce(x, target):
     return functional.binary_cross_entropy(x, target)
@@ -181,7 +181,7 @@ def test_bce(x, target):
     target=tensor(12, 17, low=0, high=1),
     pos_weight=tensor(17, low=0.5, high=4),
     grad="x",
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
 )
 def test_bce_with_logits_of_rare_classes(x, target, pos_weight):
     return functional.binary_cross_entropy_with_logits(x, target, pos_weight=pos_weight)
@@ -204,10 +204,12 @@ def test_bce_with_logits_of_rare_classes(x, target, pos_weight):
     also=[{"loss": "triplet_margin", "grad": "backward"}],
     require={
         "all": {"extern": []},
-        **dict.fromkeys(("kl_div_of_logarithms", "margin_ranking", "cosine_embedding", "triplet_margin"), ALONE),
+        **dict.fromkeys(
+            ("kl_div_of_logarithms", "margin_ranking", "cosine_embedding", "triplet_margin"), INDUCTOR_ONLY
+        ),
     },
     missed={
-        "gaussian_nll": {"graph_breaks": 0, "judgement": "that no variance is below 0 can be asserted within the graph"}
+        "gaussian_nll": {"graph_breaks": 0, "judgement": "the graph itself can assert that no variance is below 0"}
     },
     numerics=OVERFLOW,
 )

@@ -1,4 +1,4 @@
-"""matmul: products beyond mm: addmm, bmm, linear, with what comes before and after them."""
+"""matmul: products other than mm: addmm, bmm, linear; with operators before and after them."""
 
 import torch
 
@@ -34,7 +34,7 @@ def test_bmm(a, b):
     return torch.bmm(a, b)
 
 
-OVERFLOW = {"without": {"huge": "sums overflow earlier or later, by their order"}}
+OVERFLOW = {"without": {"huge": "whether a sum overflows depends on its order"}}
 EPILOGUES = {
     "plain": lambda x: x,
     "relu": torch.relu,
@@ -52,9 +52,9 @@ EPILOGUES = {
     dtype=["f32", "bf16"],
     grad=[False, True],
     vary="one_at_a_time",
-    # What follows a library's product is one more kernel, whatever it is.
+    # All operators after the library's product become one kernel.
     require={"all": NO_FALLBACK, "forward": {"kernels": "<=1"}},
-    # With another kernel following, the library is asked for another of its products.
+    # With another kernel after it, Inductor calls another product of the library.
     numerics={"for": {"gpu": OVERFLOW, "row_sum bf16": OVERFLOW}},
 )
 def test_linear(x, weight, bias, epilogue):
@@ -75,7 +75,7 @@ def test_prologue(x, w):
     x=tensor(48),
     grad=[False, True],
     require={"all": NO_FALLBACK},
-    numerics={"without": {"huge": "sums overflow earlier or later, by their order"}},
+    numerics={"without": {"huge": "whether a sum overflows depends on its order"}},
 )
 def test_matrix_vector(a, x):
     return a @ x
@@ -96,7 +96,7 @@ def test_matmul_of_four_dimensions(x, y):
     y=tensor(5, 12),
     z=tensor(5, 7),
     require={"all": NO_FALLBACK},
-    numerics={"without": {"huge": "sums of the largest numbers overflow earlier or later, by their order"}},
+    numerics={"without": {"huge": "whether a sum of the largest numbers overflows depends on its order"}},
 )
 def test_einsum(x, y, z):
     return torch.einsum("ik,jk,jl->il", x, y, z)
@@ -126,7 +126,7 @@ def test_gated_mlp(x, up, gate, down):
     return functional.linear(hidden, down)
 
 
-OVERFLOW = {"without": {"huge": "sums overflow earlier or later, by their order"}}
+OVERFLOW = {"without": {"huge": "whether a sum overflows depends on its order"}}
 
 
 @case(
@@ -141,7 +141,7 @@ def test_operands(a, b):
     return (a @ b).relu()
 
 
-# Inductor makes kernels of its own of what is too small for a library.
+# Inductor generates kernels for products that are too small for a library.
 SMALL = {
     "inner_size_1": lambda a, b: a[:, :1] @ b[:1],
     "row_by_column": lambda a, b: a[:1] @ b[:, :1],

@@ -1,14 +1,14 @@
-"""mm: matrix product of two matrices, and its backward: two transposes and two more products."""
+"""mm: the product of two matrices, and its backward: two transposes and two more products."""
 
 import torch
 from expecttest import assert_expected_inline
 
 from conformance import case, explanation, references, tensor
 
-#: Whose gradients are asked for: each one left out saves a product.
+#: The inputs that require a gradient. Each input without one saves a product.
 GRADS = {"forward": "", "backward": "a b", "backward_a": "a", "backward_b": "b"}
 
-#: The library's product, as often as the mathematics needs it, and nothing else: transposing is a matter of strides.
+#: Only the library's product, as often as the mathematics needs it: a transpose only changes strides.
 PRODUCTS = {
     "all": {"kernels": 0, "fallbacks": [], "graph_breaks": 0},
     "forward": {"extern": ["mm"]},
@@ -42,7 +42,8 @@ def test_mm(a, b):
     b=tensor(65, 33),
     dtype=["f32", "bf16"],
     grad=[False, True],
-    require={"cpu": {"kernels": 0, "fallbacks": []}, "all": {"graph_breaks": 0}},  # gpus may pad to aligned sizes
+    # On GPUs Inductor may pad to aligned sizes.
+    require={"cpu": {"kernels": 0, "fallbacks": []}, "all": {"graph_breaks": 0}},
 )
 def test_odd_sizes(a, b):
     return torch.mm(a, b)
@@ -54,7 +55,7 @@ def test_odd_sizes(a, b):
     dtype="f32",
     grad=[False, True],
     require={
-        "gpu forward torch>=2.13": {"kernels": 1, "extern": []},  # a pointwise product, since there is nothing to sum
+        "gpu forward torch>=2.13": {"kernels": 1, "extern": []},  # a pointwise product: there is nothing to sum
         "cpu forward": {"kernels": 0, "extern": ["mm"]},
     },
 )
@@ -63,9 +64,9 @@ def test_outer_product(a, b):
 
 
 def test_story_which_products_make_the_gradients():
-    seen = explanation(test_mm, "contiguous-contiguous-f32-backward-static", target="cpu_avx512")
+    product = explanation(test_mm, "contiguous-contiguous-f32-backward-static", target="cpu_avx512")
     assert_expected_inline(
-        seen.graph,
+        product.graph,
         """\
 class inner_f(torch.nn.Module):
     def forward(self, primals, tangents):

@@ -1,11 +1,11 @@
-"""mutation: inputs that are written to, views that share what is written, results that are their inputs."""
+"""mutation: functions that write to their inputs or to views of them, or that return their inputs."""
 
 import torch
 
 from conformance import case, references, tensor
 
-ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
-ONE_KERNEL = ALONE | {"kernels": 1}
+INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = INDUCTOR_ONLY | {"kernels": 1}
 
 
 @case(
@@ -20,19 +20,22 @@ def test_add_in_place(x, y):
     return x.add_(y)
 
 
-#: What is written and what is read then have other loops, although each element is there when it is asked for.
-APART = {
-    "gpu": {"kernels": 1, "judgement": "the second kernel reads what the first has just written, element by element"}
+#: The write and the read have different loops, although each element is written before it is read.
+TWO_LOOPS = {
+    "gpu": {
+        "kernels": 1,
+        "judgement": "the second kernel reads each element that the first one wrote, in the same order",
+    }
 }
 
 
-@case(x=tensor(20, 33), require={"all": ALONE, "cpu": {"kernels": 1}}, missed=APART)
+@case(x=tensor(20, 33), require={"all": INDUCTOR_ONLY, "cpu": {"kernels": 1}}, missed=TWO_LOOPS)
 def test_write_through_view(x):
     x[1:5].mul_(2)
     return x.sum(-1)
 
 
-@case(x=tensor(20, 33), require={"all": ALONE})
+@case(x=tensor(20, 33), require={"all": INDUCTOR_ONLY})
 def test_write_through_transpose(x):
     x.T.add_(1)
     return x * 2
@@ -45,7 +48,7 @@ def test_write_then_read(x, y):
     return z, x * 2
 
 
-@case(x=tensor(20, 33), require={"all": ALONE | {"kernels": 0}})
+@case(x=tensor(20, 33), require={"all": INDUCTOR_ONLY | {"kernels": 0}})
 def test_return_input(x):
     return x, x.view(33, 20), x[3:]
 
@@ -58,20 +61,20 @@ def test_index_fill_in_place(x, index):
     return x + 1
 
 
-@case(x=tensor(20, 33), grad=True, require={"all": ALONE})
+@case(x=tensor(20, 33), grad=True, require={"all": INDUCTOR_ONLY})
 def test_in_place_on_a_result(x):
     y = x * 2
     y.sigmoid_()
     return y
 
 
-@case(x=tensor(20, 33), require={"all": ALONE})
+@case(x=tensor(20, 33), require={"all": INDUCTOR_ONLY})
 def test_shift(x):
     x[1:] = x[:-1].clone()
     return x
 
 
-@case(x=tensor(20, 33), y=tensor(20, 33), require={"all": ALONE})
+@case(x=tensor(20, 33), y=tensor(20, 33), require={"all": INDUCTOR_ONLY})
 def test_copy_then_write(x, y):
     x[0:] = y[0:]
     y.add_(1)
@@ -91,7 +94,7 @@ def test_read_as_another_dtype_then_write(x):
     return y.view(torch.int64)
 
 
-# Eager refuses to read what it is writing.
+# Eager refuses to write to memory that it reads at the same time.
 @case(x=tensor(20, 20), require={"all": {"graph_breaks": 0}}, numerics={"raises": "RuntimeError"})
 def test_overlap(x):
     x[1:] += x[:-1]
@@ -101,8 +104,8 @@ def test_overlap(x):
 @case(
     x=tensor(20, 33),
     dtype=["f32", "i64"],
-    require={"all": ALONE, "cpu": {"kernels": 1}},
-    missed={"gpu": {"kernels": 1, "judgement": "both kernels write as many constants, to two tensors of one size"}},
+    require={"all": INDUCTOR_ONLY, "cpu": {"kernels": 1}},
+    missed={"gpu": {"kernels": 1, "judgement": "both kernels write the same number of constants, to two tensors"}},
 )
 def test_fill(x):
     x.zero_()
@@ -115,7 +118,7 @@ def test_same_result_twice(x, y):
     return z, z, {"again": z, "view": z[1:]}
 
 
-#: What is written and how; x comes back changed in each.
+#: Functions that write to x.
 IN_PLACE = {
     "diagonal": lambda x, _: x.fill_diagonal_(0),
     "masked": lambda x, y: x.masked_fill_(y > 0, 2),
@@ -150,8 +153,8 @@ def test_in_place_layouts(x, y):
     return x.relu_()
 
 
-# As an optimizer does: the parameter requires a gradient, and what is written to it has none.
-@case(x=tensor(9, 20), y=tensor(9, 20), mode="no_grad", grad="x", require={"all": ALONE})
+# As in an optimizer: the parameter requires a gradient, the write to it has none.
+@case(x=tensor(9, 20), y=tensor(9, 20), mode="no_grad", grad="x", require={"all": INDUCTOR_ONLY})
 def test_step(x, y):
     x.sub_(y, alpha=0.1)
     return x.norm(dim=1)
@@ -161,14 +164,14 @@ def test_step(x, y):
     x=tensor(9, 20),
     y=tensor(9, 20, dtype=["f64", "i32"]),
     require={"all": ONE_KERNEL},
-    numerics={"without": {"wrap": "what a float beyond the integers becomes is not defined"}},
+    numerics={"without": {"wrap": "it is not defined which integer a float out of range becomes"}},
 )
 def test_copy_of_another_dtype(x, y):
     x.copy_(y)
     return y.copy_(x * 2)
 
 
-@case(x=tensor(9, 20), y=tensor(9, 20), grad="y", require={"all": ALONE})
+@case(x=tensor(9, 20), y=tensor(9, 20), grad="y", require={"all": INDUCTOR_ONLY})
 def test_buffer_and_gradient(x, y):
     x.mul_(0.9).add_(y.detach().mean(0), alpha=0.1)
     return (y - x[0]) * y
@@ -177,7 +180,7 @@ def test_buffer_and_gradient(x, y):
 test_references = references(test_in_place, test_in_place_layouts, test_step, test_copy_of_another_dtype)
 
 
-# Two of every five columns are in a window.
+# The windows hold two of every five columns.
 @case(x=tensor(9, 20), require={"all": {"graph_breaks": 0}})
 def test_windows_apart(x):
     x.unfold(1, 2, 5).mul_(2)
@@ -189,7 +192,7 @@ def test_overlapping_windows(x):
     return (x + x).unfold(1, 4, 2).abs_()
 
 
-# Out of training, dropout returns its input.
+# Outside training, dropout returns its input.
 @case(x=tensor(9, 20), require={"all": {"graph_breaks": 0}})
 def test_dropout_of_nothing(x):
     return torch.nn.functional.dropout(x, 0.5, training=False).add_(1)

@@ -1,4 +1,4 @@
-"""norm: layer, rms, group and batch normalisation, alone and with the activation that follows."""
+"""norm: layer, RMS, group and batch normalisation, alone and with an activation after them."""
 
 import torch
 
@@ -6,10 +6,9 @@ from conformance import case, edges, references, tensor
 
 functional = torch.nn.functional
 
-#: Means and variances of the largest numbers overflow earlier or later, by the order of their sums.
-OVERFLOW = {"without": {"huge": "sums of the largest numbers overflow earlier or later, by their order"}}
+OVERFLOW = {"without": {"huge": "whether a sum of the largest numbers overflows depends on its order"}}
 
-ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
 
 ACTIVATIONS = {"plain": lambda x: x, "relu": torch.relu, "gelu": functional.gelu, "silu": functional.silu}
 
@@ -24,7 +23,7 @@ ACTIVATIONS = {"plain": lambda x: x, "relu": torch.relu, "gelu": functional.gelu
     dynamic=[False, True],
     vary="one_at_a_time",
     require={
-        "forward": ALONE | {"kernels": 1},
+        "forward": INDUCTOR_ONLY | {"kernels": 1},
         "gpu forward": {"kinds": ["persistent reduction"]},
         "cpu f32 forward": {"vectorised": "yes"},
         "backward": {"fallbacks": [], "extern": []},
@@ -40,7 +39,7 @@ def test_layer_norm(x, weight, bias, activation):
     weight=tensor(65),
     dtype=["f32", "bf16"],
     grad=[False, True],
-    require={"forward": ALONE | {"kernels": 1}, "backward": {"graph_breaks": 0, "extern": []}},
+    require={"forward": INDUCTOR_ONLY | {"kernels": 1}, "backward": {"graph_breaks": 0, "extern": []}},
     numerics=OVERFLOW,
 )
 def test_rms_norm(x, weight):
@@ -56,7 +55,7 @@ def test_rms_norm(x, weight):
     grad=[False, True],
     vary="one_at_a_time",
     require={"all": {"graph_breaks": 0, "extern": []}, "forward": {"fallbacks": []}},
-    # Eager makes scale and shift of mean, weight and bias before x comes in, and so does what is generated for cpu.
+    # Eager first computes a scale and a shift from mean, weight and bias. So does the code for cpu.
     numerics=OVERFLOW
     | {
         "for": {
@@ -79,8 +78,8 @@ def test_group_norm(x, weight, bias, activation):
     bias=tensor(6),
     activation={"plain": ACTIVATIONS["plain"], "relu": ACTIVATIONS["relu"]},
     vary="one_at_a_time",
-    require={"all": ALONE | {"kernels": 1}},
-    # Scale and shift are made of mean and weight before x comes in, so infinities meet in another place.
+    require={"all": INDUCTOR_ONLY | {"kernels": 1}},
+    # Eager first computes a scale and a shift from mean and weight, so infinities meet in other operations.
     numerics={
         "without": {
             "inf": "the order of operations decides where infinities cancel",
@@ -100,13 +99,13 @@ def test_batch_norm_eval(x, mean, var, weight, bias, activation):
     bias=tensor(6),
     grad={"forward": "", "backward": "x weight bias"},
     vary="one_at_a_time",
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
     numerics=OVERFLOW
     | {
         "for": {
             "gpu channels_last": {
                 "without": OVERFLOW["without"]
-                | {"inf": "a running mean of infinities is NaN or infinite, by how it is split up"}
+                | {"inf": "whether a running mean of infinities is NaN or infinite depends on how it is split"}
             }
         }
     },
@@ -119,7 +118,7 @@ def test_batch_norm_train(x, mean, var, weight, bias):
     x=tensor(8, 65),
     residual=tensor(8, 65),
     weight=tensor(65),
-    require={"all": ALONE | {"kernels": 1}},
+    require={"all": INDUCTOR_ONLY | {"kernels": 1}},
     numerics=OVERFLOW,
 )
 def test_residual_rms_norm(x, residual, weight):
@@ -132,15 +131,15 @@ def test_residual_rms_norm(x, residual, weight):
     shape={"last": (13,), "last_two": (5, 13)},
     dtype=["f32", "f64"],
     vary="one_at_a_time",
-    require={"all": ALONE | {"kernels": 1}},
+    require={"all": INDUCTOR_ONLY | {"kernels": 1}},
     numerics=OVERFLOW,
 )
 def test_layer_norm_without_weight(x, shape):
     return functional.layer_norm(x, shape)
 
 
-# One element is its own mean, and its variance is 0.
-@case(x=tensor(), shape=edges(5, None, sizes=(1,)), require={"all": ALONE}, numerics=OVERFLOW)
+# The mean of one element is the element, and its variance is 0.
+@case(x=tensor(), shape=edges(5, None, sizes=(1,)), require={"all": INDUCTOR_ONLY}, numerics=OVERFLOW)
 def test_sizes(x):
     return functional.layer_norm(x, x.shape[-1:]), functional.rms_norm(x, x.shape[-1:])
 
@@ -148,20 +147,20 @@ def test_sizes(x):
 @case(
     x=tensor(8, 33, dtype="f16"),
     dynamic=[False, True],
-    require={"all": ALONE | {"kernels": 1}},
+    require={"all": INDUCTOR_ONLY | {"kernels": 1}},
     numerics=OVERFLOW,
 )
 def test_rms_norm_without_weight(x):
     return functional.rms_norm(x, x.shape[-1:])
 
 
-# What models compute in float32 around a norm in 16 bits.
+# Models compute the norm of 16-bit values in float32.
 @case(
     x=tensor(8, 33),
     weight=tensor(33),
     dtype="bf16",
     grad=[False, True],
-    require={"all": ALONE, "forward": {"kernels": 1}},
+    require={"all": INDUCTOR_ONLY, "forward": {"kernels": 1}},
     numerics=OVERFLOW,
 )
 def test_rms_norm_in_float32(x, weight):
@@ -176,14 +175,14 @@ def test_rms_norm_in_float32(x, weight):
         "layer_of_channels": lambda x: functional.layer_norm(x.permute(0, 2, 3, 1), (6,)).permute(0, 3, 1, 2),
     },
     vary="one_at_a_time",
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
     numerics=OVERFLOW,
 )
 def test_of_images(x, norm):
     return norm(x)
 
 
-@case(x=tensor(2, 6, 5, 9), require={"all": ALONE}, numerics=OVERFLOW)
+@case(x=tensor(2, 6, 5, 9), require={"all": INDUCTOR_ONLY}, numerics=OVERFLOW)
 def test_local_response(x):
     return functional.local_response_norm(x, 3)
 
@@ -194,7 +193,7 @@ def test_local_response(x):
         "instance": functional.instance_norm,
     },
     grad=True,
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
     numerics=OVERFLOW,
 )
 def test_of_images_backward(x, norm):
@@ -207,17 +206,17 @@ def test_of_images_backward(x, norm):
     mean=tensor(6, dtype="f32"),
     var=tensor(6, dtype="f32", low=0.5, high=2),
     vary="one_at_a_time",
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
     numerics={
         "without": OVERFLOW["without"]
-        | {"inf": "a running mean of infinities is NaN or infinite, by how it is split up"}
+        | {"inf": "whether a running mean of infinities is NaN or infinite depends on how it is split"}
     },
 )
 def test_batch_norm_of_other_shapes(x, mean, var):
     return functional.batch_norm(x, mean, var, training=True)
 
 
-@case(v=tensor(7, 20), g=tensor(7, 1), grad=True, require={"all": ALONE}, numerics=OVERFLOW)
+@case(v=tensor(7, 20), g=tensor(7, 1), grad=True, require={"all": INDUCTOR_ONLY}, numerics=OVERFLOW)
 def test_weight_norm(v, g):
     return v * (g / torch.linalg.vector_norm(v, dim=1, keepdim=True))
 
@@ -237,10 +236,10 @@ test_references = references(
     test_batch_norm_of_other_shapes,
     test_weight_norm,
     disagree={
-        "aten.native_layer_norm.default": "the mean that it saves: of infinities eager's running mean is NaN",
+        "aten.native_layer_norm.default": "the mean that it saves: eager's running mean of infinities is NaN",
         "aten.native_group_norm.default": "likewise; eager's depends on the layout as well",
         "aten.native_batch_norm.default": (
-            "likewise; and of 16 bits with statistics of float32, eager saves float32, the decomposition 16 bits"
+            "likewise; and for 16-bit inputs with float32 statistics eager saves float32, the decomposition 16 bits"
         ),
     },
 )

@@ -1,4 +1,4 @@
-"""optimizer: a step of an optimizer over several parameters, as one kernel or few."""
+"""optimizer: one step of an optimizer over several parameters, as one kernel or a few."""
 
 import torch
 
@@ -6,14 +6,14 @@ from conformance import case, references, tensor
 
 PARAMETERS = {name: tensor(*shape) for name, shape in {"a": (16, 33), "b": (33,), "c": (7, 5)}.items()}
 GRADIENTS = {f"grad_{name}": tensor(*shape) for name, shape in {"a": (16, 33), "b": (33,), "c": (7, 5)}.items()}
-ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
 
 
 @case(
     **PARAMETERS,
     **GRADIENTS,
     dtype=["f32", "bf16"],
-    require={"all": ALONE, "gpu": {"kernels": 1}},
+    require={"all": INDUCTOR_ONLY, "gpu": {"kernels": 1}},
 )
 def test_sgd(a, b, c, grad_a, grad_b, grad_c):
     torch._foreach_add_([a, b, c], [grad_a, grad_b, grad_c], alpha=-0.1)
@@ -23,7 +23,7 @@ def test_sgd(a, b, c, grad_a, grad_b, grad_c):
     **PARAMETERS,
     **GRADIENTS,
     **{f"momentum_{name}": tensor(*shape) for name, shape in {"a": (16, 33), "b": (33,), "c": (7, 5)}.items()},
-    require={"all": ALONE, "gpu": {"kernels": 1}},
+    require={"all": INDUCTOR_ONLY, "gpu": {"kernels": 1}},
 )
 def test_momentum(a, b, c, grad_a, grad_b, grad_c, momentum_a, momentum_b, momentum_c):
     momenta, gradients = [momentum_a, momentum_b, momentum_c], [grad_a, grad_b, grad_c]
@@ -40,8 +40,8 @@ def test_momentum(a, b, c, grad_a, grad_b, grad_c, momentum_a, momentum_b, momen
     weight_decay={"adam": 0.0, "adamw": 0.01},
     dtype=["f32", "bf16"],
     vary="one_at_a_time",
-    require={"all": ALONE | {"kernels": 1}, "cpu": {"vectorised": "yes"}},
-    numerics={"without": {"huge": "mean / square overflows, unless it is multiplied by the rate first, as eager does"}},
+    require={"all": INDUCTOR_ONLY | {"kernels": 1}, "cpu": {"vectorised": "yes"}},
+    numerics={"without": {"huge": "mean / square overflows, unless it is multiplied by the rate first, as in eager"}},
 )
 def test_adam(x, grad_x, mean, square, weight_decay):
     x.mul_(1 - 0.1 * weight_decay)
@@ -56,7 +56,7 @@ STATE = {
     "buffer": tensor(16, 33),
     "square": tensor(16, 33, low=0, high=1),
 }
-QUOTIENT = {"without": {"huge": "a quotient by a square root overflows or not, by what it is multiplied by first"}}
+QUOTIENT = {"without": {"huge": "whether a quotient overflows depends on what it is multiplied by first"}}
 
 
 def nesterov(x, grad_x, buffer, square):
@@ -90,28 +90,28 @@ def lion(x, grad_x, buffer, square):
 @case(
     **STATE,
     step={"nesterov": nesterov, "rmsprop": rmsprop, "adagrad": adagrad, "adamax": adamax, "lion": lion},
-    require={"all": ALONE | {"kernels": 1}, "cpu": {"vectorised": "yes"}},
+    require={"all": INDUCTOR_ONLY | {"kernels": 1}, "cpu": {"vectorised": "yes"}},
     numerics=QUOTIENT,
 )
 def test_step(x, grad_x, buffer, square, step):
     step(x, grad_x, buffer, square)
 
 
-# The norm of all gradients decides how much each is scaled.
-@case(**GRADIENTS, require={"all": ALONE}, numerics=QUOTIENT)
+# The norm of all gradients decides the scale of each gradient.
+@case(**GRADIENTS, require={"all": INDUCTOR_ONLY}, numerics=QUOTIENT)
 def test_clipping(grad_a, grad_b, grad_c):
     gradients = [grad_a, grad_b, grad_c]
     norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(each) for each in gradients]))
     torch._foreach_mul_(gradients, (1.0 / (norm + 1e-6)).clamp(max=1.0))
 
 
-# Parameters of 16 bits, and their moments of 32.
+# The parameters have 16 bits, their moments 32.
 @case(
     x=tensor(16, 33, dtype="bf16"),
     grad_x=tensor(16, 33, dtype="bf16"),
     mean=tensor(16, 33),
     square=tensor(16, 33, low=0, high=1),
-    require={"all": ALONE | {"kernels": 1}, "cpu": {"vectorised": "yes"}},
+    require={"all": INDUCTOR_ONLY | {"kernels": 1}, "cpu": {"vectorised": "yes"}},
     numerics=QUOTIENT,
 )
 def test_adam_of_two_precisions(x, grad_x, mean, square):

@@ -1,10 +1,10 @@
-"""order: sorting, the k largest, medians and quantiles, and the place of a value among sorted ones."""
+"""order: sorting, the k largest, medians, and searching among sorted values."""
 
 import torch
 
 from conformance import case, references, tensor
 
-ALONE = {"extern": [], "graph_breaks": 0}
+NO_EXTERN = {"extern": [], "graph_breaks": 0}
 
 
 @case(
@@ -14,14 +14,14 @@ ALONE = {"extern": [], "graph_breaks": 0}
         "descending": lambda x: torch.sort(x, dim=-1, stable=True, descending=True),
     },
     vary="one_at_a_time",
-    require={"all": ALONE},
+    require={"all": NO_EXTERN},
     numerics={"exact": True},
 )
 def test_sort(x, function):
     return function(x)
 
 
-# Values alone: which of equal elements comes first is left open.
+# Only values: the order of equal elements is not defined.
 @case(
     x=tensor(6, 20),
     function={
@@ -29,7 +29,7 @@ def test_sort(x, function):
         "smallest_of_columns": lambda x: x.topk(2, 0, largest=False).values,
         "nanmedian": lambda x: x.nanmedian(-1).values,
     },
-    require={"all": ALONE},
+    require={"all": NO_EXTERN},
     numerics={"exact": True},
 )
 def test_select(x, function):
@@ -43,9 +43,10 @@ def test_select(x, function):
         "median": lambda x: x.median(-1).values,
     },
     grad=True,
-    require={"all": ALONE},
-    # of the equal elements any may have the gradient
-    numerics={"for": {name: {"without": {"ties": "equal elements are in no order"}} for name in ("median",)}},
+    require={"all": NO_EXTERN},
+    numerics={
+        "for": {name: {"without": {"ties": "any of the equal elements may get the gradient"}} for name in ("median",)}
+    },
 )
 def test_backward(x, function):
     return function(x)
@@ -54,8 +55,8 @@ def test_backward(x, function):
 @case(
     x=tensor(40, low=0, high=9),
     right=[False, True],
-    require={"all": ALONE, "gpu": {"fallbacks": []}},
-    missed={"cpu": {"fallbacks": [], "judgement": "a search among four boundaries is a loop, and could be fused"}},
+    require={"all": NO_EXTERN, "gpu": {"fallbacks": []}},
+    missed={"cpu": {"fallbacks": [], "judgement": "a search among four boundaries is a loop, which could be fused"}},
     numerics={"exact": True, "branch": [0.0, 1.0, 2.5, 6.0]},
 )
 def test_bucketize(x, right):
@@ -65,8 +66,8 @@ def test_bucketize(x, right):
 @case(
     x=tensor(7, 10),
     y=tensor(7, 5),
-    require={"all": ALONE, "gpu": {"fallbacks": []}},
-    numerics={"exact": True, "without": {"x": "what is searched is sorted, and with NaN it is not"}},
+    require={"all": NO_EXTERN, "gpu": {"fallbacks": []}},
+    numerics={"exact": True, "without": {"x": "x must be sorted for a search, and with NaN it is not"}},
 )
 def test_searchsorted(x, y):
     return torch.searchsorted(x.sigmoid().cumsum(-1), y)

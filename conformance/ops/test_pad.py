@@ -1,14 +1,14 @@
-"""pad: borders of constants, mirrored, repeated and wrapped, in one to three dimensions, and gradients of them."""
+"""pad: constant, mirrored, repeated and wrapped borders, in one to three dimensions, and their gradients."""
 
 from torch.nn import functional
 
 from conformance import FLUSHED, case, references, tensor
 
-ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
-ONE_KERNEL = ALONE | {"kernels": 1}
+INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = INDUCTOR_ONLY | {"kernels": 1}
 EXACT = {"exact": True}
-#: A combination of --thorough.
-STRIDED = {"recompiles": 1, "reason": "Dynamo takes the 2 among the strides for the first dimension's size, which is 2"}
+#: For a combination that only --thorough runs.
+STRIDED = {"recompiles": 1, "reason": "Dynamo takes a stride of 2 for the first dimension's size, which is 2 as well"}
 
 
 @case(
@@ -31,7 +31,7 @@ CONSTANT = {
     padding=CONSTANT,
     dynamic=[False, True],
     vary="one_at_a_time",
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
     numerics=EXACT | {"for": {"strided dynamic": STRIDED}},
 )
 def test_constant_where(x, padding):
@@ -42,21 +42,21 @@ def test_constant_where(x, padding):
     x=tensor(2, 4, 9, 5),
     layout=["contiguous", "channels_last"],
     require={"all": ONE_KERNEL},
-    numerics={"for": {"cuda": FLUSHED}},  # the sine
+    numerics={"for": {"cuda": FLUSHED}},  # because of the sine
 )
 def test_constant_after_and_before(x):
     return functional.pad(x.sin(), (1, 1, 1, 1)) * 2
 
 
 SHAPES = {"1d": (2, 3, 11), "2d": (2, 3, 5, 11), "3d": (1, 2, 4, 5, 7)}
-#: Before and after the last dimension, the one before it, and so on.
+#: Before and after the last dimension, then the one before it, and so on.
 BORDERS = (3, 2, 1, 0, 2, 1)
 MODES = ["reflect", "replicate", "circular"]
 
-#: The gradient of reflected borders has a lowering, that of repeated ones has none.
+#: Inductor has a lowering for the gradient of reflected borders, but not of repeated ones.
 REPLICATED = {
     "fallbacks": [],
-    "judgement": "the gradient of reflected borders is a kernel, and this one differs by its index",
+    "judgement": "the gradient of reflected borders is a kernel, and this gradient differs only in the index",
 }
 
 
@@ -65,7 +65,7 @@ REPLICATED = {
     padding=["replicate", "reflect", "circular"],
     grad=True,
     vary="one_at_a_time",
-    require={"all": ALONE}
+    require={"all": INDUCTOR_ONLY}
     | {f"replicate {n}": {"fallbacks": [f"aten.replication_pad{n}_backward"]} for n in ("1d", "3d")},
     missed={"replicate": REPLICATED},
 )
@@ -79,7 +79,7 @@ def test_dimensions(x, padding):
     dtype=["f32", "bf16"],
     grad=True,
     vary="one_at_a_time",
-    require={"all": ALONE, "replicate": {"fallbacks": ["aten.replication_pad2d_backward"]}},
+    require={"all": INDUCTOR_ONLY, "replicate": {"fallbacks": ["aten.replication_pad2d_backward"]}},
     missed={"replicate": REPLICATED},
 )
 def test_backward(x, padding):
@@ -92,7 +92,7 @@ def test_backward(x, padding):
     dtype=["bf16", "f64"],
     dynamic=[False, True],
     vary="one_at_a_time",
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
     numerics=EXACT,
 )
 def test_without_batch(x, padding):
@@ -103,7 +103,7 @@ def test_without_batch(x, padding):
     x=tensor(3, 5, 11),
     padding={"cut": (-1, 2, 3, -2)},
     mode_of=["replicate", "reflect"],
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
     numerics=EXACT,
 )
 def test_negative(x, padding, mode_of):
@@ -113,7 +113,7 @@ def test_negative(x, padding, mode_of):
 @case(
     x=tensor(2, 3, 40),
     grad=True,
-    require={"all": ALONE | {"fallbacks": ["aten.replication_pad1d_backward"]}},
+    require={"all": INDUCTOR_ONLY | {"fallbacks": ["aten.replication_pad1d_backward"]}},
     missed={"all": REPLICATED},
 )
 def test_smoothed(x):
@@ -126,7 +126,7 @@ test_references_backward = references(
     test_dimensions,
     test_backward,
     disagree={
-        "aten.reflection_pad2d.default torch<2.13": "it is contiguous, where eager's keeps the layout of the image",
-        "aten.reflection_pad2d_backward.default": "it is contiguous, where eager's keeps the layout of the image",
+        "aten.reflection_pad2d.default torch<2.13": "its result is contiguous; eager's keeps the layout of the image",
+        "aten.reflection_pad2d_backward.default": "its result is contiguous; eager's keeps the layout of the image",
     },
 )

@@ -1,13 +1,13 @@
-"""pointwise: one result element from one element of each input; arithmetic, casts, comparisons, bits, functions."""
+"""pointwise: elementwise functions: arithmetic, casts, comparisons, bits, special functions, type promotion."""
 
 import torch
 
 from conformance import FLUSHED, case, references, tensor
 
-#: Inductor's C++ has no vectors of 16-bit integers.
-INT16 = {"cpu i16": {"vectorised": "yes", "judgement": "every instruction set has 16-bit integers in vectors"}}
+#: Inductor generates no C++ vector code for 16-bit integers.
+INT16 = {"cpu i16": {"vectorised": "yes", "judgement": "every instruction set has vectors of 16-bit integers"}}
 
-#: What holds of every function here: one kernel, and nothing left to eager.
+#: For every function here: one kernel, and nothing is left to eager.
 ONE_KERNEL = {"kernels": 1, "kinds": ["pointwise"], "fallbacks": [], "extern": [], "graph_breaks": 0}
 SHAPES = [(1000,), (3,), (7, 33)]
 
@@ -48,7 +48,7 @@ def test_sin2_cos2(x):
     return torch.sin(x) ** 2 + torch.cos(x) ** 2
 
 
-# It is 0, or what rounding leaves of it.
+# The gradient is 0, up to rounding.
 @case(x=tensor(1000), grad=True, require={"all": {"kernels": 2, "kernels.backward": 1, "fallbacks": []}})
 def test_sin2_cos2_gradient(x):
     return torch.sin(x) ** 2 + torch.cos(x) ** 2
@@ -92,7 +92,7 @@ def test_erfinv(x):
     return torch.erfinv(x)
 
 
-# Around 89, sinh and cosh are the last numbers of float32, and exp is none any more.
+# Around 89, exp(x) overflows in float32, but sinh(x) and cosh(x) do not yet.
 @case(
     x=tensor(257),
     dtype=["f32", "f64"],
@@ -142,7 +142,7 @@ TO = {
 }
 
 
-# Values that every dtype holds: what a conversion out of range gives is undefined in C++.
+# Only values that every dtype can hold: C++ does not define conversions out of range.
 @case(
     x=tensor(257, low=0, high=100),
     to=TO,
@@ -208,7 +208,7 @@ def test_remainder_of_scalar(x):
     return torch.remainder(x, 3), torch.fmod(x, 1.7)
 
 
-# What is added or multiplied changes nothing but the sign of a zero, by which reciprocals differ.
+# Adding 0 and multiplying by 1 change only the sign of a zero, and so the sign of its reciprocal.
 @case(x=tensor(257), require={"all": ONE_KERNEL})
 def test_neutral_elements(x):
     return torch.reciprocal(x + torch.zeros_like(x)), torch.reciprocal(x * 1 - 0)
@@ -229,7 +229,7 @@ def test_wrap_around(x):
     return x * x * x + x
 
 
-#: What two dtypes become together: numbers of Python and 0-dim tensors do not decide, other tensors do.
+# Type promotion: two tensors with dimensions decide the dtype together. (Numbers and 0-dim tensors do not, see below.)
 @case(
     x=tensor(257, dtype=["f16", "i32", "u8"]),
     y=tensor(257, dtype=["f32", "bf16", "i8"]),
@@ -258,7 +258,7 @@ def test_scalar(x, scale):
     vary="one_at_a_time",
     require={"all": ONE_KERNEL},
     numerics={
-        "for": {"f64": {"recompiles": 1, "reason": "Dynamo guards on whether a 0-dim float64 of the cpu is NaN"}}
+        "for": {"f64": {"recompiles": 1, "reason": "Dynamo guards on whether a 0-dim float64 of the CPU is NaN"}}
     },
 )
 def test_zero_dimensional(x, y):

@@ -1,13 +1,15 @@
-"""pool: windows of one to three dimensions reduced to their largest element or their mean, and gradients of them."""
+"""pool: the largest element or the mean of windows, in one to three dimensions, and their gradients."""
 
 import torch
 from torch.nn import functional
 
 from conformance import case, references, tensor
 
-ANOTHER_NAN = {"without": {"nan": "of several NaN another one is taken: a known failure of conv/pool_backward"}}
-ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
-ONE_KERNEL = ALONE | {"kernels": 1}
+ANOTHER_NAN = {
+    "without": {"nan": "of several NaN, another one gets the gradient: a known failure of conv/pool_backward"}
+}
+INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = INDUCTOR_ONLY | {"kernels": 1}
 
 LINES = {
     "max": lambda x: functional.max_pool1d(x, 3, 2, 1),
@@ -22,7 +24,7 @@ LINES = {
     pool=LINES,
     dtype=["f32", "f16"],
     vary="one_at_a_time",
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
     numerics={"for": {"lp": {"without": {"huge": "squares overflow"}}}},
 )
 def test_lines(x, pool):
@@ -40,7 +42,7 @@ IMAGES = {
     x=tensor(2, 3, 9, 13),
     pool=IMAGES,
     vary="one_at_a_time",
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
 )
 def test_images(x, pool):
     return pool(x)

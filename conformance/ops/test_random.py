@@ -1,4 +1,4 @@
-"""random: dropout, random tensors, permutations. Results here depend on the numbers being right, not on which."""
+"""random: dropout, random tensors, permutations. Results do not depend on which numbers are drawn."""
 
 import torch
 
@@ -13,11 +13,11 @@ functional = torch.nn.functional
     dtype=["f32", "bf16"],
     grad=[False, True],
     vary="one_at_a_time",
-    # One call for the seed, whatever is drawn with it.
+    # One call for the seed, for any number of random numbers.
     require={"all": {"fallbacks": [], "extern": ["aten.randint"], "graph_breaks": 0}, "forward": {"kernels": 1}},
 )
 def test_dropout(x, p):
-    """Each element is dropped, or what it was divided by 1 - p: the nearer of the two is left."""
+    """Dropout returns 0 or x / (1 - p). Here both become x again."""
     y = functional.dropout(x, p) * (1 - p)
     return torch.where(y == 0, x, y)
 
@@ -57,7 +57,7 @@ def test_randperm(x, count):
     return torch.randperm(count, device=x.device).sort().values
 
 
-# With Inductor's own generator off, the numbers are drawn by eager's.
+# Without Inductor's own generator, eager's generator draws the numbers.
 @case(
     x=tensor(40, 50, low=1, high=2),
     config={"eager_numbers": {"fallback_random": True}},
@@ -81,7 +81,7 @@ def test_dropout_of_other_dtypes(x, p):
 @case(
     x=tensor(4, 6, 5, 9, low=1, high=2),
     function={
-        # of a channel all is dropped, or nothing
+        # it drops a whole channel or nothing of it
         "dropout2d": lambda x: (functional.dropout2d(x, 0.5) == 0).sum((2, 3)) % 45,
         "alpha_dropout": lambda x: functional.alpha_dropout(x, 0.2).isfinite(),
         "gumbel_softmax": lambda x: (functional.gumbel_softmax(x, dim=1).sum(1) - 1).abs() < 1e-4,

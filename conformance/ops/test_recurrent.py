@@ -1,11 +1,11 @@
-"""recurrent: the cells of recurrent networks, whose gates are one kernel between two matrix products, and sequences."""
+"""recurrent: cells of recurrent networks, whose gates are one kernel after two matrix products, and sequences."""
 
 import torch
 
 from conformance import case, tensor
 
-OVERFLOW = {"without": {"huge": "sums of the largest numbers overflow earlier or later, by their order"}}
-GRAPH = {"graph_breaks": 0}
+OVERFLOW = {"without": {"huge": "whether a sum of the largest numbers overflows depends on its order"}}
+NO_GRAPH_BREAKS = {"graph_breaks": 0}
 
 
 def lstm(x, h, c, w, u):
@@ -25,7 +25,7 @@ def minimal(x, h, c, w, u):
     return torch.lerp(h, (x @ w[8:16].T).tanh(), z)
 
 
-# x: (batch, features), h and c: (batch, hidden), w and u: (4 gates of hidden, features or hidden)
+# x: (batch, features). h, c: (batch, hidden). w: (4 * hidden, features). u: (4 * hidden, hidden).
 @case(
     x=tensor(5, 6),
     h=tensor(5, 8),
@@ -35,7 +35,7 @@ def minimal(x, h, c, w, u):
     cell={"lstm": lstm, "gru": gru, "minimal": minimal},
     dtype=["f32", "bf16"],
     vary="one_at_a_time",
-    require={"all": GRAPH | {"fallbacks": []}},
+    require={"all": NO_GRAPH_BREAKS | {"fallbacks": []}},
     numerics=OVERFLOW,
 )
 def test_cell(x, h, c, w, u, cell):
@@ -49,21 +49,21 @@ def test_cell(x, h, c, w, u, cell):
     w=tensor(32, 6),
     u=tensor(32, 8),
     grad=True,
-    require={"all": GRAPH | {"fallbacks": []}},
+    require={"all": NO_GRAPH_BREAKS | {"fallbacks": []}},
     numerics=OVERFLOW,
 )
 def test_cell_backward(x, h, c, w, u):
     return lstm(x, h, c, w, u)
 
 
-# Three steps, unrolled: what does not depend on the state before is fused with what does.
+# Three unrolled steps: operators that do not need the state before are fused with those that do.
 @case(
     x=tensor(3, 5, 6),
     h=tensor(5, 8),
     c=tensor(5, 8),
     w=tensor(32, 6),
     u=tensor(32, 8),
-    require={"all": GRAPH | {"fallbacks": []}},
+    require={"all": NO_GRAPH_BREAKS | {"fallbacks": []}},
     numerics=OVERFLOW,
 )
 def test_unrolled(x, h, c, w, u):

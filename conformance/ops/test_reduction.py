@@ -1,24 +1,24 @@
-"""reduction: many elements become one; along rows, columns, or all of a tensor, and scans that keep every step."""
+"""reduction: many elements become one, along rows, along columns or of a whole tensor; and scans."""
 
 import torch
 
 from conformance import case, references, tensor
 
-#: What sums, and sums of squares, come to when a part of them overflows.
-OVERFLOW = {"without": {"huge": "sums of the largest numbers overflow earlier or later, by their order"}}
+OVERFLOW = {"without": {"huge": "whether a sum of the largest numbers overflows depends on its order"}}
 
 WELFORD = {
-    "without": OVERFLOW["without"] | {"inf": "a running mean of infinities is NaN or infinite, by how it is split up"}
+    "without": OVERFLOW["without"]
+    | {"inf": "whether a running mean of infinities is NaN or infinite depends on how it is split"}
 }
-#: The gradient of a product, of which eager knows that no factor is zero; when it is traced nobody does.
-_DIVIDED = "eager divides the product by each factor, the traced gradient multiplies the others"
-PRODUCT = {"without": {"nan": _DIVIDED, "inf": _DIVIDED, "huge": _DIVIDED}}
+#: For the gradient of a product: eager checks that no factor is zero, the traced graph cannot.
+_DIVIDED = "eager divides the product by each factor, the traced gradient multiplies the other factors"
+PRODUCT_GRADIENT = {"without": {"nan": _DIVIDED, "inf": _DIVIDED, "huge": _DIVIDED}}
 
-PRODUCT_ON_THE_WAY = {"without": {"huge": "a product overflows on its way or does not, by its order"}}
+PRODUCT_OVERFLOW = {"without": {"huge": "whether a product overflows depends on its order"}}
 
-ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
-ONE_KERNEL = ALONE | {"kernels": 1}
-#: A row that fits into a block is reduced at once, with nothing to loop over.
+INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = INDUCTOR_ONLY | {"kernels": 1}
+#: A row that fits into a block is reduced at once, without a loop.
 PERSISTENT = ONE_KERNEL | {"kinds": ["persistent reduction"]}
 
 
@@ -35,7 +35,7 @@ def test_reciprocal_and_mean(x):
     x=tensor(dtype=["f32", "f64", "bf16", "i64", "i32", "i8", "u8", "bool"]),
     shape=[(16, 100), (7, 33), (65536,)],
     vary="one_at_a_time",
-    require={"16x100": ONE_KERNEL, "gpu 16x100": PERSISTENT, "65536": ALONE},
+    require={"16x100": ONE_KERNEL, "gpu 16x100": PERSISTENT, "65536": INDUCTOR_ONLY},
 )
 def test_sum(x):
     return x.sum(-1)
@@ -43,13 +43,11 @@ def test_sum(x):
 
 @case(
     x=tensor(1024, 1024, dtype=["f32", "bf16"]),
-    # the whole device takes part: each block sums a share, and a second kernel the shares
-    require={"all": ALONE, "cuda": {"kernels": 2}, "cpu": {"kernels": 1}, "cpu f32": {"vectorised": "yes"}},
+    # to use the whole device, each block sums a part, and a second kernel sums the parts
+    require={"all": INDUCTOR_ONLY, "cuda": {"kernels": 2}, "cpu": {"kernels": 1}, "cpu f32": {"vectorised": "yes"}},
     numerics={
         **OVERFLOW,
-        "for": {
-            "cpu": {"factor": 16, "reason": "each lane adds 8192 elements one after another, where eager adds pairs"}
-        },
+        "for": {"cpu": {"factor": 16, "reason": "each lane adds 8192 elements one after another; eager adds in pairs"}},
     },
 )
 def test_large_sum(x):
@@ -88,8 +86,8 @@ FUNCTIONS = {
     numerics={
         "for": {
             "var": OVERFLOW,
-            "gpu prod": PRODUCT_ON_THE_WAY,
-            "prod bf16": PRODUCT_ON_THE_WAY,
+            "gpu prod": PRODUCT_OVERFLOW,
+            "prod bf16": PRODUCT_OVERFLOW,
         }
     },
 )
@@ -102,7 +100,7 @@ def test_rows(x, function):
     function={name: FUNCTIONS[name] for name in ("softmax", "amax", "var", "prod")},
     grad=True,
     require={"all": {"graph_breaks": 0, "extern": []}},
-    numerics={"for": {"var": OVERFLOW, "prod": PRODUCT}},
+    numerics={"for": {"var": OVERFLOW, "prod": PRODUCT_GRADIENT}},
 )
 def test_rows_backward(x, function):
     return function(x)
@@ -111,14 +109,14 @@ def test_rows_backward(x, function):
 @case(
     x=tensor(16, 1300, dtype=["f32", "bf16"]),
     function={"softmax": FUNCTIONS["softmax"], "var": FUNCTIONS["var"]},
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
     numerics={"for": {"var": OVERFLOW}},
 )
 def test_long_rows(x, function):
     return function(x)
 
 
-# Ties, so that the first of them has to be found: the values are few.
+# There are few different values, so that the first of equal ones must be found.
 @case(
     x=tensor(16, 100, low=0, high=5, dtype=["i64", "i32", "u8"]),
     function={"argmax": lambda x: x.argmax(-1), "argmin": lambda x: x.argmin(-1), "all": lambda x: x.argmax()},
@@ -150,7 +148,7 @@ def test_argmax_of_a_sum(x, y, function):
     return function(x + y)
 
 
-# No element is 0, with which vectors are filled up.
+# No element is 0, the value that fills up vectors.
 @case(x=tensor(16, 100, low=1, high=100, dtype=["i32", "i16", "u8"]), require={"all": ONE_KERNEL})
 def test_extremes_of_integers(x):
     return x.amax(-1), x.amin(-1), x.argmax(-1), x.argmin(-1)
@@ -161,19 +159,19 @@ def test_var_mean(x):
     return torch.var_mean(x, -1)
 
 
-# The mean is far from zero: the variance is what little the elements differ by.
+# The mean is far from zero, and the elements differ little.
 @case(x=tensor(16, 100, low=100000, high=100004), dtype=["f32", "f64"], require={"all": ONE_KERNEL})
 def test_var_of_near_numbers(x):
     return x.var(-1)
 
 
-# The squares are beyond float32, the result is not.
+# The squares overflow in float32, the result does not.
 @case(x=tensor(16, 100, low=-1e30, high=1e30), require={"all": ONE_KERNEL})
 def test_std_of_large_numbers(x):
     return x.std(-1)
 
 
-# A row's largest element is found again by its value, when the gradient is computed.
+# The gradient finds the largest element of a row again, by its value.
 @case(
     x=tensor(40, 3),
     y=tensor(40, 3),
@@ -188,9 +186,7 @@ def test_amax_of_a_result(x, y, function):
 @case(
     x=tensor(16, 100, dtype=["f32", "i64", "i32", "u8"]),
     require={"gpu": ONE_KERNEL, "all": {"graph_breaks": 0, "extern": []}},
-    missed={
-        "cpu": {"fallbacks": [], "judgement": "a sum that keeps every step is a loop, and could be fused with others"}
-    },
+    missed={"cpu": {"fallbacks": [], "judgement": "a cumulative sum is a loop, which could be fused with others"}},
 )
 def test_cumsum(x):
     return x.cumsum(-1)
@@ -204,7 +200,7 @@ def test_cumsum(x):
         "logcumsumexp": lambda x: x.logcumsumexp(-1),
     },
     require={"all": {"graph_breaks": 0}},
-    numerics={"for": {"cumprod": {"without": {"huge": "products overflow on the way, by their order"}}}},
+    numerics={"for": {"cumprod": {"without": {"huge": "whether a product overflows depends on its order"}}}},
 )
 def test_scan(x, function):
     return function(x)
@@ -221,7 +217,7 @@ def test_scan(x, function):
     numerics={
         "exact": True,
         "for": {
-            "cuda median": {"without": {"ties": "on cuda, which of the equal elements is counted is not determined"}}
+            "cuda median": {"without": {"ties": "on cuda it is not defined which of the equal elements is returned"}}
         },
     },
 )
@@ -265,6 +261,6 @@ test_references = references(
     test_dynamic,
     test_two_sums_of_one_pass,
     disagree={
-        "aten.std.correction": "the squares overflow, which Inductor sums up in float32 and eager on cpu in float64"
+        "aten.std.correction": "Inductor sums the squares in float32, where they overflow, eager on cpu in float64"
     },
 )

@@ -1,18 +1,18 @@
-"""scan: sums, products and extremes that keep every step; a kernel of their own on gpus, eager's on cpu."""
+"""scan: cumulative sums, products and extremes. GPUs have a kernel for them; on cpu Inductor leaves them to eager."""
 
 import torch
 
 from conformance import case, edges, references, tensor
 
-CPU_FALLS_BACK = "a scan that keeps every step is a loop, and could be fused with others"
-GAPS = {"cpu": {"fallbacks": [], "judgement": CPU_FALLS_BACK}}
+FUSIBLE = "a scan is a loop, which could be fused with others"
+MISSED = {"cpu": {"fallbacks": [], "judgement": FUSIBLE}}
 
-ALONE = {"extern": [], "graph_breaks": 0}
-ONE_KERNEL = {"all": ALONE, "gpu": ALONE | {"kernels": 1, "fallbacks": []}}
+NO_EXTERN = {"extern": [], "graph_breaks": 0}
+ONE_KERNEL = {"all": NO_EXTERN, "gpu": NO_EXTERN | {"kernels": 1, "fallbacks": []}}
 
-PRODUCTS = {"without": {"huge": "products overflow on the way, by their order"}}
-#: Eager knows that no factor is zero; before 2.13, when it was traced, nobody did.
-_DIVIDED = "eager divides the products by each factor, the traced gradient multiplies the others"
+PRODUCTS = {"without": {"huge": "whether a product overflows depends on its order"}}
+#: Eager checks that no factor is zero; before torch 2.13 the traced graph could not.
+_DIVIDED = "eager divides the products by each factor, the traced gradient multiplies the other factors"
 DIVIDED = {"without": PRODUCTS["without"] | {"nan": _DIVIDED, "inf": _DIVIDED}}
 
 SCANS = {
@@ -28,7 +28,7 @@ SCANS = {
     x=tensor(12, 20),
     scan=SCANS,
     require=ONE_KERNEL,
-    missed=GAPS,
+    missed=MISSED,
     numerics={"for": {"cumprod": PRODUCTS}},
 )
 def test_columns(x, scan):
@@ -40,7 +40,7 @@ def test_columns(x, scan):
     scan={name: SCANS[name] for name in ("cumsum", "cumprod")},
     vary="one_at_a_time",
     require=ONE_KERNEL,
-    missed=GAPS,
+    missed=MISSED,
     numerics={"for": {"cumprod": PRODUCTS}},
 )
 def test_dtypes(x, scan):
@@ -51,7 +51,7 @@ def test_dtypes(x, scan):
     x=tensor(12, 20, low=0, high=6, dtype="i32"),
     scan={name: SCANS[name] for name in ("cummax", "cummin")},
     require=ONE_KERNEL,
-    missed=GAPS,
+    missed=MISSED,
 )
 def test_extremes_with_ties(x, scan):
     return scan(x, 0)
@@ -60,18 +60,20 @@ def test_extremes_with_ties(x, scan):
 @case(
     x=tensor(12, 20, dtype="u8"),
     require=ONE_KERNEL,
-    missed=GAPS,
+    missed=MISSED,
 )
 def test_cumsum_as_another_dtype(x):
     return x.cumsum(-1, dtype=torch.float32)
 
 
-@case(x=tensor(), shape=edges(3, None, sizes=(0, 1025)), require={"all": ALONE}, missed={"cpu 3x1025": GAPS["cpu"]})
+@case(
+    x=tensor(), shape=edges(3, None, sizes=(0, 1025)), require={"all": NO_EXTERN}, missed={"cpu 3x1025": MISSED["cpu"]}
+)
 def test_sizes(x):
     return x.cumsum(-1), x.cummax(-1)
 
 
-@case(x=tensor(9, 33), dynamic=True, require=ONE_KERNEL, missed=GAPS)
+@case(x=tensor(9, 33), dynamic=True, require=ONE_KERNEL, missed=MISSED)
 def test_dynamic(x):
     return x.cumsum(-1)
 
@@ -83,7 +85,7 @@ def test_dynamic(x):
         "from_the_right": lambda x, _: x.flip(-1).cumsum(-1).flip(-1),
     },
     require={"all": {"graph_breaks": 0, "extern": []}, "gpu": {"fallbacks": []}},
-    missed=GAPS,
+    missed=MISSED,
 )
 def test_with_pointwise(x, y, function):
     return function(x, y)
@@ -93,7 +95,7 @@ def test_with_pointwise(x, y, function):
     x=tensor(12, 20),
     scan={name: SCANS[name] for name in ("cumsum", "cumprod", "cummax", "logcumsumexp")},
     grad=True,
-    require={"all": ALONE},
+    require={"all": NO_EXTERN},
     numerics={"for": {"cumprod": PRODUCTS, "cumprod torch<2.13": DIVIDED}},
 )
 def test_backward(x, scan):
@@ -111,7 +113,7 @@ test_references = references(
 )
 
 
-#: What is known while compiling: positions, and a single number.
+#: Values that are known at compile time: positions, and a single number.
 CONSTANTS = {
     "positions": lambda x: torch.ones(x.size(-1), device=x.device).cumsum(0),
     "number": lambda x: torch.tensor(5.0, device=x.device).cumsum(0),

@@ -1,14 +1,14 @@
-"""scatter: elements written to computed positions: scatter and its reductions, index_add, index_copy, index_put."""
+"""scatter: writing to computed positions: scatter and its reductions, index_add, index_copy, index_put."""
 
 import torch
 
 from conformance import case, references, tensor
 
-ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
-NO_BREAK = {"extern": [], "graph_breaks": 0}
+INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+NO_EXTERN = {"extern": [], "graph_breaks": 0}
 EXACT = {"exact": True}
 
-#: Each position once: what several writes to one place leave there is not defined.
+#: Each position occurs once: the result of several writes to one position is not defined.
 WRITTEN = {
     "scatter": lambda x, y, order: x.scatter(0, order[:, None].expand(7, 20), y),
     "index_copy": lambda x, y, order: x.index_copy(0, order, y),
@@ -25,7 +25,7 @@ WRITTEN = {
     written=WRITTEN,
     dtype=["f32", "f16", "i8"],
     vary="one_at_a_time",
-    require={"all": NO_BREAK},
+    require={"all": NO_EXTERN},
     numerics=EXACT,
 )
 def test_written(x, y, written):
@@ -38,7 +38,7 @@ def test_written(x, y, written):
     y=tensor(7, 20),
     written={name: WRITTEN[name] for name in ("scatter", "index_copy")},
     grad=True,
-    require={"all": NO_BREAK},
+    require={"all": NO_EXTERN},
     numerics=EXACT,
 )
 def test_written_backward(x, y, written):
@@ -61,10 +61,10 @@ ADDED = {
     added=ADDED,
     dtype=["f32", "f64", "bf16"],
     vary="one_at_a_time",
-    require={"all": NO_BREAK},
+    require={"all": NO_EXTERN},
     numerics={
         "without": {
-            "huge": "sums overflow earlier or later, by their order",
+            "huge": "whether a sum overflows depends on its order",
         }
     },
 )
@@ -78,8 +78,8 @@ def test_added(x, y, index, added):
     index=tensor(30, dtype="i64", low=0, high=12),
     added={name: ADDED[name] for name in ("index_add", "put_places")},
     grad="x y",
-    require={"all": NO_BREAK},
-    numerics={"without": {"huge": "sums overflow earlier or later, by their order"}},
+    require={"all": NO_EXTERN},
+    numerics={"without": {"huge": "whether a sum overflows depends on its order"}},
 )
 def test_added_backward(x, y, index, added):
     return added(x, y, index)
@@ -93,8 +93,8 @@ def test_added_backward(x, y, index, added):
     include={"with_self": True, "without_self": False},
     dtype=["f32", "i32"],
     vary="one_at_a_time",
-    require={"all": NO_BREAK},
-    numerics={"without": {"huge": "sums and products overflow earlier or later, by their order"}},
+    require={"all": NO_EXTERN},
+    numerics={"without": {"huge": "whether a sum or a product overflows depends on its order"}},
 )
 def test_reduced(x, y, index, reduce, include):
     return x.scatter_reduce(0, index[:, None].expand(30, 20), y, reduce, include_self=include)
@@ -106,27 +106,27 @@ def test_reduced(x, y, index, reduce, include):
     index=tensor(30, dtype="i64", low=0, high=12),
     reduce=["amax"],
     grad="x y",
-    require={"all": NO_BREAK},
-    numerics={"without": {"huge": "sums overflow earlier or later, by their order"}},
+    require={"all": NO_EXTERN},
+    numerics={"without": {"huge": "whether a sum overflows depends on its order"}},
 )
 def test_reduced_backward(x, y, index, reduce):
     return x.scatter_reduce(0, index[:, None].expand(30, 20), y, reduce)
 
 
-# Indices are of more rows than x: each row is written to more than once.
+# index has more rows than x, so rows are written more than once.
 @case(
     x=tensor(12, 20),
     index=tensor(30, 20, dtype="i64", low=0, high=12),
     reduce={"replace": {}, "add": {"reduce": "add"}, "multiply": {"reduce": "multiply"}},
-    require={"all": NO_BREAK},
-    numerics={"without": {"huge": "sums and products overflow earlier or later, by their order"}},
+    require={"all": NO_EXTERN},
+    numerics={"without": {"huge": "whether a sum or a product overflows depends on its order"}},
 )
 def test_value(x, index, reduce):
     return x.scatter(0, index, 2.5, **reduce)
 
 
-# As often as there are classes, and how often each comes.
-@case(index=tensor(40, dtype="i64", low=0, high=9), require={"all": NO_BREAK}, numerics=EXACT)
+# Counts how often each of 9 classes occurs.
+@case(index=tensor(40, dtype="i64", low=0, high=9), require={"all": NO_EXTERN}, numerics=EXACT)
 def test_counted(index):
     ones = torch.ones(40, dtype=torch.int64, device=index.device)
     return torch.zeros(9, dtype=torch.int64, device=index.device).scatter_add(0, index, ones)

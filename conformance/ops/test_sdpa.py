@@ -1,4 +1,4 @@
-"""sdpa: scaled_dot_product_attention, which calls a fused kernel, and attention by hand, which should become one."""
+"""sdpa: scaled_dot_product_attention, which calls a fused kernel, and attention by hand, which should call it too."""
 
 import math
 
@@ -10,19 +10,25 @@ from conformance import case, explanation, references, tensor
 
 DTYPES = ["f16", "bf16", "f32"]
 
-#: batch, heads, tokens, features of a head
+#: (batch, heads, tokens, features of a head)
 SHAPE = (2, 4, 64, 64)
 QKV = {name: tensor(*SHAPE) for name in "qkv"}
 
-#: None: the dtype of the case, as a mask that is added to the scores must have.
+#: None: the dtype of the case. A mask that is added to the scores must have it.
 MASKS = {"boolean": "bool", "additive": None}
 
 CPU_KERNEL = "aten._scaled_dot_product_flash_attention_for_cpu"
 
-
-#: A head of 64 needs no padding, of 65 it does; then the scale, which is that of the head without it, is a constant.
-PADDED = {"recompiles": 1, "reason": "heads are padded to multiples of 8: guards ask whether, and fix the scale then"}
-ALIGNED = {"recompiles": 1, "reason": "the kernel's inputs are copied unless aligned: a guard asks for multiples of 8"}
+#: A head of 64 features needs no padding, a head of 65 does. Then the scale, which is that of the head without padding,
+#: becomes a constant.
+PADDED = {
+    "recompiles": 1,
+    "reason": "heads are padded to multiples of 8: a guard checks that, and the scale becomes a constant",
+}
+ALIGNED = {
+    "recompiles": 1,
+    "reason": "the kernel's inputs are copied if they are not aligned: a guard checks for multiples of 8",
+}
 
 
 @case(
@@ -36,7 +42,7 @@ ALIGNED = {"recompiles": 1, "reason": "the kernel's inputs are copied unless ali
     also=[{"dtype": "f32", "grad": True}, {"is_causal": "causal", "grad": True}],
     require={
         "all": {"graph_breaks": 0},
-        # One fused kernel. Which one is PyTorch's choice on gpus, by device, dtype and version: the snapshots show it.
+        # One fused kernel. On GPUs PyTorch chooses it by device, dtype and version; the snapshots show which one.
         "forward": {"kernels": 0, "extern": []},
         "gpu f16 backward": {"kernels": 0, "extern": []},
         "cuda f32 backward": {"kernels": 0, "extern": []},  # xpu has no fused gradient in float32
@@ -56,7 +62,7 @@ def test_sdpa(q, k, v, is_causal, scale):
     require={
         "all": {"extern": []},
         "cpu": {"fallbacks": [CPU_KERNEL]},
-        "boolean": {"kernels": 1},  # it turns the mask into one to add
+        "boolean": {"kernels": 1},  # it turns the mask into one that is added
         "cpu boolean": {"vectorised": "yes"},
         "additive": {"kernels": 0},
     },
@@ -69,7 +75,7 @@ def test_masked(q, k, v, mask):
     q=tensor(2, 8, 64, 64),
     **{name: tensor(2, 2, 64, 64) for name in "kv"},
     dtype=["f16", "f32"],
-    # Heads are shared, not copied. A gap: of cuda's kernels none shares heads in float32, so there they are.
+    # Heads are shared, not copied. But no kernel for cuda shares heads in float32, so there they are copied.
     require={
         "cpu": {"kernels": 0, "fallbacks": [CPU_KERNEL]},
         "xpu": {"kernels": 0, "extern": []},
@@ -80,24 +86,25 @@ def test_grouped_heads(q, k, v):
     return scaled_dot_product_attention(q, k, v, enable_gqa=True)
 
 
-HUGE = {"without": {"huge": "of scores beyond 1 / eps, rounding decides which key wins, and the kernel rounds later"}}
-#: Of scores that are infinite one case is a known failure, which says what there is to say.
+HUGE = {"without": {"huge": "for scores beyond 1 / eps, rounding decides which key wins, and the kernel rounds later"}}
+#: Infinite scores are a known failure of one case. The other cases leave them out.
 INFINITE = {
-    "without": HUGE["without"] | {"inf": "a known failure of by_hand-batch2-f16-forward-static, whose kernel this is"}
+    "without": HUGE["without"]
+    | {"inf": "a known failure of by_hand-batch2-f16-forward-static, which calls the same kernel"}
 }
-#: Seen: 92 ulp on a cpu with AVX2 alone, where 86 are allowed, in one element of 32768.
+#: Measured on a CPU with AVX2 only: 92 ulp in one element of 32768, where 86 would be allowed.
 REARRANGED = {
     "factor": 8,
-    "reason": "the fused gradient takes the row sums of softmax's from the result, eager from the probabilities",
+    "reason": "the fused gradient computes the row sums of softmax from the result, eager from the probabilities",
 }
 FUSED = {"patterns.fuse_attention": 1, "kernels": 0, "extern": []}
-#: fuse_attention leaves float32 on cuda alone unless tf32 is allowed, since the fused kernels compute with it.
-LEFT_ALONE = {"patterns.fuse_attention": 0, "kernels": 1, "extern": ["bmm", "bmm"]}
+#: On cuda fuse_attention matches float32 only if TF32 is allowed, because the fused kernels use it.
+NOT_FUSED = {"patterns.fuse_attention": 0, "kernels": 1, "extern": ["bmm", "bmm"]}
 
 
 @case(
     **{name: tensor() for name in "qkv"},
-    shape={"batch2": SHAPE, "batch1": (1, *SHAPE[1:])},  # matched by different patterns: with batch 1 nothing is cloned
+    shape={"batch2": SHAPE, "batch1": (1, *SHAPE[1:])},  # different patterns: with batch 1 nothing is cloned
     dtype=DTYPES,
     grad=[False, True],
     dynamic=[False, True],
@@ -108,7 +115,7 @@ LEFT_ALONE = {"patterns.fuse_attention": 0, "kernels": 1, "extern": ["bmm", "bmm
         "cpu forward": {"fallbacks": [CPU_KERNEL]},
         "cpu backward": {"fallbacks": [CPU_KERNEL, f"{CPU_KERNEL}_backward"]},
         "gpu f16 backward": {"kernels": 0, "extern": []},
-        "cuda f32 forward": LEFT_ALONE,
+        "cuda f32 forward": NOT_FUSED,
     },
     numerics=HUGE
     | {
@@ -124,7 +131,7 @@ def test_by_hand(q, k, v):
     **QKV,
     mask=tensor(64, 64),
     dtype=["f16", "f32"],
-    require={"all": FUSED, "cuda f32": LEFT_ALONE},
+    require={"all": FUSED, "cuda f32": NOT_FUSED},
     numerics=HUGE | {"for": {"cpu f16": INFINITE}},
 )
 def test_by_hand_masked(q, k, v, mask):
@@ -147,7 +154,7 @@ xpu_pvc     aten._scaled_dot_product_fused_attention_overrideable (make_fallback
     )
 
 
-# A query without any key; values of other features; gradients through a mask.
+# A query without keys, values with fewer features than keys, and tensors without a batch.
 ATTENDED = {
     "no_keys": lambda q, k, v: scaled_dot_product_attention(
         q, k, v, attn_mask=torch.ones(9, 9, device=q.device).tril(-1) > 0
@@ -161,7 +168,7 @@ ATTENDED = {
     **{name: tensor(2, 2, 9, 16) for name in "qkv"},
     attended=ATTENDED,
     require={"all": {"graph_breaks": 0}},
-    numerics={"without": {"huge": "of scores beyond 1 / eps, rounding decides which key wins"}},
+    numerics={"without": {"huge": "for scores beyond 1 / eps, rounding decides which key wins"}},
 )
 def test_attended(q, k, v, attended):
     return attended(q, k, v)
@@ -169,8 +176,8 @@ def test_attended(q, k, v, attended):
 
 test_references = references(test_sdpa, test_masked, test_grouped_heads, test_attended)
 
-# Much like attention by hand: scaled by a whole number, and with a softmax of columns.
-OTHERWISE = {
+# Similar to attention by hand: scaled by a whole number, or with a softmax of columns.
+SIMILAR = {
     "whole_scale": lambda q, k, v: torch.softmax(q @ k.mT / 8, dim=-1) @ v,
     "of_columns": lambda q, k, v: torch.softmax(q @ k.mT / 8.0, dim=-2) @ v,
 }
@@ -178,7 +185,7 @@ OTHERWISE = {
 
 @case(
     **{name: tensor(2, 4, 32, 32) for name in "qkv"},
-    attended=OTHERWISE,
+    attended=SIMILAR,
     grad=[False, True],
     require={"all": {"graph_breaks": 0}},
     numerics=INFINITE,

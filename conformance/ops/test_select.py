@@ -1,14 +1,14 @@
-"""select: elements chosen by position or by a mask: gathers, index_select, take, where, nonzero; of many dtypes."""
+"""select: elements selected by position or by a mask: gather, index_select, take, where, nonzero; of many dtypes."""
 
 import torch
 
 from conformance import case, references, tensor
 
-ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
-ONE_KERNEL = ALONE | {"kernels": 1}
+INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = INDUCTOR_ONLY | {"kernels": 1}
 EXACT = {"exact": True}
 
-#: Of 20 rows and 33 columns; indices are of 9 rows and 5 columns, from 0 to 19.
+#: x has shape (20, 33); index has shape (9, 5) and values from 0 to 19.
 PICKED = {
     "gather_rows": lambda x, index: x.gather(0, index),
     "take": lambda x, index: x.take(index.long()),
@@ -93,7 +93,7 @@ def test_masked_backward(x, y, mask, masked):
     return masked(x, y, mask)
 
 
-# How many there are depends on the values: the size of the result is not known when the code is made.
+# The size of the result depends on the values, so it is not known at compile time.
 COUNTED = {
     "masked_select": lambda x: x.masked_select(x > 0),
     "boolean_index": lambda x: x[x > 0] * 2,

@@ -1,4 +1,4 @@
-"""shape: elements that move and do not change: cat, transpose, expand, rolls, views, resampling, windows."""
+"""shape: elements that move and do not change: cat, transpose, expand, roll, views, resampling, windows."""
 
 import torch
 
@@ -6,8 +6,8 @@ from conformance import case, image, references, tensor
 
 functional = torch.nn.functional
 
-ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
-ONE_KERNEL = ALONE | {"kernels": 1}
+INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = INDUCTOR_ONLY | {"kernels": 1}
 EXACT = {"exact": True}
 
 
@@ -19,8 +19,8 @@ EXACT = {"exact": True}
     vary="one_at_a_time",
     require={"all": ONE_KERNEL, "cpu u8": {"kernels": 0, "fallbacks": ["aten.cat"]}},
     missed={
-        "cpu u8": {"fallbacks": [], "judgement": "copying bytes is what every dtype's kernel does"},
-        "cpu i16": {"vectorised": "yes", "judgement": "rows are copied whole, and vectors of 16-bit integers exist"},
+        "cpu u8": {"fallbacks": [], "judgement": "a kernel of any dtype copies bytes, so one can copy these too"},
+        "cpu i16": {"vectorised": "yes", "judgement": "whole rows are copied, and vectors of 16-bit integers exist"},
     },
     numerics=EXACT,
 )
@@ -33,7 +33,7 @@ def test_cat_of_results(x, y):
     return torch.cat([x.sin(), y + 1], 0)
 
 
-@case(x=tensor(5, 7), y=tensor(5, 7), grad=[False, True], require={"forward": ONE_KERNEL, "backward": ALONE})
+@case(x=tensor(5, 7), y=tensor(5, 7), grad=[False, True], require={"forward": ONE_KERNEL, "backward": INDUCTOR_ONLY})
 def test_stack(x, y):
     return torch.stack([x, y], -1)
 
@@ -53,7 +53,7 @@ def test_as_strided(x):
     return torch.as_strided(x, (9, 10), (7, 2), 3) + 1
 
 
-@case(x=tensor(7, 1, 9), require={"all": ALONE, "forward": {"kernels": 1}}, grad=[False, True])
+@case(x=tensor(7, 1, 9), require={"all": INDUCTOR_ONLY, "forward": {"kernels": 1}}, grad=[False, True])
 def test_expand(x):
     return x.expand(7, 5, 9) * 2
 
@@ -69,7 +69,7 @@ def test_upsample(x, sampling):
     return functional.interpolate(x, scale_factor=2, mode=sampling)
 
 
-# Nine rows stay nine, and twenty columns become 22.
+# 9 rows stay 9, and 20 columns become 22.
 @case(
     x=tensor(2, 3, 9, 20),
     sampling={"nearest": "nearest", "nearest_exact": "nearest-exact"},
@@ -107,13 +107,13 @@ def test_roll(x, shift):
     return x.roll(shift, 1)
 
 
-@case(x=tensor(3, 5), require={"all": ALONE, "cpu": {"kernels": 1}}, numerics=EXACT)
+@case(x=tensor(3, 5), require={"all": INDUCTOR_ONLY, "cpu": {"kernels": 1}}, numerics=EXACT)
 def test_repeat_interleave(x):
     return x.repeat_interleave(3, 1), x.repeat(2, 3)
 
 
-# A view of the input, for which nothing is to be computed.
-@case(x=tensor(6, 8), require={"all": ALONE | {"kernels": 0}})
+# A view of the input: there is nothing to compute.
+@case(x=tensor(6, 8), require={"all": INDUCTOR_ONLY | {"kernels": 0}})
 def test_view(x):
     return x.view(8, 6).T[1:]
 
@@ -137,5 +137,7 @@ test_references_of_sampling = references(
     test_upsample_slightly,
     test_upsample_nearest_u8,
     test_unfold_columns,
-    disagree={"aten.upsample_nearest2d.default": "where a size stays, eager leaves the elements too, and it resamples"},
+    disagree={
+        "aten.upsample_nearest2d.default": "if a size stays, eager copies the elements; the decomposition resamples"
+    },
 )

@@ -1,4 +1,4 @@
-"""smooth_l1_loss: squared below beta, linear above. At beta = 0 it is l1_loss, which one of two entry points knows."""
+"""smooth_l1_loss: squared below beta, linear above. At beta = 0 it equals l1_loss, and one entry point calls that."""
 
 import torch
 from expecttest import assert_expected_inline
@@ -7,7 +7,7 @@ from conformance import case, explanation, tensor
 
 aten, functional = torch.ops.aten, torch.nn.functional
 
-#: Both entry points take the same axes, so that each case of one has its like in the other.
+#: Both entry points have the same axes, so that each case of one has a partner in the other.
 AXES = dict(
     shape=[(20,), (64, 1000)],
     dtype=["f32", "f16", "bf16"],
@@ -27,8 +27,8 @@ AXES = dict(
     ],
 )
 
-#: One kernel for the loss, one for its gradient. On gpus 20 elements are reduced at once ("persistent"), 64x1000 in two
-#: steps, so that the whole device takes part.
+#: One kernel for the loss, one for its gradient. On GPUs 20 elements are reduced at once ("persistent"), and 64x1000 in
+#: two steps, which use the whole device.
 FUSED = {
     "all": {"fallbacks": [], "extern": [], "graph_breaks": 0, "kernels.backward": 0},
     "backward": {"kernels.backward": 1},
@@ -38,15 +38,17 @@ FUSED = {
     "gpu 20 sum static forward": {"kinds": ["persistent reduction"]},
     "gpu 64x1000 none": {"kernels.forward": 1},
     "gpu 64x1000 mean": {"kernels.forward": 2},
-    "gpu 64x1000 mean backward torch<2.13": {"kernels.forward": 3},  # the loss itself was a kernel of its own
-    "cuda_sm100 64x1000 mean torch==2.13.*": {"kernels.forward": 1},  # there, Blackwell split from 2**19 elements on
+    "gpu 64x1000 mean backward torch<2.13": {"kernels.forward": 3},  # the loss itself was a separate kernel
+    "cuda_sm100 64x1000 mean torch==2.13.*": {
+        "kernels.forward": 1
+    },  # there, Inductor split for Blackwell from 2**19 elements on
 }
 
-#: Of the gradient of NaN one case is a known failure, which says what there is to say; infinities that meet give a NaN.
-ELSEWHERE = {
+#: The gradient of NaN is a known failure of one case. The other cases leave it out, and infinities that give NaN too.
+KNOWN_FAILURE = {
     "without": {
-        "nan": "a known failure of functional-mean-20-f32-beta1-backward-static, of one decomposition with this",
-        "inf": "likewise, where infinities of one sign meet",
+        "nan": "a known failure of functional-mean-20-f32-beta1-backward-static, which has the same decomposition",
+        "inf": "likewise, because infinities of one sign differ by NaN",
     }
 }
 
@@ -57,7 +59,7 @@ ELSEWHERE = {
     reduction=["mean", "none", "sum"],
     **AXES,
     numerics={
-        "for": {f"backward {other}": ELSEWHERE for other in ("64x1000", "none", "f16", "dynamic")},
+        "for": {f"backward {other}": KNOWN_FAILURE for other in ("64x1000", "none", "f16", "dynamic")},
     },
     require=FUSED
     | {
@@ -75,7 +77,7 @@ def test_functional(x, y, reduction, beta):
     y=tensor(),
     reduction={"mean": 1, "none": 0, "sum": 2},
     **AXES,
-    numerics={"for": {"backward": ELSEWHERE}},
+    numerics={"for": {"backward": KNOWN_FAILURE}},
     require=FUSED,
 )
 def test_aten(x, y, reduction, beta):

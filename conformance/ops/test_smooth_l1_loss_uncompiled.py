@@ -1,4 +1,4 @@
-"""smooth_l1_loss before any compiling: the Python reference and the decompositions that Inductor starts from."""
+"""smooth_l1_loss before it is compiled: the Python reference and the decompositions that Inductor starts from."""
 
 import pytest
 import torch
@@ -10,19 +10,19 @@ aten, functional = torch.ops.aten, torch.nn.functional
 
 pytestmark = pytest.mark.skipif(
     torch.__version__.startswith("2.8."),
-    reason="torch 2.8 is supported for --backend ipex alone",
+    reason="torch 2.8 is supported for --backend ipex only",
 )
 
 
 test_references = references(
     compiled.test_functional,
     compiled.test_aten,
-    disagree={"aten.smooth_l1_loss_backward.default": "of NaN the decomposition gives 0; at beta 0 see below"},
+    disagree={"aten.smooth_l1_loss_backward.default": "for NaN the decomposition returns 0; for beta 0 see below"},
 )
 
 
 def pair(dtype):
-    """Prediction and truth, nowhere equal: what is special there has a test of its own."""
+    """A prediction and a target that are equal nowhere: equal elements have a test of their own."""
     generator = torch.Generator().manual_seed(0)
     x, y = (torch.randn(64, 100, generator=generator).to(dtype) for _ in "xy")
     return x, torch.where(x == y, y + 1, y)
@@ -32,7 +32,7 @@ def pair(dtype):
 @pytest.mark.parametrize("beta", [0.0, 0.5, 1.0, 2.0])
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 class TestUncompiled:
-    """All held to eager and float64."""
+    """Each is compared with eager and float64."""
 
     def test_python_reference(self, reduction, beta, dtype):
         x, y = pair(dtype)
@@ -53,7 +53,7 @@ class TestUncompiled:
 
 
 def test_gradient_where_both_are_equal_at_beta_0():
-    """A disagreement inside PyTorch: at the kink eager's kernel answers -1, the decomposition 0, as l1_loss does."""
+    """PyTorch disagrees with itself: eager's kernel returns -1, the decomposition 0, as l1_loss does."""
     x = torch.zeros(3)
     op = aten.smooth_l1_loss_backward.default
     arguments = torch.ones(3), x, x.clone(), REDUCTIONS["none"], 0.0

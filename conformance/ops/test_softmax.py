@@ -1,4 +1,4 @@
-"""softmax: exponentials divided by their sum, and the logarithm of either; along any dimension, masked, scaled."""
+"""softmax: softmax, log_softmax and logsumexp, along any dimension, with masks and arithmetic around them."""
 
 import torch
 
@@ -6,8 +6,8 @@ from conformance import case, edges, references, tensor
 
 functional = torch.nn.functional
 
-ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
-ONE_KERNEL = ALONE | {"kernels": 1}
+INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = INDUCTOR_ONLY | {"kernels": 1}
 VECTORISED = {"vectorised": "yes"}
 
 SOFTMAX = {
@@ -28,13 +28,13 @@ def test_dimensions(x, function, dim):
     return function(x, dim)
 
 
-# The classes of an image's pixels.
+# The channels of an image are the classes of its pixels.
 @case(
     x=tensor(2, 6, 5, 9, layout="channels_last"),
     function={name: SOFTMAX[name] for name in ("softmax", "log_softmax")},
-    require={"all": ALONE, "cpu softmax torch>=2.13": VECTORISED},
+    require={"all": INDUCTOR_ONLY, "cpu softmax torch>=2.13": VECTORISED},
     missed={
-        "cpu log_softmax": VECTORISED | {"judgement": "six channels of 16 pixels can be loaded as a tile and added up"}
+        "cpu log_softmax": VECTORISED | {"judgement": "six channels of 16 pixels can be loaded as a tile and summed"}
     },
 )
 def test_channels(x, function):
@@ -49,7 +49,7 @@ def test_in_float32(x):
     return x.float().log_softmax(-1)
 
 
-@case(x=tensor(), shape=edges(3, None, sizes=(1, 1025)), require={"all": ALONE})
+@case(x=tensor(), shape=edges(3, None, sizes=(1, 1025)), require={"all": INDUCTOR_ONLY})
 def test_sizes(x):
     return x.softmax(-1)
 
@@ -58,11 +58,11 @@ def test_sizes(x):
     x=tensor(12, 12),
     function={
         "causal": lambda x: x.masked_fill(torch.ones_like(x, dtype=torch.bool).triu(1), float("-inf")).softmax(-1),
-        # a row of which nothing is left is NaN
+        # a row that is masked as a whole is NaN
         "all_masked": lambda x: x.masked_fill(x[:, :1] > 0, float("-inf")).softmax(-1),
         "entropy": lambda x: -(x.softmax(-1) * x.log_softmax(-1)).sum(-1),
     },
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
 )
 def test_with_pointwise(x, function):
     return function(x)
@@ -74,7 +74,7 @@ def test_with_pointwise(x, function):
     dtype=["f32", "bf16"],
     grad=True,
     vary="one_at_a_time",
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
 )
 def test_backward(x, function):
     return function(x, 0)
@@ -83,11 +83,11 @@ def test_backward(x, function):
 @case(
     x=tensor(9, 33),
     dynamic=True,
-    require={"all": ALONE, "cpu": ONE_KERNEL},
+    require={"all": INDUCTOR_ONLY, "cpu": ONE_KERNEL},
     missed={
         "gpu": {
             "kernels": 1,
-            "judgement": "what reduces a column can go on to divide it, as it does for sizes that are known",
+            "judgement": "the kernel that reduces a column can also divide it, as it does for static sizes",
         }
     },
 )
@@ -100,7 +100,7 @@ test_references = references(
 )
 
 
-# What is known while compiling: rows that are masked as a whole, and values that are missing.
-@case(x=tensor(9, 4), fill={"masked": -torch.inf, "missing": torch.nan}, require={"all": ALONE})
+# Values that are known at compile time: masked rows, and rows of NaN.
+@case(x=tensor(9, 4), fill={"masked": -torch.inf, "missing": torch.nan}, require={"all": INDUCTOR_ONLY})
 def test_of_a_constant(x, fill):
     return x + torch.full((9, 4), fill, device=x.device).softmax(-1)

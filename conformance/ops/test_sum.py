@@ -1,4 +1,4 @@
-"""sum: sums, means and norms, over any of the dimensions, in every dtype and layout; what comes before and after."""
+"""sum: sums, means and norms over any dimensions, of every dtype and layout, with arithmetic around them."""
 
 import torch
 
@@ -6,20 +6,19 @@ from conformance import case, edges, references, tensor
 
 functional = torch.nn.functional
 
-#: What sums, and sums of squares, come to when a part of them overflows.
-OVERFLOW = {"without": {"huge": "sums of the largest numbers overflow earlier or later, by their order"}}
+OVERFLOW = {"without": {"huge": "whether a sum of the largest numbers overflows depends on its order"}}
 
-ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
 VECTORISED = {"vectorised": "yes"}
-ONE_KERNEL = ALONE | {"kernels": 1}
-#: A row that fits into a block is reduced at once, with nothing to loop over.
+ONE_KERNEL = INDUCTOR_ONLY | {"kernels": 1}
+#: A row that fits into a block is reduced at once, without a loop.
 PERSISTENT = ONE_KERNEL | {"kinds": ["persistent reduction"]}
 
 
 @case(
     x=tensor(16, 100, dtype=["f16", "f64", "i16"]),
     require={"all": ONE_KERNEL, "gpu": PERSISTENT, **{f"cpu {dtype}": VECTORISED for dtype in ("f16", "f64")}},
-    missed={"cpu i16": VECTORISED | {"judgement": "a vector of i16 can be widened and added up as one of u8 is"}},
+    missed={"cpu i16": VECTORISED | {"judgement": "a vector of i16 can be widened and summed like a vector of u8"}},
 )
 def test_columns(x):
     return x.sum(0)
@@ -35,7 +34,7 @@ def test_mean(x, function):
     return function(x)
 
 
-# The sum is of another dtype than what is summed, so that it neither wraps around nor loses digits.
+# The sum has another dtype than its elements, so that it neither wraps around nor loses digits.
 @case(
     x=tensor(16, 100, dtype=["u8", "bf16"]),
     to={"f32": torch.float32, "i32": torch.int32},
@@ -50,7 +49,7 @@ def test_as_another_dtype(x, to):
     x=tensor(6, 7, 33, layout=["contiguous", "transposed", "sliced", "expanded"]),
     dim={"middle": 1, "ends": (0, 2)},
     vary="one_at_a_time",
-    # seven elements are added up without a loop: that is no reduction to a gpu
+    # on a GPU, seven elements are summed without a loop: that is no reduction
     require={
         "all": ONE_KERNEL,
         "gpu middle": {"kinds": ["pointwise"]},
@@ -62,7 +61,7 @@ def test_dimensions(x, dim):
     return x.mean(dim)
 
 
-# Pooling over the whole image, and what a bias's gradient is.
+# Pooling over the whole image, and the gradient of a bias.
 @case(
     x=tensor(2, 8, 7, 9, layout="channels_last"),
     dim={"image": (2, 3), "all_but_channels": (0, 2, 3)},
@@ -75,7 +74,7 @@ def test_channels_last(x, dim):
 @case(
     x=tensor(),
     shape=edges(5, None, sizes=(0, 1025)),
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
 )
 def test_sizes(x):
     return x.sum(-1), x.mean(-1), x.sum()
@@ -88,7 +87,7 @@ def test_sizes(x):
         "middle": lambda x: x - x.mean(-1, True),
     },
     dynamic=True,
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
 )
 def test_dynamic(x, function):
     return function(x)
@@ -115,7 +114,7 @@ def test_norm(x, p):
         "inf": lambda x: torch.linalg.vector_norm(x, float("inf"), dim=-1),
     },
     grad=True,
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
     numerics=OVERFLOW,
 )
 def test_backward(x, function):
@@ -132,7 +131,7 @@ def test_backward(x, function):
     },
     dtype=["f32", "bf16"],
     vary="one_at_a_time",
-    require={"all": ALONE, "cpu": VECTORISED},
+    require={"all": INDUCTOR_ONLY, "cpu": VECTORISED},
     numerics=OVERFLOW,
 )
 def test_with_pointwise(x, y, function):

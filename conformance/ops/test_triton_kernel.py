@@ -1,4 +1,4 @@
-"""triton_kernel: kernels that users write in Triton, between what Inductor generates."""
+"""triton_kernel: Triton kernels that a user wrote, between kernels that Inductor generates."""
 # ruff: noqa: N803 - constants are named as Triton's users name them
 
 import torch
@@ -7,10 +7,10 @@ import triton.language as tl
 
 from conformance import case, tensor
 
-#: Where kernels of Triton can be launched at all.
-ONLY = {"gpu": "Triton has no backend for the cpu"}
-ALONE = {"all": {"kernels": 1, "extern": [], "fallbacks": [], "graph_breaks": 0}}
-WITH_ANOTHER = {"all": {"kernels": 2, "extern": [], "fallbacks": [], "graph_breaks": 0}}
+#: Triton can launch kernels only there.
+ONLY = {"gpu": "Triton has no backend for the CPU"}
+ONE_KERNEL = {"all": {"kernels": 1, "extern": [], "fallbacks": [], "graph_breaks": 0}}
+TWO_KERNELS = {"all": {"kernels": 2, "extern": [], "fallbacks": [], "graph_breaks": 0}}
 
 
 @triton.jit
@@ -26,12 +26,12 @@ def added(x, y):
     return out
 
 
-@case(x=tensor(), y=tensor(), shape=[(1000,), (128,), (1,)], dtype=["f32", "bf16"], only=ONLY, require=ALONE)
+@case(x=tensor(), y=tensor(), shape=[(1000,), (128,), (1,)], dtype=["f32", "bf16"], only=ONLY, require=ONE_KERNEL)
 def test_add(x, y):
     return added(x, y)
 
 
-# Nothing is fused into the kernel: what makes its arguments and what takes its result are kernels of their own.
+# Inductor fuses nothing into the user's kernel: its arguments and its result have kernels of their own.
 @case(
     x=tensor(1000),
     y=tensor(1000),
@@ -43,18 +43,18 @@ def test_between_pointwise(x, y):
     return added(x.abs() + 1, y * 2).relu() * 3
 
 
-@case(x=tensor(20, 30), y=tensor(20, 30), dynamic=True, only=ONLY, require=ALONE)
+@case(x=tensor(20, 30), y=tensor(20, 30), dynamic=True, only=ONLY, require=ONE_KERNEL)
 def test_add_of_any_size(x, y):
     return added(x, y)
 
 
-# Torch's sum of the kernel's result, and the kernel's sum of torch's.
+# Inductor's kernel sums the result of the user's kernel.
 @case(
     x=tensor(8, 100),
     y=tensor(8, 100),
     only=ONLY,
-    require=WITH_ANOTHER,
-    numerics={"without": {"huge": "sums overflow by order"}},
+    require=TWO_KERNELS,
+    numerics={"without": {"huge": "whether a sum overflows depends on its order"}},
 )
 def test_summed(x, y):
     return added(x, y).sum(1)
@@ -67,14 +67,14 @@ def axpy_kernel(x_ptr, y_ptr, factor, n, BLOCK: tl.constexpr):
     tl.store(y_ptr + place, x * factor + y, place < n)
 
 
-# Into an argument of the function's: it is changed, and no copy of it is made.
-@case(x=tensor(500), y=tensor(500), only=ONLY, require=ALONE)
+# The kernel writes to an argument of the function. Inductor makes no copy.
+@case(x=tensor(500), y=tensor(500), only=ONLY, require=ONE_KERNEL)
 def test_in_place(x, y):
     axpy_kernel[(4,)](x, y, 0.5, 500, BLOCK=128)
     return y
 
 
-# Into what is needed afterwards as it was: that is copied first.
+# The kernel overwrites a value that is needed later, so that value is copied first.
 @case(x=tensor(500), only=ONLY, require={"all": {"fallbacks": [], "graph_breaks": 0}})
 def test_in_place_of_a_copy(x):
     y = x.sin()
@@ -97,7 +97,7 @@ def square_kernel(x_ptr, out_ptr, n, BLOCK_SIZE: tl.constexpr):
     tl.store(out_ptr + place, x * x, place < n)
 
 
-@case(x=tensor(shape=[(700,), (3, 100)]), only=ONLY, require=WITH_ANOTHER)
+@case(x=tensor(shape=[(700,), (3, 100)]), only=ONLY, require=TWO_KERNELS)
 def test_autotuned(x):
     out = torch.empty_like(x)
     square_kernel[lambda meta: (triton.cdiv(x.numel(), meta["BLOCK_SIZE"]),)](x, out, x.numel())
@@ -112,13 +112,18 @@ def gelu_or_relu_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr, ACTIVATION: tl.c
     tl.store(out_ptr + place, y, place < n)
 
 
-# A constant makes another kernel. Two of one text and one constant are one.
+# Another constant makes another kernel.
 @case(
     x=tensor(300),
     activation={"relu": "relu", "gelu": "gelu"},
     only=ONLY,
-    require=ALONE,
-    numerics={"without": {"nan": "tl.maximum takes the number", "huge": "1.702 * x overflows, times 0 is NaN"}},
+    require=ONE_KERNEL,
+    numerics={
+        "without": {
+            "nan": "tl.maximum returns the number, not the NaN",
+            "huge": "1.702 * x overflows, and infinity times 0 is NaN",
+        }
+    },
 )
 def test_constant(x, activation):
     out = torch.empty_like(x)
@@ -126,7 +131,7 @@ def test_constant(x, activation):
     return out
 
 
-@case(x=tensor(300), y=tensor(300), only=ONLY, require=WITH_ANOTHER)
+@case(x=tensor(300), y=tensor(300), only=ONLY, require=TWO_KERNELS)
 def test_two_kernels(x, y):
     out = torch.empty_like(x)
     add_kernel[(3,)](x, y, out, 300, BLOCK=128)
@@ -143,9 +148,12 @@ def transpose_kernel(x_ptr, out_ptr, rows, columns, x_row, x_column, BLOCK: tl.c
     tl.store(out_ptr + column * rows + row, x, inside)
 
 
-# It is given strides, and reads the input where it lies.
+# The kernel gets the strides, and reads the input without a copy.
 @case(
-    x=tensor(30, 50, layout=["contiguous", "transposed", "sliced"]), only=ONLY, require=ALONE, numerics={"exact": True}
+    x=tensor(30, 50, layout=["contiguous", "transposed", "sliced"]),
+    only=ONLY,
+    require=ONE_KERNEL,
+    numerics={"exact": True},
 )
 def test_strided(x):
     out = torch.empty((50, 30), dtype=x.dtype, device=x.device)
@@ -167,12 +175,17 @@ def row_kernel(x_ptr, sum_ptr, most_ptr, columns, BLOCK: tl.constexpr):
     tl.store(most_ptr + row, tl.reduce(tl.abs(x), 0, largest))
 
 
-# It calls another function of Triton, and has two results.
+# The kernel calls another Triton function, and has two results.
 @case(
     x=tensor(6, 50),
     only=ONLY,
-    require=ALONE,
-    numerics={"without": {"nan": "of NaN and a number, `>` keeps one by order", "huge": "sums overflow by order"}},
+    require=ONE_KERNEL,
+    numerics={
+        "without": {
+            "nan": "of NaN and a number, the order decides which one `>` keeps",
+            "huge": "whether a sum overflows depends on its order",
+        }
+    },
 )
 def test_rows(x):
     total, most = x.new_empty(6), x.new_empty(6)
@@ -181,7 +194,7 @@ def test_rows(x):
 
 
 class Doubled(torch.autograd.Function):
-    """Its backward is a kernel of the user's, too."""
+    """Its backward is a user's kernel as well."""
 
     @staticmethod
     def forward(_ctx, x):

@@ -1,15 +1,15 @@
-"""unary: one result element from one element: rounding, magnitudes, tests for special values, functions of analysis."""
+"""unary: elementwise functions of one input: rounding, magnitudes, tests for special values, exponentials, arcs."""
 
 import torch
 
 from conformance import FLUSHED, case, references, tensor
 
-#: Inductor's C++ has no vectors of 16-bit integers.
-INT16 = {"cpu i16": {"vectorised": "yes", "judgement": "every instruction set has 16-bit integers in vectors"}}
+#: Inductor generates no C++ vector code for 16-bit integers.
+INT16 = {"cpu i16": {"vectorised": "yes", "judgement": "every instruction set has vectors of 16-bit integers"}}
 
 ONE_KERNEL = {"kernels": 1, "kinds": ["pointwise"], "fallbacks": [], "extern": [], "graph_breaks": 0}
 VECTORISED = {"all": ONE_KERNEL, "cpu": {"vectorised": "yes"}}
-BOTH_WAYS = {"all": {"kernels.backward": 1, "fallbacks": [], "extern": [], "graph_breaks": 0}}
+WITH_GRADIENT = {"all": {"kernels.backward": 1, "fallbacks": [], "extern": [], "graph_breaks": 0}}
 
 
 @case(
@@ -41,13 +41,13 @@ def test_integers(x):
     return torch.abs(x), -x, ~x, torch.sign(x), torch.square(x), torch.relu(x)
 
 
-# Rounding an integer is itself, or nothing that a compiler should compute.
+# Rounding an integer changes nothing, so a compiler should not compute it.
 @case(x=tensor(100, dtype="i64"), require=VECTORISED, numerics={"exact": True})
 def test_rounding_integers(x):
     return torch.floor(x) + 1, torch.round(x) * 2, torch.trunc(x) - 1
 
 
-# Of 0 and -0, the larger may be either: cuda's relu of -0 is eager's but for float64.
+# The larger one of 0 and -0 may be either: on cuda, relu(-0) is not eager's in float64.
 @case(
     x=tensor(100, dtype=["f64", "bf16"]),
     require=VECTORISED,
@@ -77,7 +77,7 @@ def test_logical_not(x):
     return torch.logical_not(x), x == 0
 
 
-# What integers become in functions of floats: float32, whatever their width.
+# Integers of any width become float32 in these functions.
 @case(x=tensor(100, low=1, high=100, dtype=["i64", "u8"]), require=VECTORISED)
 def test_functions_of_integers(x):
     return torch.sqrt(x), torch.exp(-x.float()), torch.reciprocal(x), torch.log2(x)
@@ -139,7 +139,7 @@ GRADIENTS = {
     grad=True,
     vary="one_at_a_time",
     also=[{"function": "tanh", "dtype": "bf16"}],
-    require=BOTH_WAYS,
+    require=WITH_GRADIENT,
     numerics={"for": {"cuda rsqrt": FLUSHED}},
 )
 def test_gradient(x, function):
@@ -151,7 +151,7 @@ def test_gradient(x, function):
     grad=[False, True],
     vary="one_at_a_time",
     also=[{"x.layout": "transposed", "grad": True}],
-    require={"forward": ONE_KERNEL, "backward": BOTH_WAYS["all"]},
+    require={"forward": ONE_KERNEL, "backward": WITH_GRADIENT["all"]},
     numerics={"for": {"cuda": FLUSHED}},
 )
 def test_layouts(x):
@@ -173,7 +173,7 @@ test_references_of_functions = references(
 )
 
 
-# What they are for: where exp(x) - 1 and log(1 + x) have no digits left.
+# Close to 0, where exp(x) - 1 and log(1 + x) would have no correct digits.
 @case(
     x=tensor(200, low=-1e-3, high=1e-3),
     function={"expm1": torch.expm1, "log1p": torch.log1p, "elu": torch.nn.functional.elu, "asinh": torch.asinh},

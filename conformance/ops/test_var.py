@@ -1,4 +1,4 @@
-"""var: variances and deviations, by correction, dimension, dtype and layout, and what is normalised by them."""
+"""var: variances and deviations, by correction, dimension, dtype and layout, and values normalised by them."""
 
 import torch
 
@@ -6,12 +6,12 @@ from conformance import case, references, tensor
 
 OVERFLOW = {
     "without": {
-        "huge": "squares of the largest numbers overflow earlier or later, by the order of their sums",
-        "inf": "a running mean of infinities is NaN or infinite, by how it is split up",
+        "huge": "whether a sum of squares overflows depends on its order",
+        "inf": "whether a running mean of infinities is NaN or infinite depends on how it is split",
     }
 }
-ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
-ONE_KERNEL = ALONE | {"kernels": 1}
+INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = INDUCTOR_ONLY | {"kernels": 1}
 
 
 @case(
@@ -19,7 +19,7 @@ ONE_KERNEL = ALONE | {"kernels": 1}
     correction=[1, 0],
     dim={"columns": 0, "rows": 1, "all": (0, 1)},
     vary="one_at_a_time",
-    require={"all": ALONE, "columns": ONE_KERNEL, "rows": ONE_KERNEL},
+    require={"all": INDUCTOR_ONLY, "columns": ONE_KERNEL, "rows": ONE_KERNEL},
     numerics=OVERFLOW,
 )
 def test_std(x, correction, dim):
@@ -33,26 +33,26 @@ def test_std(x, correction, dim):
         "standardised": lambda x: (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-5),
     },
     grad=True,
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
     numerics=OVERFLOW,
 )
 def test_functions(x, function):
     return function(x)
 
 
-# One element has no deviation: it is divided by 0.
-@case(x=tensor(), shape=[(7, 1), (3, 1025)], require={"all": ALONE}, numerics=OVERFLOW)
+# The variance of one element with correction 1 is a division by 0.
+@case(x=tensor(), shape=[(7, 1), (3, 1025)], require={"all": INDUCTOR_ONLY}, numerics=OVERFLOW)
 def test_sizes(x):
     return x.var(-1), x.var(-1, correction=0)
 
 
 @case(
     x=tensor(2, 6, 5, 9, layout="channels_last"),
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
     numerics=OVERFLOW
     | {
         "for": {
-            "cpu": {"factor": 16, "reason": "of float32 eager has the variance in float64, and compiled in float32"}
+            "cpu": {"factor": 16, "reason": "eager computes the variance of float32 in float64, compiled in float32"}
         }
     },
 )

@@ -1,4 +1,4 @@
-"""view: the same elements in another order or under another shape: permutations, diagonals, triangles, windows."""
+"""view: the same elements in another order or another shape: permutations, diagonals, triangles, windows."""
 
 import torch
 
@@ -6,11 +6,11 @@ from conformance import case, references, tensor
 
 functional = torch.nn.functional
 
-ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
-ONE_KERNEL = ALONE | {"kernels": 1}
+INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = INDUCTOR_ONLY | {"kernels": 1}
 EXACT = {"exact": True}
 
-#: Everything here adds 1 or copies, so that there is a kernel to look at: views alone need none.
+#: Each function adds 1 or copies, so that there is a kernel: a view alone needs none.
 ORDERS = {
     "permute": lambda x: x.permute(2, 0, 1) + 1,
     "transposed_flattened": lambda x: x.mT.flatten(),
@@ -40,7 +40,7 @@ def test_order(x, order):
     x=tensor(9, 20, layout=["transposed", "sliced", "offset", "strided", "expanded"]),
     dtype=["f32", "u8"],
     vary="one_at_a_time",
-    require={"all": ONE_KERNEL, "gpu expanded": {"kernels": 2}},  # of one row, and of all
+    require={"all": ONE_KERNEL, "gpu expanded": {"kernels": 2}},  # one for one row, one for all
     numerics=EXACT,
 )
 def test_contiguous(x):
@@ -78,7 +78,7 @@ FLAT = {
     flat=FLAT,
     dtype=["f32", "i64"],
     vary="one_at_a_time",
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
     numerics=EXACT,
 )
 def test_flat(x, flat):
@@ -96,7 +96,7 @@ def test_triangle(x, triangle):
     return triangle(x)
 
 
-#: Bits read as another dtype, of the same width, of a narrower and of a wider one.
+#: Bits that are read as another dtype: of the same width, narrower, and wider.
 CASTS = {
     "f32_as_i32": (torch.float32, torch.int32),
     "f32_as_u8": (torch.float32, torch.uint8),
@@ -108,7 +108,7 @@ CASTS = {
     x=tensor(6, 8, low=-3, high=4),
     cast=CASTS,
     require={"all": {"graph_breaks": 0, "extern": []}},
-    numerics={"reference": "eager", "reason": "the bits of float64 are others"},
+    numerics={"reference": "eager", "reason": "float64 has other bits"},
 )
 def test_bits(x, cast):
     first, second = cast
@@ -132,9 +132,9 @@ GRADIENTS = {
     dtype=["f32", "bf16"],
     vary="one_at_a_time",
     also=[{"view": "windows", "dtype": "bf16"}],
-    # bfloat16 is added atomically from sm90 on
+    # only sm90 and newer add bfloat16 atomically
     require={
-        "all": ALONE,
+        "all": INDUCTOR_ONLY,
         "cuda_sm80 windows bf16": {"fallbacks": ["aten.index_put_"]},
         "xpu windows bf16": {"fallbacks": ["aten.index_put_"]},
     },
@@ -163,7 +163,9 @@ def test_written(x, y, written):
     return written(x, y)
 
 
-@case(x=tensor(6, 10, 4, dtype="u8"), dynamic=True, require={"all": ALONE, "cpu": {"kernels": 1}}, numerics=EXACT)
+@case(
+    x=tensor(6, 10, 4, dtype="u8"), dynamic=True, require={"all": INDUCTOR_ONLY, "cpu": {"kernels": 1}}, numerics=EXACT
+)
 def test_dynamic(x):
     return x.permute(1, 2, 0).reshape(x.shape[1], -1).contiguous(), x.flip(1)[::2] + 1
 

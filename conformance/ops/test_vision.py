@@ -1,12 +1,12 @@
-"""vision: images sampled along a grid, pixels shuffled into channels, and what prepares an image for a network."""
+"""vision: images sampled along a grid, pixels shuffled into channels, and images prepared for a network."""
 
 import torch
 from torch.nn import functional
 
 from conformance import case, references, tensor
 
-ALONE = {"fallbacks": [], "extern": [], "graph_breaks": 0}
-NO_PLACE = {"grid": "where a grid that is NaN or infinite points to is left open"}
+INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+NO_PLACE = {"grid": "it is not defined where a grid that is NaN or infinite points to"}
 
 
 @case(
@@ -15,7 +15,7 @@ NO_PLACE = {"grid": "where a grid that is NaN or infinite points to is left open
     interpolation=["bilinear", "nearest"],
     padding=["zeros", "border", "reflection"],
     vary="one_at_a_time",
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
     numerics={"without": NO_PLACE},
 )
 def test_grid_sample(x, grid, interpolation, padding):
@@ -26,7 +26,7 @@ def test_grid_sample(x, grid, interpolation, padding):
     theta=tensor(2, 2, 3),
     align_corners=[True, False],
     require={"all": {"graph_breaks": 0}},
-    numerics={"without": {"huge": "products of the largest numbers overflow earlier or later, by their order"}},
+    numerics={"without": {"huge": "whether a product of the largest numbers overflows depends on its order"}},
 )
 def test_affine_grid(theta, align_corners):
     return functional.affine_grid(theta, [2, 3, 5, 7], align_corners=align_corners)
@@ -39,13 +39,13 @@ def test_affine_grid(theta, align_corners):
         "unshuffle": lambda x: functional.pixel_unshuffle(x.sin(), 2),
         "channels": lambda x: functional.channel_shuffle(x.sin(), 2),
     },
-    require={"all": ALONE},
+    require={"all": INDUCTOR_ONLY},
 )
 def test_shuffle(x, shuffle):
     return shuffle(x)
 
 
-# What stands before the first layer: bytes become numbers around 0, channels get a dimension of their own in front.
+# Steps before the first layer: bytes become numbers around 0, channels become the first dimension.
 @case(
     x=tensor(7, 9, 3, dtype="u8"),
     change={
@@ -54,7 +54,7 @@ def test_shuffle(x, shuffle):
         "grey": lambda x: (x.float() * torch.tensor([0.299, 0.587, 0.114], device=x.device)).sum(-1),
         "blend": lambda x: (x * 0.75 + x.flip(1) * 0.25).clamp(0, 255).to(torch.uint8),
     },
-    require={"all": ALONE | {"kernels": 1}},
+    require={"all": INDUCTOR_ONLY | {"kernels": 1}},
 )
 def test_prepare(x, change):
     return change(x)
@@ -64,7 +64,7 @@ test_references = references(
     test_grid_sample,
     test_shuffle,
     disagree={
-        "aten.channel_shuffle.default": "an image does not stay channels-last: a known failure of test_shuffle",
-        "aten.grid_sampler_2d.default": "an infinite pixel makes NaN of what lies outside: a known failure",
+        "aten.channel_shuffle.default": "its result is not channels-last: a known failure of test_shuffle",
+        "aten.grid_sampler_2d.default": "an infinite pixel makes values outside of it NaN: a known failure",
     },
 )
