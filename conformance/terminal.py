@@ -92,17 +92,18 @@ def progress(total: int) -> Iterator[Callable[[str], None]]:
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.table import Column
 
-    columns = (
+    console = Console(stderr=True)
+    console.width -= 3  # the terminal writes ^C at the end of the line
+    label_column = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+    with Progress(
         MofNCompleteColumn(),
         BarColumn(20, complete_style="green"),
         TimeElapsedColumn(),
-        TextColumn("{task.description}", markup=False),
-    )
-    console = Console(stderr=True)
-    with Progress(
-        *columns,
+        TextColumn("{task.description}", markup=False, table_column=label_column),
         console=console,
+        expand=True,
         auto_refresh=False,
         transient=True,
         redirect_stdout=sys.stdout.isatty(),  # lines that are printed meanwhile go above the bar; a pipe stays a pipe
