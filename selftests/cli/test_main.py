@@ -127,7 +127,7 @@ def test_list_of_a_folder(call, mine):
             ["show", "flip/hflip-224-u8", "--target", "cpu_avx2"],
             "there is no case 'flip/hflip-224-u8'; nearest: flip/h",
         ),
-        (["show", HFLIP], r"which target\? --target {cpu_avx2,"),
+        (["show", HFLIP], r"no target: add --target {cpu_avx2,"),
         (["show", HFLIP, "--target", "cpu_avx3"], "unknown target 'cpu_avx3'; known are cpu_avx2, "),
         (["show", "none.py::test_a", "--target", "cpu_avx2"], r"there is no file \S*none.py"),
         (["show", "test_mine.py::test_c", "--target", "cpu_avx2"], "there is no case 'c' in test_mine.py; "),
@@ -135,7 +135,7 @@ def test_list_of_a_folder(call, mine):
         (["compare", HFLIP, "cpu_avx2"], r"compare two cases \(A B .*; got 1 case and 1 target"),
         (["compare", HFLIP, VFLIP, "cpu_avx2", "cpu_neon"], r"compare two .*; got 2 cases and 2 targets"),
         (["compare", HFLIP, "cuda_sm80", "cuda_sm9"], "unknown target 'cuda_sm9'; known are "),
-        (["compare", HFLIP, VFLIP], r"which target\? --target {cpu_avx2,"),
+        (["compare", HFLIP, VFLIP], r"no target: add --target {cpu_avx2,"),
     ],
 )
 def test_bad_input_is_one_sentence(call, mine, words, message):

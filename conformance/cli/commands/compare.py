@@ -146,7 +146,7 @@ def _pair(words: Sequence[str], options: AdhocOptions, generator: Generator) -> 
     pairs = []
     for case, own_target in cases:
         if not (targets or own_target):
-            raise TargetError(f"which target? --target {{{','.join(known)}}}")
+            raise TargetError(f"no target: add --target {{{','.join(known)}}}")
         pairs.append((case, targets[0] if targets else generator.target(own_target)))
     return pairs
 

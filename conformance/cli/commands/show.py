@@ -87,7 +87,7 @@ def _show(generator: Generator, word: str, options: AdhocOptions, arguments: arg
         generator.target(arguments.target)  # refuses an unknown target before anything is imported
     case, target_name = resolve_case(word, known, options)
     if not (arguments.target or target_name):
-        raise TargetError(f"which target? --target {{{','.join(known)}}}")
+        raise TargetError(f"no target: add --target {{{','.join(known)}}}")
     target = generator.target(arguments.target or target_name)
     parts, stages = selected_parts(arguments)
     for stage in arguments.triton_stages:
