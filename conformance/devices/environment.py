@@ -58,10 +58,10 @@ def torch_build() -> TorchBuild:
     if spec is None or not spec.submodule_search_locations:
         raise PreparationError("torch is not installed: pip install torch (2.11 or newer)")
     folder = Path(spec.submodule_search_locations[0])
-    facts = runpy.run_path(str(folder / "version.py"))
+    version = runpy.run_path(str(folder / "version.py"))
     keys = {"cuda": ("cuda", "hip"), "xpu": ("xpu",)}
-    gpus = tuple(device for device in GPUS if any(facts.get(key) for key in keys[device]))
-    return TorchBuild(facts["__version__"], gpus, folder)
+    gpus = tuple(device for device in GPUS if any(version.get(key) for key in keys[device]))
+    return TorchBuild(version["__version__"], gpus, folder)
 
 
 @cache
