@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import conformance
+from conformance.harness.session import NEWEST, OLDEST
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "public-names.md"
@@ -206,3 +207,5 @@ def test_other_tables_name_the_torches_of_tox():
         for version in versions.split()
     }
     assert headers == torches
+    supported = sorted(tuple(map(int, torch.split("."))) for torch in torches)
+    assert (supported[0], supported[-1]) == (OLDEST, NEWEST)
