@@ -18,7 +18,7 @@ from conformance.devices.environment import torch_build, triton_version
 from conformance.devices.machine import Machine
 from conformance.devices.targets import TargetError
 from conformance.errors import ConformanceError
-from conformance.harness import explanations, failure_groups, junit, summary
+from conformance.harness import explanations, failure_causes, junit, summary
 from conformance.harness.item import Item
 from conformance.harness.session import Session
 from conformance.harness.subtests import SubtestReporter, WrongDeclarationsItem
@@ -401,7 +401,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     interrupted = session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
     result = config.stash[_SUMMARY] = summary.finish(finished, interrupted=interrupted)
     if terminal := config.pluginmanager.get_plugin("terminalreporter"):
-        failure_groups.add_groups((each for reports in terminal.stats.values() for each in reports), result.review)
+        failure_causes.add_causes((each for reports in terminal.stats.values() for each in reports), result.review)
     if result.failed and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if result.lines:

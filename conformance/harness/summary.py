@@ -15,7 +15,7 @@ from conformance.expectations import known_failures, requirements
 from conformance.facts.binary import INCOMPLETE
 from conformance.harness.session import Session
 from conformance.review import overview
-from conformance.review.groups import pluralise
+from conformance.review.causes import pluralise
 from conformance.review.review import Review, review_items, run_text_finder, stored_text_finder
 from conformance.storage import binaries
 from conformance.storage.accept import accept_snapshots
@@ -29,7 +29,7 @@ _NAMED = 3
 
 @dataclass
 class Summary:
-    """`lines`: what pytest prints at the end. `review`: the changed texts in groups.
+    """`lines`: what pytest prints at the end. `review`: the changed texts and their causes.
 
     `failed`: the run fails for a reason that is no item's, such as snapshots that could not be written.
     """
@@ -88,7 +88,7 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
         summary.lines += _skip_reasons(items)
     summary.review = _review(session, items)  # before anything is accepted
     summary.lines += overview.summary_lines(summary.review)
-    if summary.review.groups and not session.settings.accept:
+    if summary.review.causes and not session.settings.accept:
         baseline = f" --baseline {session.settings.baseline}" if session.baseline else ""
         summary.lines.append(f"review the changes without another run: python -m conformance review{baseline}")
     if session.settings.accept and interrupted:

@@ -17,33 +17,11 @@ from typing import Literal
 from conformance.devices.targets import targets
 from conformance.facts import changed_facts
 from conformance.normalize.text import parse_facts
+from conformance.review.causes import ChangedText, Example, join_targets, pluralise
 from conformance.review.edits.edit import Edit, EditKey, added_and_removed, code_edits
 from conformance.storage.snapshots import canonical_text
 
 Kind = Literal["fact", "code"]
-
-
-@dataclass(frozen=True)
-class ChangedText:
-    """The old text (`stored`) and the new text of an item."""
-
-    case: str
-    target: str
-    stored: str
-    new: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.case}-{self.target}"
-
-
-@dataclass(frozen=True)
-class Example:
-    """One place of an edit: the item, the part of its text, and a few lines of diff."""
-
-    item: ChangedText
-    where: str
-    hunk: tuple[str, ...]
 
 
 @dataclass
@@ -216,16 +194,3 @@ def _changed_words(before: str, after: str) -> str:
         return added_and_removed(added, removed)
     numbers = [sorted(re.findall(r"\d+", text)) for text in (before, after)]
     return "order changed" if numbers[0] == numbers[1] else "sizes changed"
-
-
-def join_targets(names: Sequence[str]) -> str:
-    """Returns "cpu_avx2 and cuda_sm90"; for more than three targets their device types, "cpu and cuda"."""
-    words = list(names)
-    if len(words) > 3:
-        words = list(dict.fromkeys(name.partition("_")[0] for name in names))
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-
-
-def pluralise(number: int, word: str) -> str:
-    """Returns "1 text" or "2 texts"."""
-    return f"{number} {word}{'s' * (number != 1)}"

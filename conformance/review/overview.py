@@ -1,62 +1,64 @@
-"""Describes groups of changes in lines of text: the largest first, each with one example."""
+"""Describes causes of changes in lines of text: the largest first, each with its consequences and one example."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
 
-from conformance.review.groups import Group, pluralise
+from conformance.review.causes import Cause, pluralise
 from conformance.review.review import Review
 
 MAX_LINE_LENGTH = 110  # characters of a title, or of a line of code
-#: The summary of a run shows at most so many groups, and at least so many groups of facts among them.
-MAX_GROUPS, MIN_FACT_GROUPS = 10, 5
+#: The summary of a run shows at most so many causes, and of each so many consequences.
+MAX_CAUSES, MAX_CONSEQUENCES = 10, 3
 MAX_EXAMPLE_LINES = 6
 
 
 def summary_lines(review: Review) -> list[str]:
     """Returns the lines for the end of a run; none if nothing changed."""
-    if not review.groups:
+    if not review.causes:
         return []
     lines = [headline(review)]
-    outer = [(number, each) for number, each in enumerate(review.groups, 1) if not each.within]
-    facts = [number for number, each in outer if each.kind == "fact"]
-    room = max(MIN_FACT_GROUPS, MAX_GROUPS - (len(outer) - len(facts)))
-    shown = [(number, each) for number, each in outer if number not in facts[room:]][:MAX_GROUPS]
-    for number, each in shown:
-        lines += [f"{number:>3}  {group_line(each)}", *(f"       {line}" for line in example_lines(each))]
-        if inner := review.inner_groups(number):
-            lines.append(f"       includes {group_numbers(inner)} (same texts)")
-    if len(outer) > len(shown):
-        lines.append(f"     … {len(outer) - len(shown)} more groups: python -m conformance review --list")
+    for number, cause in enumerate(review.causes[:MAX_CAUSES], 1):
+        lines += [f"{number:>3}  {cause_line(cause)}", *(f"       {line}" for line in example_lines(cause))]
+        lines += [f"       {line}" for line in consequence_lines(cause, MAX_CONSEQUENCES)]
+    if len(review.causes) > MAX_CAUSES:
+        more = pluralise(len(review.causes) - MAX_CAUSES, "more cause")
+        lines.append(f"     … {more}: python -m conformance review --list")
     return lines
 
 
 def headline(review: Review) -> str:
-    """Returns "406 texts of 83 cases differ by 3 edits; the facts of 7 texts changed:"."""
+    """Returns "406 texts of 83 cases differ by 3 causes; the facts of 7 texts changed:"."""
     changes = review.changed_items.values()
     cases = len({each.item.case for each in changes})
-    facts = [each for each in review.groups if each.kind == "fact"]
-    with_facts = len({member.name for each in facts for member in each.members})
-    edits = len(review.groups) - len(facts)
+    with_facts = len({member.name for each in review.causes if each.kind == "fact" for member in each.members})
     verb = "differs" if len(changes) == 1 else "differ"
     line = f"{pluralise(len(changes), 'text')} of {pluralise(cases, 'case')} {verb}"
     sources = sorted({each.compared_with for each in changes if each.compared_with})
     line += f" from {' and '.join(sources)}" if sources else ""
     changed_facts = f"the facts of {pluralise(with_facts, 'text')} changed" if with_facts else "no fact changed"
-    return f"{line} by {pluralise(edits, 'edit')}; {changed_facts}:"
+    return f"{line} by {pluralise(len(review.causes), 'cause')}; {changed_facts}:"
 
 
-def group_line(group: Group) -> str:
-    """Returns the title of a group and what it changes."""
-    kind = "fact: " if group.kind == "fact" else ""
-    return f"{kind}{shorten(group.title)}  ({group.reach})"
+def consequence_lines(cause: Cause, most: int) -> list[str]:
+    """Returns a line for each consequence of a cause, the most frequent ones first; at most `most`."""
+    lines = [
+        f"with it, in {pluralise(each.texts, 'text')}: {shorten(each.title)}" for each in cause.consequences[:most]
+    ]
+    rest = len(cause.consequences) - most
+    return [*lines, f"with it, {rest} rarer changes"] if rest > 0 else lines
 
 
-def example_lines(group: Group, lines: int = MAX_EXAMPLE_LINES) -> list[str]:
-    """Returns the place of a group's example, and the lines of diff that contain the change."""
-    where = f", {group.example.where}" if group.example.where else ""
-    return [f"{group.example.item.name}{where}", *cut_hunk(group.example.hunk, lines)]
+def cause_line(cause: Cause) -> str:
+    """Returns the title of a cause and what it changes."""
+    return f"{shorten(cause.title)}  ({pluralise(len(cause.members), 'text')}: {cause.reach})"
+
+
+def example_lines(cause: Cause, lines: int = MAX_EXAMPLE_LINES) -> list[str]:
+    """Returns the place of a cause's example, and the lines of diff that contain the change."""
+    where = f", {cause.example.where}" if cause.example.where else ""
+    return [f"{cause.example.item.name}{where}", *cut_hunk(cause.example.hunk, lines)]
 
 
 def cut_hunk(hunk: Sequence[str], lines: int) -> list[str]:
@@ -76,13 +78,13 @@ def cut_hunk(hunk: Sequence[str], lines: int) -> list[str]:
     return [shorten(f"{line[:1] or ' '} {text}") for line, text in zip(kept, bare, strict=True)]
 
 
-def group_lines_of_item(review: Review, item: str) -> list[str]:
-    """Returns a line for each group of an item, "group 2 of 5: …"; at most three, and the numbers of the others."""
-    numbers = review.groups_of.get(item, [])
-    total = len(review.groups)
-    lines = [f"group {number} of {total}: {group_line(review.groups[number - 1])}" for number in numbers[:3]]
+def cause_lines_of_item(review: Review, item: str) -> list[str]:
+    """Returns a line for each cause of an item, "cause 2 of 5: …"; at most three, and the numbers of the others."""
+    numbers = review.causes_of.get(item, [])
+    total = len(review.causes)
+    lines = [f"cause {number} of {total}: {cause_line(review.causes[number - 1])}" for number in numbers[:3]]
     more = [str(number) for number in numbers[3:]]
-    return [*lines, f"and group{'s' * (len(more) > 1)} {', '.join(more)}"] if more else lines
+    return [*lines, f"and cause{'s' * (len(more) > 1)} {', '.join(more)}"] if more else lines
 
 
 def shorten(text: str, length: int = MAX_LINE_LENGTH) -> str:
@@ -90,11 +92,11 @@ def shorten(text: str, length: int = MAX_LINE_LENGTH) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
-def group_numbers(numbers: Sequence[int]) -> str:
-    """Returns "group 2", "groups 2 to 5" or "groups 2, 4"."""
+def cause_numbers(numbers: Sequence[int]) -> str:
+    """Returns "cause 2", "causes 2 to 5" or "causes 2, 4"."""
     if len(numbers) == 1:
-        return f"group {numbers[0]}"
+        return f"cause {numbers[0]}"
     if list(numbers) == list(range(numbers[0], numbers[-1] + 1)):
-        return f"groups {numbers[0]} to {numbers[-1]}"
+        return f"causes {numbers[0]} to {numbers[-1]}"
     some = ", ".join(map(str, numbers[:8]))
-    return f"groups {some}{f' and {len(numbers) - 8} more' if len(numbers) > 8 else ''}"
+    return f"causes {some}{f' and {len(numbers) - 8} more' if len(numbers) > 8 else ''}"

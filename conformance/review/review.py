@@ -1,4 +1,4 @@
-"""Compares the texts of a run with the stored ones or with another run, and groups the changes by edit."""
+"""Compares the texts of a run with the stored ones or with another run, and finds the causes of the changes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from conformance.review.causes import Cause, ChangedText, find_causes
 from conformance.review.diff import Difference, compare_texts
-from conformance.review.groups import ChangedText, Group, fact_edits, group_changes
+from conformance.review.symptoms import text_symptoms
 from conformance.storage.accept import AcceptResult, accept_snapshots
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord, Run
@@ -58,34 +59,29 @@ class Review:
     problems: list[str] = field(default_factory=list)
 
     @cached_property
-    def groups(self) -> list[Group]:
-        return group_changes(each.texts for each in self.changed_items.values())
+    def causes(self) -> list[Cause]:
+        return find_causes(each.texts for each in self.changed_items.values())
 
     @cached_property
-    def groups_of(self) -> dict[str, list[int]]:
-        """Item name → the numbers of its groups, from 1."""
+    def causes_of(self) -> dict[str, list[int]]:
+        """Item name → the numbers of its causes, from 1."""
         numbers: dict[str, list[int]] = {name: [] for name in self.changed_items}
-        for number, each in enumerate(self.groups, 1):
+        for number, each in enumerate(self.causes, 1):
             for member in each.members:
                 numbers[member.name].append(number)
         return numbers
 
     def members(self, number: int) -> list[ChangedItem]:
-        """Returns the items of a group."""
-        return [self.changed_items[member.name] for member in self.groups[number - 1].members]
+        """Returns the items of a cause."""
+        return [self.changed_items[member.name] for member in self.causes[number - 1].members]
 
-    def inner_groups(self, number: int) -> list[int]:
-        """Returns the numbers of the groups within a group; see Group.within."""
-        leader = self.groups[number - 1].id
-        return [other for other, each in enumerate(self.groups, 1) if each.within == leader]
-
-    def items_of_groups(self, numbers: Iterable[int]) -> tuple[list[ChangedItem], dict[str, list[int]]]:
-        """Returns the items that changed by these groups only, and: item name → its other groups, for the rest."""
+    def items_of_causes(self, numbers: Iterable[int]) -> tuple[list[ChangedItem], dict[str, list[int]]]:
+        """Returns the items that these causes explain completely, and: item name → its other causes, for the rest."""
         chosen = set(numbers)
         complete, incomplete = [], {}
-        for name, groups in self.groups_of.items():
-            if not chosen.isdisjoint(groups):
-                if others := [number for number in groups if number not in chosen]:
+        for name, causes in self.causes_of.items():
+            if not chosen.isdisjoint(causes):
+                if others := [number for number in causes if number not in chosen]:
                     incomplete[name] = others
                 else:
                     complete.append(self.changed_items[name])
@@ -171,7 +167,7 @@ def accept_changes(changes: Iterable[ChangedItem], targets: Sequence[str]) -> Ac
 
 def changed_fact_titles(change: ChangedItem) -> list[str]:
     """Returns the titles of the facts that changed: "extern  none → mm"."""
-    return [fact.title for fact in fact_edits(change.texts.stored, change.texts.new)]
+    return [fact.title for fact in text_symptoms(change.texts.stored, change.texts.new).facts]
 
 
 def changes_by_case(review: Review) -> Mapping[str, list[ChangedItem]]:

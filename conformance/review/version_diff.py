@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from conformance.devices.targets import Target
-from conformance.review.groups import ChangedText, Group, fact_edits, group_changes, pluralise
+from conformance.review.causes import ChangedText, pluralise
+from conformance.review.groups import Group, fact_edits, group_changes
 from conformance.storage.snapshots import Snapshot, Store, torch_release
 
 MAX_TITLE_LENGTH = 150  # characters

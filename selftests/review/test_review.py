@@ -89,36 +89,36 @@ def test_the_list_says_what_changed(project, review):
     status, out, _ = review("--list")
     assert status == 0
     assert [re.sub(r"  [0-9a-f]{6}  ", " ", line) for line in out.splitlines()] == [
-        "4 texts of 4 cases differ by 2 edits; no fact changed:",
-        "  1 `abs` → `exp`  (3 kernels, 3 cases, on cuda_sm90)",
-        "  2 `32` → `64` in `size_hints`  (2 kernels, 2 cases, on cuda_sm90)",
+        "4 texts of 4 cases differ by 2 causes; no fact changed:",
+        "  1 `abs` → `exp`  (3 texts: 3 kernels, 3 cases, on cuda_sm90)",
+        "  2 `32` → `64` in `# size_hints.x = N`  (2 texts: 2 kernels, 2 cases, on cuda_sm90)",
     ]
-    assert review("--list", "--by", "case")[1].splitlines()[3] == "  op/c3: cuda_sm90 (groups 1, 2)"
+    assert review("--list", "--by", "case")[1].splitlines()[3] == "  op/c3: cuda_sm90 (causes 1, 2)"
 
 
-def test_json_holds_groups_and_items(project, review):
+def test_json_holds_causes_and_items(project, review):
     status, out, _ = review("--json")
     data = json.loads(out)
     assert status == 0
-    assert [each["title"] for each in data["groups"]] == ["`abs` → `exp`", "`32` → `64` in `size_hints`"]
-    assert data["groups"][0]["items"] == ["op/c1-cuda_sm90", "op/c2-cuda_sm90", "op/c3-cuda_sm90"]
-    assert data["items"]["op/c3-cuda_sm90"]["groups"] == [1, 2]
+    assert [each["title"] for each in data["causes"]] == ["`abs` → `exp`", "`32` → `64` in `# size_hints.x = N`"]
+    assert data["causes"][0]["items"] == ["op/c1-cuda_sm90", "op/c2-cuda_sm90", "op/c3-cuda_sm90"]
+    assert data["items"]["op/c3-cuda_sm90"]["causes"] == [1, 2]
     assert data["equal"] == 1
     assert "+    tmp3 = tl_math.exp(tmp2)" in data["items"]["op/c1-cuda_sm90"]["diff"]
 
 
-def test_a_group_is_accepted_and_what_differs_by_more_waits(project, review):
+def test_a_cause_is_accepted_and_what_differs_by_more_waits(project, review):
     status, out, _ = review("--accept", "1")
     assert (status, project.accepted()) == (0, {"op/c1", "op/c2"})
     assert "snapshots: 0 new, 2 changed, 0 unchanged" in out
-    assert "not accepted yet: op/c3-cuda_sm90 also differs by group 2" in out
+    assert "not accepted yet: op/c3-cuda_sm90 also has cause 2" in out
     assert review("--accept", "1,2")[0] == 0
     assert project.accepted() == {"op/c1", "op/c2", "op/c3", "op/c4"}
     assert review("--list")[1] == "nothing differs: 5 texts unchanged\n"
 
 
-def test_a_group_is_accepted_by_its_id(project, review):
-    ids = [each["id"] for each in json.loads(review("--json")[1])["groups"]]
+def test_a_cause_is_accepted_by_its_id(project, review):
+    ids = [each["id"] for each in json.loads(review("--json")[1])["causes"]]
     review("--accept", ids[1])
     assert project.accepted() == {"op/c4"}
 
@@ -138,14 +138,14 @@ def test_all_is_everything_that_is_new_too(project, review):
     assert len(project.accepted()) == 5
 
 
-def test_walking_asks_for_each_group_and_stores_at_the_end(project, review):
+def test_walking_asks_for_each_cause_and_stores_at_the_end(project, review):
     status, out, _ = review(keys="sa")
     assert (status, project.accepted()) == (0, {"op/c4"})
     assert out.count("[a]ccept, [r]eject, [s]kip, [d]iff, [q]uit?") == 2
-    assert "group 1 of 2: `abs` → `exp`" in out
-    assert "its texts also differ by group 2" in out
+    assert "cause 1 of 2: `abs` → `exp`" in out
+    assert "its texts also have cause 2" in out
     assert "-    tmp3 = tl_math.abs(tmp2)" in out
-    assert "not accepted yet: op/c3-cuda_sm90 also differs by group 1" in out
+    assert "not accepted yet: op/c3-cuda_sm90 also has cause 1" in out
 
 
 @pytest.mark.parametrize(("keys", "accepted"), [("", 0), ("q", 0), ("a", 2), ("aq", 2), ("a\na\n", 4), ("x?a", 2)])
@@ -157,7 +157,7 @@ def test_the_end_of_the_input_is_quit_and_other_keys_are_asked_again(project, re
 def test_rejecting_stores_nothing_and_is_remembered(project, review):
     status, out, _ = review(keys="ra")
     assert (status, project.accepted()) == (1, {"op/c4"})
-    assert "rejected: 1 of 2 groups; their items were not stored" in out
+    assert "rejected: 1 of 2 causes; their items were not stored" in out
     assert "rejected: `abs` → `exp`" in review("--list")[1]
     assert review(keys="s")[0] == 1
     assert review(keys="aa")[0] == 0
@@ -176,11 +176,11 @@ def test_by_case(project, review):
     assert "case 3 of 4: op/c3\n  on cuda_sm90:\n    facts unchanged" in out
 
 
-def test_facts_come_first_and_targets_that_changed_alike_are_shown_once(project, review):
+def test_the_largest_cause_comes_first_and_targets_that_changed_alike_are_shown_once(project, review):
     for target in ("cuda_sm90", "cuda_sm100"):
         project.add("op/c0", edited(("extern      none", "extern      mm")), target=target)
-    out = review(keys="")[1]
-    assert "group 1 of 3: fact: extern  none → mm\n  1 case, on cuda_sm90 and cuda_sm100\n" in out
+    out = review(keys="sss")[1]
+    assert "cause 2 of 3: extern  now: mm\n  1 case, on cuda_sm90 and cuda_sm100\n" in out
     out = review("--by", "case", keys="")[1]
     assert "  on cuda_sm100, cuda_sm90:\n    facts changed:\n    extern  none → mm" in out
 
@@ -193,13 +193,12 @@ def test_nothing_is_stored_of_an_item_whose_numerics_fail(project, review):
     assert "not accepted: op/c1-cuda_sm90: its numerics fail" in out
 
 
-def test_what_stands_within_a_fact_is_asked_with_it(project, review):
+def test_consequences_of_a_fact_are_asked_with_it(project, review):
     project.add("op/c0", edited(("kernels     1: add (pointwise 20)", "kernels     2"), ("tmp0 - tmp1", "tmp0 + tmp1")))
-    status, out, _ = review(keys="ass")
+    status, out, _ = review(keys="ssa")
     assert (status, project.accepted()) == (0, {"op/c0"})
-    assert "group 1 of 4: fact: kernels  1 → 2" in out
-    assert "includes these groups, which change only the same texts:\n    4  `-` → `+` in `tmp0 + tmp1`" in out
-    assert "group 4 of 4" not in out
+    assert "cause 3 of 3: kernels  split" in out
+    assert "with it, in 1 text: `-` → `+` in `tmp0 + tmp1`" in out
 
 
 def test_a_run_is_compared_with_what_is_stored_now(project, review):
@@ -220,7 +219,7 @@ def test_another_run_as_the_baseline(project, review, tmp_path):
     other.add("op/c3", edited(EXP))
     status, out, _ = review("--baseline", str(other.run.folder), "--list")
     assert (status, out.splitlines()[0].partition(" from ")[0]) == (0, "1 text of 1 case differs")
-    assert "`32` → `64` in `size_hints`" in out
+    assert "`32` → `64` in `# size_hints.x = N`" in out
     review("--baseline", str(other.run.folder), keys="a")
     assert project.accepted() == set()
 
@@ -246,8 +245,8 @@ def test_a_run_from_elsewhere_finds_this_checkouts_stores(project, review, tmp_p
     ("arguments", "message"),
     [
         (["nowhere"], "there is no run 'nowhere'; existing runs: 20261120T000000-1, last"),
-        (["--accept", "7"], "there is no group 7: this run has 2 groups"),
-        (["--accept", "op/c9"], "'op/c9' is no group, case or item that differs; "),
+        (["--accept", "7"], "there is no cause 7: this run has 2 causes"),
+        (["--accept", "op/c9"], "'op/c9' is no cause, case or item that differs; "),
         (["--baseline", "nowhere"], "there is no run 'nowhere'"),
         (["--baseline", "last", "--accept", "1"], "--accept stores a run's code, and --baseline compares with a run: "),
     ],
@@ -275,17 +274,17 @@ def test_a_snapshot_that_cannot_be_read_is_said_and_the_others_are_reviewed(proj
     assert out.startswith("3 texts of 3 cases differ")
 
 
-def test_a_run_says_its_groups_and_failures_name_theirs(accepted):
+def test_a_run_says_its_causes_and_failures_name_theirs(accepted):
     """pytest, its summary, review, and pytest again."""
     folder = accepted.root / "ops" / "expected_code" / "scale"
     for path in folder.glob("*.txt"):
         path.write_text(path.read_text().replace("xindex", "x_index"))
     ran = accepted.run(*SM90).ends(1)
     ran.has(
-        "2 texts of 2 cases differ by 1 edit; no fact changed:",
-        "  1  `x_index` → `xindex`  (2 kernels, 2 cases, on cuda_sm90)",
+        "2 texts of 2 cases differ by 1 cause; no fact changed:",
+        "  1  `x_index` → `xindex`  (2 texts: 2 kernels, 2 cases, on cuda_sm90)",
         "review the changes without another run: python -m conformance review",
-        "group 1 of 1: `x_index` → `xindex`",
+        "cause 1 of 1: `x_index` → `xindex`",
     )
     command = [sys.executable, "-m", "conformance", "review", "--accept", "1"]
     done = subprocess.run(

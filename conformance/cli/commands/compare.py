@@ -16,8 +16,8 @@ from conformance.cli.side_by_side import facts_side_by_side, side_by_side
 from conformance.devices.targets import DEVICES, Target, TargetError
 from conformance.errors import ConformanceError
 from conformance.harness.generator import Generator, origin
+from conformance.review.causes import pluralise
 from conformance.review.diff import diff_lines
-from conformance.review.groups import pluralise
 from conformance.terminal import diff_line, heading
 
 _USAGE = "compare two cases (A B --target TARGET), or one case on two targets (CASE TARGET TARGET)"

@@ -1,4 +1,4 @@
-"""`review`: the changes of a run, one group of equal edits at a time: accept, reject or skip each."""
+"""`review`: the changes of a run, one cause at a time: accept, reject or skip each."""
 
 from __future__ import annotations
 
@@ -16,30 +16,32 @@ from conformance.cli.run_options import add_paths_argument, add_run_argument, ca
 from conformance.devices.targets import targets
 from conformance.errors import ConformanceError
 from conformance.review import overview, review
-from conformance.review.groups import ChangedText, pluralise
+from conformance.review.causes import ChangedText, pluralise
 from conformance.review.review import ChangedItem, Review
 from conformance.storage.runs import ItemRecord, Run, runs_folder
 from conformance.terminal import diff_line, heading, styled
 
 _REJECTED = "review.json"
+#: Consequences that the question on a cause shows.
+MAX_CONSEQUENCES = 12
 _KEYS = {"a": "accept", "r": "reject", "s": "skip", "d": "diff", "q": "quit"}
 
 
 class ReviewError(ConformanceError, ValueError):
-    """An unknown group or case, or options that exclude each other."""
+    """An unknown cause or case, or options that exclude each other."""
 
 
 DESCRIPTION = """\
-Show what a run changed in the stored code, one group of equal edits at a time,
+Show what a run changed in the stored code, one cause at a time,
 and ask: accept, reject or skip? Accepted code is stored at the end. An item
-that also differs by another group waits for that group. Nothing is compiled.
+that also has another cause waits for that cause. Nothing is compiled.
 Exit status 1: something was rejected or could not be stored."""
 
 EXAMPLES = """\
 examples:
-  python -m conformance review                     ask for each group
-  python -m conformance review --list              only list the groups
-  python -m conformance review --accept 1,3        accept two groups, do not ask
+  python -m conformance review                     ask for each cause
+  python -m conformance review --list              only list the causes
+  python -m conformance review --accept 1,3        accept two causes, do not ask
   pytest --save-run before; (edit Inductor); pytest
   python -m conformance review --baseline before   what the edit changed"""
 
@@ -48,16 +50,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_argument(parser)
     add_paths_argument(parser)
     parser.add_argument(
-        "--by", choices=("group", "case"), default="group", help="ask for each group (the default) or for each case"
+        "--by", choices=("cause", "case"), default="cause", help="ask for each cause (the default) or for each case"
     )
-    parser.add_argument("--list", action="store_true", help="list the groups or cases, and do not ask")
-    parser.add_argument("--json", action="store_true", help="print groups and items as JSON, and do not ask")
+    parser.add_argument("--list", action="store_true", help="list the causes or cases, and do not ask")
+    parser.add_argument("--json", action="store_true", help="print causes and items as JSON, and do not ask")
     parser.add_argument(
         "--accept",
         action="append",
         default=[],
         metavar="LIST",
-        help="accept these and do not ask: groups by number or id, cases, items; `new`: all code that is not stored "
+        help="accept these and do not ask: causes by number or id, cases, items; `new`: all code that is not stored "
         "yet; or `all`",
     )
     parser.add_argument("--baseline", metavar="RUN", help="compare with this run; nothing can be accepted then")
@@ -120,14 +122,13 @@ class _ReviewSession:
         lines = [overview.headline(self.review)] if self.review.changed_items else []
         if by == "case":
             for case, items in review.changes_by_case(self.review).items():
-                numbers = sorted({number for each in items for number in self.review.groups_of[each.name]})
+                numbers = sorted({number for each in items for number in self.review.causes_of[each.name]})
                 names = ", ".join(each.item.target for each in items)
-                lines.append(f"  {case}: {names} (groups {', '.join(map(str, numbers))})")
+                lines.append(f"  {case}: {names} (causes {', '.join(map(str, numbers))})")
         else:
-            for number, group in enumerate(self.review.groups, 1):
-                rejected = "rejected: " if group.id in self.rejected else ""
-                indent = "    " if group.within else ""
-                lines.append(f"{number:>3}  {group.id}  {indent}{rejected}{overview.group_line(group)}")
+            for number, cause in enumerate(self.review.causes, 1):
+                rejected = "rejected: " if cause.id in self.rejected else ""
+                lines.append(f"{number:>3}  {cause.id}  {rejected}{overview.cause_line(cause)}")
         return lines + self._new_lines()
 
     def _new_lines(self) -> list[str]:
@@ -140,7 +141,7 @@ class _ReviewSession:
         return [f"{texts} {verb} not {where}"]
 
     def to_json(self) -> dict[str, Any]:
-        groups = [
+        causes = [
             {
                 "number": number,
                 "id": each.id,
@@ -150,19 +151,19 @@ class _ReviewSession:
                 "cases": each.cases,
                 "targets": each.targets,
                 "items": [member.name for member in each.members],
-                "facts": dict(each.facts),
-                "within": each.within or None,
+                "only": list(each.only),
+                "consequences": {consequence.title: consequence.texts for consequence in each.consequences},
                 "example": {"item": each.example.item.name, "where": each.example.where, "diff": each.example.hunk},
                 "rejected": each.id in self.rejected,
             }
-            for number, each in enumerate(self.review.groups, 1)
+            for number, each in enumerate(self.review.causes, 1)
         ]
         items = {
             each.name: {
                 "case": each.item.case,
                 "target": each.item.target,
                 "torch": each.item.torch,
-                "groups": self.review.groups_of[each.name],
+                "causes": self.review.causes_of[each.name],
                 "compared_with": each.compared_with or "stored",
                 "facts": review.changed_fact_titles(each),
                 "numerics_fail": each.numerics_fail,
@@ -171,61 +172,60 @@ class _ReviewSession:
             for each in self.review.changed_items.values()
         }
         new = [item.name for item in self.review.new]
-        return {"run": str(self.run.folder), "equal": self.review.equal, "new": new, "groups": groups, "items": items}
+        return {"run": str(self.run.folder), "equal": self.review.equal, "new": new, "causes": causes, "items": items}
 
     # Accepting --------------------------------------------------------------------------------------------------------
 
     def accept(self, words: Sequence[str]) -> int:
-        """Accepts groups, cases and items by name. An item that also differs by another group waits for that group."""
+        """Accepts causes, cases and items by name. An item that also has another cause waits for that cause."""
         numbers: set[int] = set()
         named: list[ChangedItem] = []
         for word in words:
-            groups = self._group_numbers(word)
-            if groups is None:
+            causes = self._cause_numbers(word)
+            if causes is None:
                 named += self._differing_items(word)
             else:
-                numbers.update(groups)
-        numbers |= {inner for number in numbers for inner in self.review.inner_groups(number)}
+                numbers.update(causes)
         for number in sorted(numbers):
-            print(f"group {number}: {overview.group_line(self.review.groups[number - 1])}")
-        accepted, waiting = self.review.items_of_groups(numbers)
+            print(f"cause {number}: {overview.cause_line(self.review.causes[number - 1])}")
+        accepted, waiting = self.review.items_of_causes(numbers)
         accepted += [each for each in named if each.name not in {other.name for other in accepted}]
         names = {each.name for each in accepted}
-        waiting = {name: groups for name, groups in waiting.items() if name not in names}
+        waiting = {name: causes for name, causes in waiting.items() if name not in names}
         return self._store(accepted, waiting, self.review.new if {"new", "all"} & set(words) else [])
 
-    def _group_numbers(self, word: str) -> list[int] | None:
-        """Returns the groups that a word names; None if it has to be a case or an item. Raises ReviewError."""
-        groups = self.review.groups
+    def _cause_numbers(self, word: str) -> list[int] | None:
+        """Returns the causes that a word names; None if it has to be a case or an item. Raises ReviewError."""
+        causes = self.review.causes
         if word == "all":
-            return list(range(1, len(groups) + 1))
+            return list(range(1, len(causes) + 1))
         if word == "new":
             return []
         if word.isdecimal() and len(word) < 6:
-            if not 1 <= int(word) <= len(groups):
-                raise ReviewError(f"there is no group {word}: this run has {pluralise(len(groups), 'group')}")
+            if not 1 <= int(word) <= len(causes):
+                raise ReviewError(f"there is no cause {word}: this run has {pluralise(len(causes), 'cause')}")
             return [int(word)]
-        return [number for number, group in enumerate(groups, 1) if group.id == word] or None
+        return [number for number, cause in enumerate(causes, 1) if cause.id == word] or None
 
     def _differing_items(self, word: str) -> list[ChangedItem]:
         items = [each for each in self.review.changed_items.values() if word in (each.item.case, each.name)]
         if not items:
             raise ReviewError(
-                f"{word!r} is no group, case or item that differs; `python -m conformance review --list` lists the "
-                "groups, and with `--by case` the cases"
+                f"{word!r} is no cause, case or item that differs; `python -m conformance review --list` lists the "
+                "causes, and with `--by case` the cases"
             )
         return items
 
     def _store(
         self, accepted: Sequence[ChangedItem], waiting: dict[str, list[int]], new: Sequence[ItemRecord] = ()
     ) -> int:
-        """Stores items, and prints what was stored, what was refused, and what waits for another group."""
+        """Stores items, and prints what was stored, what was refused, and what waits for another cause."""
         if not self.can_accept:
             return 0
         result = review.accept_changes([*accepted, *(_as_differing(item) for item in new)], list(targets()))
         print("\n".join(result.lines()))
-        for name, groups in sorted(waiting.items())[:5]:
-            print(f"not accepted yet: {name} also differs by {overview.group_numbers(groups)}")
+        for name, causes in sorted(waiting.items())[:5]:
+            print(f"not accepted yet: {name} also has {overview.cause_numbers(causes)}")
         if len(waiting) > 5:
             print(f"not accepted yet: {len(waiting) - 5} more")
         return int(bool(result.refused or result.problems))
@@ -233,33 +233,29 @@ class _ReviewSession:
     # Asking -----------------------------------------------------------------------------------------------------------
 
     def ask_for_each(self, by: str) -> int:
-        """Asks for each group, together with the groups within it, or for each case. Stores at the end or at `quit`."""
+        """Asks for each cause, or for each case. Stores at the end or at `quit`."""
         if not self.review.changed_items:
             print("\n".join(self.listing(by)))
             return 0
         print(overview.headline(self.review))
-        return self._ask_for_cases() if by == "case" else self._ask_for_groups()
+        return self._ask_for_cases() if by == "case" else self._ask_for_causes()
 
-    def _ask_for_groups(self) -> int:
+    def _ask_for_causes(self) -> int:
         accepted: set[int] = set()
-        for number, group in enumerate(self.review.groups, 1):
-            if group.within:
-                continue  # the question on the outer group includes it
-            answer = self._ask(self._group_lines(number), self.review.members(number))
+        for number, cause in enumerate(self.review.causes, 1):
+            answer = self._ask(self._cause_lines(number), self.review.members(number))
             if answer == "quit":
                 break
-            together = {n: self.review.groups[n - 1] for n in (number, *self.review.inner_groups(number))}
-            ids = {each.id for each in together.values()}
             if answer == "accept":
-                accepted.update(together)
-                self.rejected = {key: title for key, title in self.rejected.items() if key not in ids}
+                accepted.add(number)
+                self.rejected.pop(cause.id, None)
             elif answer == "reject":
-                self.rejected.update({each.id: each.title for each in together.values()})
+                self.rejected[cause.id] = cause.title
         _write_rejected(self.run, self.rejected)
-        status = self._store(*self.review.items_of_groups(accepted)) if accepted else 0
-        rejected = [group for group in self.review.groups if group.id in self.rejected]
+        status = self._store(*self.review.items_of_causes(accepted)) if accepted else 0
+        rejected = [cause for cause in self.review.causes if cause.id in self.rejected]
         if rejected:
-            print(f"rejected: {len(rejected)} of {len(self.review.groups)} groups; their items were not stored")
+            print(f"rejected: {len(rejected)} of {len(self.review.causes)} causes; their items were not stored")
         return max(status, int(bool(rejected)))
 
     def _ask_for_cases(self) -> int:
@@ -278,25 +274,20 @@ class _ReviewSession:
             print(f"rejected: {rejected} of {len(cases)} cases")
         return max(status, int(rejected > 0))
 
-    def _group_lines(self, number: int) -> list[str]:
-        group = self.review.groups[number - 1]
-        rejected = " (rejected before)" if group.id in self.rejected else ""
-        title = f"group {number} of {len(self.review.groups)}: {'fact: ' if group.kind == 'fact' else ''}{group.title}"
-        lines = [heading(title) + rejected, f"  {group.reach}"]
-        if group.kind == "code":
-            facts = "; ".join(f"{fact} ({times} of {len(group.members)})" for fact, times in group.facts[:4])
-            lines.append(f"  facts: {facts or 'unchanged'}")
+    def _cause_lines(self, number: int) -> list[str]:
+        cause = self.review.causes[number - 1]
+        rejected = " (rejected before)" if cause.id in self.rejected else ""
+        title = f"cause {number} of {len(self.review.causes)}: {cause.title}"
+        lines = [heading(title) + rejected, f"  {cause.reach}"]
+        lines += [f"  {line}" for line in overview.consequence_lines(cause, MAX_CONSEQUENCES)]
         if fails := sum(member.numerics_fail for member in self.review.members(number)):
             lines.append(styled(f"  numerics fail for {fails} of them: those will not be stored", "red"))
-        if inner := self.review.inner_groups(number):
-            lines.append("  includes these groups, which change only the same texts:")
-            lines += [f"    {n}  {overview.group_line(self.review.groups[n - 1])}" for n in inner]
-        others = {n for member in group.members for n in self.review.groups_of[member.name]} - {number, *inner}
+        others = {n for member in cause.members for n in self.review.causes_of[member.name]} - {number}
         if others:
-            lines.append(f"  its texts also differ by {overview.group_numbers(sorted(others))}")
-        where = f", {group.example.where}" if group.example.where else ""
-        lines += ["", f"  {group.example.item.name}{where}"]
-        return lines + [f"  {diff_line(overview.shorten(line, 160))}" for line in group.example.hunk]
+            lines.append(f"  its texts also have {overview.cause_numbers(sorted(others))}")
+        where = f", {cause.example.where}" if cause.example.where else ""
+        lines += ["", f"  {cause.example.item.name}{where}"]
+        return lines + [f"  {diff_line(overview.shorten(line, 160))}" for line in cause.example.hunk]
 
     def _case_lines(self, title: str, items: Sequence[ChangedItem]) -> list[str]:
         """Returns the diff of each distinct change once, under the targets that it is for."""
@@ -370,7 +361,7 @@ def _read_key() -> str:
 
 
 def _read_rejected(reviewed: Run) -> dict[str, str]:
-    """Returns id → title of the groups that an earlier review of the run rejected."""
+    """Returns id → title of the causes that an earlier review of the run rejected."""
     try:
         return json.loads((reviewed.folder / _REJECTED).read_text(encoding="utf-8"))["rejected"]
     except (OSError, ValueError, KeyError):

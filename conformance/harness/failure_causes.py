@@ -1,6 +1,6 @@
-"""Adds to each failure of the check "code" the groups of changed texts that it belongs to.
+"""Adds to each failure of the check "code" the causes that explain it.
 
-Groups are known only when all workers are done. pytest prints the first failures of a group in full, and the others in
+Causes are known only when all workers are done. pytest prints the first failures of a cause in full, and the others in
 a few lines.
 """
 
@@ -14,25 +14,25 @@ from typing import Any
 from conformance.review import overview
 from conformance.review.review import Review
 
-#: How many failures of a group are shown in full.
+#: How many failures of a cause are shown in full.
 SHOWN_IN_FULL = 3
 #: The lines of a shortened failure begin with these words.
 _KEPT_LINES = ("accept it with: ", "artifacts: ")
 
 
-def add_groups(reports: Iterable[Any], review: Review) -> None:
+def add_causes(reports: Iterable[Any], review: Review) -> None:
     """Changes the messages of pytest's reports of failed checks."""
     shown: Counter[int] = Counter()
     for report in reports:
         item = item_name(report.nodeid)
-        numbers = review.groups_of.get(item)
+        numbers = review.causes_of.get(item)
         if getattr(getattr(report, "context", None), "msg", None) != "code" or not numbers:
             continue
-        groups = overview.group_lines_of_item(review, item)
+        causes = overview.cause_lines_of_item(review, item)
         if all(shown[number] >= SHOWN_IN_FULL for number in numbers):
-            report.longrepr = _shortened(item, groups, str(report.longrepr))
+            report.longrepr = _shortened(item, causes, str(report.longrepr))
         elif hasattr(report.longrepr, "addsection"):
-            report.longrepr.addsection("groups", "\n".join(groups))
+            report.longrepr.addsection("causes", "\n".join(causes))
         shown.update(numbers)
 
 
@@ -44,6 +44,6 @@ def item_name(node_id: str) -> str:
     return f"{operator}/{function.removeprefix('test_')}-{labels.removesuffix(']')}"
 
 
-def _shortened(item: str, groups: list[str], message: str) -> str:
+def _shortened(item: str, causes: list[str], message: str) -> str:
     kept = [line for line in message.splitlines() if line.startswith(_KEPT_LINES)]
-    return "\n".join([f"{item}: the same change as in failures above:", *groups, *kept])
+    return "\n".join([f"{item}: the same change as in failures above:", *causes, *kept])
