@@ -19,7 +19,7 @@ COMMANDS = {
     "show": ("show", "show the facts, code, graphs, IR and reasons of a case or an ad-hoc function on a target"),
     "compare": ("compare", "compare two cases on a target, or one case on two targets"),
     "bench": ("bench", "time compiled against eager on a device of this machine; explain where compiled is slower"),
-    "review": ("review", "accept or reject the changes of a run, grouped by edit"),
+    "review": ("review", "accept or reject the changes of a run, grouped by cause"),
     "accept": ("accept", "store the code that a run generated, on this machine or on another one"),
     "diff": ("diff", "show what changed between two torch versions in the stored snapshots"),
     "missed": ("missed", "list the optimisations that Inductor misses, with its reasons"),

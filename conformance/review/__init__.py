@@ -1,1 +1,1 @@
-"""Compares generated texts, groups their changes by edit, and reviews them."""
+"""Compares generated texts, finds the causes of their changes, and reviews them."""
