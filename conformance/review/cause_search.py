@@ -10,7 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from conformance.review.symptoms import BUFFERS, CODE, LAST, STAGES, Symptom, SymptomKey, Symptoms
+from conformance.review.symptoms import BUFFERS, CODE, LAST, NAMES, STAGES, Symptom, SymptomKey, Symptoms
+from conformance.review.title_words import vagueness
 
 #: A symptom of a fact is a consequence if at least this share of its texts has the cause.
 WITHIN = 0.8
@@ -58,6 +59,7 @@ class CauseSearch:
         """Returns the causes. Each text has at least one cause afterwards."""
         self._search_facts()
         self._search_code()
+        self._search_names()
         self._search_rest()
         return self.found
 
@@ -83,7 +85,8 @@ class CauseSearch:
         pool = _Pool()
         for number, text in enumerate(self.texts):
             for symptom in text.symptoms.code:
-                if not (text.causes and text.symptoms.is_absorbed(symptom)):
+                absorbed = text.causes and text.symptoms.is_absorbed(symptom)
+                if not absorbed and not text.symptoms.is_of_names(symptom):
                     pool.add(number, symptom)
         for cause in self.found:
             self._add_edits_of_fact(pool, cause)
@@ -91,8 +94,11 @@ class CauseSearch:
             if text.causes or any(key != BUFFERS for key in pool.open[number]):
                 pool.close(BUFFERS, {number})
         while best := pool.most_frequent():
-            rivals = (key for key in pool.counts if pool.counts[key] == pool.counts[best])
-            key = min(rivals, key=lambda each: (-len(pool.sites[each]), each))
+            rivals = [key for key in pool.counts if pool.counts[key] >= NEARLY * pool.counts[best]]
+            key = min(
+                rivals,
+                key=pool.rank_as_cause,
+            )
             self._add_cause(pool, key, [each for each in pool.open_beside(key) if _follows(pool, each, key)])
 
     @staticmethod
@@ -112,6 +118,25 @@ class CauseSearch:
                 cause.consequences[key] += len(inside)
                 cause.titles[key] = pool.sample[key].title
                 pool.close(key, inside)
+
+    def _search_names(self) -> None:
+        """Facts of which only numbers, names or the order changed. With a shared cause, they are its consequences."""
+        pool = _Pool()
+        for number, text in enumerate(self.texts):
+            for symptom in text.symptoms.facts:
+                if symptom.stage == NAMES:
+                    pool.add(number, symptom)
+        for key in sorted(pool.texts):
+            numbers = pool.texts[key]
+            for cause in self.found:
+                inside = numbers & set(cause.texts)
+                if len(inside) >= WITHIN * len(numbers):
+                    cause.consequences[key] += len(inside)
+                    cause.titles[key] = pool.sample[key].title
+                    pool.close(key, numbers)
+                    break
+        while best := pool.most_frequent():
+            self._add_cause(pool, best, ())
 
     def _search_rest(self) -> None:
         """Texts that differ only in bytes, buffers, names or blanks."""
@@ -167,6 +192,10 @@ class _Pool:
 
     def most_frequent(self) -> SymptomKey | None:
         return min(self.counts, key=lambda key: (-self.counts[key], key), default=None)
+
+    def rank_as_cause(self, key: SymptomKey) -> tuple[object, ...]:
+        """Sorts edits in nearly as many texts: the one with the most telling title first."""
+        return (vagueness(self.sample[key].title), -self.counts[key], -len(self.sites[key]), key)
 
     def open_texts(self, key: SymptomKey) -> set[int]:
         return {number for number in self.texts[key] if key in self.open[number]}

@@ -13,10 +13,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from conformance import facts
 from conformance.cases.inputs import DTYPES
 from conformance.devices.targets import targets
 from conformance.review.cause_search import CauseSearch, FoundCause, SearchedText
 from conformance.review.symptoms import CODE, SymptomKey, text_symptoms
+from conformance.review.title_words import vagueness
 from conformance.storage.snapshots import canonical_text
 
 Kind = Literal["fact", "code"]
@@ -114,12 +116,15 @@ def _cause(found: FoundCause, items: Sequence[ChangedText], texts: Sequence[Sear
     places = [
         (number, each) for number in found.texts for each in texts[number].symptoms.code if each.key == symptom.key
     ]
-    title, others = _title(found)
-    exact_titles = {each.exact_title for _, each in places}
+    found.titles[symptom.key] = symptom.title
+    title_key, title, others = _title(found)
+    exact_titles = {
+        each.exact_title for number in found.texts for each in texts[number].symptoms.code if each.key == title_key
+    }
     consequences = sorted(others.items(), key=lambda entry: (-entry[1], entry[0]))
     return Cause(
         id=hashlib.sha256(repr(symptom.key).encode()).hexdigest()[:6],
-        kind="fact" if symptom.stage < CODE else "code",
+        kind="fact" if symptom.key[0] in facts.NAMES else "code",
         title=exact_titles.pop() if len(exact_titles) == 1 else title,
         members=members,
         kernels=len({(number, each.part) for number, each in places}),
@@ -129,7 +134,28 @@ def _cause(found: FoundCause, items: Sequence[ChangedText], texts: Sequence[Sear
     )
 
 
-def _title(found: FoundCause) -> tuple[str, dict[SymptomKey, int]]:
+def _title(found: FoundCause) -> tuple[SymptomKey, str, dict[SymptomKey, int]]:
+    """The symptom that the title names, the title, and the consequences that the title does not say."""
+    if found.symptom.stage == CODE:
+        return _code_title(found)
+    return found.symptom.key, *_fact_title(found)
+
+
+def _code_title(found: FoundCause) -> tuple[SymptomKey, str, dict[SymptomKey, int]]:
+    """Of the edits that all members have, the title names the one with the most telling words."""
+    key, titles = found.symptom.key, found.titles
+    shared = [key, *sorted(k for k, count in found.consequences.items() if count == len(found.texts))]
+    chosen = min(shared, key=lambda each: (vagueness(titles[each]), each != key))
+    others = {**found.consequences, key: len(found.texts)}
+    del others[chosen]
+    opposite = (chosen[0], {"added": "removed", "removed": "added"}.get(chosen[1], ""), *chosen[2:])
+    if opposite in shared:
+        del others[opposite]
+        return opposite, f"changed: `{chosen[2]}`", others
+    return chosen, titles[chosen], others
+
+
+def _fact_title(found: FoundCause) -> tuple[str, dict[SymptomKey, int]]:
     """The cause in words, and the consequences that these words do not say."""
     key, others = found.symptom.key, dict(found.consequences)
 

@@ -16,7 +16,8 @@ def fact_phrases(name: str, text: str) -> Counter[str]:
     """Returns the phrases of a fact, each with how often the text says it. `text`: the value of the fact `name`."""
     lines = [line.strip() for line in text.splitlines()]
     if name == "kernels":
-        return Counter(kind for line in lines for kind in _kernel_kinds(line))
+        kinds = Counter(kind for line in lines for kind in _kernel_kinds(line))
+        return kinds + Counter({f"operator {each}": 1 for line in lines for each in kernel_operators(line)})
     if name == "vectorised":
         return Counter(phrase for line in lines for phrase in _nest_phrases(line))
     if name == "patterns":
@@ -40,6 +41,12 @@ def _kernel_kinds(line: str) -> list[str]:
     inside = re.search(r"\(((?:[^()]|\([^()]*\))*)\)$", line)
     words = re.split(r" \+ |, ", inside[1]) if inside else []
     return [kind for word in words if (kind := re.sub(r"\s*[\d\[].*$", "", word).strip())]
+
+
+def kernel_operators(line: str) -> list[str]:
+    """Returns ["neg", "sum"] of "1 backward: neg, sum (reduction 2x[8192], first half of a split)"."""
+    named = re.match(r"\d+(?: \w+)*: (.*) \(", line.strip())
+    return named[1].partition(" (")[0].split(", ") if named else []
 
 
 def _nest_phrases(line: str) -> list[str]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from conformance.normalize.text import parse_facts, split_facts
 from conformance.review.edits.edit import Edit, code_edits
 from conformance.review.edits.parts import Part, describe_part, match_parts, split_parts
-from conformance.review.fact_phrases import fact_phrases
+from conformance.review.fact_phrases import fact_phrases, kernel_operators
 from conformance.review.kernel_metadata import split_metadata
 
 #: Fact → when Inductor decides it. A later decision never causes an earlier one.
@@ -24,12 +24,16 @@ STAGES = {"patterns": 0, "graph_breaks": 0, "fallbacks": 1, "extern": 1, "unfuse
 LAST = 4
 #: The stage of an edit of code.
 CODE = 5
+#: The stage of a fact of which only numbers, names or the order changed. It causes nothing.
+NAMES = 6
 
 SymptomKey = tuple[str, ...]
 #: The call passes, allocates, reuses or frees buffers in another way. This follows from other changes of the text.
 BUFFERS: SymptomKey = ("code", "buffers")
+_BUFFERS_TITLE = "buffers are passed, allocated or reused in another way"
 
 #: Edits that follow from kernels that became other kernels.
+_NAMES_OF_KERNELS = ("kernel name", "operators")
 _FOLLOWING = ("kernel name", "moved", "operand", "operators", "buffers")
 
 
@@ -53,11 +57,20 @@ class Symptom:
 
 @dataclass(frozen=True)
 class Symptoms:
-    """All symptoms of a text. `replaced`: the labels of kernels that are other kernels now."""
+    """All symptoms of a text.
+
+    `replaced`: the labels of kernels that are other kernels now. `renamed`: the kernels contain other operators, so
+    that names and comments of kernels follow.
+    """
 
     facts: tuple[Symptom, ...]
     code: tuple[Symptom, ...]
     replaced: frozenset[str]
+    renamed: bool = False
+
+    def is_of_names(self, symptom: Symptom) -> bool:
+        """Whether an edit only follows from kernels that contain other operators."""
+        return self.renamed and symptom.key[1] in _NAMES_OF_KERNELS
 
     def is_absorbed(self, symptom: Symptom) -> bool:
         """Whether an edit belongs to a kernel that is another kernel now, or only follows from such a kernel."""
@@ -77,7 +90,8 @@ def text_symptoms(stored: str, new: str) -> Symptoms:
     code = [each for edit in code_edits(split_metadata(stored), split_metadata(new)) for each in _code_symptoms(edit)]
     vectorised = [fact_phrases("vectorised", each.get("vectorised", "")) for each in (before, after)]
     replaced = _replaced_kernels(stored, new, loops_changed=vectorised[0] != vectorised[1])
-    return Symptoms(tuple(facts), tuple(code), replaced)
+    renamed = any(each.key[0] == "kernels" for each in facts)
+    return Symptoms(tuple(facts), tuple(code), replaced, renamed)
 
 
 # Facts ----------------------------------------------------------------------------------------------------------------
@@ -104,7 +118,22 @@ def _fact_symptoms(name: str, before: str, after: str) -> Iterator[Symptom]:
     for phrase in gained:
         yield symptom("gained", phrase, title=f"now: {phrase}")
     if not general and not gained and not lost:
-        yield symptom("sizes", title="sizes changed")
+        what = _small_difference(name, before, after, counts_differ=old != new)
+        yield Symptom((name, what), f"{name}  {what} changed", NAMES, hunk=hunk)
+
+
+def _small_difference(name: str, before: str, after: str, *, counts_differ: bool) -> str:
+    """What differs between two values of a fact that have the same phrases."""
+    if name == "kernels":
+        kernels = [
+            sorted((sorted(kernel_operators(line)), line.rpartition(" (")[2]) for line in text.splitlines())
+            for text in (before, after)
+        ]
+        if kernels[0] == kernels[1]:
+            return "order"
+        if [operators for operators, _ in kernels[0]] != [operators for operators, _ in kernels[1]]:
+            return "operators of each kernel"
+    return "counts" if counts_differ else "sizes"
 
 
 def _general_symptom(
@@ -134,13 +163,16 @@ def _code_symptoms(edit: Edit) -> Iterator[Symptom]:
         return Symptom(("code", *key), title, CODE, edit.part, edit.site, edit.hunk, exact)
 
     if edit.part.split(" ")[-1] == "call" and _is_about_buffers(edit):
-        yield symptom(BUFFERS[1:], "buffers are passed, allocated or reused in another way")
+        yield symptom(BUFFERS[1:], _BUFFERS_TITLE)
     elif edit.key[0] == "lines":
-        removed, added = _kinds_of_lines(edit)
-        for line in dict.fromkeys(removed):
-            yield symptom(("removed", line), f"removed: `{line}`")
-        for line in dict.fromkeys(added):
-            yield symptom(("added", line), f"added: `{line}`")
+        in_call = edit.part.split(" ")[-1] == "call"
+        for verb, lines in zip(("removed", "added"), _kinds_of_lines(edit), strict=True):
+            for kind in dict.fromkeys(lines):
+                line = "buf = buf" if in_call and kind == "… = …" else kind
+                if in_call and _BUFFER_LINE.fullmatch(line):
+                    yield symptom(BUFFERS[1:], _BUFFERS_TITLE)
+                else:
+                    yield symptom((verb, line), f"{verb}: `{line}`")
     elif edit.key[0] in ("number", "moved", "kernel name"):
         yield symptom(edit.key[:2], edit.abstract)
     elif edit.key[0] == "operand":
@@ -170,16 +202,27 @@ def _kind_of_line(line: str) -> str:
     if words[0] == "#" and len(words) > 3 and words[2] == ".":  # an entry of a kernel's metadata
         entry, rest = f"{words[1]}.{words[3]}", " ".join(words[4:])
         return entry if not rest or rest.startswith("=") else f"{entry} {rest.replace(' ', '')}"
-    assigned, _, value = line.rpartition(" = ")
-    target = "… = " if assigned else ""
+    assigned, equals, value = line.partition(" = ")
+    if not equals or "(" in assigned:  # the equals sign of a keyword argument assigns nothing
+        target, value = "", line
+    elif re.fullmatch(r"\S+ ; del \S+.*", value):
+        return "… = …; del …"
+    else:
+        target = "… = "
     if call := re.match(r"((?:[\w@#]+ (?:\.|::) )*[\w@#]+(?: < .*? >)?) \(", value):
         return f"{target}{call[1].replace(' ', '')}(…)"
-    return f"{target}…" if target else " ".join(words[:3])
+    if not target:
+        return " ".join(words[:3])
+    without_names = re.sub(r"@[#\w]*", "…", value.removesuffix(" ;"))
+    return f"{target}{without_names}" if len(without_names.split()) <= _SHORT else f"{target}expression"
 
+
+#: An expression with at most so many tokens is part of the kind of its line.
+_SHORT = 3
 
 #: Kinds of lines in a call that pass, allocate, reuse or free buffers.
 _BUFFER_LINE = re.compile(
-    r"(?:… = )?(?:del …|…|(?:empty_strided\w*|reinterpret_tensor|get_raw_stream|\S*\.run|kernel)\(…\))"
+    r"… = …; del …|(?:… = )?(?:del …|(?:empty_strided\w*|reinterpret_tensor|get_raw_stream|\S*\.run|kernel)\(…\))"
     r"|(?:triton|cpp)_\w+\(…\)|with .*|stream\w*|@ = .*"
 )
 #: Words that an edit of such a line consists of.

@@ -1,4 +1,4 @@
-"""Compares the stored texts of two torch versions: facts and code, grouped by edit."""
+"""Compares the stored texts of two torch versions, and finds the causes of their differences."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from conformance.devices.targets import Target
-from conformance.review.causes import ChangedText, pluralise
-from conformance.review.groups import Group, fact_edits, group_changes
+from conformance.review.causes import Cause, ChangedText, find_causes, pluralise
+from conformance.review.overview import consequence_lines
+from conformance.review.symptoms import text_symptoms
 from conformance.storage.snapshots import Snapshot, Store, torch_release
 
 MAX_TITLE_LENGTH = 150  # characters
 MAX_EXAMPLE_LINES = 10
-#: The page shows so many groups of code with an example, and a line for each of the others.
-MAX_CODE_EXAMPLES = 20
-#: The page names so many groups of code that change only texts with changed facts.
-MAX_FOLLOWING = 15
+#: The page lists so many causes at its top, each with an example further down, and the others at its end.
+MAX_CAUSES = 40
+#: The details of a cause name so many of its consequences.
+MAX_CONSEQUENCES = 5
 
 
 @dataclass
@@ -44,7 +45,7 @@ class VersionDiff:
     cases: int = 0
     cases_differ: int = 0
     rewritten: dict[str, int] = field(default_factory=dict)
-    groups: list[Group] = field(default_factory=list)
+    causes: list[Cause] = field(default_factory=list)
 
     @property
     def both(self) -> int:
@@ -74,7 +75,7 @@ def compare_versions(stores: Iterable[Store], old: str, new: str, targets: Seque
                     diff.only[diff.old if before else diff.new] += 1
             diff.cases += diff.both > both_before
             diff.cases_differ += len(changes) > changes_before
-    diff.groups = group_changes(map(_with_split_assertions, changes))
+    diff.causes = find_causes(map(_with_split_assertions, changes))
     for name in (_GROUPED, "assert_tensor_metadata("):
         diff.rewritten[name] = sum((name in change.stored) != (name in change.new) for change in changes)
     return diff
@@ -93,7 +94,7 @@ def split_grouped_assertions(text: str) -> str:
 
     `assert_size_stride_grouped((a, b), (s, t), (u, v), 'in')` becomes `assert_size_stride(a, s, u, 'in')` and
     `assert_size_stride(b, t, v, 'in')`. `assert_tensor_metadata(a, s, u, torch.float32, 'op')`, which also asserts a
-    dtype, becomes `assert_size_stride(a, s, u, 'op')`. Without this, the new spelling would be an edit for each number
+    dtype, becomes `assert_size_stride(a, s, u, 'op')`. Without this, the new spelling would be a cause for each number
     of tensors.
     """
     text = re.sub(rf"^( *)({re.escape(_GROUPED)}.*\))$", _split_assertion, text, flags=re.MULTILINE)
@@ -121,31 +122,21 @@ def _count(diff: VersionDiff, change: ChangedText, device: str) -> None:
     counts.both += 1
     if change.stored != change.new:
         counts.differ += 1
-        counts.facts += bool(fact_edits(change.stored, change.new))
+        counts.facts += bool(text_symptoms(change.stored, change.new).facts)
 
 
 def count_table(diff: VersionDiff) -> list[tuple[str, ...]]:
     """Returns the header, a row for each device type, and the totals."""
-    rows: list[tuple[str, ...]] = [("", "texts", "differ", "facts differ", "groups of facts", "groups of code")]
+    rows: list[tuple[str, ...]] = [("", "texts", "differ", "facts differ", "causes")]
     for name, device in diff.devices.items():
-        groups = [each for each in diff.groups if any(target.startswith(f"{name}_") for target in each.targets)]
-        rows.append((name, *map(str, (device.both, device.differ, device.facts, *_group_counts(groups)))))
+        causes = sum(any(target.startswith(f"{name}_") for target in each.targets) for each in diff.causes)
+        rows.append((name, *map(str, (device.both, device.differ, device.facts, causes))))
     facts = sum(device.facts for device in diff.devices.values())
-    return [*rows, ("all", *map(str, (diff.both, diff.differ, facts, *_group_counts(diff.groups))))]
-
-
-def _group_counts(groups: Sequence[Group]) -> tuple[int, int]:
-    """Returns the number of groups of facts, and of code."""
-    facts = sum(each.kind == "fact" for each in groups)
-    return facts, len(groups) - facts
+    return [*rows, ("all", *map(str, (diff.both, diff.differ, facts, len(diff.causes))))]
 
 
 def version_diff_page(diff: VersionDiff, *, markdown: bool) -> list[str]:
-    """Returns the lines of the page: counts, then groups of facts, then groups of code, each sorted by size.
-
-    Groups of the same items share one section. Groups that change only texts with changed facts come last, without
-    examples.
-    """
+    """Returns the lines of the page: counts, the list of the largest causes, their details, and the smaller causes."""
     stored = f"{diff.both} texts of {diff.cases} cases are stored for both versions"
     differ = f"{diff.differ} texts of {diff.cases_differ} cases differ"
     lines = [f"# Generated code, torch {diff.old} → {diff.new}", "", f"{stored}; {differ}."]
@@ -157,57 +148,42 @@ def version_diff_page(diff: VersionDiff, *, markdown: bool) -> list[str]:
                 "This page treats it as `assert_size_stride(…)`."
             )
     lines += ["", *(_markdown(count_table(diff)) if markdown else _columns(count_table(diff)))]
-    facts, code = ([each for each in diff.groups if each.kind == kind] for kind in ("fact", "code"))
-    lines += ["", f"## Facts: {_group_count(facts)}"]
-    for number, each in enumerate(facts, 1):
-        lines += _section(number, [each], markdown)
-    with_changed_facts = {member.name for each in facts for member in each.members}
-    following = [each for each in code if all(member.name in with_changed_facts for member in each.members)]
-    same_items: dict[frozenset[str], list[Group]] = {}
-    for each in code:
-        if each not in following:
-            same_items.setdefault(frozenset(member.name for member in each.members), []).append(each)
-    lines += ["", f"## Code: {_group_count(code)}"]
-    for number, groups in enumerate(same_items.values(), 1):
-        if number <= MAX_CODE_EXAMPLES:
-            lines += _section(number, groups, markdown)
-        else:
-            lines += ["", "### Smaller groups", ""] if number == MAX_CODE_EXAMPLES + 1 else []
-            lines += [_bullet(each) for each in groups]
-    if following:
-        lines += ["", f"### Only in texts whose facts changed: {_group_count(following)}", ""]
-        lines += map(_bullet, following[:MAX_FOLLOWING])
-    if len(following) > MAX_FOLLOWING:
-        lines.append(f"- and {len(following) - MAX_FOLLOWING} smaller groups")
+    largest, smaller = diff.causes[:MAX_CAUSES], diff.causes[MAX_CAUSES:]
+    lines += ["", f"## Causes: {len(diff.causes) or 'no change'}", ""]
+    lines += [f"{number}. {_line(each)}" for number, each in enumerate(largest, 1)]
+    if smaller:
+        count = pluralise(len(smaller), "smaller cause")
+        lines += [
+            f"{len(largest) + 1}. {count}, each of at most {pluralise(len(smaller[0].members), 'text')}, at the end"
+        ]
+    lines += ["", "## Details"] if largest else []
+    for number, each in enumerate(largest, 1):
+        lines += _section(number, each, markdown)
+    lines += ["", "## Smaller causes", "", *(f"- {_line(each)}" for each in smaller)] if smaller else []
     return lines
 
 
-def _group_count(groups: Sequence[Group]) -> str:
-    return pluralise(len(groups), "group") if groups else "no change"
-
-
-def _bullet(group: Group) -> str:
-    return f"- {_cut_title(group.title)} ({group.reach})"
+def _line(cause: Cause) -> str:
+    return f"{_cut_title(cause.title)} ({pluralise(len(cause.members), 'text')}: {cause.reach})"
 
 
 def _cut_title(title: str) -> str:
     return title if len(title) <= MAX_TITLE_LENGTH else f"{title[:MAX_TITLE_LENGTH]} …"
 
 
-def _section(number: int, groups: Sequence[Group], markdown: bool) -> list[str]:
-    """Returns the section of groups of the same items: the first with its example, the others by their titles."""
-    group = groups[0]
-    where = f", {group.example.where}" if group.example.where else ""
-    lines = ["", f"### {number}. {_cut_title(group.title)}", ""]
-    lines.append(f"{group.reach}. For example {group.example.item.name}{where}:")
-    hunk = list(group.example.hunk[:MAX_EXAMPLE_LINES])
-    more = len(group.example.hunk) - MAX_EXAMPLE_LINES
-    hunk += [f"… {more} more lines"] if more > 0 else []
+def _section(number: int, cause: Cause, markdown: bool) -> list[str]:
+    """Returns the section of a cause: what it changes, an example, and its most frequent consequences."""
+    where = f", {cause.example.where}" if cause.example.where else ""
+    lines = ["", f"### {number}. {_cut_title(cause.title)}", ""]
+    texts = pluralise(len(cause.members), "text")
+    lines.append(f"{texts}: {cause.reach}. For example {cause.example.item.name}{where}:")
+    hunk = list(cause.example.hunk[:MAX_EXAMPLE_LINES])
+    more = len(cause.example.hunk) - MAX_EXAMPLE_LINES
+    hunk += [f"… {pluralise(more, 'more line')}"] if more > 0 else []
     if hunk:
         lines += ["", "```diff", *hunk, "```"] if markdown else ["", *(f"    {line}" for line in hunk)]
-    if groups[1:]:
-        lines += ["", f"The same {len(group.members)} texts also differ by:", ""]
-        lines += [f"- {_cut_title(other.title)}" for other in groups[1:]]
+    if cause.consequences:
+        lines += ["", *(f"- {line}" for line in consequence_lines(cause, MAX_CONSEQUENCES))]
     return lines
 
 

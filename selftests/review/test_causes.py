@@ -135,7 +135,10 @@ def test_phrases_of_facts():
     assert set(fact_phrases("vectorised", value)) == {
         "yes", "no", "N lanes along N", "tail masked", "load index is not contiguous in N",
     }  # fmt: skip
-    assert fact_phrases("kernels", "1: sum (persistent reduction 12x[17])") == {"persistent reduction": 1}
+    assert fact_phrases("kernels", "1: sum (persistent reduction 12x[17])") == {
+        "persistent reduction": 1,
+        "operator sum": 1,
+    }
     assert fact_phrases("patterns", "joint_graph.bmm_to_mm 2 times, fuse_attention.sfdp") == {
         "joint_graph.bmm_to_mm": 1, "fuse_attention.sfdp": 1,
     }  # fmt: skip

@@ -61,27 +61,22 @@ def test_diff(project, capsys):
 6 texts of 2 cases are stored for both versions; 4 texts of 2 cases differ.
 2 texts are stored for 2.15 only.
 
-|  | texts | differ | facts differ | groups of facts | groups of code |
-|---|---|---|---|---|---|
-| cpu | 2 | 0 | 0 | 0 | 0 |
-| cuda | 4 | 4 | 2 | 1 | 1 |
-| all | 6 | 4 | 2 | 1 | 1 |
+|  | texts | differ | facts differ | causes |
+|---|---|---|---|---|
+| cpu | 2 | 0 | 0 | 0 |
+| cuda | 4 | 4 | 2 | 2 |
+| all | 6 | 4 | 2 | 2 |
 
-## Facts: 1 group
+## Causes: 2
 
-### 1. kernels  1 -> 2
+1. added to `tl.load(...)`: `eviction_policy='evict_first'` (4 texts: 4 kernels, 2 cases, on cuda_sm80 and cuda_sm90)
+2. kernels  split (2 texts: 1 case, on cuda_sm80 and cuda_sm90)
 
-1 case, on cuda_sm80 and cuda_sm90. For example scale/b-cuda_sm80:
-
-```diff
-kernels  1: mul -> 2: mul
-```
-
-## Code: 1 group
+## Details
 
 ### 1. added to `tl.load(...)`: `eviction_policy='evict_first'`
 
-4 kernels, 2 cases, on cuda_sm80 and cuda_sm90. For example scale/a-cuda_sm80, inference triton_poi_fused_mul_0:
+4 texts: 4 kernels, 2 cases, on cuda_sm80 and cuda_sm90. For example scale/a-cuda_sm80, inference triton_poi_fused_mul_0:
 
 ```diff
      xmask = xindex < xnumel
@@ -91,6 +86,15 @@ kernels  1: mul -> 2: mul
      tmp1 = tl.full([1], 2.0, tl.float32)
      tmp2 = tmp0 * tmp1
 ```
+
+### 2. kernels  split
+
+2 texts: 1 case, on cuda_sm80 and cuda_sm90. For example scale/b-cuda_sm80:
+
+```diff
+-1: mul
++2: mul
+```
 """,
     )
 
@@ -99,7 +103,7 @@ def test_diff_of_a_device(project, capsys):
     assert main(["diff", "2.13.0", "2.15", "ops", "--device", "cpu"]) == 0
     out = capsys.readouterr().out
     assert "2 texts of 2 cases are stored for both versions; 0 texts of 0 cases differ." in out
-    assert "## Facts: no change" in out
+    assert "## Causes: no change" in out
     assert main(["diff", "2.13", "2.16", "ops"]) == 2
     assert "nothing is stored for torch 2.16; stored are 2.13, 2.15" in capsys.readouterr().err
 

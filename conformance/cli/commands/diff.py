@@ -14,7 +14,7 @@ from conformance.terminal import diff_line, heading
 
 DESCRIPTION = """\
 Show what changed between two torch versions in the stored snapshots: facts and
-code, grouped by edit. Nothing is compiled."""
+code, grouped by cause. Nothing is compiled."""
 
 EXAMPLES = """\
 examples:
