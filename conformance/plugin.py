@@ -18,7 +18,7 @@ from conformance.devices.environment import torch_build, triton_version
 from conformance.devices.machine import Machine
 from conformance.devices.targets import TargetError
 from conformance.errors import ConformanceError
-from conformance.harness import explanations, failure_causes, junit, summary
+from conformance.harness import ci_summary, explanations, failure_list, junit, summary
 from conformance.harness.item import Item
 from conformance.harness.session import Session
 from conformance.harness.subtests import SubtestReporter, WrongDeclarationsItem
@@ -399,9 +399,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if finished is None:
         return
     interrupted = session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-    result = config.stash[_SUMMARY] = summary.finish(finished, interrupted=interrupted)
+    result = config.stash[_SUMMARY] = summary.finish(finished, selected=_selected_count(session), interrupted=interrupted)
     if terminal := config.pluginmanager.get_plugin("terminalreporter"):
-        failure_causes.add_causes((each for reports in terminal.stats.values() for each in reports), result.review)
+        in_full = config.getoption("verbose") > 0
+        failure_list.name_causes(terminal.stats.get("failed", []), result.review, in_full=in_full)
     if result.failed and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if result.lines:
@@ -411,16 +412,37 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         finished.run.delete()
 
 
+def _selected_count(session: pytest.Session) -> int:
+    """How many items pytest was to run; 0 where only the workers of pytest-xdist know it."""
+    return sum(map(_is_conformance_item, getattr(session, "items", ())))
+
+
 _SUMMARY = pytest.StashKey[summary.Summary]()
 
 
-def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> Any:
+    """Lets pytest list the failures that no cause explains, and prints the summary of the run below that list."""
+    result = config.stash.get(_SUMMARY, None)
+    failed = terminalreporter.stats.get("failed", [])
+    if result is not None and failed and not _lists_everything(config):
+        terminalreporter.stats["failed"] = failure_list.unexplained(failed, result.review)
+    try:
+        yield
+    finally:
+        if failed:
+            terminalreporter.stats["failed"] = failed
     if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and _SESSION in config.stash and config.option.keyword:
         keyword = config.option.keyword
         terminalreporter.write_line(f"-k {keyword!r} selects no item; list all items with: pytest --collect-only -q")
-    result = config.stash.get(_SUMMARY, None)
     if result is None or not result.lines:
         return
     terminalreporter.write_sep("-", "conformance")
-    for line in result.lines:
+    for line in (*result.lines, *result.ending):
         terminalreporter.write_line(line)
+    ci_summary.append((*result.lines, *result.ending))
+
+
+def _lists_everything(config: pytest.Config) -> bool:
+    """Whether the user asked pytest for all reports or for full messages."""
+    return config.getoption("verbose") > 0 or bool(set("aA") & set(config.option.reportchars))

@@ -13,6 +13,7 @@ from conformance.cases.case import Case, CaseError
 from conformance.devices.environment import triton_version
 from conformance.expectations import known_failures, requirements
 from conformance.facts.binary import INCOMPLETE
+from conformance.harness import accounts
 from conformance.harness.session import Session
 from conformance.review import overview
 from conformance.review.causes import pluralise
@@ -29,13 +30,16 @@ _NAMED = 3
 
 @dataclass
 class Summary:
-    """`lines`: what pytest prints at the end. `review`: the changed texts and their causes.
+    """What pytest prints at the end of a run: `lines`, then `ending`, which is nearest to the prompt.
 
-    `failed`: the run fails for a reason that is no item's, such as snapshots that could not be written.
+    `ending`: the causes of changes, the failures that they do not explain, and one line that accounts for all items.
+    `review`: the changed texts and their causes. `failed`: the run fails for a reason that is no item's, such as
+    snapshots that could not be written.
     """
 
     run: Run
     lines: list[str] = field(default_factory=list)
+    ending: list[str] = field(default_factory=list)
     failed: bool = False
     review: Review = field(default_factory=Review)
 
@@ -73,8 +77,11 @@ def refuse_wrong_declarations(
             failures.validate(ids, targets)
 
 
-def finish(session: Session, *, interrupted: bool = False) -> Summary:
-    """Sums up a run, and accepts its texts if the user asked for it. `interrupted`: not all items ran."""
+def finish(session: Session, *, selected: int = 0, interrupted: bool = False) -> Summary:
+    """Sums up a run, and accepts its texts if the user asked for it.
+
+    `selected`: how many items pytest was to run. `interrupted`: not all items ran.
+    """
     summary = Summary(session.run)
     items = list(session.run.items())
     if not items:
@@ -87,10 +94,6 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     else:
         summary.lines += _skip_reasons(items)
     summary.review = _review(session, items)  # before anything is accepted
-    summary.lines += overview.summary_lines(summary.review)
-    if summary.review.causes and not session.settings.accept:
-        baseline = f" --baseline {session.settings.baseline}" if session.baseline else ""
-        summary.lines.append(f"review the changes without another run: python -m conformance review{baseline}")
     if session.settings.accept and interrupted:
         summary.lines.append("the run was interrupted: nothing was accepted; run the same command again")
     elif session.settings.accept:
@@ -104,13 +107,21 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     summary.lines += unconfirmed_lines(items)
     summary.lines += _unused_snapshot_lines(session.run)
     _add_unused_known_failures(items, summary, session.settings.backend_option)
-    failed = sum(any(result.outcome is Outcome.FAILED for result in item.checks.values()) for item in items)
-    if failed:
-        summary.lines.append(
-            f"artifacts of {pluralise(failed, 'failing item')}: {session.run.folder / 'failures'}; "
-            "to compile an item again, run its reproduce.py"
-        )
+    summary.ending = _ending(session, items, summary.review, selected)
     return summary
+
+
+def _ending(session: Session, items: Sequence[ItemRecord], review: Review, selected: int) -> list[str]:
+    """The causes, the failures that they do not explain, and the line that accounts for all items."""
+    lines = [*overview.summary_lines(review), *accounts.failure_lines(items, review)]
+    last = accounts.account(items, selected)
+    failed = sum(accounts.ending(item) == "failed" for item in items)
+    if review.causes and not session.settings.accept:
+        baseline = f" --baseline {session.settings.baseline}" if session.baseline else ""
+        last += f"; next: python -m conformance review{baseline}"
+    elif failed:
+        last += f"; next: run reproduce.py of a failed item below {session.run.folder / 'failures'}"
+    return [*lines, last]
 
 
 def _count_lines(items: Sequence[ItemRecord]) -> list[str]:

@@ -133,7 +133,7 @@ class CauseSearch:
                 if len(inside) >= WITHIN * len(numbers):
                     cause.consequences[key] += len(inside)
                     cause.titles[key] = pool.sample[key].title
-                    pool.close(key, numbers)
+                    pool.close(key, inside)
                     break
         while best := pool.most_frequent():
             self._add_cause(pool, best, ())

@@ -9,8 +9,9 @@ from conformance.review.causes import Cause, pluralise
 from conformance.review.review import Review
 
 MAX_LINE_LENGTH = 110  # characters of a title, or of a line of code
-#: The summary of a run shows at most so many causes, and of each so many consequences.
-MAX_CAUSES, MAX_CONSEQUENCES = 10, 3
+#: The summary of a run shows at most so many causes, the first ones with an example and their consequences. All of it
+#: fits on a screen.
+MAX_CAUSES, MAX_EXAMPLES, MAX_CONSEQUENCES = 10, 3, 3
 MAX_EXAMPLE_LINES = 6
 
 
@@ -20,8 +21,10 @@ def summary_lines(review: Review) -> list[str]:
         return []
     lines = [headline(review)]
     for number, cause in enumerate(review.causes[:MAX_CAUSES], 1):
-        lines += [f"{number:>3}  {cause_line(cause)}", *(f"       {line}" for line in example_lines(cause))]
-        lines += [f"       {line}" for line in consequence_lines(cause, MAX_CONSEQUENCES)]
+        lines.append(f"{number:>3}  {cause_line(cause)}")
+        if number <= MAX_EXAMPLES:
+            below = [*example_lines(cause), *consequence_lines(cause, MAX_CONSEQUENCES)]
+            lines += [f"       {line}" for line in below]
     if len(review.causes) > MAX_CAUSES:
         more = pluralise(len(review.causes) - MAX_CAUSES, "more cause")
         lines.append(f"     … {more}: python -m conformance review --list")

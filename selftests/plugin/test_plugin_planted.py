@@ -67,7 +67,7 @@ def test_planted(tmp_path):
     stored = suite.stored()
     suite.write("ops/expected_code/planted/other.txt", stored["planted/other.txt"].replace("tl.load", "tl.loads"))
 
-    ran, found = suite.checks(*ITEMS, env={"PLANTED": "1"})
+    ran, found = suite.checks(*ITEMS, "-v", env={"PLANTED": "1"})
     ran.ends(1)
     outcomes = {(kind.rpartition(".")[2], name.partition("[")[0]): outcome for kind, name, outcome, _ in found}
 
@@ -105,6 +105,20 @@ def test_planted(tmp_path):
     assert {name: text for name, text in suite.stored().items() if "other" not in name} == {
         name: text for name, text in stored.items() if "other" not in name
     }
+
+    # Without -v, pytest lists what no cause explains, and the wrong number is nearest to the prompt.
+    ran = suite.run(*ITEMS, env={"PLANTED": "1", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}).ends(1)
+    lists, _, ending = ran.text.partition("- conformance -")
+    assert "[code]" not in lists
+    assert "contains 1 failed subtest" not in lists
+    assert lists.index("SUBFAILED[requirements]") < lists.index("SUBFAILED[numerics]")
+    *_, numerics, account, _ = ending.splitlines()
+    assert numerics.startswith(f"numerics failed: planted/wrong-{NATIVE}: ")
+    assert account == "5 items = 5 failed; next: python -m conformance review"
+    assert account in (tmp_path / "summary.md").read_text()
+    everything = suite.run(*ITEMS, "-rA", env={"PLANTED": "1"}).ends(1)
+    assert "  of cause 1 of 4: vectorised  yes → no" in everything.text
+    assert everything.text.count("SUBFAILED[code]") == 5
 
 
 def first_facts(ran, item: str, title: str) -> list[str]:

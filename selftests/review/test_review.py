@@ -283,7 +283,7 @@ def test_a_run_says_its_causes_and_failures_name_theirs(accepted):
     ran.has(
         "2 texts of 2 cases differ by 1 cause; no fact changed:",
         "  1  `x_index` → `xindex`  (2 texts: 2 kernels, 2 cases, on cuda_sm90)",
-        "review the changes without another run: python -m conformance review",
+        "2 items = 2 failed; next: python -m conformance review",
         "cause 1 of 1: `x_index` → `xindex`",
     )
     command = [sys.executable, "-m", "conformance", "review", "--accept", "1"]
