@@ -399,7 +399,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if finished is None:
         return
     interrupted = session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-    result = config.stash[_SUMMARY] = summary.finish(finished, selected=_selected_count(session), interrupted=interrupted)
+    selected = _selected_count(session)
+    result = config.stash[_SUMMARY] = summary.finish(finished, selected=selected, interrupted=interrupted)
     if terminal := config.pluginmanager.get_plugin("terminalreporter"):
         in_full = config.getoption("verbose") > 0
         failure_list.name_causes(terminal.stats.get("failed", []), result.review, in_full=in_full)

@@ -120,7 +120,7 @@ class CauseSearch:
                 pool.close(key, inside)
 
     def _search_names(self) -> None:
-        """Facts of which only numbers, names or the order changed. With a shared cause, they are its consequences."""
+        """Facts of which only numbers, names or the order changed. They follow from another fact, or a shared cause."""
         pool = _Pool()
         for number, text in enumerate(self.texts):
             for symptom in text.symptoms.facts:
@@ -129,12 +129,11 @@ class CauseSearch:
         for key in sorted(pool.texts):
             numbers = pool.texts[key]
             for cause in self.found:
-                inside = numbers & set(cause.texts)
-                if len(inside) >= WITHIN * len(numbers):
+                inside = pool.open_texts(key) & set(cause.texts)
+                if inside and (cause.symptom.stage < LAST or len(inside) >= WITHIN * len(numbers)):
                     cause.consequences[key] += len(inside)
                     cause.titles[key] = pool.sample[key].title
                     pool.close(key, inside)
-                    break
         while best := pool.most_frequent():
             self._add_cause(pool, best, ())
 

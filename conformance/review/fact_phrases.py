@@ -50,7 +50,7 @@ def kernel_operators(line: str) -> list[str]:
 
 
 def _nest_phrases(line: str) -> list[str]:
-    nest = re.sub(r"^(?:\d+ )?(?:forward |backward )*(?:nest \d+: )?", "", line)
+    nest = re.sub(r"^(?:\d+ )?(?:(?:forward|backward)[: ] ?)?(?:nest \d+: )?", "", line)
     head, _, rest = nest.partition(":") if re.match(r"(?:yes|no|partly)\b", nest) else ("", "", nest)
     return [phrase for part in [head, *_COMMA.split(rest)] if (phrase := without_numbers(part))]
 

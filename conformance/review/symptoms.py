@@ -87,7 +87,9 @@ def text_symptoms(stored: str, new: str) -> Symptoms:
         if before.get(name) != after.get(name)
         for symptom in _fact_symptoms(name, before.get(name, ""), after.get(name, ""))
     ]
-    code = [each for edit in code_edits(split_metadata(stored), split_metadata(new)) for each in _code_symptoms(edit)]
+    calls = {part.label for text in (stored, new) for part in split_parts(split_facts(text)[1]) if part.kind == "call"}
+    edits = code_edits(split_metadata(stored), split_metadata(new))
+    code = [each for edit in edits for each in _code_symptoms(edit, in_call=edit.part in calls)]
     vectorised = [fact_phrases("vectorised", each.get("vectorised", "")) for each in (before, after)]
     replaced = _replaced_kernels(stored, new, loops_changed=vectorised[0] != vectorised[1])
     renamed = any(each.key[0] == "kernels" for each in facts)
@@ -118,11 +120,14 @@ def _fact_symptoms(name: str, before: str, after: str) -> Iterator[Symptom]:
     for phrase in gained:
         yield symptom("gained", phrase, title=f"now: {phrase}")
     if not general and not gained and not lost:
-        what = _small_difference(name, before, after, counts_differ=old != new)
-        yield Symptom((name, what), f"{name}  {what} changed", NAMES, hunk=hunk)
+        if old != new:
+            yield symptom("counts", title="counts changed")
+        else:
+            what = _small_difference(name, before, after)
+            yield Symptom((name, what), f"{name}  {what} changed", NAMES, hunk=hunk)
 
 
-def _small_difference(name: str, before: str, after: str, *, counts_differ: bool) -> str:
+def _small_difference(name: str, before: str, after: str) -> str:
     """What differs between two values of a fact that have the same phrases."""
     if name == "kernels":
         kernels = [
@@ -133,7 +138,7 @@ def _small_difference(name: str, before: str, after: str, *, counts_differ: bool
             return "order"
         if [operators for operators, _ in kernels[0]] != [operators for operators, _ in kernels[1]]:
             return "operators of each kernel"
-    return "counts" if counts_differ else "sizes"
+    return "sizes"
 
 
 def _general_symptom(
@@ -157,15 +162,14 @@ def _general_symptom(
 # Code -----------------------------------------------------------------------------------------------------------------
 
 
-def _code_symptoms(edit: Edit) -> Iterator[Symptom]:
+def _code_symptoms(edit: Edit, *, in_call: bool) -> Iterator[Symptom]:
     def symptom(key: SymptomKey, title: str) -> Symptom:
         exact = edit.title if title == edit.abstract else title
         return Symptom(("code", *key), title, CODE, edit.part, edit.site, edit.hunk, exact)
 
-    if edit.part.split(" ")[-1] == "call" and _is_about_buffers(edit):
+    if in_call and _is_about_buffers(edit):
         yield symptom(BUFFERS[1:], _BUFFERS_TITLE)
     elif edit.key[0] == "lines":
-        in_call = edit.part.split(" ")[-1] == "call"
         for verb, lines in zip(("removed", "added"), _kinds_of_lines(edit), strict=True):
             for kind in dict.fromkeys(lines):
                 line = "buf = buf" if in_call and kind == "… = …" else kind
@@ -237,8 +241,13 @@ def _is_about_buffers(edit: Edit) -> bool:
         return all(_BUFFER_LINE.fullmatch(line) for side in _kinds_of_lines(edit) for line in side)
     if edit.key[0] == "number":
         return any(word in edit.title for word in ("empty_strided", "reinterpret_tensor", ".run("))
+    if edit.key[0] in ("operand", "moved"):
+        return True
+    if edit.key[-1] in ("kernel.run(…)", "kernel(…)") and not any("=" in word for word in edit.key):
+        return True  # other arguments of a kernel
     words = set(re.findall(r"[A-Za-z_]\w*", " ".join(edit.key[1:])))
-    return edit.key[0] in ("operand", "moved") or (bool(words) and words <= _BUFFER_WORDS)
+    is_renamed = edit.key[0] == "replaced" and len(edit.key) == 4 and bool(words & {"arg", "buf"})
+    return bool(words) and (words <= _BUFFER_WORDS or is_renamed)
 
 
 def _replaced_kernels(stored: str, new: str, *, loops_changed: bool) -> frozenset[str]:
