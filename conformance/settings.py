@@ -30,12 +30,13 @@ class Settings:
     `accept`: which snapshots are accepted: "" (none), "all" or "new" (those not stored yet).
     `save_run`, `baseline`: names of runs.
     `backend`: a backend of torch.compile, or `module:function`. `via`: one of VIA.
-    `thorough`: run combinations of axes too. `emulation`: run the code for missing GPUs on the CPU.
+    `strict_run`: a run that compared less than it was asked to fails. `thorough`: run combinations of axes too. `emulation`: run the code for missing GPUs on the CPU.
     """
 
     devices: str | None = None
     targets: str | None = None
     require_device: bool = False
+    strict_run: bool = False
     checks: tuple[str, ...] = CHECKS
     accept: str = ""
     save_run: str | None = None

@@ -12,7 +12,10 @@ class Outcome(str, Enum):
 
     PASSED = "passed"
     FAILED = "failed"
+    #: It cannot be made here.
     SKIPPED = "skipped"
+    #: The case says that it is not for this target.
+    EXCLUDED = "excluded"
     #: It failed, and a known failure excuses it.
     KNOWN = "known"
     #: It passed, and a known failure says that it fails.
