@@ -19,6 +19,10 @@ from conformance.devices.machine import Machine
 from conformance.devices.targets import TargetError
 from conformance.errors import ConformanceError
 from conformance.harness import ci_summary, explanations, failure_list, junit, summary
+from conformance.harness.accidents import guardian
+from conformance.harness.accidents.guarded_items import GuardedItems
+from conformance.harness.accidents.time_limit import TimeLimit
+from conformance.harness.accidents.worker_crashes import MANY_RESTARTS, RetiringWorker, WorkerCrashes, open_worker_file
 from conformance.harness.item import Item
 from conformance.harness.session import Session
 from conformance.harness.subtests import SubtestReporter, WrongDeclarationsItem
@@ -40,6 +44,8 @@ _SESSION = pytest.StashKey[Session]()
 _SETTINGS = pytest.StashKey[Settings]()
 #: The name of a run that workers begin when they collect the first case.
 _WORKERS_RUN = pytest.StashKey[str]()
+#: The connection to the guardian, in the child of one.
+_LINK = pytest.StashKey[guardian.Link]()
 #: Options that enable the plugin.
 _OPTIONS = (
     "device",
@@ -54,9 +60,15 @@ _OPTIONS = (
 )
 #: Options that leave cases, targets or checks out. With one of them, no snapshot is reported as unused.
 _SELECTING_OPTIONS = ("keyword", "markexpr", "device", "target", "checks", "baseline")
+#: Options with which pytest runs no items, or a debugger runs them: no guardian.
+_UNGUARDED_OPTIONS = ("help", "version", "collectonly", "usepdb", "trace")
 #: Errors whose message says all: pytest shows no traceback.
 _WITHOUT_TRACEBACK = (AssertionError, ConformanceError)
 _PACKAGE = Path(__file__).parent
+#: Why a run with workers has no guardian.
+_HAS_WORKERS = "pytest-xdist starts its workers"
+#: The name of the plugin WorkerCrashes.
+_CRASHES = "conformance_worker_crashes"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -92,10 +104,43 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     add("--no-emulation", action="store_true", help="disable CPU emulation of missing GPUs")
     add(
+        "--item-timeout",
+        metavar="SECONDS",
+        type=float,
+        default=settings.ITEM_TIMEOUT,
+        help="an item that takes longer fails, and a fresh process runs the next items; "
+        f"{settings.ITEM_TIMEOUT:g} is the default, 0 for no limit",
+    )
+    add(
         "--verify-deviceless",
         action="store_true",
         help="on a real GPU: also generate the code without it, and fail if the two differ",
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Forks: items run in a child process, so that a crash ends one item and not the run."""
+    if _is_worker(config) or not _is_enabled(config):
+        return
+    if config.getoption("maxworkerrestart", None) is None:
+        config.option.maxworkerrestart = MANY_RESTARTS  # WorkerCrashes has a limit of its own
+    if not _reason_unguarded(config):
+        link = config.stash[_LINK] = guardian.fork_guarded(config.getoption("item_timeout"))
+        config.pluginmanager.register(
+            GuardedItems(config, link, lambda: config.stash[_SESSION].run, lambda: _broken(config))
+        )
+
+
+def _reason_unguarded(config: pytest.Config) -> str:
+    """Why no guardian watches this run; "" if one does."""
+    option = config.getoption
+    if option("numprocesses", None) or option("dist", "no") != "no":
+        return _HAS_WORKERS
+    for name in _UNGUARDED_OPTIONS:
+        if option(name, None):
+            return f"of --{name.removeprefix('use')}"
+    return guardian.problem()
 
 
 @pytest.hookimpl(trylast=True)
@@ -153,6 +198,7 @@ def _read_settings(config: pytest.Config) -> Settings:
         fail_on_drift=option("fail_on_drift"),
         verify_deviceless=option("verify_deviceless"),
         emulation=not option("no_emulation"),
+        item_timeout=settings.parse_item_timeout(option("item_timeout")),
     )
 
 
@@ -173,13 +219,37 @@ def _session(config: pytest.Config) -> Session:
             session = _start_worker_session(config) if _is_worker(config) else _start_session(config)
             session.prepare()
             config.stash[_SESSION] = session
+            _watch_items(config, session)
     return config.stash[_SESSION]
 
 
+def _watch_items(config: pytest.Config, session: Session) -> None:
+    """Registers what a process that runs items needs, so that an accident costs one item."""
+    if _is_worker(config):
+        try:
+            file = open_worker_file(session.run, config.workerinput["workerid"])  # type: ignore[attr-defined] # by xdist
+        except OSError as error:
+            raise RunError(f"the run's folder {session.run.folder} cannot be written to: {error.strerror}") from error
+        config.pluginmanager.register(RetiringWorker(file, lambda: _broken(config)))
+    elif _LINK in config.stash:
+        file = config.stash[_LINK].dump
+    else:
+        return
+    config.pluginmanager.register(TimeLimit(file, session.settings.item_timeout, _is_in_case_file))
+
+
+def _broken(config: pytest.Config) -> str:
+    """Why this process must not run another item; "" if it may."""
+    return config.stash[_SESSION].broken if _SESSION in config.stash else ""
+
+
 def _start_session(config: pytest.Config) -> Session:
-    options = _settings(config)
-    run = new_run(config.rootpath, options.save_run)
-    session = Session(options, Machine.detect(), run, workers=_worker_count(config))
+    options, link = _settings(config), config.stash.get(_LINK, None)
+    if link and link.is_resumed:
+        machine, run = Machine.from_json(link.past.session["machine"]), Run(Path(link.past.session["run"]))
+    else:
+        machine, run = Machine.detect(), new_run(config.rootpath, options.save_run, link.guardian if link else None)
+    session = Session(options, machine, run, workers=_worker_count(config))
     if options.baseline:
         session.baseline = open_run(config.rootpath, options.baseline)
         if session.baseline.folder.resolve() == run.folder.resolve():
@@ -193,7 +263,10 @@ def _start_session(config: pytest.Config) -> Session:
         raise TargetError(
             f"--require-device: this machine has no {' or '.join(missing)} device of the selected targets ({present})"
         )
-    run.begin(_run_description(session))
+    if not (link and link.is_resumed):
+        run.begin(_run_description(session))
+    if link:
+        link.send(guardian.SESSION, session.to_json())
     return session
 
 
@@ -219,6 +292,9 @@ def pytest_configure_node(node: Any) -> None:
     """
     config = node.config
     session = config.stash.get(_SESSION, None)
+    if not config.pluginmanager.has_plugin(_CRASHES):
+        limit = config.getoption("item_timeout")
+        config.pluginmanager.register(WorkerCrashes(config, lambda: _run_of_workers(config), limit), _CRASHES)
     if session is None:
         name = config.stash.setdefault(_WORKERS_RUN, unique_run_name())
         node.workerinput["conformance"] = json.dumps({"workers_run": name, "workers": _worker_count(config)})
@@ -226,9 +302,16 @@ def pytest_configure_node(node: Any) -> None:
         node.workerinput["conformance"] = json.dumps(session.to_json() | {"accept": session.settings.accept})
 
 
+def _run_of_workers(config: pytest.Config) -> Run | None:
+    """The run that workers write to; None if no worker has begun one."""
+    if _SESSION in config.stash:
+        return config.stash[_SESSION].run
+    return begun_run(config.rootpath, config.stash[_WORKERS_RUN]) if _WORKERS_RUN in config.stash else None
+
+
 def _session_of_workers_run(config: pytest.Config) -> Session | None:
     """The session of a run that workers began because the plugin was not enabled; None where they found no case."""
-    run = begun_run(config.rootpath, config.stash[_WORKERS_RUN]) if _WORKERS_RUN in config.stash else None
+    run = _run_of_workers(config)
     if run is None:
         return None
     session = Session(_settings(config), Machine.detect(), run, workers=_worker_count(config))
@@ -251,7 +334,15 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     devices = sorted({target.device for target in session.selected_targets})
     states = "; ".join(f"{device} {_device_state(session, device)}" for device in devices)
     triton = f"Triton {triton_version()}" if triton_version() else "no Triton"
-    return [f"conformance: torch {torch_build().version}, {triton}; {states}", *session.notices]
+    first = f"conformance: torch {torch_build().version}, {triton}; {states}"
+    return [first, *_unguarded_lines(config), *session.notices]
+
+
+def _unguarded_lines(config: pytest.Config) -> list[str]:
+    reason = "" if _LINK in config.stash else _reason_unguarded(config)
+    if not reason or reason == _HAS_WORKERS or config.option.collectonly:
+        return []
+    return [f"conformance: a crash ends this run, and items have no time limit, because {reason}"]
 
 
 def _device_state(session: Session, device: str) -> str:
@@ -329,20 +420,46 @@ def _collected_folders(config: pytest.Config) -> list[Path]:
     return folders if all(folder.is_dir() for folder in folders) else []
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Writes which tests pytest wants to run, so that each is accounted for at the end."""
+    if session.config.option.collectonly or not any(map(_is_conformance_item, session.items)):
+        return
+    names = {item.nodeid: _conformance_item(item).name if _is_conformance_item(item) else "" for item in session.items}
+    with _usage_errors():
+        session.config.stash[_SESSION].run.write_selected(names)
+
+
 def _is_conformance_item(item: pytest.Item) -> bool:
     return "conformance_item" in getattr(getattr(item, "callspec", None), "params", {})
 
 
+def _conformance_item(item: pytest.Item) -> Item:
+    return item.callspec.params["conformance_item"]  # type: ignore[attr-defined] # pytest has it where @case is
+
+
+def _is_in_case_file(item: pytest.Item) -> bool:
+    """Whether the test's file declares cases: it may be an explanation, which compiles too."""
+    return any(map(_cases_of, vars(getattr(item, "module", None) or object).values()))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if _is_conformance_item(item):
+    if not _is_conformance_item(item):
+        return
+    _conformance_item(item).begin()
+    try:
         item.config.stash[_SESSION].set_up_torch()
+    except KeyboardInterrupt:
+        _conformance_item(item).forget()
+        raise
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     """Shows only the message of a failed check, without a traceback through the harness."""
     report = yield
+    if call.excinfo is not None and isinstance(call.excinfo.value, RunError):
+        item.session.shouldstop = str(call.excinfo.value)  # no later item could be recorded
     if _is_conformance_item(item) and call.excinfo is not None and isinstance(call.excinfo.value, _WITHOUT_TRACEBACK):
         report.longrepr = call.excinfo.getrepr(style="value")
     elif call.excinfo is not None and (message := explanations.mismatch_message(item.nodeid, call.excinfo.value)):
@@ -399,8 +516,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if finished is None:
         return
     interrupted = session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-    selected = _selected_count(session)
-    result = config.stash[_SUMMARY] = summary.finish(finished, selected=selected, interrupted=interrupted)
+    result = config.stash[_SUMMARY] = summary.finish(finished, interrupted=interrupted)
     if terminal := config.pluginmanager.get_plugin("terminalreporter"):
         in_full = config.getoption("verbose") > 0
         failure_list.name_causes(terminal.stats.get("failed", []), result.review, in_full=in_full)
@@ -411,11 +527,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         link_last_run(config.rootpath, finished.run)
     else:
         finished.run.delete()
-
-
-def _selected_count(session: pytest.Session) -> int:
-    """How many items pytest was to run; 0 where only the workers of pytest-xdist know it."""
-    return sum(map(_is_conformance_item, getattr(session, "items", ())))
 
 
 _SUMMARY = pytest.StashKey[summary.Summary]()

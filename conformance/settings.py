@@ -13,6 +13,8 @@ from conformance.errors import ConformanceError
 CHECKS = ("numerics", "requirements", "code")
 #: Checks that run only if --checks names them: they take longer.
 OPTIONAL_CHECKS = ("binary",)
+#: Seconds for one item. A request to the GPU-free worker has a limit of its own, 600 s, which should come first.
+ITEM_TIMEOUT = 900.0
 #: The values of --via: torch.compile, torch.jit.trace, torch.jit.script, torch.export.
 VIA = ("compile", "jit_trace", "jit_script", "export")
 ACCEPT = "EXPECTTEST_ACCEPT"
@@ -30,7 +32,8 @@ class Settings:
     `accept`: which snapshots are accepted: "" (none), "all" or "new" (those not stored yet).
     `save_run`, `baseline`: names of runs.
     `backend`: a backend of torch.compile, or `module:function`. `via`: one of VIA.
-    `strict_run`: a run that compared less than it was asked to fails. `thorough`: run combinations of axes too. `emulation`: run the code for missing GPUs on the CPU.
+    `strict_run`: a run that compared less than it was asked to fails. `thorough`: run combinations of axes too.
+    `emulation`: run the code for missing GPUs on the CPU. `item_timeout`: seconds for one item; 0 for no limit.
     """
 
     devices: str | None = None
@@ -47,6 +50,7 @@ class Settings:
     fail_on_drift: bool = False
     verify_deviceless: bool = False
     emulation: bool = True
+    item_timeout: float = ITEM_TIMEOUT
 
     @property
     def backend_option(self) -> str:
@@ -80,6 +84,13 @@ def parse_checks(text: str | None) -> tuple[str, ...]:
     if not names:
         raise SettingsError(f"--checks names nothing; known are {', '.join(known)}")
     return tuple(name for name in known if name in names)
+
+
+def parse_item_timeout(seconds: float) -> float:
+    """The value of --item-timeout. Raises SettingsError for a negative number."""
+    if not seconds >= 0:
+        raise SettingsError(f"--item-timeout {seconds:g}: give seconds, or 0 for no limit")
+    return seconds
 
 
 def parse_accept(environment: Mapping[str, str]) -> str:

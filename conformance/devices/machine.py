@@ -25,6 +25,9 @@ _ISA_FLAGS = {
     "neon": {"asimd"},
 }
 
+#: Seconds until torch must have listed the devices. Importing torch from a cold network disk takes a minute.
+_QUERY_LIMIT = 300
+
 _GPU_QUERY = """
 import json, sys, torch
 found = {}
@@ -108,7 +111,14 @@ def instruction_sets() -> tuple[str, ...]:
 def _gpus() -> dict[str, dict[str, Any]]:
     if not environment.torch_build().gpus:
         return {}
-    result = subprocess.run([sys.executable, "-c", _GPU_QUERY, *GPUS], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", _GPU_QUERY, *GPUS]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_QUERY_LIMIT)
+    except subprocess.TimeoutExpired:
+        raise environment.PreparationError(
+            f"torch did not list its devices within {_QUERY_LIMIT} s, so a driver hangs: try nvidia-smi or xpu-smi, or "
+            "hide the devices with CUDA_VISIBLE_DEVICES="
+        ) from None
     for line in result.stdout.splitlines():
         if line.startswith("FOUND"):
             return json.loads(line.removeprefix("FOUND"))

@@ -13,11 +13,12 @@ from conformance.cases.selectors import exclusion
 from conformance.devices.targets import Target
 from conformance.errors import ConformanceError, first_line
 from conformance.harness import artifacts
+from conformance.harness.accidents import device_health
 from conformance.harness.session import Session
 from conformance.review.diff import compare_texts
 from conformance.review.review import nearest_text
 from conformance.storage.check_results import CheckResult, Outcome
-from conformance.storage.runs import ItemRecord
+from conformance.storage.runs import NOT_ENDED, ItemRecord
 from conformance.storage.snapshots import Snapshot, canonical_text, torch_release
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ class DevicelessError(ConformanceError, AssertionError):
     """Code generated without the device that differs from the device's own code."""
 
 
+class DeviceError(ConformanceError, AssertionError):
+    """An error that the device reports after the item, and that no check has met."""
+
+
 class StaleKnownFailureError(ConformanceError, AssertionError):
     """A check that passes although a known failure says that it fails."""
 
@@ -63,12 +68,37 @@ class Item:
     def name(self) -> str:
         return f"{self.case.id}-{self.target.name}"
 
+    def begin(self) -> None:
+        """Records that the item runs: after a crash, the record says that it did not end. Raises RunError."""
+        record = self.new_record()
+        record.checks["compile"] = _NOT_ENDED
+        self.session.run.write_item(record)
+
+    def forget(self) -> None:
+        """Removes the record, because the user interrupted the item: it counts as not run."""
+        self.session.run.remove_item(self.name)
+
+    def new_record(self) -> ItemRecord:
+        """An empty record of this item."""
+        return ItemRecord(
+            case=self.case.id,
+            target=self.target.name,
+            mode=self.session.mode(self.target),
+            torch=self.session.torch,
+            store=str(self.session.store(self.case).root),
+            known=str(self.session.known_failures_folder(self.case)),
+        )
+
     def run(self, report: Reporter) -> None:
         """Captures the case once, runs the selected checks and records the results. Raises what compiling raises.
 
         Each check is reported by itself.
         """
-        _ItemRun(self, report).run()
+        try:
+            _ItemRun(self, report).run()
+        except KeyboardInterrupt:
+            self.forget()
+            raise
 
 
 class _ItemRun:
@@ -77,15 +107,9 @@ class _ItemRun:
     def __init__(self, item: Item, report: Reporter) -> None:
         self.session, self.case, self.target = item.session, item.case, item.target
         self.name, self.report = item.name, report
+        self.record = item.new_record()
         self.mode = self.session.mode(self.target)
-        self.record = ItemRecord(
-            case=self.case.id,
-            target=self.target.name,
-            mode=self.mode,
-            torch=self.session.torch,
-            store=str(self.session.store(self.case).root),
-            known=str(self.session.known_failures_folder(self.case)),
-        )
+        self.ran_out_of_memory = False
 
     def run(self) -> None:
         if reason := self.session.generation_problem(self.target) or exclusion(self.case, self.target):
@@ -94,13 +118,41 @@ class _ItemRun:
             self.report.skip(reason)
         before = _cpu_seconds()
         try:
-            if self.session.settings.backend_option:
-                self._check_other_backend()
-            else:
-                self._capture_and_check()
+            with self._device_checked():
+                if self.session.settings.backend_option:
+                    self._check_other_backend()
+                else:
+                    self._capture_and_check()
         finally:
             self.record.cpu_seconds = round(_cpu_seconds() - before, 3)
             self.session.run.write_item(self.record)
+
+    @contextlib.contextmanager
+    def _device_checked(self) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise  # the device may hang, and the user wants to stop
+        except BaseException:
+            self._check_device()
+            raise
+        self._check_device()
+
+    def _check_device(self) -> None:
+        """After an item on a real GPU: reports an error that no check has met. Notes that this process must end."""
+        if self.ran_out_of_memory:
+            device_health.release_memory(self.target.device)
+        if self.mode != "native" or self.target.device == "cpu":
+            return
+        state = device_health.device_state(self.target.device)
+        if state.is_broken:
+            self.session.broken = f"{self.name} has broken the {self.target.device} context ({state.error})"
+        failed = any(result.outcome is Outcome.FAILED for result in self.record.checks.values())
+        if state.error and not failed:
+            with self.report.check("device"):
+                error = DeviceError(f"{self.name}: the device reports after the item: {state.error}")
+                self.record.checks["device"] = CheckResult(Outcome.FAILED, f"{type(error).__name__}: {error}")
+                raise error
 
     def _capture_and_check(self) -> None:
         from conformance import facts
@@ -173,6 +225,7 @@ class _ItemRun:
         if name not in self.session.settings.checks and name != "deviceless":
             return
         with self.report.check(reported_name or name):
+            self._note_begun(name)
             try:
                 body()
             except SkipError as skipped:
@@ -188,8 +241,15 @@ class _ItemRun:
             self._refuse_stale(name)
             self.record.checks[name] = CheckResult(Outcome.PASSED)
 
+    def _note_begun(self, check: str) -> None:
+        """Numerics run the compiled code, which may crash: then the record says where."""
+        if check == "numerics":
+            self.record.checks[check] = _NOT_ENDED
+            self.session.run.write_item(self.record)
+
     def _record_failure(self, check: str, error: Exception) -> None:
         """Records a failed check. Does not return where a known failure excuses the error."""
+        self.ran_out_of_memory |= device_health.is_out_of_memory(error)
         if failure := self._known_failure(check, error):
             self.record.checks[check] = CheckResult(Outcome.KNOWN, failure.reason)
             self.report.known(f"{failure.reason} ({failure.issue})")
@@ -362,6 +422,9 @@ class _ItemRun:
             self.record.checks[check] = CheckResult(Outcome.STALE, problem.message)
             raise StaleKnownFailureError(problem.message)
         self.record.notices.append(problem.message)
+
+
+_NOT_ENDED = CheckResult(Outcome.FAILED, NOT_ENDED)
 
 
 def _cpu_seconds() -> float:

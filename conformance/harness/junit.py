@@ -17,7 +17,8 @@ class ChecksAsTests(LogXML):
     """Mixed into pytest's own JUnit plugin: passes each check on as a test of its own.
 
     `ops/test_flip.py::test_hflip[…]` becomes the test `test_hflip[…]` of the class `ops.test_flip.numerics`. The item's
-    own reports are passed on only where it ran no checks: it failed to compile, or pytest skipped the whole item.
+    own reports are passed on only where its process ended, or where it ran no checks: it failed to compile, or pytest
+    skipped the whole item.
     """
 
     #: Items, as (node id, worker), that have reported a check.
@@ -35,7 +36,11 @@ class ChecksAsTests(LogXML):
                 log(each)
         elif report.when == "setup" and report.passed:
             self.setup_reports[item] = report
-        elif item not in self.items_with_checks or (report.when == "teardown" and report.failed):
+        elif (
+            item not in self.items_with_checks
+            or hasattr(report, "is_accident")
+            or (report.when == "teardown" and report.failed)
+        ):
             if item in self.setup_reports:
                 log(self.setup_reports.pop(item))
             log(report)

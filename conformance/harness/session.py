@@ -45,6 +45,7 @@ class Session:
     `workers`: how many processes share the machine. `generation_problems`: device type → why no code can be generated
     for it here. `patch_problems`: those of them that torch's sources show before torch is imported. `notices`: lines
     for pytest's header. `partner_codes`: (case, target) → normalised code, generated only to be compared with.
+    `broken`: why this process must not run another item; "" if it may.
     """
 
     settings: Settings
@@ -56,6 +57,7 @@ class Session:
     patch_problems: dict[str, str] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
     partner_codes: dict[tuple[str, str], str] = field(default_factory=dict)
+    broken: str = ""
     _torch_is_set_up: bool = False
 
     @functools.cached_property

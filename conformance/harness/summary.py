@@ -13,7 +13,7 @@ from conformance.cases.case import Case, CaseError
 from conformance.devices.environment import triton_version
 from conformance.expectations import known_failures, requirements
 from conformance.facts.binary import INCOMPLETE
-from conformance.harness import accounts
+from conformance.harness import accounting
 from conformance.harness.session import Session
 from conformance.review import overview
 from conformance.review.causes import pluralise
@@ -77,16 +77,15 @@ def refuse_wrong_declarations(
             failures.validate(ids, targets)
 
 
-def finish(session: Session, *, selected: int = 0, interrupted: bool = False) -> Summary:
-    """Sums up a run, and accepts its texts if the user asked for it.
-
-    `selected`: how many items pytest was to run. `interrupted`: not all items ran.
-    """
+def finish(session: Session, *, interrupted: bool = False) -> Summary:
+    """Sums up a run, and accepts its texts if the user asked for it. `interrupted`: not all items ran."""
     summary = Summary(session.run)
     items = list(session.run.items())
+    missing = accounting.not_run_lines(session.run, items)
     if not items:
+        summary.lines += missing
         return summary
-    summary.lines += _count_lines(items)
+    summary.lines += _count_lines(items) + missing
     if all(map(_is_skipped, items)) and not interrupted:
         summary.lines.append("nothing was checked, so this run fails; the reasons:")
         summary.lines += sorted({result.detail for item in items for result in item.checks.values()})
@@ -107,15 +106,15 @@ def finish(session: Session, *, selected: int = 0, interrupted: bool = False) ->
     summary.lines += unconfirmed_lines(items)
     summary.lines += _unused_snapshot_lines(session.run)
     _add_unused_known_failures(items, summary, session.settings.backend_option)
-    summary.ending = _ending(session, items, summary.review, selected)
+    summary.ending = _ending(session, items, summary.review)
     return summary
 
 
-def _ending(session: Session, items: Sequence[ItemRecord], review: Review, selected: int) -> list[str]:
+def _ending(session: Session, items: Sequence[ItemRecord], review: Review) -> list[str]:
     """The causes, the failures that they do not explain, and the line that accounts for all items."""
-    lines = [*overview.summary_lines(review), *accounts.failure_lines(items, review)]
-    last = accounts.account(items, selected)
-    failed = sum(accounts.ending(item) == "failed" for item in items)
+    lines = [*overview.summary_lines(review), *accounting.failure_lines(items, review)]
+    last = accounting.account(session.run, items)
+    failed = sum(accounting.ending(item) == "failed" for item in items)
     if review.causes and not session.settings.accept:
         baseline = f" --baseline {session.settings.baseline}" if session.baseline else ""
         last += f"; next: python -m conformance review{baseline}"

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
 from pathlib import Path
@@ -28,7 +28,10 @@ LAST = "last"
 MAX_UNNAMED_RUNS = 5
 #: How the numerics of an item were computed.
 EVIDENCE = ("native", "emulated", "generated")
+#: The detail of a check that began and did not end. Its record is replaced when the item ends.
+NOT_ENDED = "did not end"
 _UNUSED = "unused.json"
+_SELECTED = "selected.json"
 _UNNAMED = "[0-9]*T[0-9]*-[0-9]*"
 
 
@@ -90,7 +93,9 @@ class ItemRecord:
 
 
 class Run:
-    """The folder of a run: `run.json`, `items/<case>-<target>.json`, `failures/<case>-<target>/`."""
+    """The folder of a run: `run.json`, `selected.json`, `items/<case>-<target>.json`, `failures/<case>-<target>/`,
+    `workers/<worker>.txt`.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -112,8 +117,37 @@ class Run:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def write_item(self, item: ItemRecord) -> None:
-        """Writes the results of an item. The worker that ran the item calls this."""
-        _write_json(self.folder / "items" / f"{item.name}.json", item.to_json())
+        """Writes the results of an item. The worker that ran the item calls this.
+
+        Raises RunError if the folder cannot be written to, such as on a full disk.
+        """
+        try:
+            _write_json(self._item_file(item.name), item.to_json())
+        except OSError as error:
+            reason = f"the run's folder {self.folder} cannot be written to: {error.strerror}"
+            raise RunError(f"{reason}; not recorded: {item.name}") from error
+
+    def remove_item(self, name: str) -> None:
+        """Removes the record of an item that was interrupted."""
+        with contextlib.suppress(OSError):
+            self._item_file(name).unlink()
+
+    def write_selected(self, names: Mapping[str, str]) -> None:
+        """Writes the tests that pytest wants to run: node id → name of the item's record, "" for other tests.
+
+        All workers collect the same, so only the first one writes. Raises RunError if the folder cannot be written to.
+        """
+        path = self.folder / _SELECTED
+        try:
+            if not path.exists():
+                _write_json(path, dict(names))
+        except OSError as error:
+            raise RunError(f"the run's folder {self.folder} cannot be written to: {error.strerror}") from error
+
+    def selected(self) -> dict[str, str]:
+        """Returns what `write_selected` wrote, in the order of the run; empty if it wrote nothing."""
+        path = self.folder / _SELECTED
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
     def items(self) -> Iterator[ItemRecord]:
         """Yields the items, sorted by name. Raises RunError if this version of the suite did not write them."""
@@ -122,8 +156,19 @@ class Run:
 
     def item(self, case: str, target: str) -> ItemRecord | None:
         """Returns an item; None if the run has no such item. Raises RunError as `items` does."""
-        path = self.folder / "items" / f"{case}-{target}.json"
+        return self.item_named(f"{case}-{target}")
+
+    def item_named(self, name: str) -> ItemRecord | None:
+        """Returns the item with that name; None if the run has no such item. Raises RunError as `items` does."""
+        path = self._item_file(name)
         return self._read(path) if path.exists() else None
+
+    def _item_file(self, name: str) -> Path:
+        return self.folder / "items" / f"{name}.json"
+
+    def worker_file(self, worker: str) -> Path:
+        """The file that a worker writes its process id into, and after a crash its stacks."""
+        return self.folder / "workers" / f"{worker}.txt"
 
     def _read(self, path: Path) -> ItemRecord:
         try:
@@ -182,10 +227,11 @@ def temporary_folder_notice(root: Path, run: Run) -> list[str]:
     return [f"{_usual_folder(root)} cannot be written to: this run is in {run.folder}"]
 
 
-def new_run(root: Path, name: str | None) -> Run:
+def new_run(root: Path, name: str | None, process: int | None = None) -> Run:
     """Returns a run for a name. Without a name, returns an unnamed run and deletes the oldest unnamed runs.
 
-    Keeps the newest unnamed runs, and those whose process still exists.
+    Keeps the newest unnamed runs, and those whose process still exists. `process`: the process id of this run, if that
+    is not this process.
     """
     if name:
         return Run(run_folder(root, name))
@@ -193,7 +239,7 @@ def new_run(root: Path, name: str | None) -> Run:
     for old in sorted(runs.glob(_UNNAMED))[: -MAX_UNNAMED_RUNS + 1]:
         if not _has_process(old):
             shutil.rmtree(old, ignore_errors=True)
-    return Run(runs / unique_run_name())
+    return Run(runs / unique_run_name(process))
 
 
 def _has_process(unnamed_run: Path) -> bool:
@@ -207,9 +253,9 @@ def _has_process(unnamed_run: Path) -> bool:
     return True
 
 
-def unique_run_name() -> str:
-    """Returns the name of an unnamed run: the time and the id of this process."""
-    return f"{datetime.now(timezone.utc):%Y%m%dT%H%M%S}-{os.getpid()}"
+def unique_run_name(process: int | None = None) -> str:
+    """Returns the name of an unnamed run: the time and a process id, by default that of this process."""
+    return f"{datetime.now(timezone.utc):%Y%m%dT%H%M%S}-{process or os.getpid()}"
 
 
 def begun_run(root: Path, name: str) -> Run | None:

@@ -1,4 +1,4 @@
-"""Accounts for every item of a run: how it ended, in one word, and the failures that no cause explains."""
+"""Accounts for every item of a run: how it ended, in one word, which did not run, and which checks were not made."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from conformance.review import overview
 from conformance.review.causes import pluralise
 from conformance.review.review import Review
-from conformance.storage.check_results import Outcome
-from conformance.storage.runs import ItemRecord
+from conformance.storage.check_results import CheckResult, Outcome
+from conformance.storage.runs import NOT_ENDED, ItemRecord, Run
 
+#: How many items the lines name.
+_NAMED = 3
 #: How an item can end, in the order of the last line.
 ENDINGS = ("passed", "failed", "known failures", "with missed optimisations", "cannot run", "not run")
 #: The end of a run names at most so many failures of each check.
@@ -54,3 +56,24 @@ def failure_lines(items: Sequence[ItemRecord], review: Review) -> list[str]:
         if len(failed) > MAX_FAILURES:
             lines.append(f"{check} failed: {pluralise(len(failed) - MAX_FAILURES, 'more item')}")
     return lines
+
+
+def not_run(run: Run, items: Sequence[ItemRecord]) -> list[str]:
+    """The names of selected items that did not run or did not end, in the order of the run."""
+    ended = {item.name for item in items if not any(map(_did_not_end, item.checks.values()))}
+    return [name for name in run.selected().values() if name and name not in ended]
+
+
+def not_run_lines(run: Run, items: Sequence[ItemRecord]) -> list[str]:
+    """A line that says how many selected items did not run, and names some; none where all ran."""
+    missing = not_run(run, items)
+    if not missing:
+        return []
+    selected = sum(map(bool, run.selected().values()))
+    more = len(missing) - _NAMED
+    names = ", ".join(missing[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return [f"not run: {len(missing)} of the {selected} selected items: {names}"]
+
+
+def _did_not_end(result: CheckResult) -> bool:
+    return result == CheckResult(Outcome.FAILED, NOT_ENDED)
