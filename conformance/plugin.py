@@ -5,18 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conformance import settings
+from conformance.capture.deviceless.prepare import prepare
 from conformance.cases.case import Case
 from conformance.cases.lookup import OPS
 from conformance.devices.environment import torch_build, triton_version
 from conformance.devices.machine import Machine
-from conformance.devices.targets import TargetError
+from conformance.devices.targets import GPUS, TargetError
 from conformance.errors import ConformanceError
 from conformance.harness import ci_summary, explanations, failure_list, junit, summary
 from conformance.harness.accidents import guardian
@@ -51,6 +52,7 @@ _OPTIONS = (
     "device",
     "target",
     "require_device",
+    "strict_run",
     "checks",
     "save_run",
     "baseline",
@@ -76,6 +78,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add = group.addoption
     add("--device", metavar="LIST", help="test targets of these device types: cpu, cuda, xpu, or all (default)")
     add("--target", metavar="LIST", help="test these targets, such as cuda_sm90,cpu_avx2; with --device, those in both")
+    add(
+        "--strict-run",
+        action="store_true",
+        help="fail if anything that was selected was not compared: an item, or its numerics",
+    )
     add("--require-device", action="store_true", help="fail if this machine lacks a selected device")
     add("--checks", metavar="LIST", help="run these checks: numerics,requirements,code (default) and binary")
     add(
@@ -116,6 +123,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="on a real GPU: also generate the code without it, and fail if the two differ",
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
+    """Prepares this process before conftests import torch, if an option or a conftest enables the plugin."""
+    options = early_config.known_args_namespace
+    by_option = any(getattr(options, name, None) for name in _OPTIONS) or __name__ in (options.plugins or ())
+    if by_option or _is_named_by_conftest(early_config.rootpath, [Path.cwd(), *map(Path, args)]):
+        with _usage_errors():
+            prepare(GPUS if Machine.detect().gpus else ())
+
+
+def _is_named_by_conftest(root: Path, paths: Iterable[Path]) -> bool:
+    """Whether the text of a conftest.py in or above one of the paths names the plugin."""
+    tests = [Path(str(path).partition("::")[0]).resolve() for path in paths]
+    folders = {folder for path in tests for folder in (path, *path.parents) if folder.is_relative_to(root)}
+    files = (folder / "conftest.py" for folder in folders)
+    return any(__name__ in file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file())
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -188,6 +213,7 @@ def _read_settings(config: pytest.Config) -> Settings:
         devices=option("device"),
         targets=option("target"),
         require_device=option("require_device"),
+        strict_run=option("strict_run"),
         checks=settings.parse_checks(option("checks")),
         accept=data["accept"] if "accept" in data else settings.parse_accept(os.environ),
         save_run=option("save_run"),
@@ -218,6 +244,8 @@ def _session(config: pytest.Config) -> Session:
         with _usage_errors():
             session = _start_worker_session(config) if _is_worker(config) else _start_session(config)
             session.prepare()
+            if not _is_worker(config):
+                session.refuse_unusable_targets()
             config.stash[_SESSION] = session
             _watch_items(config, session)
     return config.stash[_SESSION]
@@ -519,7 +547,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     result = config.stash[_SUMMARY] = summary.finish(finished, interrupted=interrupted)
     if terminal := config.pluginmanager.get_plugin("terminalreporter"):
         in_full = config.getoption("verbose") > 0
-        failure_list.name_causes(terminal.stats.get("failed", []), result.review, in_full=in_full)
+        failed = terminal.stats.get("failed", [])
+        summary.refuse_contradictions(result, [each.nodeid for each in (*failed, *terminal.stats.get("error", []))])
+        failure_list.name_causes(failed, result.review, in_full=in_full)
     if result.failed and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     if result.lines:

@@ -6,6 +6,7 @@ own, and nothing here imports torch into this process.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import platform
@@ -25,6 +26,10 @@ _ISA_FLAGS = {
     "neon": {"asimd"},
 }
 
+#: pytest-xdist sets this variable in its workers.
+_WORKER = "PYTEST_XDIST_WORKER"
+#: Passes the detected machine to workers.
+_DETECTED = "_CONFORMANCE_MACHINE"
 #: Seconds until torch must have listed the devices. Importing torch from a cold network disk takes a minute.
 _QUERY_LIMIT = 300
 
@@ -56,8 +61,13 @@ class Machine:
 
     @classmethod
     def detect(cls) -> Machine:
-        """This machine. Raises PreparationError if torch is not installed or cannot list its devices."""
-        return cls(isas=instruction_sets(), gpus=_gpus(), cores=len(os.sched_getaffinity(0)))
+        """This machine, detected once: workers of pytest-xdist read what the process that started them detected.
+
+        Raises PreparationError if torch is not installed or cannot list its devices.
+        """
+        if _WORKER in os.environ and _DETECTED in os.environ:
+            return cls.from_json(os.environ[_DETECTED])
+        return _detected()
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -93,6 +103,13 @@ class Machine:
         if device in self.gpus:
             return f"native ({self.gpus[device]['properties'].get('name', device)}, {self.target_of(device).name})"
         return "deviceless"
+
+
+@functools.cache
+def _detected() -> Machine:
+    machine = Machine(isas=instruction_sets(), gpus=_gpus(), cores=len(os.sched_getaffinity(0)))
+    os.environ[_DETECTED] = machine.to_json()
+    return machine
 
 
 def instruction_sets() -> tuple[str, ...]:

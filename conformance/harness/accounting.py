@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from conformance.review import overview
 from conformance.review.causes import pluralise
@@ -11,34 +11,77 @@ from conformance.review.review import Review
 from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import NOT_ENDED, ItemRecord, Run
 
+_NOT_ENDED = CheckResult(Outcome.FAILED, NOT_ENDED)
 #: How many items the lines name.
 _NAMED = 3
-#: How an item can end, in the order of the last line.
-ENDINGS = ("passed", "failed", "known failures", "with missed optimisations", "cannot run", "not run")
+#: How an item can end, in the order of the last line. "cannot run": for a reason that lies in this machine.
+ENDINGS = ("passed", "failed", "known failures", "with missed optimisations", "excluded", "cannot run", "not run")
 #: The end of a run names at most so many failures of each check.
 MAX_FAILURES = 10
+#: The end of a run names at most so many reasons why it compared less than it was asked to.
+MAX_REASONS = 8
 #: Numerics come last, nearest to the prompt: a wrong result matters most.
-_CHECKS = ("compile", "requirements", "code", "binary", "deviceless", "numerics")
+_CHECKS = ("compile", "requirements", "code", "binary", "deviceless", "device", "numerics")
 
 
 def ending(item: ItemRecord) -> str:
     """How an item ended: one of ENDINGS."""
     outcomes = {result.outcome for result in item.checks.values()}
+    if _did_not_end_at_all(item):
+        return "not run"
     if outcomes & {Outcome.FAILED, Outcome.STALE}:
         return "failed"
     if Outcome.KNOWN in outcomes:
         return "known failures"
+    if Outcome.EXCLUDED in outcomes:
+        return "excluded"
     if outcomes == {Outcome.SKIPPED}:
         return "cannot run"
     return "with missed optimisations" if item.missed else "passed"
 
 
-def account(items: Sequence[ItemRecord], selected: int) -> str:
-    """Returns "110 items = 56 passed + 53 failed + 1 not run". `selected`: how many items pytest was to run."""
+def account(run: Run, items: Sequence[ItemRecord]) -> str:
+    """Returns "110 items = 56 passed + 53 failed + 1 not run; numerics of 4 items did not run"."""
+    selected = [name for name in run.selected().values() if name]
     counts = Counter(map(ending, items))
-    counts["not run"] = max(0, selected - len(items))
+    counts["not run"] += len(set(selected) - {item.name for item in items})
     parts = [f"{counts[word]} {word}" for word in ENDINGS if counts[word]]
-    return f"{pluralise(max(selected, len(items)), 'item')} = {' + '.join(parts) or 'none'}"
+    line = f"{pluralise(sum(counts.values()), 'item')} = {' + '.join(parts) or 'none'}"
+    without = len(items_without_numerics(items))
+    return line + (f"; numerics of {pluralise(without, 'item')} did not run" if without else "")
+
+
+def items_without_numerics(items: Sequence[ItemRecord]) -> list[ItemRecord]:
+    """The items that compiled and whose numerics did not run, although they were to."""
+    return [item for item in items if item.text and item.outcome("numerics") is Outcome.SKIPPED]
+
+
+def shortcomings(run: Run, items: Sequence[ItemRecord]) -> list[str]:
+    """What this run compared less than it was asked to: a line for each reason; none for a complete run."""
+    reasons: Counter[str] = Counter()
+    for item in items:
+        if ending(item) == "cannot run":
+            reasons.update({f"cannot run: {result.detail}" for result in item.checks.values()})
+    for item in items_without_numerics(items):
+        reasons[f"numerics did not run: {item.checks['numerics'].detail}"] += 1
+    lines = [f"{reason} ({pluralise(count, 'item')})" for reason, count in reasons.most_common(MAX_REASONS)]
+    if len(reasons) > MAX_REASONS:
+        lines.append(f"and {pluralise(len(reasons) - MAX_REASONS, 'more reason')}: see the run's record")
+    return [*not_run_lines(run, items), *lines]
+
+
+def contradictions(run: Run, items: Sequence[ItemRecord], failed_node_ids: Iterable[str]) -> list[str]:
+    """Where pytest's reports and the run's record disagree about which items failed: a line for each; else none.
+
+    `failed_node_ids`: of the tests that pytest reports as failed.
+    """
+    selected = run.selected()
+    reported = {selected[each] for each in failed_node_ids if selected.get(each)}
+    recorded = {item.name for item in items if ending(item) == "failed"}
+    return [
+        *(f"pytest reports {name} as failed, and the run's record does not" for name in sorted(reported - recorded)),
+        *(f"the run's record has {name} as failed, and pytest does not" for name in sorted(recorded - reported)),
+    ]
 
 
 def failure_lines(items: Sequence[ItemRecord], review: Review) -> list[str]:
@@ -50,6 +93,7 @@ def failure_lines(items: Sequence[ItemRecord], review: Review) -> list[str]:
             for item in items
             if (result := item.checks.get(check)) is not None
             and result.outcome in (Outcome.FAILED, Outcome.STALE)
+            and result != _NOT_ENDED
             and not (check == "code" and review.causes_of.get(item.name))
         ]
         lines += [overview.shorten(line, 200) for line in failed[:MAX_FAILURES]]
@@ -60,7 +104,7 @@ def failure_lines(items: Sequence[ItemRecord], review: Review) -> list[str]:
 
 def not_run(run: Run, items: Sequence[ItemRecord]) -> list[str]:
     """The names of selected items that did not run or did not end, in the order of the run."""
-    ended = {item.name for item in items if not any(map(_did_not_end, item.checks.values()))}
+    ended = {item.name for item in items if not _did_not_end_at_all(item)}
     return [name for name in run.selected().values() if name and name not in ended]
 
 
@@ -75,5 +119,9 @@ def not_run_lines(run: Run, items: Sequence[ItemRecord]) -> list[str]:
     return [f"not run: {len(missing)} of the {selected} selected items: {names}"]
 
 
+def _did_not_end_at_all(item: ItemRecord) -> bool:
+    return any(map(_did_not_end, item.checks.values()))
+
+
 def _did_not_end(result: CheckResult) -> bool:
-    return result == CheckResult(Outcome.FAILED, NOT_ENDED)
+    return result == _NOT_ENDED

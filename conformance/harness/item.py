@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from conformance.cases.case import Case
 from conformance.cases.selectors import exclusion
+from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.errors import ConformanceError, first_line
 from conformance.harness import artifacts
@@ -112,10 +113,9 @@ class _ItemRun:
         self.ran_out_of_memory = False
 
     def run(self) -> None:
-        if reason := self.session.generation_problem(self.target) or exclusion(self.case, self.target):
-            self.record.checks["compile"] = CheckResult(Outcome.SKIPPED, reason)
-            self.session.run.write_item(self.record)
-            self.report.skip(reason)
+        excluded = exclusion(self.case, self.target)
+        if reason := excluded or self.session.generation_problem(self.target):
+            self._skip(reason, Outcome.EXCLUDED if excluded else Outcome.SKIPPED)
         before = _cpu_seconds()
         try:
             with self._device_checked():
@@ -126,6 +126,15 @@ class _ItemRun:
         finally:
             self.record.cpu_seconds = round(_cpu_seconds() - before, 3)
             self.session.run.write_item(self.record)
+
+    def _skip(self, reason: str, outcome: Outcome) -> None:
+        """Skips the item. Raises PreparationError instead where the user named the target, which should run here."""
+        asked = outcome is Outcome.SKIPPED and self.session.names_targets
+        self.record.checks["compile"] = CheckResult(Outcome.FAILED if asked else outcome, reason)
+        self.session.run.write_item(self.record)
+        if asked:
+            raise PreparationError(f"{self.name}: {reason}")
+        self.report.skip(reason)
 
     @contextlib.contextmanager
     def _device_checked(self) -> Iterator[None]:

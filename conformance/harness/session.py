@@ -150,6 +150,22 @@ class Session:
             return ""  # no code is captured
         return self.generation_problems.get(target.device, "")
 
+    @property
+    def names_targets(self) -> bool:
+        """Whether the command line names the targets, or their device types."""
+        return bool(self.settings.targets) or self.settings.devices not in (None, "all")
+
+    def refuse_unusable_targets(self) -> None:
+        """Raises TargetError where no code can be generated for a target that the user named.
+
+        Also where torch was imported too early, whatever the user named: without the other import, all would run.
+        """
+        too_late = prepare().problem if prepare().torch_was_imported else ""
+        for target in self.selected_targets:
+            problem = self.generation_problem(target)
+            if problem and (self.names_targets or problem == too_late):
+                raise targets.TargetError(f"no code can be generated for {target.name}: {problem}")
+
     @contextlib.contextmanager
     def capture(
         self, case: Case, target: Target, mode: Mode, *, explore: bool = False, emulate: bool = False

@@ -81,17 +81,18 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     """Sums up a run, and accepts its texts if the user asked for it. `interrupted`: not all items ran."""
     summary = Summary(session.run)
     items = list(session.run.items())
-    missing = accounting.not_run_lines(session.run, items)
+    less = accounting.shortcomings(session.run, items)
     if not items:
-        summary.lines += missing
+        summary.lines += less
         return summary
-    summary.lines += _count_lines(items) + missing
+    summary.lines += _count_lines(items) + less
     if all(map(_is_skipped, items)) and not interrupted:
         summary.lines.append("nothing was checked, so this run fails; the reasons:")
         summary.lines += sorted({result.detail for item in items for result in item.checks.values()})
         summary.failed = True
-    else:
-        summary.lines += _skip_reasons(items)
+    elif less and session.settings.strict_run:
+        summary.lines.append("--strict-run: this run fails, because it compared less than it was asked to")
+        summary.failed = True
     summary.review = _review(session, items)  # before anything is accepted
     if session.settings.accept and interrupted:
         summary.lines.append("the run was interrupted: nothing was accepted; run the same command again")
@@ -108,6 +109,14 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     _add_unused_known_failures(items, summary, session.settings.backend_option)
     summary.ending = _ending(session, items, summary.review)
     return summary
+
+
+def refuse_contradictions(summary: Summary, failed_node_ids: Sequence[str]) -> None:
+    """Lets the run fail if pytest's reports and the run's record disagree about which items failed."""
+    lines = accounting.contradictions(summary.run, list(summary.run.items()), failed_node_ids)
+    if lines:
+        summary.lines += [*lines[:_NAMED], *([f"and {len(lines) - _NAMED} more items"] if len(lines) > _NAMED else [])]
+        summary.failed = True
 
 
 def _ending(session: Session, items: Sequence[ItemRecord], review: Review) -> list[str]:
@@ -149,12 +158,7 @@ def _binary_lines(items: Sequence[ItemRecord]) -> list[str]:
 
 
 def _is_skipped(item: ItemRecord) -> bool:
-    return all(result.outcome is Outcome.SKIPPED for result in item.checks.values())
-
-
-def _skip_reasons(items: Sequence[ItemRecord]) -> list[str]:
-    """Why no code could be generated for some items, such as on a torch that patches do not fit."""
-    return sorted({item.checks["compile"].detail for item in items if item.outcome("compile") is Outcome.SKIPPED})
+    return all(result.outcome in (Outcome.SKIPPED, Outcome.EXCLUDED) for result in item.checks.values())
 
 
 def _review(session: Session, items: Sequence[ItemRecord]) -> Review:

@@ -141,10 +141,10 @@ def version_diff_page(diff: VersionDiff, *, markdown: bool) -> list[str]:
     differ = f"{diff.differ} texts of {diff.cases_differ} cases differ"
     lines = [f"# Generated code, torch {diff.old} → {diff.new}", "", f"{stored}; {differ}."]
     lines += [f"{count} texts are stored for {version} only." for version, count in diff.only.items() if count]
-    for name, count in diff.rewritten.items():
-        if count:
+    for name, texts in diff.rewritten.items():
+        if texts:
             lines.append(
-                f"{count} of the differing texts contain `{name}…)` in one version only. "
+                f"{texts} of the differing texts contain `{name}…)` in one version only. "
                 "This page treats it as `assert_size_stride(…)`."
             )
     lines += ["", *(_markdown(count_table(diff)) if markdown else _columns(count_table(diff)))]
