@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -244,11 +245,18 @@ def _session(config: pytest.Config) -> Session:
         with _usage_errors():
             session = _start_worker_session(config) if _is_worker(config) else _start_session(config)
             session.prepare()
-            if not _is_worker(config):
-                session.refuse_unusable_targets()
+            if not _is_worker(config) and not config.option.collectonly:
+                session.refuse_unusable_targets(_importers_of_torch(config))
             config.stash[_SESSION] = session
             _watch_items(config, session)
     return config.stash[_SESSION]
+
+
+def _importers_of_torch(config: pytest.Config) -> list[str]:
+    """The files of conftests and plugins that have imported torch at their top."""
+    torch = sys.modules.get("torch")
+    plugins = [each for each in config.pluginmanager.get_plugins() if torch and vars(each).get("torch") is torch]
+    return sorted(os.path.relpath(each.__file__) for each in plugins if getattr(each, "__file__", None))
 
 
 def _watch_items(config: pytest.Config, session: Session) -> None:

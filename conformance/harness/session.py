@@ -10,7 +10,7 @@ import contextlib
 import functools
 import gc
 import importlib.metadata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -155,15 +155,18 @@ class Session:
         """Whether the command line names the targets, or their device types."""
         return bool(self.settings.targets) or self.settings.devices not in (None, "all")
 
-    def refuse_unusable_targets(self) -> None:
+    def refuse_unusable_targets(self, importers_of_torch: Sequence[str] = ()) -> None:
         """Raises TargetError where no code can be generated for a target that the user named.
 
-        Also where torch was imported too early, whatever the user named: without the other import, all would run.
+        Also where torch was imported too early, whatever the user named: without that import, all would run.
+        `importers_of_torch`: the files that may have imported it.
         """
         too_late = prepare().problem if prepare().torch_was_imported else ""
         for target in self.selected_targets:
             problem = self.generation_problem(target)
-            if problem and (self.names_targets or problem == too_late):
+            if problem and problem == too_late and importers_of_torch:
+                problem += f" (imported by {', '.join(importers_of_torch)})"
+            if problem and (self.names_targets or too_late):
                 raise targets.TargetError(f"no code can be generated for {target.name}: {problem}")
 
     @contextlib.contextmanager

@@ -6,11 +6,13 @@ import contextlib
 import os
 import re
 import signal
+import sys
 import time
 
+import pytest
 from suites import FOREIGN, NATIVE, SM90, Suite
 
-F32 = ("-k", "f32", "--checks", "numerics,requirements")
+CHECKS = ("--checks", "numerics,requirements")
 NO_COMPILER = {"PATH": "/nowhere", "CXX": None}
 
 NO_TRITON = """
@@ -24,7 +26,6 @@ importlib.metadata.distributions = distributions
 pytest_plugins = ["conformance.plugin"]
 """
 
-TOO_LATE = "torch was imported before the plugin: load the plugin first, with pytest_plugins = ['conformance.plugin']"
 TORCH_FIRST = """
 import torch
 torch.ones(1, requires_grad=True).sum().backward()
@@ -33,14 +34,20 @@ pytest_plugins = ["conformance.plugin"]
 """
 
 
+def chosen(*targets: str) -> tuple[str, ...]:
+    """Selects f32 on these targets, and names none of them: a target that is named must run."""
+    return ("-k", f"f32 and ({' or '.join(targets)})", *CHECKS)
+
+
 def outcomes(found) -> dict[str, str]:
     return {f"{name} {kind.rpartition('.')[2]}": message or outcome for kind, name, outcome, message in found}
 
 
 def test_no_compiler(suite):
     missing = "no C++ compiler was found: install g++, or set CXX to another one"
-    ran, found = suite.checks(*F32, "--target", f"{NATIVE},{FOREIGN},cuda_sm90", env=NO_COMPILER)
+    ran, found = suite.checks(*chosen(NATIVE, FOREIGN, "cuda_sm90"), env=NO_COMPILER)
     ran.ends(0).has(f"CPU code is generated but not run: {missing}")
+    ran.has("3 items = 2 passed + 1 cannot run; numerics of 2 items did not run")
     assert outcomes(found) == {
         f"test_double[f32-{NATIVE}] numerics": missing,
         f"test_double[f32-{NATIVE}] requirements": "passed",
@@ -52,8 +59,7 @@ def test_no_compiler(suite):
 
 def test_a_compiler_that_is_not_there(suite):
     """Inductor uses only the compiler that CXX names."""
-    wanted = ("--target", f"{NATIVE},cuda_sm90")
-    ran, found = suite.checks(*F32, *wanted, env={"CXX": "no-such-compiler"})
+    ran, found = suite.checks(*chosen(NATIVE, "cuda_sm90"), env={"CXX": "no-such-compiler"})
     missing = "CXX=no-such-compiler is not an installed program: set CXX to a C++ compiler, or unset it to use g++"
     ran.ends(0).has(f"CPU code is generated but not run: {missing}")
     results = outcomes(found)
@@ -62,28 +68,56 @@ def test_a_compiler_that_is_not_there(suite):
 
 
 def test_nothing_at_all(suite):
-    ran = suite.run(*SM90, env=NO_COMPILER).ends(1)
-    ran.has("nothing was checked, so this run fails", "the pretended device cannot be built: no C++ compiler")
-    ran = suite.run(*SM90, "-n", "2", env=NO_COMPILER).ends(1)
-    ran.has("2 items: 2 skipped", "nothing was checked, so this run fails")
+    for workers in ((), ("-n", "2")):
+        ran = suite.run("-k", "cuda_sm90", *workers, env=NO_COMPILER).ends(1)
+        ran.has("2 items: 2 skipped", "nothing was checked, so this run fails", "2 items = 2 cannot run")
+        ran.has("the pretended device cannot be built: no C++ compiler")
 
 
-def test_no_triton(suite):
+@pytest.mark.parametrize("named", [("--target", "cuda_sm90"), ("--device", "cuda")], ids=["target", "device"])
+def test_a_named_target_must_run(suite, named):
     suite.write("conftest.py", NO_TRITON)
-    ran = suite.run(*SM90).ends(1)
-    ran.has("no Triton", "Triton is not installed: pip install triton", "nothing was checked")
+    for workers in ((), ("-n", "2")):
+        ran = suite.run(*named, *workers).ends(4)
+        ran.has("no code can be generated for cuda_sm", "Triton is not installed: pip install triton")
+    suite.run(*named, "--collect-only").ends(0).has("no Triton")
 
 
-def test_torch_before_the_plugin(suite):
-    """Builds of torch differ in whether the answers about devices can still be changed by then."""
-    suite.write("conftest.py", TORCH_FIRST)
-    ran, found = suite.checks(*F32, *SM90)
-    results = set(outcomes(found).values())
-    if ran.status == 0:
-        assert "passed" in results
-    else:
-        assert ran.status == 1
-        assert results == {TOO_LATE}
+def test_a_run_that_compares_less_says_so(suite):
+    suite.write("conftest.py", NO_TRITON)
+    every = chosen(NATIVE, FOREIGN, "cuda_sm90")
+    ran = suite.run(*every).ends(0)
+    ran.has(
+        "cannot run: Triton is not installed: pip install triton (1 item)",
+        f"numerics did not run: this machine has no {FOREIGN}: its code was generated but not run (1 item)",
+        "3 items = 2 passed + 1 cannot run; numerics of 1 item did not run",
+    )
+    for workers in ((), ("-n", "2")):
+        ran = suite.run(*every, "--strict-run", *workers).ends(1)
+        ran.has("--strict-run: this run fails, because it compared less than it was asked to")
+    suite.run(*chosen(NATIVE), "--strict-run").ends(0).has("1 item = 1 passed\n")
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_torch_imported_by_a_conftest(suite, workers):
+    """An option enables the plugin, or the conftest names it: the plugin prepares before either imports torch."""
+    for conftest in (TORCH_FIRST, TORCH_FIRST.partition("pytest_plugins")[0]):
+        suite.write("conftest.py", conftest)
+        ran = suite.run("--target", "cuda_sm90", *CHECKS, "-p", "conformance.plugin", *workers).ends(0)
+        ran.has("2 items = 2 passed")
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
+def test_torch_imported_by_another_plugin(suite, workers):
+    """Pytest imports it before it calls any hook. No code of a pretended device would be right, so nothing runs."""
+    suite.write("early.py", TORCH_FIRST.partition("pytest_plugins")[0])
+    ran = suite.run("-p", "early", *CHECKS, *workers, env={"PYTHONPATH": os.pathsep.join([".", *sys.path])}).ends(4)
+    ran.has("torch was imported before conformance could prepare", "imported by early.py")
+
+
+def test_torch_imported_by_another_test(suite):
+    suite.write("ops/test_a_first.py", TORCH_FIRST.partition("pytest_plugins")[0] + "\ndef test_first(): pass\n")
+    suite.run("--target", "cuda_sm90", *CHECKS).ends(0).has("2 items = 2 passed")
 
 
 MANY = """
@@ -126,7 +160,7 @@ def pytest_collection_modifyitems():
 def test_a_torch_that_no_longer_fits(suite):
     suite.write("conftest.py", GONE)
     for workers in ((), ("-n", "2")):
-        ran, found = suite.checks(*F32, "--target", f"{FOREIGN},cuda_sm80,cuda_sm90,xpu_pvc", *workers)
+        ran, found = suite.checks(*chosen(FOREIGN, "cuda_sm80", "cuda_sm90", "xpu_pvc"), *workers)
         results = outcomes(found)
         [reason] = {results[f"test_double[f32-{target}] test_scale"] for target in ("cuda_sm80", "cuda_sm90")}
         assert re.fullmatch(
@@ -137,7 +171,7 @@ def test_a_torch_that_no_longer_fits(suite):
         assert results["test_double[f32-xpu_pvc] requirements"] == "passed"
         assert results[f"test_double[f32-{FOREIGN}] requirements"] == "passed"
         ran.ends(0)
-        assert ran.lines(reason) == [reason], "once, at the end of the run"
+        assert ran.lines(f"cannot run: {reason}") == [f"cannot run: {reason} (2 items)"], "once, at the end of the run"
 
 
 RENAMED = """
@@ -156,10 +190,11 @@ def test_a_patch_that_no_longer_fits_is_named_at_the_start(suite):
     """Before torch is imported: in the header, and by --collect-only."""
     suite.write("conftest.py", RENAMED)
     both = ("--target", "cuda_sm90,xpu_pvc")
-    ran = suite.run(*F32, *both).ends(0)
+    suite.run(*CHECKS, *both).ends(4).has(SENTENCE)
+    ran = suite.run(*chosen("cuda_sm90", "xpu_pvc")).ends(0)
     [notice] = [line for line in ran.text.partition("collected ")[0].splitlines() if line.endswith(SENTENCE)]
     assert re.match(r"torch 2\.\S+: ", notice)
-    ran.has("cuda off; xpu deviceless")
+    ran.has("cuda off;", "xpu deviceless")
     assert (ran.outcomes()["passed"], ran.outcomes()["skipped"]) == (1, 1)
     suite.run("--collect-only", *both).ends(0).has(SENTENCE)
     suite.write("conftest.py", RENAMED.replace("no_such_function", "synchronize"))

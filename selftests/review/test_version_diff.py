@@ -18,9 +18,9 @@ kernels     {kernels}
 fallbacks   none
 
 --- inference
-# kernel triton_poi_fused_mul_0
+# kernel triton_poi_mul_0
 @triton.jit
-def triton_poi_fused_mul_0(in_ptr0, out_ptr0, xnumel, XBLOCK : tl.constexpr):
+def triton_poi_mul_0(in_ptr0, out_ptr0, xnumel, XBLOCK : tl.constexpr):
     xnumel = 20
     xoffset = tl.program_id(0) * XBLOCK
     xindex = xoffset + tl.arange(0, XBLOCK)[:]
@@ -76,7 +76,7 @@ def test_diff(project, capsys):
 
 ### 1. added to `tl.load(...)`: `eviction_policy='evict_first'`
 
-4 texts: 4 kernels, 2 cases, on cuda_sm80 and cuda_sm90. For example scale/a-cuda_sm80, inference triton_poi_fused_mul_0:
+4 texts: 4 kernels, 2 cases, on cuda_sm80 and cuda_sm90. For example scale/a-cuda_sm80, inference triton_poi_mul_0:
 
 ```diff
      xmask = xindex < xnumel

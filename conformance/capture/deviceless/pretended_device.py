@@ -61,7 +61,8 @@ def load(build: TorchBuild, devices: tuple[str, ...], *, torch_was_imported: boo
     library.pretend_hooks(sum(DEVICES[device] for device in devices))
     if torch_was_imported and not all(library.pretend_answers(DEVICES[device]) for device in devices):
         return (
-            "torch was imported before the plugin: load the plugin first, with pytest_plugins = ['conformance.plugin']"
+            "torch was imported before conformance could prepare: import torch inside functions of conftest.py and of "
+            "plugins, not at their top"
         )
     _loaded.append(library)
     return ""
