@@ -84,7 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
         status = 0
     else:
         status = session.ask_for_each(arguments.by)
-    return max(status, int(bool(differences.problems or unknown)))
+    compared = differences.equal or differences.changed_items or differences.new
+    return max(status, int(bool(differences.problems or unknown or not compared)))
 
 
 def _compared(reviewed: Run, arguments: argparse.Namespace) -> tuple[Review, list[str]]:
@@ -112,13 +113,14 @@ class _ReviewSession:
 
     def __init__(self, reviewed: Run, differences: Review, *, can_accept: bool) -> None:
         self.run, self.review, self.can_accept = reviewed, differences, can_accept
+        self.items = sum(1 for _ in reviewed.items())
         self.rejected = _read_rejected(reviewed)
 
     # Listing ----------------------------------------------------------------------------------------------------------
 
     def listing(self, by: str) -> list[str]:
         if not self.review.changed_items and not self.review.new:
-            return [f"nothing differs: {pluralise(self.review.equal, 'text')} unchanged"]
+            return [self._nothing_line()]
         lines = [overview.headline(self.review)] if self.review.changed_items else []
         if by == "case":
             for case, items in review.changes_by_case(self.review).items():
@@ -130,6 +132,14 @@ class _ReviewSession:
                 rejected = "rejected: " if cause.id in self.rejected else ""
                 lines.append(f"{number:>3}  {cause.id}  {rejected}{overview.cause_line(cause)}")
         return lines + self._new_lines()
+
+    def _nothing_line(self) -> str:
+        """Says that nothing differs, only if something was compared."""
+        missing = self.items - self.review.equal
+        left_out = f"; {pluralise(missing, 'item')} of the run could not be compared" if missing else ""
+        if not self.review.equal:
+            return f"nothing was compared{left_out}"
+        return f"nothing differs: {pluralise(self.review.equal, 'text')} unchanged{left_out}"
 
     def _new_lines(self) -> list[str]:
         new = self.review.new
