@@ -20,6 +20,9 @@ WITHIN = 0.8
 NEARLY = 0.9
 #: An edit is a consequence of another edit if at least this share of its places are places of the other one.
 TOGETHER = 0.6
+#: And if it is at so many of the other one's places in the same kernels. A name that changes on every line says nothing
+#: of an edit on some of these lines.
+COVERED = 0.3
 #: An edit in the kernels of another edit, but on other lines, is a consequence only in this share of its texts.
 OFTEN_TOGETHER = 0.1
 #: A kernel with at least so many different edits was rewritten: none of them is a cause by itself.
@@ -27,7 +30,7 @@ REWRITTEN = 5
 #: An edit in fewer texts than this may occur together with a fact by accident.
 OFTEN = 3
 
-_ALONE = Symptom(("names",), "only names, blanks or headings", CODE)
+_ALONE = Symptom(("code", "names"), "only names, blanks or headings", CODE)
 #: Of the symptoms of one fact, the most general one comes first.
 _GENERALITY = {"more": 0, "fewer": 0, "head": 0, "gained": 1, "lost": 2}
 
@@ -91,7 +94,9 @@ class CauseSearch:
         for cause in self.found:
             self._add_edits_of_fact(pool, cause)
         for number, text in enumerate(self.texts):
-            if text.causes or any(key != BUFFERS for key in pool.open[number]):
+            if text.causes and BUFFERS in pool.open[number]:
+                text.causes[0].consequences[BUFFERS] += 1
+                text.causes[0].titles[BUFFERS] = pool.sample[BUFFERS].title
                 pool.close(BUFFERS, {number})
         while best := pool.most_frequent():
             rivals = [key for key in pool.counts if pool.counts[key] >= NEARLY * pool.counts[best]]
@@ -226,7 +231,8 @@ def _follows(pool: _Pool, other: SymptomKey, key: SymptomKey) -> bool:
     if len(texts & pool.texts[key]) < NEARLY * len(texts):
         return False
     if len(sites & mine) >= TOGETHER * len(sites):
-        return True
+        kernels = {site[:2] for site in sites}
+        return len(sites & mine) >= COVERED * sum(site[:2] in kernels for site in mine)
     parts = {site[:2] for site in mine}
     if sum(site[:2] in parts for site in sites) < NEARLY * len(sites):
         return False

@@ -34,7 +34,11 @@ _BUFFERS_TITLE = "buffers are passed, allocated or reused in another way"
 
 #: Edits that follow from kernels that became other kernels.
 _NAMES_OF_KERNELS = ("kernel name", "operators")
-_FOLLOWING = ("kernel name", "moved", "operand", "operators", "buffers")
+_FOLLOWING = ("kernel name", "moved", "operators")
+
+
+#: Facts about kernels. If none of them changed, an edit of a kernel follows from no fact.
+_ABOUT_KERNELS = ("kernels", "unfused", "vectorised")
 
 
 @dataclass(frozen=True)
@@ -59,8 +63,8 @@ class Symptom:
 class Symptoms:
     """All symptoms of a text.
 
-    `replaced`: the labels of kernels that are other kernels now. `renamed`: the kernels contain other operators, so
-    that names and comments of kernels follow.
+    `replaced`: the labels of kernels that are other kernels now; none if no fact about kernels changed. `renamed`: the
+    kernels contain other operators, so that names and comments of kernels follow.
     """
 
     facts: tuple[Symptom, ...]
@@ -91,8 +95,10 @@ def text_symptoms(stored: str, new: str) -> Symptoms:
     edits = code_edits(split_metadata(stored), split_metadata(new))
     code = [each for edit in edits for each in _code_symptoms(edit, in_call=edit.part in calls)]
     vectorised = [fact_phrases("vectorised", each.get("vectorised", "")) for each in (before, after)]
-    replaced = _replaced_kernels(stored, new, loops_changed=vectorised[0] != vectorised[1])
     renamed = any(each.key[0] == "kernels" for each in facts)
+    replaced: frozenset[str] = frozenset()
+    if any(each.key[0] in _ABOUT_KERNELS for each in facts):
+        replaced = _replaced_kernels(stored, new, loops_changed=vectorised[0] != vectorised[1])
     return Symptoms(tuple(facts), tuple(code), replaced, renamed)
 
 

@@ -77,6 +77,19 @@ def test_a_planted_change_is_the_first_cause(target, option, title):
     assert {member.name for cause in causes for member in cause.members} == differ
 
 
+@pytest.mark.parametrize(
+    ("option", "title"),
+    [
+        (("max_fusion_size", 1), "kernels  fused, no longer: too many operators for one kernel (max_fusion_size)"),
+        (("triton.persistent_reductions", False), "kernels  reduction → persistent reduction"),
+        (("pattern_matcher", False), "patterns  now: post_grad.prepare_softmax_pattern"),
+    ],
+)
+def test_an_option_that_goes_back_is_the_first_cause(option, title):
+    backward = [ChangedText(each.case, each.target, each.new, each.stored) for each in changed("cuda_sm90", option)]
+    assert find_causes(backward)[0].title == title
+
+
 SECOND = {
     "a keyword": lambda new: re.sub(r"(tl\.load\([^\n]*)\)", r"\1, cache_modifier='.cg')", new),
     "an operator": lambda new: new.replace("tl_math.sin", "tl_math.cos"),
