@@ -3,7 +3,7 @@
 It reads the folder that benchmarks/planted_changes.py wrote. For each change it prints the changed texts, the causes,
 the share of the texts that the first three causes explain, the time and the first title. For each pair of changes it
 also prints how many texts show the second change, and how many of them an acceptance of all causes of the first change
-would take with them. `--stored` groups all stored texts of two torch versions instead, to measure time and memory.
+would take with them. `--stored` compares all stored texts of two torch versions instead, to measure time and memory.
 
     python benchmarks/causes.py /tmp/planted
     python benchmarks/causes.py --stored 2.11 2.13
@@ -32,7 +32,7 @@ from conformance.storage.snapshots import Snapshot
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", help="a folder that benchmarks/planted_changes.py wrote")
-    parser.add_argument("--stored", nargs=2, metavar="VERSION", help="group the stored texts of two torch versions")
+    parser.add_argument("--stored", nargs=2, metavar="VERSION", help="compare the stored texts of two torch versions")
     parser.add_argument("--titles", type=int, default=1, metavar="N", help="print the titles of the first N causes")
     arguments = parser.parse_args()
     print(f"{'change':50} {'texts':>6} {'causes':>7} {'first 3':>8} {'s':>6}")

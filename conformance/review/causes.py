@@ -1,4 +1,4 @@
-"""Groups changed texts by what caused their changes: causes, the consequences of each, and what is left over.
+"""Finds what caused the changes of texts: causes, and the consequences of each.
 
     found = find_causes([ChangedText("flip/hflip-224-u8", "cuda_sm90", stored, new), …])
 

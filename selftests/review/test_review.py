@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from kernel_text import TEXT, edited
 from suites import SM90, environment
-from test_groups import TEXT, edited
 
 from conformance.cli.main import main
 from conformance.storage.runs import Run, link_last_run
