@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ from conformance.errors import ConformanceError
 from conformance.harness import ci_summary, explanations, failure_list, junit, summary
 from conformance.harness.accidents import guardian
 from conformance.harness.accidents.guarded_items import GuardedItems
+from conformance.harness.accidents.native_stderr import NativeStderr
 from conformance.harness.accidents.time_limit import TimeLimit
 from conformance.harness.accidents.worker_crashes import MANY_RESTARTS, RetiringWorker, WorkerCrashes, open_worker_file
 from conformance.harness.item import Item
@@ -48,6 +51,8 @@ _SETTINGS = pytest.StashKey[Settings]()
 _WORKERS_RUN = pytest.StashKey[str]()
 #: The connection to the guardian, in the child of one.
 _LINK = pytest.StashKey[guardian.Link]()
+#: A descriptor of the file that keeps the stderr of native code, where pytest captures it.
+_STDERR_FILE = pytest.StashKey[int]()
 #: Options that enable the plugin.
 _OPTIONS = (
     "device",
@@ -272,6 +277,9 @@ def _watch_items(config: pytest.Config, session: Session) -> None:
     else:
         return
     config.pluginmanager.register(TimeLimit(file, session.settings.item_timeout, _is_in_case_file))
+    if config.getoption("capture") == "fd":
+        config.stash[_STDERR_FILE] = file
+        config.pluginmanager.register(NativeStderr(file, _is_in_case_file))
 
 
 def _broken(config: pytest.Config) -> str:
@@ -475,7 +483,12 @@ def _conformance_item(item: pytest.Item) -> Item:
 
 def _is_in_case_file(item: pytest.Item) -> bool:
     """Whether the test's file declares cases: it may be an explanation, which compiles too."""
-    return any(map(_cases_of, vars(getattr(item, "module", None) or object).values()))
+    return _declares_cases(getattr(item, "module", None))
+
+
+@functools.cache
+def _declares_cases(module: ModuleType | None) -> bool:
+    return module is not None and any(map(_cases_of, vars(module).values()))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -534,9 +547,9 @@ def _is_harness_file(file: str | Path) -> bool:
 
 
 @pytest.fixture
-def conformance_report(subtests: pytest.Subtests) -> SubtestReporter:
+def conformance_report(subtests: pytest.Subtests, pytestconfig: pytest.Config) -> SubtestReporter:
     """Reports the checks of an item."""
-    return SubtestReporter(subtests)
+    return SubtestReporter(subtests, pytestconfig.stash.get(_STDERR_FILE, None))
 
 
 @pytest.hookimpl(trylast=True)

@@ -156,7 +156,11 @@ class _ItemRun:
         state = device_health.device_state(self.target.device)
         if state.is_broken:
             self.session.broken = f"{self.name} has broken the {self.target.device} context ({state.error})"
-        failed = any(result.outcome is Outcome.FAILED for result in self.record.checks.values())
+        failed = {check: result for check, result in self.record.checks.items() if result.outcome is Outcome.FAILED}
+        if state.is_broken:
+            for check, result in failed.items():
+                if state.error not in result.detail:
+                    self.record.checks[check] = CheckResult(result.outcome, f"{result.detail} ({state.error})")
         if state.error and not failed:
             with self.report.check("device"):
                 error = DeviceError(f"{self.name}: the device reports after the item: {state.error}")

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
+from conformance.harness.accidents.native_stderr import kept
+
 
 class SubtestReporter:
-    """Reports each check as a subtest of pytest."""
+    """Reports each check as a subtest of pytest.
 
-    def __init__(self, subtests: pytest.Subtests) -> None:
-        self._subtests = subtests
+    `stderr_file`: a descriptor of the file that keeps stderr for the case of a crash; None where pytest captures none.
+    """
 
-    def check(self, name: str) -> Any:
-        return self._subtests.test(name)
+    def __init__(self, subtests: pytest.Subtests, stderr_file: int | None = None) -> None:
+        self._subtests, self._stderr_file = subtests, stderr_file
+
+    @contextlib.contextmanager
+    def check(self, name: str) -> Iterator[None]:
+        with (
+            self._subtests.test(name),
+            contextlib.nullcontext() if self._stderr_file is None else kept(self._stderr_file),
+        ):
+            yield
 
     def skip(self, reason: str) -> NoReturn:
         pytest.skip(reason)

@@ -45,8 +45,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def release_memory(device: str) -> None:
     """Returns the memory that torch keeps for later, so that the next item has it."""
-    import torch
-
     gc.collect()
     if device != "cpu":
+        import torch
+
         getattr(torch, device).empty_cache()

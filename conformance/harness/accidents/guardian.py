@@ -204,7 +204,8 @@ class _Guardian:
         else:
             print(f"\nconformance: {end.reason} between two items: a fresh process runs the next items")
         if self._ends_in_a_row >= MAX_ENDS_IN_A_ROW:
-            self._past.give_up = f"{MAX_ENDS_IN_A_ROW} processes in a row ended before they finished an item"
+            reason = f"{self._ends_in_a_row} processes in a row ended before they finished an item"
+            self._past.give_up = f"{reason}; the last one: {end.reason}"
 
     def _read_dump(self) -> str:
         return os.pread(self._dump, 1 << 16, 0).decode(errors="replace")

@@ -14,8 +14,10 @@ from conformance.storage.runs import NOT_ENDED, Run
 MAX_ENDS_IN_A_ROW = 10
 #: How many frames of the Python stack a message shows.
 _FRAMES = 20
-#: What faulthandler writes first when a time limit is over.
-_TIMEOUT = "Timeout ("
+#: How many lines of stderr a message shows.
+_LINES = 10
+#: What faulthandler writes first: when a time limit is over, and for a signal.
+_TIMEOUT, _FATAL = "Timeout (", "Fatal Python error: "
 #: Where a stack leaves the item: the frames that called this one are pytest's.
 _OUTERMOST = "conformance/harness/item.py"
 _INNERMOST_FUNCTION = "in run"
@@ -56,6 +58,8 @@ class ProcessEnd:
         """The message of the item that ran. `where`: the check that ran."""
         where = "compile, or the first call" if where == "compile" else where
         lines = [f"{self.reason}, in: {where}"]
+        if stderr := last_lines_of_stderr(self.dump):
+            lines += ["", "last lines of stderr:", *stderr]
         if stack := python_stack(self.dump):
             lines += ["", "Python stack (most recent call first):", *stack]
         return "\n".join(lines)
@@ -81,14 +85,26 @@ def python_stack(dump: str) -> list[str]:
     return frames[:_FRAMES] + ([f"  … {more} more"] if more > 0 else [])
 
 
+def last_lines_of_stderr(dump: str) -> list[str]:
+    """What native code wrote to the same file before faulthandler did."""
+    lines = []
+    for line in dump.splitlines():
+        if line.startswith((_TIMEOUT, _FATAL)):
+            break
+        lines.append(line)
+    return [line for line in lines if line.strip()][-_LINES:]
+
+
 def record_accident(run: Run, node_id: str, end: ProcessEnd) -> str:
     """Writes the end of the process into the record of the item that ran. Returns the message for its report."""
     name = run.selected().get(node_id, "")
     record = run.item_named(name) if name else None
     check = "test"
     if record is not None:
-        check = next((check for check, result in record.checks.items() if result.detail == NOT_ENDED), "compile")
-        record.checks[check] = CheckResult(Outcome.FAILED, f"{AccidentError.__name__}: {end.reason}")
+        result = CheckResult(Outcome.FAILED, f"{AccidentError.__name__}: {end.reason}")
+        running = (NOT_ENDED, result.detail)  # the latter, where an earlier process has recorded it
+        check = next((check for check, each in record.checks.items() if each.detail in running), "compile")
+        record.checks[check] = result
         run.write_item(record)
     return end.message(check)
 

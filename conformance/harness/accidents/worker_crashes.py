@@ -19,6 +19,8 @@ from conformance.storage.runs import Run
 _RETIRED = "retired: "
 #: pytest-xdist's option: how many workers may be replaced. Its default, 4 for each worker, is for crashes by chance.
 MANY_RESTARTS = str(10**6)
+#: After so many workers that ended while they collected, the run ends: each worker collects the same files.
+_MAX_ENDS_WHILE_COLLECTING = 3
 _WAIT = 5.0  # seconds, until a worker that closed its connection has ended
 
 
@@ -26,7 +28,7 @@ def open_worker_file(run: Run, worker: str) -> int:
     """In a worker: begins its file. Returns a descriptor for faulthandler. Raises OSError."""
     path = run.worker_file(worker)
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_APPEND, 0o644)
+    descriptor = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_RDWR | os.O_APPEND, 0o644)
     os.write(descriptor, f"{os.getpid()}\n".encode())
     return descriptor
 
@@ -78,9 +80,9 @@ class WorkerCrashes:
             return
         self._last_end = ProcessEnd(_exit_status(process), text, self._limit)
         self._ends_in_a_row += 1
-        if self._ends_in_a_row >= MAX_ENDS_IN_A_ROW:
-            reason = f"{MAX_ENDS_IN_A_ROW} processes in a row ended before they finished an item"
-            vars(self._config.pluginmanager.get_plugin("dsession"))["shouldstop"] = reason
+        if self._ends_in_a_row >= (MAX_ENDS_IN_A_ROW if self._begun else _MAX_ENDS_WHILE_COLLECTING):
+            reason = f"{self._ends_in_a_row} processes in a row ended before they finished an item"
+            self._stop(f"{reason}; the last one: {self._last_end.reason}")
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str, report: pytest.TestReport, sched: Any) -> None:
@@ -101,6 +103,10 @@ class WorkerCrashes:
                 return
         # pytest-xdist logs this report in any case. A setup that passed counts as nothing.
         report.outcome, report.when, report.longrepr = "passed", "setup", None
+
+    def _stop(self, reason: str) -> None:
+        """Ends the run. pytest-xdist replaces a worker that crashed even when the run is to stop, so that ends too."""
+        vars(self._config.pluginmanager.get_plugin("dsession")).update(shouldstop=reason, _max_worker_restart=0)
 
     def _say(self, line: str) -> None:
         if terminal := self._config.pluginmanager.get_plugin("terminalreporter"):
