@@ -26,6 +26,7 @@ from conformance.harness import ci_summary, explanations, failure_list, junit, s
 from conformance.harness.accidents import guardian
 from conformance.harness.accidents.guarded_items import GuardedItems
 from conformance.harness.accidents.native_stderr import NativeStderr
+from conformance.harness.accidents.process_end import is_accident
 from conformance.harness.accidents.time_limit import TimeLimit
 from conformance.harness.accidents.worker_crashes import MANY_RESTARTS, RetiringWorker, WorkerCrashes, open_worker_file
 from conformance.harness.item import Item
@@ -271,7 +272,9 @@ def _watch_items(config: pytest.Config, session: Session) -> None:
             file = open_worker_file(session.run, config.workerinput["workerid"])  # type: ignore[attr-defined] # by xdist
         except OSError as error:
             raise RunError(f"the run's folder {session.run.folder} cannot be written to: {error.strerror}") from error
-        config.pluginmanager.register(RetiringWorker(file, lambda: _broken(config)))
+        config.pluginmanager.register(
+            RetiringWorker(file, lambda: _broken(config), lambda item: _has_crashed(session.run, item))
+        )
     elif _LINK in config.stash:
         file = config.stash[_LINK].dump
     else:
@@ -280,6 +283,10 @@ def _watch_items(config: pytest.Config, session: Session) -> None:
     if config.getoption("capture") == "fd":
         config.stash[_STDERR_FILE] = file
         config.pluginmanager.register(NativeStderr(file, _is_in_case_file))
+
+
+def _has_crashed(run: Run, item: pytest.Item) -> bool:
+    return _is_conformance_item(item) and is_accident(run.item_named(_conformance_item(item).name))
 
 
 def _broken(config: pytest.Config) -> str:

@@ -57,6 +57,14 @@ def test_every_accident(tmp_path, processes):
     ran.has("Captured stderr call ", "\nnative words\n")
 
 
+def test_a_scheduler_that_keeps_files_together(tmp_path):
+    """It would run the crashed item again."""
+    suite = planted_suite(tmp_path, "fine", "segfault", "fine2", "break", "fine3")
+    ran = suite.run(*options("-n", "2", "--dist", "loadfile")).ends(1)
+    assert len(outcomes(suite)) == 5
+    assert (ran.outcomes()["passed"], ran.text.count("the process ended by SIGSEGV, in: numerics")) == (3, 2)
+
+
 @pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
 def test_each_process_ends_at_once(tmp_path, processes):
     """The run gives up, says why, and names what did not run."""

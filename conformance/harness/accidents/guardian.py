@@ -238,6 +238,7 @@ def _first_interrupt(handler: Callable[[int, FrameType | None], Any]) -> Callabl
     last = [float("-inf")]
 
     def interrupt(number: int, frame: FrameType | None) -> Any:
+        __tracebackhide__ = True  # pytest shows the line that was interrupted
         before, last[0] = last[0], time.monotonic()
         return handler(number, frame) if last[0] - before > 1 else None
 

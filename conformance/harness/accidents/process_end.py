@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from conformance.errors import ConformanceError
 from conformance.storage.check_results import CheckResult, Outcome
-from conformance.storage.runs import NOT_ENDED, Run
+from conformance.storage.runs import NOT_ENDED, ItemRecord, Run
 
 #: After so many processes in a row that ended before they finished an item, the run ends: every item would end so.
 MAX_ENDS_IN_A_ROW = 10
@@ -65,6 +65,10 @@ class ProcessEnd:
         return "\n".join(lines)
 
 
+#: How the detail of a check begins where the process ended.
+_PREFIX = AccidentError.__name__
+
+
 def python_stack(dump: str) -> list[str]:
     """The frames of the thread that ran the item, without pytest's, out of what faulthandler wrote."""
     stacks: list[list[str]] = []
@@ -95,13 +99,18 @@ def last_lines_of_stderr(dump: str) -> list[str]:
     return [line for line in lines if line.strip()][-_LINES:]
 
 
+def is_accident(record: ItemRecord | None) -> bool:
+    """Whether a process ended while it ran the item."""
+    return record is not None and any(each.detail.startswith(f"{_PREFIX}: ") for each in record.checks.values())
+
+
 def record_accident(run: Run, node_id: str, end: ProcessEnd) -> str:
     """Writes the end of the process into the record of the item that ran. Returns the message for its report."""
     name = run.selected().get(node_id, "")
     record = run.item_named(name) if name else None
     check = "test"
     if record is not None:
-        result = CheckResult(Outcome.FAILED, f"{AccidentError.__name__}: {end.reason}")
+        result = CheckResult(Outcome.FAILED, f"{_PREFIX}: {end.reason}")
         running = (NOT_ENDED, result.detail)  # the latter, where an earlier process has recorded it
         check = next((check for check, each in record.checks.items() if each.detail in running), "compile")
         record.checks[check] = result

@@ -36,17 +36,21 @@ def open_worker_file(run: Run, worker: str) -> int:
 class RetiringWorker:
     """A plugin for a worker: ends it after an item that broke its process, so that a fresh one runs the next items.
 
-    `retired`: why this process must not run another item; "" if it may. `file`: the descriptor of the worker's file.
+    `file`: the descriptor of the worker's file. `retired`: why this process must not run another item; "" if it may.
+    `crashed`: whether an earlier worker crashed while it ran an item. --dist loadfile, loadscope and loadgroup would
+    run it again.
     """
 
-    def __init__(self, file: int, retired: Callable[[], str]) -> None:
-        self._file, self._retired = file, retired
+    def __init__(self, file: int, retired: Callable[[], str], crashed: Callable[[pytest.Item], bool]) -> None:
+        self._file, self._retired, self._crashed = file, retired, crashed
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_runtest_logfinish(self) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        """pytest-xdist has been told by now that the item before is complete."""
         if reason := self._retired():
             os.write(self._file, f"{_RETIRED}{reason}\n".encode())
             os._exit(0)
+        return True if self._crashed(item) else None
 
 
 class WorkerCrashes:
@@ -96,11 +100,8 @@ class WorkerCrashes:
             vars(report).update(vars(accident) | {"node": report.node})
             return
         if crashitem not in self._ended:
-            try:
+            with contextlib.suppress(NotImplementedError):  # with --dist loadfile and its like, it is pending already
                 sched.mark_test_pending(crashitem)
-            except NotImplementedError:  # the schedulers of --dist loadfile, loadscope and loadgroup cannot
-                report.longrepr = f"not run: {self._last_end.reason} before the item began"
-                return
         # pytest-xdist logs this report in any case. A setup that passed counts as nothing.
         report.outcome, report.when, report.longrepr = "passed", "setup", None
 
