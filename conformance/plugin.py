@@ -514,6 +514,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     """Shows only the message of a failed check, without a traceback through the harness."""
     report = yield
+    if _is_conformance_item(item) and call.excinfo is not None and isinstance(call.excinfo.value, KeyboardInterrupt):
+        report.outcome, report.longrepr = "skipped", (str(item.path), 0, "interrupted")  # it counts as not run
     if call.excinfo is not None and isinstance(call.excinfo.value, RunError):
         item.session.shouldstop = str(call.excinfo.value)  # no later item could be recorded
     if _is_conformance_item(item) and call.excinfo is not None and isinstance(call.excinfo.value, _WITHOUT_TRACEBACK):

@@ -77,6 +77,7 @@ def contradictions(run: Run, items: Sequence[ItemRecord], failed_node_ids: Itera
     """
     selected = run.selected()
     reported = {selected[each] for each in failed_node_ids if selected.get(each)}
+    reported -= set(not_run(run, items))  # interrupted, or not recorded because the disk is full: lines name them
     recorded = {item.name for item in items if ending(item) == "failed"}
     return [
         *(f"pytest reports {name} as failed, and the run's record does not" for name in sorted(reported - recorded)),

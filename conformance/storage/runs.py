@@ -125,7 +125,7 @@ class Run:
             _write_json(self._item_file(item.name), item.to_json())
         except OSError as error:
             reason = f"the run's folder {self.folder} cannot be written to: {error.strerror}"
-            raise RunError(f"{reason}; not recorded: {item.name}") from error
+            raise RunError(f"{reason}; not recorded: {item.name}") from None
 
     def remove_item(self, name: str) -> None:
         """Removes the record of an item that was interrupted."""
