@@ -25,6 +25,7 @@ class Runner:
 
     name: str
     labels: str | list[str]
+    machine: str = ""
     index: str = ""
     enabled: str = ""
 

@@ -61,6 +61,11 @@ def test_hosted_rows_name_a_python_and_the_others_leave_it_to_the_machine(matrix
         assert bool(row.python) == row.runner.hosted, row
 
 
+def test_hosted_rows_name_the_architecture_of_their_machine(matrix):
+    for row in matrix.load():
+        assert bool(row.runner.machine) == row.runner.hosted, row
+
+
 def test_rows_on_machines_of_our_own_require_their_device(matrix):
     own = [row for row in matrix.load() if not row.runner.hosted]
     assert {row.runner.name for row in own} == {"cuda", "xpu"}
@@ -112,7 +117,12 @@ def test_job_prints_the_command_of_a_row():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"), [(["nosuch"], "unknown row 'nosuch': known are"), ([], "which row?")]
+    ("arguments", "message"),
+    [
+        (["nosuch"], "unknown row 'nosuch': known are"),
+        ([], "which row?"),
+        (["lint", "--all-here"], "leave 'lint' out, or --all-here"),
+    ],
 )
 def test_job_refuses_what_it_does_not_know(arguments, message):
     run = script("ci/job.py", *arguments)
