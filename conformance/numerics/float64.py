@@ -22,7 +22,8 @@ class _Float64Mode(TorchFunctionMode):
         torch.float32: torch.float64,
         torch.complex64: torch.complex128,
     }
-    _CASTS: ClassVar = {torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16}
+    # A tuple: eager's control flow lets Dynamo trace this mode, and that of torch 2.8 cannot trace `in` of a set.
+    _CASTS: ClassVar = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
 
     def __torch_function__(
         self,
