@@ -197,6 +197,8 @@ class _ItemRun:
             raise SkipError(f"{option}: this check is only for Inductor's code")
 
         self._check("numerics", None, self._check_other_numerics)
+        if self.record.outcome("numerics") not in (None, Outcome.SKIPPED):
+            self.record.evidence = "native"
         for name in ("requirements", "code"):
             self._check(name, None, skip)
 
