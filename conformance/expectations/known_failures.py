@@ -8,6 +8,7 @@ mode = "native"                       # optional: "native" or "deviceless"; with
 via = "export"                        # optional: for runs with --via export; a name, or a list
 backend = ["inductor", "aot_eager"]   # optional, likewise; without `via` and `backend`: for runs of Inductor only
 torch = ">=2.11,<2.14"                # a version range
+run = false                           # optional: the check does not run, because it would end the process
 error = "NaN and inf must be where"   # a part of the error's type and message
 reason = "accumulates in f16"
 issue = "https://github.com/pytorch/pytorch/issues/1"   # or "not reported"
@@ -45,7 +46,7 @@ _MODES = ("native", "deviceless")
 _RUN_OPTIONS = ("via", "backend")
 
 _KEYS = ("case", "check", "target", "torch", "error", "reason", "issue")
-_OPTIONAL = ("reproduction", "mode", *_RUN_OPTIONS)
+_OPTIONAL = ("reproduction", "mode", "run", *_RUN_OPTIONS)
 
 #: (case, check, target): one check of one item.
 ItemCheck = tuple[str, str, str]
@@ -59,7 +60,10 @@ class KnownFailureError(ConformanceError, ValueError):
 
 @dataclass(frozen=True)
 class KnownFailure:
-    """One entry. `where`: file and number, for messages. `backend_options`: see Settings.backend_option."""
+    """One entry. `where`: file and number, for messages. `backend_options`: see Settings.backend_option.
+
+    `run`: whether the check runs. If it does not, nobody notices that its failure is gone.
+    """
 
     where: str
     cases: tuple[str, ...]
@@ -72,6 +76,7 @@ class KnownFailure:
     reproduction: str = ""
     mode: str = ""
     backend_options: tuple[str, ...] = ("",)
+    run: bool = True
 
     def items(self) -> Iterator[ItemCheck]:
         for case in self.cases:
@@ -121,6 +126,18 @@ class KnownFailures:
         """
         for failure in self.failures:
             if (case_id, check, target) not in failure.items() or failure.error not in message:
+                continue
+            if self._applies(failure, torch_version, mode):
+                self.used.add((case_id, check, target))
+                return failure
+        return None
+
+    def entry_that_leaves_out(
+        self, case_id: str, check: str, target: str, torch_version: str, mode: str = ""
+    ) -> KnownFailure | None:
+        """The entry that says that this check must not run; None if there is none. Records that the entry was used."""
+        for failure in self.failures:
+            if failure.run or (case_id, check, target) not in failure.items():
                 continue
             if self._applies(failure, torch_version, mode):
                 self.used.add((case_id, check, target))
@@ -242,6 +259,14 @@ def _parse_entry(where: str, entry: Any) -> KnownFailure:
         raise KnownFailureError(
             f"{where}: torch is {values['torch']!r}, not a version range; write one such as '>=2.11,<2.14'"
         ) from error
+    run = entry.get("run", True)
+    if not isinstance(run, bool):
+        raise KnownFailureError(f"{where}: run is {run!r}; write `run = false`, or leave it out")
+    if not run and not any(spec.operator in ("<", "<=", "==") for spec in versions):
+        raise KnownFailureError(
+            f"{where}: with `run = false` nobody notices that a newer torch mends the bug; end the range, as in "
+            f"torch = '{values['torch']},<2.14'"
+        )
     return KnownFailure(
         where,
         cases=_parse_names(where, "case", entry["case"]),
@@ -254,6 +279,7 @@ def _parse_entry(where: str, entry: Any) -> KnownFailure:
         reproduction=_parse_script(where, entry.get("reproduction", "")),
         mode=mode,
         backend_options=_parse_backend_options(where, entry),
+        run=run,
     )
 
 

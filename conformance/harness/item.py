@@ -224,6 +224,7 @@ class _ItemRun:
             and "numerics" in self.session.settings.checks
             and not self.session.reason_not_emulated(self.target)
         )
+        self._leave_out("compile")
         with contextlib.ExitStack() as stack:
             try:
                 captured = stack.enter_context(self.session.capture(self.case, self.target, self.mode, emulate=emulate))
@@ -240,6 +241,7 @@ class _ItemRun:
         if name not in self.session.settings.checks and name != "deviceless":
             return
         with self.report.check(reported_name or name):
+            self._leave_out(name)
             self._note_begun(name)
             try:
                 body()
@@ -261,6 +263,16 @@ class _ItemRun:
         if check == "numerics":
             self.record.checks[check] = _NOT_ENDED
             self.session.run.write_item(self.record)
+
+    def _leave_out(self, check: str) -> None:
+        """Does not return where a known failure says that the check must not run."""
+        failure = self.session.known_failures_of(self.case).entry_that_leaves_out(
+            self.case.id, check, self.target.name, self.session.torch, self.mode
+        )
+        if failure:
+            reason = f"not run: {failure.reason}"
+            self.record.checks[check] = CheckResult(Outcome.KNOWN, reason)
+            self.report.known(f"{reason} ({failure.issue})")
 
     def _record_failure(self, check: str, error: Exception) -> None:
         """Records a failed check. Does not return where a known failure excuses the error."""

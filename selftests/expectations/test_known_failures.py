@@ -53,6 +53,16 @@ def test_ranges(known, version, applies):
     assert (known.match(*ITEM, version, "NaN and inf") is not None) is applies
 
 
+def test_an_entry_that_leaves_a_check_out(tmp_path):
+    known = load(written(tmp_path, ENTRY, ENTRY | {"error": "SIGFPE", "run": False, "target": "cpu_neon"}))
+    neon = ("sum/sum-f16", "numerics", "cpu_neon")
+    assert known.entry_that_leaves_out(*ITEM, "2.13.0") is None  # its entry lets it run
+    assert known.entry_that_leaves_out(*neon, "2.14.0") is None
+    assert not known.used
+    assert known.entry_that_leaves_out(*neon, "2.13.0").error == "SIGFPE"
+    assert known.used == {neon}
+
+
 def test_two_entries_of_one_item_with_other_errors(tmp_path):
     known = load(written(tmp_path, ENTRY, ENTRY | {"error": "strides"}))
     assert known.match(*ITEM, "2.13.0", "strides").where == "sum.toml, failure 2"
@@ -133,6 +143,8 @@ def test_entries_for_what_does_not_exist(known):
         ({"target": ["cpu_avx2", "cpu_avx2"]}, "target names 'cpu_avx2' twice"),
         ({"mode": "remote"}, "mode is 'remote'; write native or deviceless, or leave it out for both"),
         ({"via": "compile"}, "via is 'compile'; write jit_trace or jit_script or export, or leave it out"),
+        ({"run": "no"}, "run is 'no'; write `run = false`, or leave it out"),
+        ({"run": False, "torch": ">=2.11"}, "end the range, as in torch = '>=2.11,<2.14'"),
         ({"until": "2.14"}, "unknown key 'until'; the keys are case, check"),
     ],
 )

@@ -54,6 +54,20 @@ def suite(tmp_path) -> Suite:
     return project
 
 
+@pytest.mark.parametrize("check", ["compile", "requirements"])
+def test_what_an_entry_leaves_out_does_not_run_and_is_named(suite, check):
+    suite.write(
+        "ops/test_known.py", CASES.replace('ValueError("not today")', "SystemExit(3)") if check == "compile" else CASES
+    )
+    name = {"compile": "refuses", "requirements": "another"}[check]
+    left_out = entry(name, check, "whatever", torch=">=2.11,<99") + "run = false\n"
+    suite.write("ops/known_failures/all.toml", left_out)
+    ran, found = suite.checks(*SM90, "--checks", "requirements", "-k", f"passes or {name}")
+    ran.ends(0).has_not("matched nothing")
+    messages = [message for _, test, outcome, message in found if test.startswith(f"test_{name}[")]
+    assert messages == [f"not run: because of {name} (not reported)"]
+
+
 def test_what_entries_excuse(suite):
     entries = [
         entry("known", "requirements", "kernels: wanted 2, got 1"),
