@@ -603,7 +603,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         yield
     finally:
         if failed:
-            terminalreporter.stats["failed"] = failed
+            terminalreporter.stats["failed"] = failure_list.one_each(failed)
     if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and _SESSION in config.stash and config.option.keyword:
         keyword = config.option.keyword
         terminalreporter.write_line(f"-k {keyword!r} selects no item; list all items with: pytest --collect-only -q")

@@ -51,6 +51,11 @@ def unexplained(reports: Sequence[Any], review: Review) -> list[Any]:
     return sorted(once, key=lambda report: _check(report).startswith("numerics"))
 
 
+def one_each(reports: Sequence[Any]) -> list[Any]:
+    """One report for each failed test, so that pytest's last line counts items, as the summary does."""
+    return list({(report.nodeid, report.when == "teardown"): report for report in reports}.values())
+
+
 def item_name(node_id: str) -> str:
     """`flip/hflip-224-u8-cuda_sm90` for the node id `ops/test_flip.py::test_hflip[224-u8-cuda_sm90]`."""
     file, _, rest = node_id.partition("::")
