@@ -45,10 +45,15 @@ class SearchedText:
 
 @dataclass(eq=False)
 class FoundCause:
-    """`texts`: the numbers of its texts. `consequences`: symptom → how many of the texts have it, and its title."""
+    """`texts`: the numbers of its texts. `consequences`: symptom → how many of the texts have it, and its title.
+
+    `hidden`: the numbers of texts whose kernels are other kernels, so that no edit shows whether they have the cause.
+    The words of the edit are in the old text alone, or in the new text alone.
+    """
 
     symptom: Symptom
     texts: list[int]
+    hidden: list[int] = field(default_factory=list)
     consequences: Counter[SymptomKey] = field(default_factory=Counter)
     titles: dict[SymptomKey, str] = field(default_factory=dict)
 

@@ -9,6 +9,7 @@ a symptom that occurs only together with the cause. A text with two independent 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -18,7 +19,7 @@ from conformance.cases.inputs import DTYPES
 from conformance.devices.targets import targets
 from conformance.review.cause_search import CauseSearch, FoundCause, SearchedText
 from conformance.review.symptoms import CODE, SymptomKey, text_symptoms
-from conformance.review.title_words import vagueness
+from conformance.review.title_words import edit_words, vagueness
 from conformance.storage.snapshots import canonical_text
 
 Kind = Literal["fact", "code"]
@@ -102,13 +103,32 @@ def find_causes(changes: Iterable[ChangedText]) -> list[Cause]:
         if stored != new:
             items.append(item)
             texts.append(SearchedText(text_symptoms(stored, new)))
-    found = [_cause(each, items, texts) for each in CauseSearch(texts).run()]
+    search = CauseSearch(texts).run()
+    _find_hidden(search, items, texts)
+    found = [_cause(each, items, texts) for each in search]
     return sorted(found, key=lambda cause: (-len(cause.members), cause.kind != "fact", cause.title, cause.id))
+
+
+def _find_hidden(search: Sequence[FoundCause], items: Sequence[ChangedText], texts: Sequence[SearchedText]) -> None:
+    """Finds texts that may have an edit which other texts show, inside kernels that became other kernels.
+
+    Accepting the cause of the other kernels must not accept the edit with it.
+    """
+    replaced = [number for number, text in enumerate(texts) if text.symptoms.replaced]
+    for cause in search:
+        key = cause.symptom.key
+        if key[0] != "code" or key[1] not in ("added to", "removed from", "replaced"):
+            continue
+        gone, come = edit_words(key[1:])
+        for number in sorted(set(replaced) - set(cause.texts)):
+            old, new = (set(re.findall(r"\w+", text)) for text in (items[number].stored, items[number].new))
+            if (gone or come) and gone <= old - new and come <= new - old:
+                cause.hidden.append(number)
 
 
 def _cause(found: FoundCause, items: Sequence[ChangedText], texts: Sequence[SearchedText]) -> Cause:
     symptom = found.symptom
-    members = [items[number] for number in found.texts]
+    members = [items[number] for number in sorted([*found.texts, *found.hidden])]
     alone = [number for number in found.texts if len(texts[number].causes) == 1]
     number = min(alone or found.texts, key=lambda each: (len(items[each].new), items[each].name))
     symptoms = texts[number].symptoms

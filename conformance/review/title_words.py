@@ -19,3 +19,20 @@ def vagueness(title: str) -> int:
     if "` → `" in title:
         return 0 if sides[1] else 2
     return 1
+
+
+def edit_words(key: tuple[str, ...]) -> tuple[set[str], set[str]]:
+    """The telling words that an edit removes, and those that it adds. `key`: see edits.edit.Edit."""
+    verb, words = key[0], [*key[1:]]
+    if verb == "replaced":
+        if "→" not in words:
+            return set(), set()
+        middle = words.index("→")
+        gone, come = _telling(words[:middle]), _telling(words[middle + 1 :])
+        return gone - come, come - gone
+    side = _telling(words[:-1] if len(words) > 1 else words)
+    return (side, set()) if verb == "removed from" else (set(), side)
+
+
+def _telling(words: list[str]) -> set[str]:
+    return {name for word in words for name in re.findall(r"[A-Za-z_]\w{3,}", word)} - _VAGUE
