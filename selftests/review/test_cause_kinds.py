@@ -167,7 +167,9 @@ def test_an_edit_in_kernels_that_became_other_kernels_stays_open():
     """The words of an edit that other texts show are gone from this text too: its cause may not be accepted alone."""
     policy = ", eviction_policy='evict_last'"
     stored = TEXT.replace("(x0), xmask)\n    tmp1", f"(x0), xmask{policy})\n    tmp1")
-    split = stored.replace(policy, "").replace("kernels     1: add", "kernels     2\n  1: add").replace("_add_0", "_sub_0")
+    split = (
+        stored.replace(policy, "").replace("kernels     1: add", "kernels     2\n  1: add").replace("_add_0", "_sub_0")
+    )
     plain = [ChangedText(f"op/c{number}", "cuda_sm90", stored, stored.replace(policy, "")) for number in range(9)]
     causes = find_causes([*plain, ChangedText("op/split", "cuda_sm90", stored, split)])
     [gone] = [each for each in causes if "eviction_policy" in each.title]
