@@ -11,6 +11,8 @@ from conformance.review.review import Review
 from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import NOT_ENDED, ItemRecord, Run
 
+#: The message of a check that finds no snapshot contains this.
+NOTHING_STORED = "nothing is stored for torch"
 _NOT_ENDED = CheckResult(Outcome.FAILED, NOT_ENDED)
 #: How many items the lines name.
 _NAMED = 3
@@ -83,6 +85,12 @@ def contradictions(run: Run, items: Sequence[ItemRecord], failed_node_ids: Itera
         *(f"pytest reports {name} as failed, and the run's record does not" for name in sorted(reported - recorded)),
         *(f"the run's record has {name} as failed, and pytest does not" for name in sorted(recorded - reported)),
     ]
+
+
+def only_unstored(items: Sequence[ItemRecord]) -> bool:
+    """Whether all failures are that nothing is stored for this torch."""
+    failures = [result for item in items for result in item.checks.values() if result.outcome is Outcome.FAILED]
+    return all(NOTHING_STORED in result.detail for result in failures)
 
 
 def failure_lines(items: Sequence[ItemRecord], review: Review) -> list[str]:

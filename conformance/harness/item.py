@@ -15,6 +15,7 @@ from conformance.devices.targets import Target
 from conformance.errors import ConformanceError, first_line
 from conformance.harness import artifacts
 from conformance.harness.accidents import device_health
+from conformance.harness.accounting import NOTHING_STORED
 from conformance.harness.session import Session
 from conformance.review.diff import compare_texts
 from conformance.review.review import nearest_text
@@ -365,7 +366,7 @@ class _ItemRun:
         if other is None or session.has_stored_version(session.store(self.case)):
             command = accept_command(self.case, self.target)
             raise CodeError(
-                f"{self.name}: nothing is stored for torch {torch_release(session.torch)}\n\naccept it with: {command}"
+                f"{self.name}: {NOTHING_STORED} {torch_release(session.torch)}\n\naccept it with: {command}"
             )
         text, version = other
         found = compare_texts(text, self.record.text)

@@ -127,6 +127,8 @@ def _ending(session: Session, items: Sequence[ItemRecord], review: Review) -> li
     if review.causes and not session.settings.accept:
         baseline = f" --baseline {session.settings.baseline}" if session.baseline else ""
         last += f"; next: python -m conformance review{baseline}"
+    elif failed and accounting.only_unstored(items):
+        last += "; next: the same command with EXPECTTEST_ACCEPT=new stores what is not stored yet"
     elif failed:
         last += f"; next: run reproduce.py of a failed item below {session.run.folder / 'failures'}"
     return [*lines, last]

@@ -92,9 +92,11 @@ class CauseSearch:
     def _search_code(self) -> None:
         pool = _Pool()
         for number, text in enumerate(self.texts):
+            others = {(each.part, each.site) for each in text.symptoms.code if each.key != BUFFERS}
             for symptom in text.symptoms.code:
                 absorbed = text.causes and text.symptoms.is_absorbed(symptom)
-                if not absorbed and not text.symptoms.is_of_names(symptom):
+                is_part = symptom.key == BUFFERS and (symptom.part, symptom.site) in others  # of another edit's lines
+                if not absorbed and not is_part and not text.symptoms.is_of_names(symptom):
                     pool.add(number, symptom)
         for cause in self.found:
             self._add_edits_of_fact(pool, cause)
