@@ -211,6 +211,9 @@ class _ItemRun:
         option, device, target = settings.backend_option, self.target.device, self.target.name
         if self.mode != "native":
             raise SkipError(f"{option} needs the device: {self.session.reason_not_run(self.target)}")
+        widest = self.session.widest_cpu_target
+        if device == "cpu" and widest is not None and widest != self.target:
+            raise SkipError(f"{option} compiles for this CPU and not for {target}: {widest.name} tests the same code")
         try:
             with function_via(self.case, settings.via, settings.backend, device, target) as function:
                 check_numerics(with_plain_tuples(self.case, settings.via), function, device, target, option)

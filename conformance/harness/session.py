@@ -188,6 +188,12 @@ class Session:
             with capture(case, target, mode, explore=explore, emulation=emulation) as captured:
                 yield captured
 
+    @property
+    def widest_cpu_target(self) -> Target | None:
+        """The selected CPU target with the widest vectors that this machine has: what other backends compile for."""
+        native = [each for each in self.selected_targets if each.device == "cpu" and self.machine.is_native(each)]
+        return max(native, key=lambda each: self.machine.isas.index(each.isa), default=None)
+
     def reason_not_emulated(self, target: Target) -> str:
         """Why code for the target does not run on the CPU with emulation; "" where it does."""
         if target.device == "cpu" or self.machine.is_native(target):

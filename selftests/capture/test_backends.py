@@ -6,6 +6,7 @@ from suites import NATIVE, Suite
 
 from conformance import case, tensor
 from conformance.capture.backends import BackendError, backend_named, function_via
+from conformance.devices.machine import instruction_sets
 from conformance.numerics.check import check_numerics
 
 pytestmark = pytest.mark.skipif(not NATIVE, reason="no cpu target of the table is here")
@@ -72,6 +73,20 @@ def test_a_suite_by_another_backend(suite: Suite):
     assert [message for *_, outcome, message in checks if outcome == "skipped"] == [
         "--backend mine:plain: this check is only for Inductor's code"
     ] * 2
+
+
+def test_another_backend_compiles_for_the_widest_instruction_set(suite: Suite):
+    """Nothing tells it another one, so the items of a narrower target would test the same code and claim another."""
+    targets = [f"cpu_{isa}" for isa in instruction_sets()]
+    if len(targets) == 1:
+        pytest.skip("this CPU has one of the instruction sets of targets.toml")
+    chosen = ("--target", ",".join(targets), "--backend", "eager", "--checks", "numerics", "-k", "f32")
+    ran, checks = suite.checks(*chosen)
+    ran.ends(0).has("numerics passed: 1 native")
+    assert [message for *_, outcome, message in checks if outcome == "skipped"] == [
+        f"--backend eager compiles for this CPU and not for {each}: {targets[-1]} tests the same code"
+        for each in targets[:-1]
+    ]
 
 
 def test_wrong_options_end_at_once(suite: Suite):
