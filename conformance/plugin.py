@@ -6,8 +6,7 @@ import contextlib
 import functools
 import json
 import os
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,14 +21,16 @@ from conformance.devices.environment import torch_build, triton_version
 from conformance.devices.machine import Machine
 from conformance.devices.targets import GPUS, TargetError
 from conformance.errors import ConformanceError
-from conformance.harness import ci_summary, explanations, failure_list, junit, summary
+from conformance.harness import ci_summary, early_torch, explanations, failure_list, junit, pytest_options, summary
 from conformance.harness.accidents import guardian
 from conformance.harness.accidents.guarded_items import GuardedItems
 from conformance.harness.accidents.native_stderr import NativeStderr
 from conformance.harness.accidents.process_end import is_accident
 from conformance.harness.accidents.time_limit import TimeLimit
 from conformance.harness.accidents.worker_crashes import MANY_RESTARTS, RetiringWorker, WorkerCrashes, open_worker_file
+from conformance.harness.declaration_lines import declaration_line
 from conformance.harness.item import Item
+from conformance.harness.pytest_options import ENABLING, SELECTING
 from conformance.harness.session import Session
 from conformance.harness.subtests import SubtestReporter, WrongDeclarationsItem
 from conformance.settings import Settings
@@ -54,26 +55,10 @@ _WORKERS_RUN = pytest.StashKey[str]()
 _LINK = pytest.StashKey[guardian.Link]()
 #: A descriptor of the file that keeps the stderr of native code, where pytest captures it.
 _STDERR_FILE = pytest.StashKey[int]()
-#: Options that enable the plugin.
-_OPTIONS = (
-    "device",
-    "target",
-    "require_device",
-    "strict_run",
-    "checks",
-    "save_run",
-    "baseline",
-    "fail_on_drift",
-    "verify_deviceless",
-    "no_emulation",
-)
-#: Options that leave cases, targets or checks out. With one of them, no snapshot is reported as unused.
-_SELECTING_OPTIONS = ("keyword", "markexpr", "device", "target", "checks", "baseline")
 #: Options with which pytest runs no items, or a debugger runs them: no guardian.
 _UNGUARDED_OPTIONS = ("help", "version", "collectonly", "usepdb", "trace")
 #: Errors whose message says all: pytest shows no traceback.
 _WITHOUT_TRACEBACK = (AssertionError, ConformanceError)
-_PACKAGE = Path(__file__).parent
 #: Why a run with workers has no guardian.
 _HAS_WORKERS = "pytest-xdist starts its workers"
 #: The name of the plugin WorkerCrashes.
@@ -81,73 +66,17 @@ _CRASHES = "conformance_worker_crashes"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("conformance", "conformance: test the code and the numerics of torch.compile")
-    add = group.addoption
-    add("--device", metavar="LIST", help="test targets of these device types: cpu, cuda, xpu, or all (default)")
-    add("--target", metavar="LIST", help="test these targets, such as cuda_sm90,cpu_avx2; with --device, those in both")
-    add(
-        "--strict-run",
-        action="store_true",
-        help="fail if anything that was selected was not compared: an item, or its numerics",
-    )
-    add("--require-device", action="store_true", help="fail if this machine lacks a selected device")
-    add("--checks", metavar="LIST", help="run these checks: numerics,requirements,code (default) and binary")
-    add(
-        "--save-run",
-        metavar="NAME",
-        help="keep this run's results under this name, for --baseline and `python -m conformance review`",
-    )
-    add("--baseline", metavar="NAME", help="compare code with the run of this name instead of the stored snapshots")
-    add(
-        "--backend",
-        metavar="NAME",
-        default="inductor",
-        help="compile with this backend, or module:function; inductor is the default, the others check numerics only",
-    )
-    add(
-        "--via",
-        metavar="NAME",
-        default="compile",
-        help=f"run cases via {', '.join(settings.VIA)}; compile is the default, the others check numerics only",
-    )
-    add("--thorough", action="store_true", help="also test combinations of values that cases vary one at a time")
-    add(
-        "--fail-on-drift",
-        action="store_true",
-        help="if this torch has no snapshots: fail if code differs from the nearest torch's",
-    )
-    add("--no-emulation", action="store_true", help="disable CPU emulation of missing GPUs")
-    add(
-        "--item-timeout",
-        metavar="SECONDS",
-        type=float,
-        default=settings.ITEM_TIMEOUT,
-        help="an item that takes longer fails, and a fresh process runs the next items; "
-        f"{settings.ITEM_TIMEOUT:g} is the default, 0 for no limit",
-    )
-    add(
-        "--verify-deviceless",
-        action="store_true",
-        help="on a real GPU: also generate the code without it, and fail if the two differ",
-    )
+    pytest_options.add_options(parser)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
     """Prepares this process before conftests import torch, if an option or a conftest enables the plugin."""
     options = early_config.known_args_namespace
-    by_option = any(getattr(options, name, None) for name in _OPTIONS) or __name__ in (options.plugins or ())
-    if by_option or _is_named_by_conftest(early_config.rootpath, [Path.cwd(), *map(Path, args)]):
+    by_option = any(getattr(options, name, None) for name in ENABLING) or __name__ in (options.plugins or ())
+    if by_option or early_torch.is_named_by_conftest(__name__, early_config.rootpath, [Path.cwd(), *map(Path, args)]):
         with _usage_errors():
             prepare(GPUS if Machine.detect().gpus else ())
-
-
-def _is_named_by_conftest(root: Path, paths: Iterable[Path]) -> bool:
-    """Whether the text of a conftest.py in or above one of the paths names the plugin."""
-    tests = [Path(str(path).partition("::")[0]).resolve() for path in paths]
-    folders = {folder for path in tests for folder in (path, *path.parents) if folder.is_relative_to(root)}
-    files = (folder / "conftest.py" for folder in folders)
-    return any(__name__ in file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file())
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -200,7 +129,7 @@ def _is_enabled(config: pytest.Config) -> bool:
 
     pytest loads an installed plugin into every run, also of projects that have no case: they must not be slower.
     """
-    if any(config.getoption(name) for name in _OPTIONS) or "conformance.plugin" in (config.getoption("plugins") or ()):
+    if any(config.getoption(name) for name in ENABLING) or "conformance.plugin" in (config.getoption("plugins") or ()):
         return True
     named_by = (getattr(plugin, "pytest_plugins", ()) for plugin in config.pluginmanager.get_plugins())
     return any("conformance.plugin" in names for names in named_by)
@@ -209,30 +138,9 @@ def _is_enabled(config: pytest.Config) -> bool:
 def _settings(config: pytest.Config) -> Settings:
     """The settings, read once: configure_expecttest changes the environment variable that they are read from."""
     if _SETTINGS not in config.stash:
-        read = config.stash[_SETTINGS] = _read_settings(config)
+        read = config.stash[_SETTINGS] = pytest_options.read_settings(config, _worker_data(config).get("accept"))
         settings.configure_expecttest(read.accept, workers=_is_worker(config) or _worker_count(config) > 1)
     return config.stash[_SETTINGS]
-
-
-def _read_settings(config: pytest.Config) -> Settings:
-    option, data = config.getoption, _worker_data(config)
-    return Settings(
-        devices=option("device"),
-        targets=option("target"),
-        require_device=option("require_device"),
-        strict_run=option("strict_run"),
-        checks=settings.parse_checks(option("checks")),
-        accept=data["accept"] if "accept" in data else settings.parse_accept(os.environ),
-        save_run=option("save_run"),
-        baseline=option("baseline"),
-        backend=option("backend"),
-        via=settings.parse_via(option("via"), option("backend")),
-        thorough=option("thorough"),
-        fail_on_drift=option("fail_on_drift"),
-        verify_deviceless=option("verify_deviceless"),
-        emulation=not option("no_emulation"),
-        item_timeout=settings.parse_item_timeout(option("item_timeout")),
-    )
 
 
 def _worker_data(config: pytest.Config) -> dict[str, Any]:
@@ -252,17 +160,10 @@ def _session(config: pytest.Config) -> Session:
             session = _start_worker_session(config) if _is_worker(config) else _start_session(config)
             session.prepare()
             if not _is_worker(config) and not config.option.collectonly:
-                session.refuse_unusable_targets(_importers_of_torch(config))
+                session.refuse_unusable_targets(early_torch.importers(config))
             config.stash[_SESSION] = session
             _watch_items(config, session)
     return config.stash[_SESSION]
-
-
-def _importers_of_torch(config: pytest.Config) -> list[str]:
-    """The files of conftests and plugins that have imported torch at their top."""
-    torch = sys.modules.get("torch")
-    plugins = [each for each in config.pluginmanager.get_plugins() if torch and vars(each).get("torch") is torch]
-    return sorted(os.path.relpath(each.__file__) for each in plugins if getattr(each, "__file__", None))
 
 
 def _watch_items(config: pytest.Config, session: Session) -> None:
@@ -441,7 +342,7 @@ def _declaration_problem(config: pytest.Config, items: list[pytest.Item]) -> str
             folders,
             combined=lambda: [case for test in tests for case in test.combined()],
         )
-        if not any(config.getoption(name, None) for name in _SELECTING_OPTIONS):
+        if not any(config.getoption(name, None) for name in SELECTING):
             _note_unused(config, list(cases.values()), folders)
     except ConformanceError as error:
         if not _is_worker(config):
@@ -534,25 +435,9 @@ def pytest_make_collect_report() -> Any:
         return report
     if isinstance(excinfo.value, pytest.UsageError):
         report.longrepr = str(excinfo.value)
-    elif isinstance(excinfo.value, (ConformanceError, ValueError)) and (line := _declaration_line(excinfo)):
+    elif isinstance(excinfo.value, (ConformanceError, ValueError)) and (line := declaration_line(excinfo)):
         report.longrepr = f"{line}: {excinfo.value}"
     return report
-
-
-def _declaration_line(excinfo: pytest.ExceptionInfo[BaseException]) -> str:
-    """FILE:LINE of the code that called into this package, if the error was raised in the package; else ""."""
-    *outer, inner = excinfo.traceback
-    if not _is_harness_file(inner.path):
-        return ""
-    for entry in reversed(outer):
-        if not _is_harness_file(entry.path):
-            return f"{os.path.relpath(entry.path)}:{entry.lineno + 1}"
-    return ""
-
-
-def _is_harness_file(file: str | Path) -> bool:
-    """Whether a file belongs to this package and is no file of cases."""
-    return Path(file).is_relative_to(_PACKAGE) and not Path(file).is_relative_to(OPS)
 
 
 @pytest.fixture

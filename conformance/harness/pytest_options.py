@@ -1,0 +1,104 @@
+"""The options of the pytest plugin, and the settings that they make."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from conformance import settings
+from conformance.settings import Settings
+
+#: Options that enable the plugin.
+ENABLING = (
+    "device",
+    "target",
+    "require_device",
+    "strict_run",
+    "checks",
+    "save_run",
+    "baseline",
+    "fail_on_drift",
+    "verify_deviceless",
+    "no_emulation",
+)
+#: Options that leave cases, targets or checks out. With one of them, no snapshot is reported as unused.
+SELECTING = ("keyword", "markexpr", "device", "target", "checks", "baseline")
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declares the options of the plugin."""
+    group = parser.getgroup("conformance", "conformance: test the code and the numerics of torch.compile")
+    add = group.addoption
+    add("--device", metavar="LIST", help="test targets of these device types: cpu, cuda, xpu, or all (default)")
+    add("--target", metavar="LIST", help="test these targets, such as cuda_sm90,cpu_avx2; with --device, those in both")
+    add(
+        "--strict-run",
+        action="store_true",
+        help="fail if anything that was selected was not compared: an item, or its numerics",
+    )
+    add("--require-device", action="store_true", help="fail if this machine lacks a selected device")
+    add("--checks", metavar="LIST", help="run these checks: numerics,requirements,code (default) and binary")
+    add(
+        "--save-run",
+        metavar="NAME",
+        help="keep this run's results under this name, for --baseline and `python -m conformance review`",
+    )
+    add("--baseline", metavar="NAME", help="compare code with the run of this name instead of the stored snapshots")
+    add(
+        "--backend",
+        metavar="NAME",
+        default="inductor",
+        help="compile with this backend, or module:function; inductor is the default, the others check numerics only",
+    )
+    add(
+        "--via",
+        metavar="NAME",
+        default="compile",
+        help=f"run cases via {', '.join(settings.VIA)}; compile is the default, the others check numerics only",
+    )
+    add("--thorough", action="store_true", help="also test combinations of values that cases vary one at a time")
+    add(
+        "--fail-on-drift",
+        action="store_true",
+        help="if this torch has no snapshots: fail if code differs from the nearest torch's",
+    )
+    add("--no-emulation", action="store_true", help="disable CPU emulation of missing GPUs")
+    add(
+        "--item-timeout",
+        metavar="SECONDS",
+        type=float,
+        default=settings.ITEM_TIMEOUT,
+        help="an item that takes longer fails, and a fresh process runs the next items; "
+        f"{settings.ITEM_TIMEOUT:g} is the default, 0 for no limit",
+    )
+    add(
+        "--verify-deviceless",
+        action="store_true",
+        help="on a real GPU: also generate the code without it, and fail if the two differ",
+    )
+
+
+def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
+    """The settings of a run. `accept`: what the process that started this worker accepts; None to read the variable.
+
+    Raises SettingsError for a wrong value.
+    """
+    option = config.getoption
+    return Settings(
+        devices=option("device"),
+        targets=option("target"),
+        require_device=option("require_device"),
+        strict_run=option("strict_run"),
+        checks=settings.parse_checks(option("checks")),
+        accept=settings.parse_accept(os.environ) if accept is None else accept,
+        save_run=option("save_run"),
+        baseline=option("baseline"),
+        backend=option("backend"),
+        via=settings.parse_via(option("via"), option("backend")),
+        thorough=option("thorough"),
+        fail_on_drift=option("fail_on_drift"),
+        verify_deviceless=option("verify_deviceless"),
+        emulation=not option("no_emulation"),
+        item_timeout=settings.parse_item_timeout(option("item_timeout")),
+    )
