@@ -482,7 +482,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     """Lets pytest list the failures that no cause explains, and prints the summary of the run below that list."""
     result = config.stash.get(_SUMMARY, None)
     failed = terminalreporter.stats.get("failed", [])
-    if result is not None and failed and not _lists_everything(config):
+    if result is not None and failed and not failure_list.lists_everything(config):
         terminalreporter.stats["failed"] = failure_list.unexplained(failed, result.review)
     try:
         yield
@@ -498,8 +498,3 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     for line in (*result.lines, *result.ending):
         terminalreporter.write_line(line)
     ci_summary.append((*result.lines, *result.ending))
-
-
-def _lists_everything(config: pytest.Config) -> bool:
-    """Whether the user asked pytest for all reports or for full messages."""
-    return config.getoption("verbose") > 0 or bool(set("aA") & set(config.option.reportchars))

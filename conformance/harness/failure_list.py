@@ -21,6 +21,11 @@ FEW = 3
 _KEPT_LINES = ("accept it with: ", "artifacts: ")
 
 
+def lists_everything(config: pytest.Config) -> bool:
+    """Whether the user asked pytest for all reports or for full messages."""
+    return config.getoption("verbose") > 0 or bool(set("aA") & set(config.option.reportchars))
+
+
 def name_causes(reports: Sequence[Any], review: Review, *, in_full: bool) -> None:
     """Adds its causes to each explained failure. Shortens them, unless there are few or `in_full` is set."""
     explained = [report for report in reports if _is_explained(report, review)]

@@ -114,16 +114,23 @@ def _find_hidden(search: Sequence[FoundCause], items: Sequence[ChangedText], tex
 
     Accepting the cause of the other kernels must not accept the edit with it.
     """
-    replaced = [number for number, text in enumerate(texts) if text.symptoms.replaced]
+    words: dict[int, tuple[set[str], set[str]]] = {}  # number → the words of the old text alone, of the new text alone
+    for number, text in enumerate(texts):
+        if text.symptoms.replaced:
+            old, new = (set(re.findall(r"\w+", each)) for each in (items[number].stored, items[number].new))
+            words[number] = (old - new, new - old)
     for cause in search:
         key = cause.symptom.key
         if key[0] != "code" or key[1] not in ("added to", "removed from", "replaced"):
             continue
         gone, come = edit_words(key[1:])
-        for number in sorted(set(replaced) - set(cause.texts)):
-            old, new = (set(re.findall(r"\w+", text)) for text in (items[number].stored, items[number].new))
-            if (gone or come) and gone <= old - new and come <= new - old:
-                cause.hidden.append(number)
+        if gone or come:
+            shown = set(cause.texts)
+            cause.hidden += [
+                number
+                for number, (lost, gained) in words.items()
+                if number not in shown and gone <= lost and come <= gained
+            ]
 
 
 def _cause(found: FoundCause, items: Sequence[ChangedText], texts: Sequence[SearchedText]) -> Cause:
