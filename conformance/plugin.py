@@ -28,8 +28,10 @@ from conformance.harness.accidents.native_stderr import NativeStderr
 from conformance.harness.accidents.process_end import is_accident
 from conformance.harness.accidents.time_limit import TimeLimit
 from conformance.harness.accidents.worker_crashes import MANY_RESTARTS, RetiringWorker, WorkerCrashes, open_worker_file
+from conformance.harness.captures_ahead import CapturesAhead
 from conformance.harness.declaration_lines import declaration_line
 from conformance.harness.item import Item
+from conformance.harness.look_ahead import LookAhead
 from conformance.harness.pytest_options import ENABLING, SELECTING
 from conformance.harness.session import Session
 from conformance.harness.subtests import SubtestReporter, WrongDeclarationsItem
@@ -180,6 +182,7 @@ def _watch_items(config: pytest.Config, session: Session) -> None:
         file = config.stash[_LINK].dump
     else:
         return
+    config.pluginmanager.register(LookAhead(CapturesAhead(session), _conformance_item_or_none))
     config.pluginmanager.register(TimeLimit(file, session.settings.item_timeout, _is_in_case_file))
     if config.getoption("capture") == "fd":
         config.stash[_STDERR_FILE] = file
@@ -387,6 +390,10 @@ def _is_conformance_item(item: pytest.Item) -> bool:
 
 def _conformance_item(item: pytest.Item) -> Item:
     return item.callspec.params["conformance_item"]  # type: ignore[attr-defined] # pytest has it where @case is
+
+
+def _conformance_item_or_none(item: pytest.Item) -> Item | None:
+    return _conformance_item(item) if _is_conformance_item(item) else None
 
 
 def _is_in_case_file(item: pytest.Item) -> bool:

@@ -17,6 +17,8 @@ OPTIONAL_CHECKS = ("binary",)
 ITEM_TIMEOUT = 900.0
 #: The values of --via: torch.compile, torch.jit.trace, torch.jit.script, torch.export.
 VIA = ("compile", "jit_trace", "jit_script", "export")
+#: The values of --kernels: those of several items together, or each alone, as Inductor compiles them.
+KERNELS = ("batched", "alone")
 ACCEPT = "EXPECTTEST_ACCEPT"
 
 
@@ -34,6 +36,7 @@ class Settings:
     `backend`: a backend of torch.compile, or `module:function`. `via`: one of VIA.
     `strict_run`: a run that compared less than it was asked to fails. `thorough`: run combinations of axes too.
     `emulation`: run the code for missing GPUs on the CPU. `item_timeout`: seconds for one item; 0 for no limit.
+    `kernels`: how C++ kernels are compiled, one of KERNELS.
     """
 
     devices: str | None = None
@@ -51,6 +54,7 @@ class Settings:
     verify_deviceless: bool = False
     emulation: bool = True
     item_timeout: float = ITEM_TIMEOUT
+    kernels: str = KERNELS[0]
 
     @property
     def backend_option(self) -> str:

@@ -17,7 +17,7 @@ from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.model import Mode
 from conformance.capture.patching import name_lookup
 from conformance.capture.patching.patch import Patch, applied
-from conformance.capture.toolchain import atomic_build, cpu_isa, precompiled_headers
+from conformance.capture.toolchain import atomic_build, cpu_isa, kernel_batch, precompiled_headers
 from conformance.cases.compiler_options import split_options
 from conformance.devices import environment
 from conformance.devices.targets import Target
@@ -71,6 +71,7 @@ COMMON_PATCHES = [
         optional=True,
     ),
     atomic_build.PATCH,
+    *kernel_batch.PATCHES,
     *precompiled_headers.PATCHES,
 ]
 

@@ -231,7 +231,12 @@ class _ItemRun:
         self._leave_out("compile")
         with contextlib.ExitStack() as stack:
             try:
-                captured = stack.enter_context(self.session.capture(self.case, self.target, self.mode, emulate=emulate))
+                batched = self.session.settings.kernels == "batched"
+                captured = stack.enter_context(
+                    self.session.capture(self.case, self.target, self.mode, emulate=emulate, defer_build=batched)
+                )
+                if "numerics" in self.session.settings.checks:
+                    captured.build()
             except Exception as error:
                 self._record_failure("compile", error)
                 raise

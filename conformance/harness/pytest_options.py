@@ -73,6 +73,12 @@ def add_options(parser: pytest.Parser) -> None:
         f"{settings.ITEM_TIMEOUT:g} is the default, 0 for no limit",
     )
     add(
+        "--kernels",
+        choices=settings.KERNELS,
+        default=settings.KERNELS[0],
+        help="compile C++ kernels of several items together (batched, the default), or each alone as Inductor does",
+    )
+    add(
         "--verify-deviceless",
         action="store_true",
         help="on a real GPU: also generate the code without it, and fail if the two differ",
@@ -101,4 +107,5 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
         verify_deviceless=option("verify_deviceless"),
         emulation=not option("no_emulation"),
         item_timeout=settings.parse_item_timeout(option("item_timeout")),
+        kernels=option("kernels"),
     )

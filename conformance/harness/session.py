@@ -28,6 +28,7 @@ from conformance.storage.runs import Run
 from conformance.storage.snapshots import Store, torch_release
 
 if TYPE_CHECKING:
+    from conformance.capture.ahead import AheadCapture
     from conformance.capture.compile import CaptureResult
     from conformance.capture.emulation.wrapper import Emulation
     from conformance.capture.model import Mode
@@ -45,6 +46,7 @@ class Session:
     `workers`: how many processes share the machine. `generation_problems`: device type → why no code can be generated
     for it here. `patch_problems`: those of them that torch's sources show before torch is imported. `notices`: lines
     for pytest's header. `partner_codes`: (case, target) → normalised code, generated only to be compared with.
+    `waiting_captures`: the name of an item → its capture, made ahead; see captures_ahead.py.
     `broken`: why this process must not run another item; "" if it may.
     """
 
@@ -57,6 +59,7 @@ class Session:
     patch_problems: dict[str, str] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
     partner_codes: dict[tuple[str, str], str] = field(default_factory=dict)
+    waiting_captures: dict[str, AheadCapture] = field(default_factory=dict)
     broken: str = ""
     _torch_is_set_up: bool = False
 
@@ -171,22 +174,35 @@ class Session:
 
     @contextlib.contextmanager
     def capture(
-        self, case: Case, target: Target, mode: Mode, *, explore: bool = False, emulate: bool = False
+        self,
+        case: Case,
+        target: Target,
+        mode: Mode,
+        *,
+        explore: bool = False,
+        emulate: bool = False,
+        defer_build: bool = False,
     ) -> Iterator[CaptureResult]:
         """Captures a case. Raises what compiling raises.
 
         The GPU-free worker captures deviceless code for a GPU on a machine with a GPU, also with one of another device
-        type: no PyTorch supports both cuda and xpu. `emulate`: code for a missing GPU runs on the CPU.
+        type: no PyTorch supports both cuda and xpu. `emulate`: code for a missing GPU runs on the CPU. `defer_build`:
+        see conformance.capture.compile.capture; also takes a capture that was made ahead.
         """
         from conformance.capture.compile import CaptureResult, capture
 
         if mode == "deviceless" and target.device != "cpu" and self.machine.gpus:
             result, numerics = self.gpu_free_worker.capture(case, target, explore=explore, emulate=emulate)
             yield CaptureResult(result, None, numerics if emulate else None)
-        else:
-            emulation = self._emulation(target) if emulate else None
-            with capture(case, target, mode, explore=explore, emulation=emulation) as captured:
+            return
+        ahead = self.waiting_captures.pop(f"{case.id}-{target.name}", None) if defer_build else None
+        if ahead is not None:
+            with ahead.resumed() as captured:
                 yield captured
+            return
+        emulation = self._emulation(target) if emulate else None
+        with capture(case, target, mode, explore=explore, emulation=emulation, defer_build=defer_build) as captured:
+            yield captured
 
     @property
     def widest_cpu_target(self) -> Target | None:

@@ -163,6 +163,11 @@ class Run:
         path = self._item_file(name)
         return self._read(path) if path.exists() else None
 
+    def has_ended(self, name: str) -> bool:
+        """Whether the item with that name has a record, and the item has ended. Raises RunError as `items` does."""
+        record = self.item_named(name)
+        return record is not None and all(each.detail != NOT_ENDED for each in record.checks.values())
+
     def _item_file(self, name: str) -> Path:
         return self.folder / "items" / f"{name}.json"
 
@@ -237,15 +242,15 @@ def new_run(root: Path, name: str | None, process: int | None = None) -> Run:
         return Run(run_folder(root, name))
     runs = runs_folder(root)
     for old in sorted(runs.glob(_UNNAMED))[: -MAX_UNNAMED_RUNS + 1]:
-        if not _has_process(old):
+        if not is_running(int(old.name.rpartition("-")[2])):  # the id of its process ends the name of a run
             shutil.rmtree(old, ignore_errors=True)
     return Run(runs / unique_run_name(process))
 
 
-def _has_process(unnamed_run: Path) -> bool:
-    """Returns whether the process that wrote an unnamed run still exists. Its id ends the run's name."""
+def is_running(process: int) -> bool:
+    """Returns whether a process with that id exists."""
     try:
-        os.kill(int(unnamed_run.name.rpartition("-")[2]), 0)
+        os.kill(process, 0)
     except PermissionError:
         return True
     except (ProcessLookupError, OverflowError):

@@ -1,0 +1,1 @@
+"""The wrapper modules that Inductor generates: recorded, loaded later, or not loaded at all."""

@@ -1,0 +1,97 @@
+"""Wrapper modules that are not loaded: calls of them run the lowered graph eagerly.
+
+Private parts of torch, checked with 2.11 to 2.15: what a GraphLowering has; FakeTensorMode and tree_map.
+"""
+
+from __future__ import annotations
+
+import copy
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from conformance.capture import debug_output
+
+if TYPE_CHECKING:
+    from conformance.capture.emulation.wrapper import Emulation
+
+
+def unrecorded_runner() -> Any:
+    """Instead of a wrapper's `runner`: with CUDA graphs, Inductor would wrap each partition in its recorder."""
+    return types.SimpleNamespace(partitions=[], recursively_apply_fns=lambda fns: None)
+
+
+def generate_module(graph: Any, emulation: Emulation | None = None) -> Any:
+    """Replaces GraphLowering.compile_to_module: generates code without compiling it.
+
+    Calls of the returned module run the lowered graph eagerly, or the emulated code while the emulation runs.
+    """
+    code, _ = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
+    debug_output.write_output_code(code.value)
+    eager = eager_function(graph)
+    emulated = emulation.load(code.value, graph) if emulation else None
+
+    def call(args: list[Any]) -> Any:
+        if emulation is not None and emulated is not None and emulation.is_running:
+            return emulated(args)
+        return eager(args)
+
+    return types.SimpleNamespace(__file__="generated.py", __name__="generated", call=call, runner=unrecorded_runner())
+
+
+def eager_function(graph: Any) -> Callable[[list[Any]], Any]:
+    """A function that runs the lowered graph of a GraphLowering eagerly, with the calling convention of its wrapper.
+
+    Where eager cannot run the graph, it returns uninitialised tensors.
+    """
+    from conformance.capture.emulation.errors import EmulationError, NotEmulatedError
+
+    lowered = _graph_to_call(graph.orig_gm)
+
+    def call(args: list[Any]) -> Any:
+        values = list(args)
+        args.clear()
+        try:
+            return lowered(*values)
+        except (RuntimeError, EmulationError, NotEmulatedError):
+            # NotImplementedError: the device has the operator, the CPU does not, such as flash attention. Other
+            # errors: eager refuses what Inductor allows, such as copying between overlapping parts of one tensor.
+            # Errors of a kernel that the user wrote show up when the case runs.
+            return _uninitialised_results(lowered, values)
+
+    return call
+
+
+def _graph_to_call(gm: Any) -> Any:
+    """A copy of the graph to call eagerly.
+
+    Without the nodes that unpack results of in-place foreach operators: eagerly, these return nothing.
+    """
+    import torch
+
+    if not any(node.op == "call_function" and str(node.target).startswith("aten._foreach") for node in gm.graph.nodes):
+        return copy.copy(gm)
+    pruned = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
+    pruned.graph.eliminate_dead_code()
+    pruned.recompile()
+    return pruned
+
+
+def _uninitialised_results(lowered: Any, values: list[Any]) -> Any:
+    """Uninitialised tensors like the graph's results: enough to compile what follows after a graph break.
+
+    Private: torch._subclasses.fake_tensor and torch.utils._pytree, which torch.compile itself uses (2.11 to 2.15).
+    """
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.utils._pytree import tree_map
+
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        results = lowered(*values)
+
+    def uninitialised(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=value.device)
+
+    return tree_map(uninitialised, results)
