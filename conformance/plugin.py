@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -28,11 +26,11 @@ from conformance.harness.accidents.native_stderr import NativeStderr
 from conformance.harness.accidents.process_end import is_accident
 from conformance.harness.accidents.time_limit import TimeLimit
 from conformance.harness.accidents.worker_crashes import MANY_RESTARTS, RetiringWorker, WorkerCrashes, open_worker_file
-from conformance.harness.captures_ahead import CapturesAhead
+from conformance.harness.collected import cases_of, conformance_item, is_conformance_item, is_in_case_file
 from conformance.harness.declaration_lines import declaration_line
 from conformance.harness.item import Item
-from conformance.harness.look_ahead import LookAhead
 from conformance.harness.pytest_options import ENABLING, SELECTING
+from conformance.harness.schedule import registration
 from conformance.harness.session import Session
 from conformance.harness.subtests import SubtestReporter, WrongDeclarationsItem
 from conformance.settings import Settings
@@ -165,6 +163,7 @@ def _session(config: pytest.Config) -> Session:
                 session.refuse_unusable_targets(early_torch.importers(config))
             config.stash[_SESSION] = session
             _watch_items(config, session)
+            registration.register(config, session)
     return config.stash[_SESSION]
 
 
@@ -182,15 +181,14 @@ def _watch_items(config: pytest.Config, session: Session) -> None:
         file = config.stash[_LINK].dump
     else:
         return
-    config.pluginmanager.register(LookAhead(CapturesAhead(session), _conformance_item_or_none))
-    config.pluginmanager.register(TimeLimit(file, session.settings.item_timeout, _is_in_case_file))
+    config.pluginmanager.register(TimeLimit(file, session.settings.item_timeout, is_in_case_file))
     if config.getoption("capture") == "fd":
         config.stash[_STDERR_FILE] = file
-        config.pluginmanager.register(NativeStderr(file, _is_in_case_file))
+        config.pluginmanager.register(NativeStderr(file, is_in_case_file))
 
 
 def _has_crashed(run: Run, item: pytest.Item) -> bool:
-    return _is_conformance_item(item) and is_accident(run.item_named(_conformance_item(item).name))
+    return is_conformance_item(item) and is_accident(run.item_named(conformance_item(item).name))
 
 
 def _broken(config: pytest.Config) -> str:
@@ -332,10 +330,10 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 def _declaration_problem(config: pytest.Config, items: list[pytest.Item]) -> str:
     """Why the cases are declared wrongly, or "". Outside workers, raises pytest.UsageError instead of returning it."""
-    modules = {item.module: None for item in items if isinstance(item, pytest.Function) and _is_conformance_item(item)}
+    modules = {item.module: None for item in items if isinstance(item, pytest.Function) and is_conformance_item(item)}
     if not modules:
         return ""
-    tests = [value for module in modules for value in vars(module).values() if _cases_of(value)]
+    tests = [value for module in modules for value in vars(module).values() if cases_of(value)]
     cases = {id(case): case for test in tests for case in test.cases}
     try:
         folders = _collected_folders(config)
@@ -360,12 +358,6 @@ def _note_unused(config: pytest.Config, cases: Sequence[Case], folders: Sequence
         config.stash[_SESSION].run.write_unused_snapshots(names, " ".join(["python -m conformance prune", *arguments]))
 
 
-def _cases_of(value: Any) -> Sequence[Case]:
-    """The cases of a function that @case decorates; none for any other value."""
-    cases = getattr(value, "cases", ())
-    return cases if isinstance(cases, list) and all(isinstance(each, Case) for each in cases) else ()
-
-
 def _collected_folders(config: pytest.Config) -> list[Path]:
     """The folders of the command line; none where an option or a path leaves a part of them out."""
     option = config.getoption
@@ -377,44 +369,22 @@ def _collected_folders(config: pytest.Config) -> list[Path]:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Writes which tests pytest wants to run, so that each is accounted for at the end."""
-    if session.config.option.collectonly or not any(map(_is_conformance_item, session.items)):
+    if session.config.option.collectonly or not any(map(is_conformance_item, session.items)):
         return
-    names = {item.nodeid: _conformance_item(item).name if _is_conformance_item(item) else "" for item in session.items}
+    names = {item.nodeid: conformance_item(item).name if is_conformance_item(item) else "" for item in session.items}
     with _usage_errors():
         session.config.stash[_SESSION].run.write_selected(names)
 
 
-def _is_conformance_item(item: pytest.Item) -> bool:
-    return "conformance_item" in getattr(getattr(item, "callspec", None), "params", {})
-
-
-def _conformance_item(item: pytest.Item) -> Item:
-    return item.callspec.params["conformance_item"]  # type: ignore[attr-defined] # pytest has it where @case is
-
-
-def _conformance_item_or_none(item: pytest.Item) -> Item | None:
-    return _conformance_item(item) if _is_conformance_item(item) else None
-
-
-def _is_in_case_file(item: pytest.Item) -> bool:
-    """Whether the test's file declares cases: it may be an explanation, which compiles too."""
-    return _declares_cases(getattr(item, "module", None))
-
-
-@functools.cache
-def _declares_cases(module: ModuleType | None) -> bool:
-    return module is not None and any(map(_cases_of, vars(module).values()))
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if not _is_conformance_item(item):
+    if not is_conformance_item(item):
         return
-    _conformance_item(item).begin()
+    conformance_item(item).begin()
     try:
         item.config.stash[_SESSION].set_up_torch()
     except KeyboardInterrupt:
-        _conformance_item(item).forget()
+        conformance_item(item).forget()
         raise
 
 
@@ -422,11 +392,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
     """Shows only the message of a failed check, without a traceback through the harness."""
     report = yield
-    if _is_conformance_item(item) and call.excinfo is not None and isinstance(call.excinfo.value, KeyboardInterrupt):
+    if is_conformance_item(item) and call.excinfo is not None and isinstance(call.excinfo.value, KeyboardInterrupt):
         report.outcome, report.longrepr = "skipped", (str(item.path), 0, "interrupted")  # it counts as not run
     if call.excinfo is not None and isinstance(call.excinfo.value, RunError):
         item.session.shouldstop = str(call.excinfo.value)  # no later item could be recorded
-    if _is_conformance_item(item) and call.excinfo is not None and isinstance(call.excinfo.value, _WITHOUT_TRACEBACK):
+    if is_conformance_item(item) and call.excinfo is not None and isinstance(call.excinfo.value, _WITHOUT_TRACEBACK):
         report.longrepr = call.excinfo.getrepr(style="value")
     elif call.excinfo is not None and (message := explanations.mismatch_message(item.nodeid, call.excinfo.value)):
         report.longrepr = message

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import gc
 import importlib.metadata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,7 +47,8 @@ class Session:
     for it here. `patch_problems`: those of them that torch's sources show before torch is imported. `notices`: lines
     for pytest's header. `partner_codes`: (case, target) → normalised code, generated only to be compared with.
     `waiting_captures`: the name of an item → its capture, made ahead; see captures_ahead.py.
-    `broken`: why this process must not run another item; "" if it may.
+    `broken`: why this process must not run another item; "" if it may. `upcoming_items`: returns the case and the
+    target of each item that this process runs after the current one, in the same batch.
     """
 
     settings: Settings
@@ -61,6 +62,7 @@ class Session:
     partner_codes: dict[tuple[str, str], str] = field(default_factory=dict)
     waiting_captures: dict[str, AheadCapture] = field(default_factory=dict)
     broken: str = ""
+    upcoming_items: Callable[[], Sequence[tuple[Case, Target]]] = tuple
     _torch_is_set_up: bool = False
 
     @functools.cached_property

@@ -1,0 +1,55 @@
+"""Registers the plugins that schedule a run: in the process that the user started, and in workers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.harness.schedule.batches import Batch, batches, scheduled_items
+from conformance.harness.schedule.lookahead import Lookahead
+from conformance.harness.schedule.progress_reporter import ProgressReporter
+from conformance.harness.session import Session
+from conformance.storage import durations
+from conformance.storage.runs import FOLDER
+
+
+def register(config: pytest.Config, session: Session) -> None:
+    """Call this once in each process, when its session has begun."""
+    is_worker = hasattr(config, "workerinput")
+    project = config.rootpath / FOLDER
+    if session.workers > 1 and not is_worker:
+        durations.copy(project, session.run.folder)
+    plan = functools.partial(_plan, session, project)
+    if is_worker or not config.getoption("numprocesses", None):
+        lookahead = Lookahead(config, plan)
+        session.upcoming_items = lookahead.upcoming_items
+        config.pluginmanager.register(lookahead, "conformance_lookahead")
+    else:
+        config.pluginmanager.register(Workers(config, plan))
+    if not is_worker:
+        config.pluginmanager.register(ProgressReporter(config, session.workers))
+
+
+def _plan(session: Session, project: Path, node_ids: Sequence[str]) -> list[Batch]:
+    known = durations.read(session.run.folder if session.workers > 1 else project)
+    return batches(scheduled_items(node_ids, known), session.workers)
+
+
+class Workers:
+    """A plugin for the process that starts workers."""
+
+    def __init__(self, config: pytest.Config, plan: functools.partial[list[Batch]]) -> None:
+        self._config, self._plan = config, plan
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
+        """None, which is pytest-xdist's own choice, with another --dist and where the user limits what is sent."""
+        if config.getoption("dist") != "load" or config.getoption("maxschedchunk"):
+            return None
+        from conformance.harness.schedule.batch_scheduling import BatchScheduling
+
+        return BatchScheduling(config, log, self._plan)

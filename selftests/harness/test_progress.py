@@ -1,0 +1,70 @@
+"""The texts of the progress, and the estimate of the time left."""
+
+from __future__ import annotations
+
+import pytest
+from test_batches import node_ids
+
+from conformance.harness.schedule.batches import scheduled_items
+from conformance.harness.schedule.progress import Progress
+
+
+def progress(seconds: float, cases: int = 4000, workers: int = 2) -> Progress:
+    """Each test took `seconds` in the last run."""
+    names = node_ids("a", cases)
+    return Progress(scheduled_items([*names, "ops/a.py::test_story"], dict.fromkeys(names, seconds)), workers)
+
+
+def test_a_run_as_fast_as_the_last_one():
+    run = progress(0.1)
+    assert run.line == "0 of 12,000 items, about 10 minutes left"
+    for name in node_ids("a", 1000):
+        run.end(name, 0.1)
+    run.fail("ops/a.py::test_it[0-f32-cpu_avx2]")
+    run.fail("ops/a.py::test_it[0-f32-cpu_avx2]")
+    assert run.line == "3,000 of 12,000 items, 1 failed, about 8 minutes left"
+    assert run.suffix == ", 1 failed, 8 min left"
+
+
+@pytest.mark.parametrize(("factor", "left"), [(5.0, 2100), (0.2, 100)])
+def test_the_speed_of_this_run_counts(factor, left):
+    """Such as with a cold cache, or with a warm one."""
+    run = progress(0.1)
+    for name in node_ids("a", 1000):
+        run.end(name, 0.1 * factor)
+    assert run.seconds_left == pytest.approx(left, rel=0.2)
+
+
+def test_a_test_counts_once():
+    run = progress(1.0, cases=2)
+    run.end("ops/a.py::test_story", 1.0)
+    assert run.ended_items == 0, "an explanation is no item"
+    for _ in range(2):
+        run.end("ops/a.py::test_it[0-f32-cpu_avx2]", 1.0)
+    run.end("ops/a.py::test_unknown", 1.0)
+    assert (run.ended_items, run.items) == (1, 6)
+
+
+def test_no_worker_shares_the_last_test():
+    run = progress(60.0, cases=1, workers=16)
+    for name in ("ops/a.py::test_story", *node_ids("a", 1)[:-1]):
+        run.end(name, 60.0)
+    assert run.seconds_left == pytest.approx(60, rel=0.1)
+    run.end(node_ids("a", 1)[-1], 60.0)
+    assert (run.line, run.suffix) == ("3 of 3 items", "")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "short", "words"),
+    [
+        (0.1, "10 s", "10 seconds"),
+        (44, "40 s", "40 seconds"),
+        (89, "90 s", "90 seconds"),
+        (100, "2 min", "2 minutes"),
+        (5300, "88 min", "88 minutes"),
+        (7500, "2 h 5 min", "2 h 5 min"),
+    ],
+)
+def test_times(seconds, short, words):
+    run = Progress(scheduled_items(["a.py::test_x[cpu_avx2]"], {"a.py::test_x[cpu_avx2]": seconds}), 1)
+    assert (run.suffix, run.line) == (f", {short} left", f"0 of 1 items, about {words} left")
