@@ -19,7 +19,16 @@ from conformance.devices.environment import torch_build, triton_version
 from conformance.devices.machine import Machine
 from conformance.devices.targets import GPUS, TargetError
 from conformance.errors import ConformanceError
-from conformance.harness import ci_summary, early_torch, explanations, failure_list, junit, pytest_options, summary
+from conformance.harness import (
+    ci_summary,
+    early_torch,
+    explanations,
+    failure_list,
+    junit,
+    pytest_options,
+    quick,
+    summary,
+)
 from conformance.harness.accidents import guardian
 from conformance.harness.accidents.guarded_items import GuardedItems
 from conformance.harness.accidents.native_stderr import NativeStderr
@@ -310,10 +319,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     session = _session(metafunc.config)
     combined = metafunc.function.combined() if session.settings.thorough else []
+    pairs = [(case, target) for case in (*cases, *combined) for target in session.named_targets]
+    if session.settings.quick:
+        session.items_without_quick += len(pairs)
+        pairs = [(quick.first_case(cases, target), target) for target in session.selected_targets]
     items = [
-        pytest.param(Item(session, case, target), id="-".join((*case.labels, target.name)))
-        for case in (*cases, *combined)
-        for target in session.selected_targets
+        pytest.param(Item(session, case, target), id="-".join((*case.labels, target.name))) for case, target in pairs
     ]
     metafunc.parametrize("conformance_item", items)
 
@@ -374,6 +385,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     names = {item.nodeid: conformance_item(item).name if is_conformance_item(item) else "" for item in session.items}
     with _usage_errors():
         session.config.stash[_SESSION].run.write_selected(names)
+        if session.config.getoption("quick"):
+            started = session.config.stash[_SESSION]
+            started.run.write_items_without_quick(started.items_without_quick)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -447,6 +461,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if result.lines:
         result.lines += temporary_folder_notice(config.rootpath, finished.run)
         link_last_run(config.rootpath, finished.run)
+        if config.getoption("quick"):
+            in_part = any(config.getoption(name, None) for name in ("keyword", "markexpr", "deselect", "lf"))
+            result.ending += quick.next_step(finished.run, config.invocation_params.args, in_part=in_part)
     else:
         finished.run.delete()
 

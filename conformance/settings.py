@@ -34,6 +34,7 @@ class Settings:
     `accept`: which snapshots are accepted: "" (none), "all" or "new" (those not stored yet).
     `save_run`, `baseline`: names of runs.
     `backend`: a backend of torch.compile, or `module:function`. `via`: one of VIA.
+    `quick`: one case of each function, on one target of each device type unless `targets` names some.
     `strict_run`: a run that compared less than it was asked to fails. `thorough`: run combinations of axes too.
     `emulation`: run the code for missing GPUs on the CPU. `item_timeout`: seconds for one item; 0 for no limit.
     `kernels`: how C++ kernels are compiled, one of KERNELS.
@@ -41,6 +42,7 @@ class Settings:
 
     devices: str | None = None
     targets: str | None = None
+    quick: bool = False
     require_device: bool = False
     strict_run: bool = False
     checks: tuple[str, ...] = CHECKS

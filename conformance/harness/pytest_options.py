@@ -13,6 +13,7 @@ from conformance.settings import Settings
 ENABLING = (
     "device",
     "target",
+    "quick",
     "require_device",
     "strict_run",
     "checks",
@@ -23,7 +24,7 @@ ENABLING = (
     "no_emulation",
 )
 #: Options that leave cases, targets or checks out. With one of them, no snapshot is reported as unused.
-SELECTING = ("keyword", "markexpr", "device", "target", "checks", "baseline")
+SELECTING = ("keyword", "markexpr", "device", "target", "quick", "checks", "baseline")
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -32,6 +33,7 @@ def add_options(parser: pytest.Parser) -> None:
     add = group.addoption
     add("--device", metavar="LIST", help="test targets of these device types: cpu, cuda, xpu, or all (default)")
     add("--target", metavar="LIST", help="test these targets, such as cuda_sm90,cpu_avx2; with --device, those in both")
+    add("--quick", action="store_true", help="test one case of each function, on one target of each device type")
     add(
         "--strict-run",
         action="store_true",
@@ -94,6 +96,7 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
     return Settings(
         devices=option("device"),
         targets=option("target"),
+        quick=option("quick"),
         require_device=option("require_device"),
         strict_run=option("strict_run"),
         checks=settings.parse_checks(option("checks")),

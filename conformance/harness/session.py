@@ -22,6 +22,7 @@ from conformance.devices.cpp_compiler import compiler_problem
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target
 from conformance.expectations import known_failures
+from conformance.harness.quick import one_target_a_device
 from conformance.settings import Settings, SettingsError
 from conformance.storage.locations import KNOWN_FAILURES, snapshot_store, storage_folder
 from conformance.storage.runs import Run
@@ -47,7 +48,8 @@ class Session:
     for it here. `patch_problems`: those of them that torch's sources show before torch is imported. `notices`: lines
     for pytest's header. `partner_codes`: (case, target) → normalised code, generated only to be compared with.
     `waiting_captures`: the name of an item → its capture, made ahead; see captures_ahead.py.
-    `broken`: why this process must not run another item; "" if it may. `upcoming_items`: returns the case and the
+    `broken`: why this process must not run another item; "" if it may. `items_without_quick`: with --quick, how
+    many items pytest would have collected without it. `upcoming_items`: returns the case and the
     target of each item that this process runs after the current one, in the same batch.
     """
 
@@ -62,12 +64,20 @@ class Session:
     partner_codes: dict[tuple[str, str], str] = field(default_factory=dict)
     waiting_captures: dict[str, AheadCapture] = field(default_factory=dict)
     broken: str = ""
+    items_without_quick: int = 0
     upcoming_items: Callable[[], Sequence[tuple[Case, Target]]] = tuple
     _torch_is_set_up: bool = False
 
     @functools.cached_property
     def selected_targets(self) -> list[Target]:
         """The targets of this run. Raises TargetError for an unknown name or an empty selection."""
+        if self.settings.quick and not self.settings.targets:
+            return one_target_a_device(self.named_targets, self.machine)
+        return self.named_targets
+
+    @functools.cached_property
+    def named_targets(self) -> list[Target]:
+        """The targets that --device and --target select, whether --quick leaves some out or not."""
         return targets.select_targets(self.machine.targets().values(), self.settings.devices, self.settings.targets)
 
     @functools.cached_property

@@ -32,6 +32,7 @@ EVIDENCE = ("native", "emulated", "generated")
 NOT_ENDED = "did not end"
 _UNUSED = "unused.json"
 _SELECTED = "selected.json"
+_WITHOUT_QUICK = "without_quick.json"
 _UNNAMED = "[0-9]*T[0-9]*-[0-9]*"
 
 
@@ -148,6 +149,15 @@ class Run:
         """Returns what `write_selected` wrote, in the order of the run; empty if it wrote nothing."""
         path = self.folder / _SELECTED
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+    def write_items_without_quick(self, count: int) -> None:
+        """Writes how many items a run with --quick would have had without it. All workers write the same."""
+        _write_json(self.folder / _WITHOUT_QUICK, count)
+
+    def items_without_quick(self) -> int:
+        """Returns what `write_items_without_quick` wrote; 0 if it wrote nothing."""
+        path = self.folder / _WITHOUT_QUICK
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else 0
 
     def items(self) -> Iterator[ItemRecord]:
         """Yields the items, sorted by name. Raises RunError if this version of the suite did not write them."""

@@ -1,0 +1,55 @@
+"""--quick: one case of each function, on one target of each device type; and how to go on."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from conformance.cases.case import Case
+from conformance.cases.selectors import exclusion
+from conformance.devices.machine import Machine
+from conformance.devices.targets import DEVICES, Target
+from conformance.storage.runs import Run
+
+_OPTION = "--quick"
+
+
+def one_target_a_device(selected: Sequence[Target], machine: Machine) -> list[Target]:
+    """One of the selected targets for each device type.
+
+    The native one; on CPU, the one with the widest vectors. Without a native one: the last row of the table whose
+    values were read on a real device, else the last row.
+    """
+    result = []
+    for device in DEVICES:
+        rows = [target for target in selected if target.device == device]
+        native = [target for target in rows if machine.is_native(target)]
+        if device == "cpu":
+            native.sort(key=lambda target: machine.isas.index(target.isa))
+        confirmed = [target for target in rows if target.confirmed != "unconfirmed"]
+        result += (native or confirmed or rows)[-1:]
+    return result
+
+
+def first_case(cases: Sequence[Case], target: Target) -> Case:
+    """The first declared case that is for the target: the base, with the first value of each axis.
+
+    Authors write the usual value of an axis first. If no case is for the target, the first case says so.
+    """
+    return next((case for case in cases if not exclusion(case, target)), cases[0])
+
+
+def next_step(run: Run, arguments: Sequence[str], *, in_part: bool) -> list[str]:
+    """The last lines of a quick run: that it compared a part, and the command that runs all.
+
+    `arguments`: pytest's. `in_part`: another option selects a part of the items, so their number is unknown here.
+    """
+    in_part = in_part or any("::" in each for each in arguments)
+    selected = sum(map(bool, run.selected().values()))
+    rest = [each for each in arguments if each != _OPTION]
+    workers = [] if any(each.startswith(("-n", "--numprocesses")) for each in rest) else ["-n", "auto"]
+    command = shlex.join(["pytest", *workers, *rest])
+    total = run.items_without_quick()
+    items = f"all {total:,} items" if total and not in_part else "all items"
+    count = f"{selected:,} item{'s' * (selected != 1)}"
+    return [f"{_OPTION} compared one case of each function, {count}; {items}: {command}"]
