@@ -39,7 +39,7 @@ from conformance.harness.collected import cases_of, conformance_item, is_conform
 from conformance.harness.declaration_lines import declaration_line
 from conformance.harness.item import Item
 from conformance.harness.pytest_options import ENABLING, SELECTING
-from conformance.harness.schedule import registration
+from conformance.harness.schedule import gpu_binding, registration
 from conformance.harness.session import Session
 from conformance.harness.subtests import SubtestReporter, WrongDeclarationsItem
 from conformance.settings import Settings
@@ -310,7 +310,9 @@ def _unguarded_lines(config: pytest.Config) -> list[str]:
 def _device_state(session: Session, device: str) -> str:
     if device in session.patch_problems:
         return "off"  # a notice says why
-    return session.generation_problems.get(device) or session.machine.describe(device)
+    spread = gpu_binding.description(session.machine, device, session.workers)
+    state = session.generation_problems.get(device) or session.machine.describe(device)
+    return f"{state}, {spread}" if spread else state
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -12,12 +12,13 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from conformance.devices import environment
-from conformance.devices.targets import GPUS, Target, matching_target, targets
+from conformance.devices.targets import GPUS, Target, matching_target, multiprocessor_count, targets
 
 #: Instruction set → the flags of /proc/cpuinfo that it needs, as in the build flags of Inductor's own classes.
 _ISA_FLAGS = {
@@ -39,12 +40,19 @@ found = {}
 for device in sys.argv[1:]:
     module = getattr(torch, device, None)
     if module is not None and module.is_available():
-        properties = module.get_device_properties(0)
-        names = [name for name in dir(properties) if not name.startswith("_")]
-        values = {name: getattr(properties, name) for name in names}
-        plain = {name: v for name, v in values.items() if isinstance(v, (bool, int, float, str, list))}
-        capability = list(module.get_device_capability(0)) if device == "cuda" else [0, 0]
-        found[device] = {"capability": capability, "properties": plain}
+        found[device] = []
+        for ordinal in range(module.device_count()):
+            try:
+                properties = module.get_device_properties(ordinal)
+            except (AssertionError, RuntimeError):
+                if not ordinal:
+                    raise
+                break  # a process can use only the first part of a divided GPU, but counts all
+            names = [name for name in dir(properties) if not name.startswith("_")]
+            values = {name: getattr(properties, name) for name in names}
+            plain = {name: v for name, v in values.items() if isinstance(v, (bool, int, float, str, list))}
+            capability = list(module.get_device_capability(ordinal)) if device == "cuda" else [0, 0]
+            found[device].append({"capability": capability, "properties": plain})
 print("FOUND" + json.dumps(found))
 """
 
@@ -52,7 +60,8 @@ print("FOUND" + json.dumps(found))
 @dataclass(frozen=True)
 class Machine:
     """`isas`: those of the table's instruction sets that the CPU has. `gpus`: device type → `capability` and
-    `properties` as the first real GPU of that type reports them. `cores`: how many this process may use.
+    `properties` as the first real GPU of that type reports them, and `ordinals`: torch's numbers of the GPUs that have
+    the same target. `cores`: how many this process may use.
     """
 
     isas: tuple[str, ...] = ()
@@ -90,6 +99,10 @@ class Machine:
         gpu = self.gpus[device]
         return matching_target(device, tuple(gpu["capability"]), gpu["properties"])
 
+    def ordinals(self, device: str) -> list[int]:
+        """Torch's numbers of the GPUs of this type that have the target of the first one; none without a GPU."""
+        return self.gpus[device].get("ordinals", [0]) if device in self.gpus else []
+
     def is_native(self, target: Target) -> bool:
         """Whether code for the target runs on this machine."""
         if target.device == "cpu":
@@ -110,6 +123,18 @@ def _detected() -> Machine:
     machine = Machine(isas=instruction_sets(), gpus=_gpus(), cores=len(os.sched_getaffinity(0)))
     os.environ[_DETECTED] = machine.to_json()
     return machine
+
+
+def first_with_ordinals(device: str, gpus: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The first GPU, and the numbers of all that have its target. GPUs that match no row must be of the same size."""
+
+    def identity(gpu: dict[str, Any]) -> tuple[Any, ...]:
+        capability, properties = tuple(gpu["capability"]), gpu["properties"]
+        name = matching_target(device, capability, properties).name
+        return name, capability, multiprocessor_count(properties)
+
+    ordinals = [ordinal for ordinal, gpu in enumerate(gpus) if identity(gpu) == identity(gpus[0])]
+    return {**gpus[0], "ordinals": ordinals}
 
 
 def instruction_sets() -> tuple[str, ...]:
@@ -138,6 +163,7 @@ def _gpus() -> dict[str, dict[str, Any]]:
         ) from None
     for line in result.stdout.splitlines():
         if line.startswith("FOUND"):
-            return json.loads(line.removeprefix("FOUND"))
+            found = json.loads(line.removeprefix("FOUND"))
+            return {device: first_with_ordinals(device, gpus) for device, gpus in found.items() if gpus}
     last = (result.stderr.strip().splitlines() or ["no output"])[-1]
     raise environment.PreparationError(f"torch cannot list its devices: {last}")

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from conformance.devices.machine import Machine
+from conformance.harness.schedule import gpu_binding
 from conformance.harness.schedule.batches import Batch, batches, scheduled_items
 from conformance.harness.schedule.lookahead import Lookahead
 from conformance.harness.schedule.progress_reporter import ProgressReporter
@@ -29,7 +31,7 @@ def register(config: pytest.Config, session: Session) -> None:
         session.upcoming_items = lookahead.upcoming_items
         config.pluginmanager.register(lookahead, "conformance_lookahead")
     else:
-        config.pluginmanager.register(Workers(config, plan))
+        config.pluginmanager.register(Workers(session.machine, plan))
     if not is_worker:
         config.pluginmanager.register(ProgressReporter(config, session.workers))
 
@@ -42,8 +44,12 @@ def _plan(session: Session, project: Path, node_ids: Sequence[str]) -> list[Batc
 class Workers:
     """A plugin for the process that starts workers."""
 
-    def __init__(self, config: pytest.Config, plan: functools.partial[list[Batch]]) -> None:
-        self._config, self._plan = config, plan
+    def __init__(self, machine: Machine, plan: functools.partial[list[Batch]]) -> None:
+        self._machine, self._plan = machine, plan
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:
+        gpu_binding.bind(self._machine, specs)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
