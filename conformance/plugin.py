@@ -465,7 +465,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         link_last_run(config.rootpath, finished.run)
         if config.getoption("quick"):
             in_part = any(config.getoption(name, None) for name in ("keyword", "markexpr", "deselect", "lf"))
-            result.ending += quick.next_step(finished.run, config.invocation_params.args, in_part=in_part)
+            result.ending += quick.next_step(
+                finished.run, config.invocation_params.args, config.rootpath, in_part=in_part
+            )
     else:
         finished.run.delete()
 

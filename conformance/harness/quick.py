@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 from conformance.cases.case import Case
 from conformance.cases.selectors import exclusion
@@ -12,6 +14,8 @@ from conformance.devices.targets import DEVICES, Target
 from conformance.storage.runs import Run
 
 _OPTION = "--quick"
+#: tox names its environment in this variable.
+_TOX = "TOX_ENV_NAME"
 
 
 def one_target_a_device(selected: Sequence[Target], machine: Machine) -> list[Target]:
@@ -39,16 +43,22 @@ def first_case(cases: Sequence[Case], target: Target) -> Case:
     return next((case for case in cases if not exclusion(case, target)), cases[0])
 
 
-def next_step(run: Run, arguments: Sequence[str], *, in_part: bool) -> list[str]:
+def next_step(run: Run, arguments: Sequence[str], root: Path, *, in_part: bool) -> list[str]:
     """The last lines of a quick run: that it compared a part, and the command that runs all.
 
-    `arguments`: pytest's. `in_part`: another option selects a part of the items, so their number is unknown here.
+    `arguments`: pytest's. `root`: the folder of the project; if it has `ci/tox`, a run in tox goes on in tox.
+    `in_part`: another option selects a part of the items, so their number is unknown here.
     """
     in_part = in_part or any("::" in each for each in arguments)
     selected = sum(map(bool, run.selected().values()))
     rest = [each for each in arguments if each != _OPTION]
-    workers = [] if any(each.startswith(("-n", "--numprocesses")) for each in rest) else ["-n", "auto"]
-    command = shlex.join(["pytest", *workers, *rest])
+    environment = os.environ.get(_TOX, "") if (root / "ci/tox").exists() else ""
+    if environment:
+        rest = rest[2:] if rest[:1] == ["-n"] else rest  # tox.ini gives it
+        command = shlex.join(["ci/tox", "-e", environment, *(["--", *rest] if rest else [])])
+    else:
+        workers = [] if any(each.startswith(("-n", "--numprocesses")) for each in rest) else ["-n", "auto"]
+        command = shlex.join(["pytest", *workers, *rest])
     total = run.items_without_quick()
     items = f"all {total:,} items" if total and not in_part else "all items"
     count = f"{selected:,} item{'s' * (selected != 1)}"

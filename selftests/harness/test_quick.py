@@ -69,10 +69,23 @@ def test_the_first_case_that_is_for_the_target():
 def test_how_to_go_on(tmp_path, arguments, command):
     run = Run(tmp_path)
     run.write_selected({"a": "x", "b": "y", "c": ""})
-    assert next_step(run, arguments, in_part=False) == [
+    assert next_step(run, arguments, tmp_path, in_part=False) == [
         f"--quick compared one case of each function, 2 items; all items: {command}"
     ]
     run.write_items_without_quick(10416)
-    assert next_step(run, arguments, in_part=False)[0].endswith(f"; all 10,416 items: {command}")
-    assert "; all items: " in next_step(run, [*arguments, "a.py::test_x"], in_part=False)[0]
-    assert next_step(run, arguments, in_part=True)[0].endswith(f"; all items: {command}")
+    assert next_step(run, arguments, tmp_path, in_part=False)[0].endswith(f"; all 10,416 items: {command}")
+    assert "; all items: " in next_step(run, [*arguments, "a.py::test_x"], tmp_path, in_part=False)[0]
+    assert next_step(run, arguments, tmp_path, in_part=True)[0].endswith(f"; all items: {command}")
+
+
+def test_in_tox(tmp_path, monkeypatch):
+    """The environment of tox is not active in the user's shell, so its pytest is not there."""
+    monkeypatch.setenv("TOX_ENV_NAME", "suite-torch2.15")
+    (tmp_path / "ci").mkdir()
+    (tmp_path / "ci/tox").touch()
+
+    def command(*arguments: str) -> str:
+        return next_step(Run(tmp_path), arguments, tmp_path, in_part=False)[0].partition("all items: ")[2]
+
+    assert command("-n", "auto", "--quick", "-k", "flip") == "ci/tox -e suite-torch2.15 -- -k flip"
+    assert command("-n", "auto", "--quick") == "ci/tox -e suite-torch2.15"
