@@ -434,9 +434,9 @@ def pytest_make_collect_report() -> Any:
 
 
 @pytest.fixture
-def conformance_report(subtests: pytest.Subtests, pytestconfig: pytest.Config) -> SubtestReporter:
+def conformance_report(subtests: pytest.Subtests, request: pytest.FixtureRequest) -> SubtestReporter:
     """Reports the checks of an item."""
-    return SubtestReporter(subtests, pytestconfig.stash.get(_STDERR_FILE, None))
+    return SubtestReporter(subtests, request.node.user_properties, request.config.stash.get(_STDERR_FILE, None))
 
 
 @pytest.hookimpl(trylast=True)

@@ -38,6 +38,7 @@ class Settings:
     `strict_run`: a run that compared less than it was asked to fails. `thorough`: run combinations of axes too.
     `emulation`: run the code for missing GPUs on the CPU. `item_timeout`: seconds for one item; 0 for no limit.
     `kernels`: how C++ kernels are compiled, one of KERNELS.
+    `fresh`: also run numerics that passed before.
     """
 
     devices: str | None = None
@@ -55,6 +56,7 @@ class Settings:
     fail_on_drift: bool = False
     verify_deviceless: bool = False
     emulation: bool = True
+    fresh: bool = False
     item_timeout: float = ITEM_TIMEOUT
     kernels: str = KERNELS[0]
 

@@ -16,6 +16,7 @@ from conformance.errors import ConformanceError, first_line
 from conformance.harness import artifacts
 from conformance.harness.accidents import device_health
 from conformance.harness.accounting import NOTHING_STORED
+from conformance.harness.reuse.lookup import LookUp, look_up
 from conformance.harness.session import Session
 from conformance.review.diff import compare_texts
 from conformance.review.review import nearest_text
@@ -36,6 +37,7 @@ class Reporter(Protocol):
     def check(self, name: str) -> contextlib.AbstractContextManager[None]: ...
     def skip(self, reason: str) -> NoReturn: ...
     def known(self, reason: str) -> NoReturn: ...
+    def note(self, name: str, value: str) -> None: ...
 
 
 class SkipError(Exception):
@@ -179,16 +181,41 @@ class _ItemRun:
             if not self.case.combined:
                 self.record.text = canonical_text(snapshot_text(capture, self.record.facts, self.target.device))
             self.record.seconds = capture.seconds
-            emulated = self.mode != "native" and bool(captured.compiled or captured.worker_numerics)
-            reported_name = "numerics (emulated)" if emulated else "numerics"
-            self._check("numerics", capture, lambda: self._check_numerics(captured), reported_name)
-            if self.record.outcome("numerics") not in (None, Outcome.SKIPPED):
-                self.record.evidence = "native" if self.mode == "native" else "emulated"
+            self._check_numerics_once(captured)
             self._check("requirements", capture, lambda: self._check_requirements(capture, found))
             self._check("code", capture, self._check_code)
             self._check("binary", capture, lambda: self._check_binary(capture))
             if self.session.settings.verify_deviceless:
                 self._check("deviceless", capture, lambda: self._check_deviceless(capture))
+
+    def _check_numerics_once(self, captured: CaptureResult) -> None:
+        """Checks numerics, unless the same numerics passed before."""
+        look_up = self._look_up_numerics(captured)
+        how = "native" if self.mode == "native" else "emulated"
+        emulated = how == "emulated" and bool(captured.compiled or captured.worker_numerics)
+        reported_name = "numerics (emulated)" if emulated else "numerics"
+        if look_up.passed_before is not None:
+            reported_name = "numerics (passed before)"
+        self._check("numerics", captured.capture, lambda: self._check_numerics(captured, look_up), reported_name)
+        result = self.record.checks.get("numerics")
+        if result is None or result.outcome is Outcome.SKIPPED or self.record.reused:
+            return
+        self.record.evidence = how
+        if notice := look_up.keep(result, how, self.session.run.folder.name, self.name):
+            self.record.notices.append(notice)
+
+    def _look_up_numerics(self, captured: CaptureResult) -> LookUp:
+        session = self.session
+        if captured.compiled is None or "numerics" not in session.settings.checks:
+            return LookUp()
+        return look_up(
+            session.passed_numerics,
+            self.case,
+            self.target,
+            session.machine,
+            captured.capture,
+            fresh=session.settings.fresh,
+        )
 
     def _check_other_backend(self) -> None:
         """Checks the numerics of another backend, TorchScript or an exported program. They have no Inductor code."""
@@ -265,7 +292,7 @@ class _ItemRun:
                     raise type(error)(f"{error}\n\nartifacts: {folder}") from None
                 raise
             self._refuse_stale(name)
-            self.record.checks[name] = CheckResult(Outcome.PASSED)
+            self.record.checks[name] = CheckResult(Outcome.PASSED, self.record.reused if name == "numerics" else "")
 
     def _note_begun(self, check: str) -> None:
         """Numerics run the compiled code, which may crash: then the record says where."""
@@ -291,12 +318,16 @@ class _ItemRun:
             self.report.known(f"{failure.reason} ({failure.issue})")
         self.record.checks[check] = CheckResult(Outcome.FAILED, f"{type(error).__name__}: {first_line(error)}")
 
-    def _check_numerics(self, captured: CaptureResult) -> None:
+    def _check_numerics(self, captured: CaptureResult, look_up: LookUp) -> None:
         from conformance.capture.emulation.errors import NotEmulatedError
         from conformance.capture.emulation.fake_strides import with_device_strides
         from conformance.numerics.check import check_numerics
 
         device, target = self.target.device, self.target.name
+        if look_up.passed_before is not None:
+            self.record.reused = f"numerics passed before: {look_up.passed_before}"
+            self.report.note("numerics", self.record.reused)
+            return
         try:
             if captured.worker_numerics is not None:
                 captured.worker_numerics()

@@ -52,8 +52,10 @@ def _as_test(report: pytest.SubtestReport) -> list[pytest.TestReport]:
     """The check's report as that of a test, and a teardown report, which closes its entry."""
     path, _, rest = report.nodeid.partition("::")
     test, teardown = copy.copy(report), copy.copy(report)
+    check = str(report.context.msg)
     for each in (test, teardown):
-        each.nodeid = f"{path}::{report.context.msg}::{rest}"
+        each.nodeid = f"{path}::{check}::{rest}"
+        each.user_properties = [(name, value) for name, value in report.user_properties if check.startswith(name)]
     teardown.when, teardown.outcome, teardown.longrepr = "teardown", "passed", None
     teardown.duration, teardown.sections = 0.0, []
     return [test, teardown]

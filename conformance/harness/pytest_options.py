@@ -22,6 +22,7 @@ ENABLING = (
     "fail_on_drift",
     "verify_deviceless",
     "no_emulation",
+    "fresh",
 )
 #: Options that leave cases, targets or checks out. With one of them, no snapshot is reported as unused.
 SELECTING = ("keyword", "markexpr", "device", "target", "quick", "checks", "baseline")
@@ -66,6 +67,7 @@ def add_options(parser: pytest.Parser) -> None:
         help="if this torch has no snapshots: fail if code differs from the nearest torch's",
     )
     add("--no-emulation", action="store_true", help="disable CPU emulation of missing GPUs")
+    add("--fresh", action="store_true", help="also run numerics that passed before, with the same code and machine")
     add(
         "--item-timeout",
         metavar="SECONDS",
@@ -109,6 +111,7 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
         fail_on_drift=option("fail_on_drift"),
         verify_deviceless=option("verify_deviceless"),
         emulation=not option("no_emulation"),
+        fresh=option("fresh"),
         item_timeout=settings.parse_item_timeout(option("item_timeout")),
         kernels=option("kernels"),
     )

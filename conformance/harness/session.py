@@ -25,6 +25,7 @@ from conformance.expectations import known_failures
 from conformance.harness.quick import one_target_a_device
 from conformance.settings import Settings, SettingsError
 from conformance.storage.locations import KNOWN_FAILURES, snapshot_store, storage_folder
+from conformance.storage.passed_numerics import FOLDER, PassedNumerics
 from conformance.storage.runs import Run
 from conformance.storage.snapshots import Store, torch_release
 
@@ -239,6 +240,11 @@ class Session:
         from conformance.harness.gpu_free_worker import GpuFreeWorker
 
         return GpuFreeWorker()
+
+    @functools.cached_property
+    def passed_numerics(self) -> PassedNumerics:
+        """Which numerics passed before, in this run or another one."""
+        return PassedNumerics(environment.cache_folder() / FOLDER)
 
     def close(self) -> None:
         """Ends the GPU-free worker, if it was started."""

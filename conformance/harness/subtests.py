@@ -15,11 +15,14 @@ from conformance.harness.accidents.native_stderr import kept
 class SubtestReporter:
     """Reports each check as a subtest of pytest.
 
-    `stderr_file`: a descriptor of the file that keeps stderr for the case of a crash; None where pytest captures none.
+    `properties`: the properties of the test, for JUnit. `stderr_file`: a descriptor of the file that keeps stderr for
+    the case of a crash; None where pytest captures none.
     """
 
-    def __init__(self, subtests: pytest.Subtests, stderr_file: int | None = None) -> None:
-        self._subtests, self._stderr_file = subtests, stderr_file
+    def __init__(
+        self, subtests: pytest.Subtests, properties: list[tuple[str, object]], stderr_file: int | None = None
+    ) -> None:
+        self._subtests, self._properties, self._stderr_file = subtests, properties, stderr_file
 
     @contextlib.contextmanager
     def check(self, name: str) -> Iterator[None]:
@@ -34,6 +37,10 @@ class SubtestReporter:
 
     def known(self, reason: str) -> NoReturn:
         pytest.xfail(reason)
+
+    def note(self, name: str, value: str) -> None:
+        """Adds a property to the check's entry in JUnit XML. `name`: of the check."""
+        self._properties.append((name, value))
 
 
 class WrongDeclarationsItem(pytest.Item):

@@ -18,7 +18,7 @@ from conformance.harness.session import Session
 from conformance.review import overview
 from conformance.review.causes import pluralise
 from conformance.review.review import Review, review_items, run_text_finder, stored_text_finder
-from conformance.storage import binaries
+from conformance.storage import binaries, passed_numerics
 from conformance.storage.accept import accept_snapshots
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import EVIDENCE, ItemRecord, Run
@@ -81,6 +81,7 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     """Sums up a run, and accepts its texts if the user asked for it. `interrupted`: not all items ran."""
     summary = Summary(session.run)
     items = list(session.run.items())
+    passed_numerics.merge(session.passed_numerics.folder)
     less = accounting.shortcomings(session.run, items)
     if not items:
         summary.lines += less
@@ -141,9 +142,12 @@ def _count_lines(items: Sequence[ItemRecord]) -> list[str]:
     if skipped := sum(map(_is_skipped, items)):
         counts.append(f"{skipped} skipped")
     lines = [f"{pluralise(len(items), 'item')}: {', '.join(counts) or 'none compiled'}"]
-    passed = Counter(item.evidence for item in items if item.outcome("numerics") is Outcome.PASSED)
+    ran = [item for item in items if not item.reused]
+    passed = Counter(item.evidence for item in ran if item.outcome("numerics") is Outcome.PASSED)
     if passed:
         lines.append("numerics passed: " + ", ".join(f"{passed[kind]} {kind}" for kind in EVIDENCE if passed[kind]))
+    if reused := len(items) - len(ran):
+        lines.append(f"numerics of {pluralise(reused, 'item')} passed before and were not run; --fresh runs them")
     return lines + _binary_lines(items)
 
 

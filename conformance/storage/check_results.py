@@ -24,7 +24,10 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True)
 class CheckResult:
-    """An outcome and its detail: the error's type and first line, or the reason. A passed check has no detail."""
+    """An outcome and its detail: the error's type and first line, or the reason.
+
+    A passed check has a detail only if it passed before and was not run: how, and in which run.
+    """
 
     outcome: Outcome
     detail: str = ""

@@ -53,6 +53,7 @@ class ItemRecord:
     `binaries`: the properties of the kernels' binaries, a line for each configuration.
     `evidence`: how far the item was followed: "native" (executed on the device), "emulated" (the code for the device,
     executed on the CPU), "compiled" (not executed, but every kernel was compiled to a binary) or "generated".
+    `reused`: if the numerics passed before and were not run: how, and in which run. `evidence` does not count them.
     `seconds`: the wall time of compiling. `cpu_seconds`: the CPU time of the worker and of its processes.
     """
 
@@ -70,6 +71,7 @@ class ItemRecord:
     confirmed: bool | None = None
     binaries: list[str] = field(default_factory=list)
     evidence: str = "generated"
+    reused: str = ""
     notices: list[str] = field(default_factory=list)
     seconds: float = 0.0
     cpu_seconds: float = 0.0

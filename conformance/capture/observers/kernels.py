@@ -23,6 +23,7 @@ from conformance.capture.observers import (
     loop_bodies,
     pattern_rewrites,
     reductions,
+    runtime_metadata,
     vectorisation,
 )
 from conformance.capture.patching.patch import Patch, applied
@@ -88,6 +89,7 @@ def observations(graph: Any) -> dict[str, Any]:
     loop_bodies.py). A C++ kernel also has `nests`. A Triton kernel also has `tiling`, `descriptors` (the number of
     tensor descriptors that it makes), and `parts` if one launch runs several kernels.
     `unfused`: see fusion.py. `reductions`: see reductions.py. `moved`, `buffers`: see buffers.py.
+    `runtime`: see runtime_metadata.py.
     """
     position = {node: index for index, node in enumerate(graph.graph.nodes)}
     calls = []
@@ -107,6 +109,7 @@ def observations(graph: Any) -> dict[str, Any]:
         "reductions": reductions.decisions(graph),
         "moved": buffers.bytes_moved(graph),
         "buffers": buffers.allocations(graph),
+        "runtime": runtime_metadata.metadata(graph),
     }
 
 
