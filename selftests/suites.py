@@ -52,9 +52,10 @@ class PytestResult:
     def lines(self, start: str) -> list[str]:
         return [line for line in self.text.splitlines() if line.startswith(start)]
 
-    def has(self, *texts: str) -> None:
+    def has(self, *texts: str) -> PytestResult:
         for text in texts:
             assert text in self.text, f"{text!r} is not in:\n{self.text}"
+        return self
 
     def has_not(self, *texts: str) -> None:
         for text in texts:

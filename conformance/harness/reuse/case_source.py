@@ -10,6 +10,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 import conformance
@@ -101,12 +102,22 @@ def _path_of_module(name: str) -> Path | None:
     if module is not None:
         origin = getattr(module, "__file__", None)
     else:
-        try:
-            spec = importlib.util.find_spec(name)
-        except (ImportError, AttributeError, ValueError):
-            return None
+        spec = _spec(name)
         origin = spec.origin if spec is not None and spec.has_location else None
     return Path(origin).resolve() if origin else None
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    """How a module would be imported. Imports nothing, unlike importlib.util.find_spec."""
+    parent = name.rpartition(".")[0]
+    if not parent:
+        try:
+            return importlib.util.find_spec(name)
+        except (ImportError, ValueError):
+            return None
+    spec = _spec(parent)
+    folders = spec.submodule_search_locations if spec is not None else None
+    return PathFinder.find_spec(name, folders) if folders else None
 
 
 @functools.cache
