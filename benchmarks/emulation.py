@@ -1,7 +1,7 @@
 """Compares emulated with native numerics of the same items: prints where one passed and the other did not.
 
-pytest conformance/ops --target cuda_sm90 --checks numerics --save-run native                              # on an H200
-CUDA_VISIBLE_DEVICES= pytest conformance/ops --target cuda_sm90 --checks numerics --save-run emulated
+pytest conformance/ops --target cuda_sm90 --checks numerics --fresh --save-run native                      # on an H200
+CUDA_VISIBLE_DEVICES= pytest conformance/ops --target cuda_sm90 --checks numerics --fresh --save-run emulated
 python benchmarks/emulation.py native emulated
 """
 

@@ -1,6 +1,6 @@
 """Measures what emulation costs: CPU seconds of each emulated item of a run, with its compilation.
 
-    pytest conformance/ops --device cuda,xpu && python benchmarks/emulation_cost.py       # the last run
+    pytest conformance/ops --device cuda,xpu --fresh && python benchmarks/emulation_cost.py   # the last run
     python benchmarks/emulation_cost.py --run NAME -k sdpa --json F                       # of `--save-run NAME`
 
 The record of each item has its CPU seconds: those of all threads of its worker, and of the processes that the worker

@@ -152,7 +152,7 @@ class Suite:
         targets = [target] if target else _QUICK_TARGETS if self.quick else []
         checks = "numerics,requirements" if self.full else "requirements"
         command = [sys.executable, "-m", "pytest", OPS, "-q", "--tb=line", "-p", "no:cacheprovider"]
-        command += ["-p", "determinism", "--save-run", f"{run}{os.sep}", "--checks", checks]
+        command += ["-p", "determinism", "--save-run", f"{run}{os.sep}", "--checks", checks, "--fresh"]
         command += ["--target", ",".join(targets)] if targets else []
         wanted: dict[str, str | None] = {"EXPECTTEST_ACCEPT": None, "PYTHONPATH": str(root / "ci")}
         wanted |= variation.variables | ({_QUICK: "1"} if self.quick else {})

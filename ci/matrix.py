@@ -57,7 +57,7 @@ class Row:
             return command
         pytest = [*self.args, f"--junitxml=.conformance/junit/{self.name}.xml"]
         if self.env != "selftests":
-            pytest += ["--save-run", self.name]
+            pytest += ["--save-run", self.name, "--fresh"]  # a self-hosted machine keeps its cache folder
         return [*command, "--", *pytest]
 
 

@@ -147,7 +147,8 @@ def _count_lines(items: Sequence[ItemRecord]) -> list[str]:
     if passed:
         lines.append("numerics passed: " + ", ".join(f"{passed[kind]} {kind}" for kind in EVIDENCE if passed[kind]))
     if reused := len(items) - len(ran):
-        lines.append(f"numerics passed before and were not run: {pluralise(reused, 'item')}; --fresh runs them")
+        count = f"{reused:,} item{'s' * (reused != 1)}"
+        lines.append(f"numerics passed before and were not run: {count}; --fresh runs them")
     return lines + _binary_lines(items)
 
 
