@@ -13,6 +13,10 @@ else:
     LogXML = object
 
 
+#: The names of properties that belong to one check begin with this; the check's name follows.
+PROPERTY = "conformance."
+
+
 class ChecksAsTests(LogXML):
     """Mixed into pytest's own JUnit plugin: passes each check on as a test of its own.
 
@@ -55,10 +59,15 @@ def _as_test(report: pytest.SubtestReport) -> list[pytest.TestReport]:
     check = str(report.context.msg)
     for each in (test, teardown):
         each.nodeid = f"{path}::{check}::{rest}"
-        each.user_properties = [(name, value) for name, value in report.user_properties if check.startswith(name)]
+        each.user_properties = [pair for pair in report.user_properties if _belongs_to(pair[0], check)]
     teardown.when, teardown.outcome, teardown.longrepr = "teardown", "passed", None
     teardown.duration, teardown.sections = 0.0, []
     return [test, teardown]
+
+
+def _belongs_to(name: str, check: str) -> bool:
+    """Whether a property of the item belongs to this check: not if its name is that of another check."""
+    return not name.startswith(PROPERTY) or check.startswith(name.removeprefix(PROPERTY))
 
 
 def install(config: pytest.Config) -> None:

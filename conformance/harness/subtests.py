@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from conformance.harness import junit
 from conformance.harness.accidents.native_stderr import kept
 
 
@@ -40,7 +41,7 @@ class SubtestReporter:
 
     def note(self, name: str, value: str) -> None:
         """Adds a property to the check's entry in JUnit XML. `name`: of the check."""
-        self._properties.append((name, value))
+        self._properties.append((junit.PROPERTY + name, value))
 
 
 class WrongDeclarationsItem(pytest.Item):

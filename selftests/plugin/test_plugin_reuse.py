@@ -67,15 +67,18 @@ def records(suite: Suite) -> dict[str, dict]:
 
 def test_a_second_run_says_what_passed_before_and_how(once):
     first = (once.root / ".conformance" / "runs" / "last").resolve().name
-    ran, entries = once.checks(*NUMERICS, "--strict-run", "-n", "2")
+    ran, entries = once.checks(*SM90, "--checks", "requirements,numerics", "--strict-run", "-n", "2")
     ran.ends(0).has(ALL_PASSED_BEFORE).has_not("numerics passed:", "did not run")
-    assert {kind.rpartition(".")[2] for kind, *_ in entries} == {"numerics (passed before)"}
+    assert {kind.removeprefix("ops.test_scale.") for kind, *_ in entries} == {
+        "numerics (passed before)",
+        "requirements",
+    }
     for record in records(once).values():
         assert record["evidence"] == "generated"
         assert record["reused"].startswith(f"numerics passed before: emulated, in the run {first} of 20")
         assert record["checks"]["numerics"] == {"outcome": "passed", "detail": record["reused"]}
     properties = [each.attrib for each in ET.parse(once.root / "junit.xml").getroot().iter("property")]  # noqa: S314
-    assert [each["name"] for each in properties] == ["numerics"] * 3
+    assert [each["name"] for each in properties] == ["conformance.numerics"] * 3
     assert all(each["value"].startswith(f"numerics passed before: emulated, in the run {first}") for each in properties)
 
 
@@ -97,8 +100,9 @@ def test_an_edit_of_inductor_runs_what_it_changes_and_finds_what_it_breaks(once)
 def test_a_known_failure_is_never_stored(once):
     entry = """
 [[failure]]
-case = "scale/double-*"
+case = ["scale/double-f32", "scale/double-f16"]
 check = "numerics"
+target = "cuda_sm90"
 torch = ">=2.11"
 error = "disagrees with eager"
 reason = "planted"
@@ -115,6 +119,7 @@ def test_a_stale_known_failure_is_found_though_numerics_passed_before(once):
 [[failure]]
 case = "scale/negative"
 check = "numerics"
+target = "cuda_sm90"
 torch = ">=2.11"
 error = "disagrees with eager"
 reason = "mended"
