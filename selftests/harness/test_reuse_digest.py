@@ -99,6 +99,7 @@ def test_two_runs_have_one_digest(case):
         captured(observed=runtime(constants={"constant0": "ab"})),
         captured(observed=runtime(changed=[["x"], [0]])),
         captured(observed=runtime(outputs=["(2,)"])),
+        captured(observed=runtime(aligns=True)),
     ],
 )
 def test_what_is_generated_changes_it(case, changed):
@@ -152,7 +153,9 @@ def test_an_edit_of_inductor_runs_only_what_it_may_change(cases, case, monkeypat
         files = {name.replace("__", "/") + ".py": state for name, state in generating.items()}
         monkeypatch.setattr(numerics_digest, "torch_files", lambda _: TorchFiles(running, files))
         plain = captured("def call(args): pass")
-        others = (cases["double-forward-dynamic"], cases["again"], dataclasses.replace(case, config={"dynamo.x": 1}))
+        configs = ({"dynamo.x": 1}, {"triton.cudagraphs": True})
+        others = [cases["double-forward-dynamic"], cases["again"]]
+        others += [dataclasses.replace(case, config=config) for config in configs]
         return (digest(case, plain), digest(case), *(digest(other, plain) for other in others))
 
     before = digests("a", lowering="1", kernel__mm="1", codegen__memory_planning="1")
@@ -162,12 +165,12 @@ def test_an_edit_of_inductor_runs_only_what_it_may_change(cases, case, monkeypat
         "memory_planning": digests("a", lowering="1", kernel__mm="1", codegen__memory_planning="2"),
         "running": digests("b", lowering="1", kernel__mm="1", codegen__memory_planning="1"),
     }
-    # plain code, code that calls extern_kernels and imports memory_planning, dynamic, recompiles, Dynamo's options
+    # plain code; code that calls extern_kernels and imports memory_planning; dynamic; recompiles; Dynamo's; CUDA graphs
     assert {part: [a != b for a, b in zip(before, after, strict=True)] for part, after in changed.items()} == {
-        "lowering": [False, False, True, True, True],
-        "kernel": [False, True, True, True, True],
-        "memory_planning": [False, True, True, True, True],
-        "running": [True] * 5,
+        "lowering": [False, False, True, True, True, True],
+        "kernel": [False, True, True, True, True, True],
+        "memory_planning": [False, True, True, True, True, True],
+        "running": [True] * 6,
     }
 
 
@@ -194,6 +197,7 @@ def test_what_no_digest_shows_always_runs(cases, case):
 @pytest.fixture
 def torch_folder(tmp_path):
     for name in ("_inductor/lowering.py", "_inductor/kernel/mm.py", "_inductor/codegen/cpp.py", "_inductor/config.py",
+                 "_inductor/graph.py",
                  "_inductor/codegen/aoti_runtime/interface.cpp", "_inductor/runtime/hints.py", "lib/libtorch.so",
                  "_inductor/__pycache__/lowering.pyc", "include/ATen/vec.h", "_decomp/lowering.py"):  # fmt: skip
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -209,6 +213,7 @@ def torch_folder(tmp_path):
         ("_inductor/codegen/cpp.py", False),
         ("_inductor/codegen/aoti_runtime/interface.cpp", True),
         ("_inductor/config.py", True),
+        ("_inductor/graph.py", True),
         ("_inductor/runtime/hints.py", True),
         ("_decomp/lowering.py", True),
         ("include/ATen/vec.h", True),

@@ -12,14 +12,16 @@ from typing import Any
 
 
 def metadata(graph: Any) -> dict[str, Any]:
-    """JSON-able: `changed` (names and positions of the inputs that the code changes), `outputs` (their strides),
-    `constants` (name → SHA-256 of a constant's dtype, shape, strides and bytes; "" where they cannot be read).
+    """JSON-able: `changed` (names and positions of the inputs that the code changes), `aligns` (whether the code itself
+    copies misaligned inputs), `outputs` (their strides), `constants` (name → SHA-256 of a constant's dtype, shape,
+    strides and bytes; "" where they cannot be read).
     """
     constants = {name: _digest(value) for name, value in graph.constants.items()}
     for group in ("torchbind_constants", "opaque_value_type_classes"):
         constants |= dict.fromkeys(getattr(graph, group, None) or {}, "")
     return {
         "changed": [sorted(graph.mutated_inputs), sorted(graph.mutated_input_idxs)],
+        "aligns": bool(getattr(graph, "_defers_input_alignment", False)),
         "outputs": [_strides(output) for output in graph.graph_outputs or ()],
         "constants": constants,
     }

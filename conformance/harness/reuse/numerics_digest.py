@@ -82,7 +82,7 @@ def _parts(case: Case, target: Target, machine: Machine, capture: Capture) -> It
     torch = torch_files(environment.torch_build().folder)
     codes = [_stable(module.code) for module in capture.modules]
     yield from (_FORMAT, harness_state(), torch.running, torch.used_by(codes), _triton_state(), machine_state())
-    yield torch.all_generating() if _may_compile_again(case) else ""
+    yield torch.all_generating() if _depends_on_all_of_inductor(case) else ""
     yield gpu_state(machine.gpus[target.device]) if capture.mode == "native" and target.device in machine.gpus else ""
     yield from _process_state()
     yield from (capture.mode, json.dumps(dataclasses.asdict(target), sort_keys=True, default=repr))
@@ -92,9 +92,13 @@ def _parts(case: Case, target: Target, machine: Machine, capture: Capture) -> It
         yield from (module.kind, code, json.dumps(_runtime(module), sort_keys=True))
 
 
-def _may_compile_again(case: Case) -> bool:
-    """Whether numerics may compile more code, for other sizes or values: that code is not in the digest."""
-    options = any(name.startswith("dynamo.") for name in case.config)
+def _depends_on_all_of_inductor(case: Case) -> bool:
+    """Whether the digest needs the files of Inductor that only generate code.
+
+    Numerics may compile more code, for other sizes or values. And Inductor decides while it generates code whether and
+    how a call records CUDA graphs.
+    """
+    options = any(name.startswith("dynamo.") or "cudagraph" in name for name in case.config)
     policy = repr(case.numerics)
     return case.dynamic or options or "'recompiles'" in policy or "'raises'" in policy
 

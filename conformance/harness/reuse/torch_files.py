@@ -16,10 +16,11 @@ from conformance.harness.reuse.file_states import digest_of, folder_states
 
 _INDUCTOR = "_inductor/"
 
-#: Below torch/_inductor: Python files that only generate code. A name that ends in "/" is a folder. What is not listed
-#: counts as running, such as compile_fx.py, output_code.py and utils.py (they call the compiled code and copy
-#: misaligned inputs), cpp_builder.py and codecache.py (they build kernels), config.py, runtime/, select_algorithm.py
-#: (extern_kernels) and inductor_prims.py. C++ files and headers count as running wherever they are.
+#: Below torch/_inductor: Python files that only generate code. A name that ends in "/" is a folder. What is not
+#: listed counts as running, such as compile_fx.py, output_code.py and utils.py (they call the compiled code and copy
+#: misaligned inputs), graph.py (it loads modules), cpp_builder.py and codecache.py (they build kernels), config.py,
+#: runtime/, select_algorithm.py (extern_kernels) and inductor_prims.py. C++ files and headers count as running
+#: wherever they are.
 GENERATING = (
     "analyze_preserves_zero_mask.py",  # decides on masks
     "autoheuristic/",  # chooses between templates
@@ -34,7 +35,6 @@ GENERATING = (
     "dependencies.py",  # which nodes read what
     "dtype_propagation.py",  # dtypes of intermediate values
     "fx_passes/",  # rewrites graphs; see also _USED
-    "graph.py",  # GraphLowering; the digest has what the runtime takes from it: observers/runtime_metadata.py
     "index_propagation.py",  # simplifies index expressions
     "invert_expr_analysis.py",  # inverts index expressions
     "ir.py",  # the intermediate representation
