@@ -33,19 +33,40 @@ class Rule:
     function: Callable[[str, str], str]
 
 
-def _remove_lines(pattern: str) -> Callable[[str, str], str]:
-    """Removes each line that `pattern` matches as a whole. `@DEVICE@` in it stands for the target's device type."""
-    return _replace(rf"^[ \t]*(?:{pattern})[ \t]*(?:\n|\Z)", "")
+def _remove_lines(pattern: str, *words: str) -> Callable[[str, str], str]:
+    """Removes each line that `pattern` matches as a whole. `@DEVICE@` and `words`: as for _replace."""
+    return _replace(rf"^[ \t]*(?:{pattern})[ \t]*(?:\n|\Z)", "", *words)
 
 
-def _replace(pattern: str, replacement: str) -> Callable[[str, str], str]:
-    """Replaces each match of `pattern`. `@DEVICE@` in it stands for the target's device type."""
+def _remove_lines_with(pattern: str) -> Callable[[str, str], str]:
+    """Removes each line in which `pattern` matches."""
+    compiled = re.compile(pattern)
+
+    def remove(text: str, _: str) -> str:
+        lines = text.split("\n")
+        kept = [line for line in lines if not compiled.search(line)]
+        ended = len(kept) < len(lines) and bool(compiled.search(lines[-1]))  # the last line had no newline to remove
+        return "\n".join([*kept, ""] if ended and kept else kept)
+
+    return remove
+
+
+def _replace(pattern: str, replacement: str, *words: str) -> Callable[[str, str], str]:
+    """Replaces each match of `pattern`. `@DEVICE@` in it stands for the target's device type.
+
+    `words`: every match contains one of them. To look for a word is much faster than to look for the pattern.
+    """
 
     @functools.cache
     def compiled(device: str) -> re.Pattern[str]:
         return re.compile(pattern.replace("@DEVICE@", device), re.MULTILINE)
 
-    return lambda text, device: compiled(device).sub(replacement, text)
+    def replace(text: str, device: str) -> str:
+        if words and not any(word in text for word in words):
+            return text
+        return compiled(device).sub(replacement, text)
+
+    return replace
 
 
 def _remove_statement(pattern: str) -> Callable[[str, str], str]:
@@ -67,7 +88,8 @@ _ALIAS = (
 )
 _BUFFERS = r"(?<![\w.])(?P<core>(?:\w+_)?buf)(?P<number>\d+)(?P<rest>(?:_[a-z]\w*)?)(?!\w)"
 _CPP_COUNTERS = r"\b(?P<core>int_array_|var_|tmp_tensor_handle_)(?P<number>\d+)\b"
-_PATH = r"(?<![\w/.])(?:~|\.{1,2})?(?:/[\w.+@-]+)+/[\w.+@-]+\.(?:py|cpp|cc|h|so|cubin|hsaco|spv|ptx|json)\b"
+_PATH_SUFFIXES = ("py", "cpp", "cc", "h", "so", "cubin", "hsaco", "spv", "ptx", "json")
+_PATH = rf"(?<![\w/.])(?:~|\.{{1,2}})?(?:/[\w.+@-]+)+/[\w.+@-]+\.(?:{'|'.join(_PATH_SUFFIXES)})\b"
 
 #: In the order in which they are applied. selftests/normalize/test_rules.py shows a text before and after each.
 RULES = [
@@ -120,56 +142,62 @@ RULES = [
         "removes the comment with a kernel's file",
         "a comment; the file lies in a cache folder",
         _ALL_PARTS,
-        _remove_lines(r"# kernel path: .*"),
+        _remove_lines(r"# kernel path: .*", "# kernel path: "),
     ),
     Rule(
         "source nodes",
         "removes the source nodes from a kernel's comment; the fused ATen operators stay",
         "a comment; it names the user's variables and FX nodes",
         _ALL_PARTS,
-        _replace(r"(#|//) (?:(?:Topologically S|Uns)orted )?Source Nodes: \[[^\]\n]*\], (?=Original ATen)", r"\1 "),
+        _replace(
+            r"(#|//) (?:(?:Topologically S|Uns)orted )?Source Nodes: \[[^\]\n]*\], (?=Original ATen)",
+            r"\1 ",
+            "Source Nodes: [",
+        ),
     ),
     Rule(
         "no origin",
         "removes the comment `Original ATen: []`",
         "a comment; it names no operator",
         _ALL_PARTS,
-        _remove_lines(r"(?:#|//) Original ATen: \[\]"),
+        _remove_lines(r"(?:#|//) Original ATen: \[\]", "Original ATen: []"),
     ),
     Rule(
         "graph fragment",
         "removes the comments that repeat the FX graph",
         "comments; the generated code follows from the graph",
         _ALL_PARTS,
-        _remove_lines(r"# (?:Source node to ATen node mapping|Graph fragment):(?:\n[ \t]*#   .*)*"),
+        _remove_lines(
+            r"# (?:Source node to ATen node mapping|Graph fragment):(?:\n[ \t]*#   .*)*", " mapping:", " fragment:"
+        ),
     ),
     Rule(
         "provenance",
         "removes the comment with debug handles",
         "a comment; tracing tools number kernels in it",
         _ALL_PARTS,
-        _remove_lines(r"(?:#|//) \[Provenance debug handles\].*"),
+        _remove_lines(r"(?:#|//) \[Provenance debug handles\].*", "[Provenance debug handles]"),
     ),
     Rule(
         "source",
         "removes the comments that name a file of the user and a line",
         "comments; they change when a line is added above",
         _ALL_PARTS,
-        _remove_lines(r"# (?:File|Original path): .*"),
+        _remove_lines(r"# (?:File|Original path): .*", "# File: ", "# Original path: "),
     ),
     Rule(
         "paths",
         "writes `<path>` for the path of a source file or binary",
         "the folder depends on the machine and the user",
         _ALL_PARTS,
-        _replace(_PATH, "<path>"),
+        _replace(_PATH, "<path>", *(f".{suffix}" for suffix in _PATH_SUFFIXES)),
     ),
     Rule(
         "constants",
         "removes the address at the end of a constant's comment; device, dtype, sizes and strides stay",
         "a comment; the process chooses the address",
         ("statement",),
-        _replace(r"^(\w+ = None  # .*\)) -?[0-9a-f]+$", r"\1"),
+        _replace(r"^(\w+ = None  # .*\)) -?[0-9a-f]+$", r"\1", " = None  # "),
     ),
     Rule(
         "stream",
@@ -196,7 +224,7 @@ RULES = [
         "renames `empty_strided_cuda` and its like to `empty_strided_device` for the target's own device type",
         "targets share a text that differs only by it; the allocator of another device keeps its name",
         _PYTHON_PARTS,
-        _replace(r"\bempty_strided_@DEVICE@\b", "empty_strided_device"),
+        _replace(r"\bempty_strided_@DEVICE@\b", "empty_strided_device", "empty_strided_"),
     ),
     Rule(
         "device",
@@ -222,14 +250,14 @@ RULES = [
         "removes the index of a device of another type",
         "each device type has one device in a capture",
         _PYTHON_PARTS,
-        _replace(r"(device\(type='\w+'), index=\d+\)", r"\1)"),
+        _replace(r"(device\(type='\w+'), index=\d+\)", r"\1)", "device(type="),
     ),
     Rule(
         "clear",
         "removes `args.clear()`",
         "every `call` has it; it empties the list of arguments after they are unpacked",
         ("call",),
-        _remove_lines(r"args\.clear\(\)"),
+        _remove_lines(r"args\.clear\(\)", "args.clear()"),
     ),
     Rule(
         "triton preamble",
@@ -250,21 +278,21 @@ RULES = [
         "removes the `#include` lines of a C++ kernel",
         "every kernel has the same headers",
         ("cpp",),
-        _remove_lines(r"#include .*"),
+        _remove_lines(r"#include .*", "#include "),
     ),
     Rule(
         "division error",
         "removes the lines that set up and test the flag for an integer division by zero",
         "every C++ kernel has them; the division itself stays",
         ("cpp",),
-        _remove_lines(r".*\binductor_cpu_(?:integer_div_error|throw_if_integer_div_error).*"),
+        _remove_lines_with(r"\binductor_cpu_(?:integer_div_error|throw_if_integer_div_error)"),
     ),
     Rule(
         "int64 literals",
         "writes `8L` for `static_cast<int64_t>(8)` and `static_cast<int64_t>(8L)`",
         "all three are the same value of the same type",
         ("cpp",),
-        _replace(r"static_cast<int64_t>\((-?\d+)L?\)", r"\1L"),
+        _replace(r"static_cast<int64_t>\((-?\d+)L?\)", r"\1L", "static_cast<int64_t>("),
     ),
     Rule(
         "int64 indices",
@@ -278,21 +306,21 @@ RULES = [
         "removes `at::vec::` before `Vectorized`, `VectorizedN` and `VecMask`",
         "no other type has one of these names",
         ("cpp",),
-        _replace(r"\bat::vec::(?=(?:Vectorized|VectorizedN|VecMask)\b)", ""),
+        _replace(r"\bat::vec::(?=(?:Vectorized|VectorizedN|VecMask)\b)", "", "at::vec::"),
     ),
     Rule(
         "device in C++",
         "renames `…_device_type_cuda` and its like to `…_device_type_device` for the target's own device type",
         "targets share a text that differs only by it; another device type stays",
         ("cpp",),
-        _replace(r"\b(cached_torch_device_type_|aoti_torch_device_type_)@DEVICE@\b", r"\1device"),
+        _replace(r"\b(cached_torch_device_type_|aoti_torch_device_type_)@DEVICE@\b", r"\1device", "_device_type_"),
     ),
     Rule(
         "error flags",
         "removes torch's macros `CACHE_TORCH_DTYPE`, `CACHE_TORCH_DEVICE` and `CACHE_TORCH_LAYOUT`",
         "each declares a constant for a dtype, device or layout; each use of the constant stays",
         ("cpp",),
-        _remove_lines(r"CACHE_TORCH_(?:DTYPE|DEVICE|LAYOUT)\(.*"),
+        _remove_lines(r"CACHE_TORCH_(?:DTYPE|DEVICE|LAYOUT)\(.*", "CACHE_TORCH_"),
     ),
     Rule(
         "sizes",
@@ -353,10 +381,14 @@ RULES = [
 ]
 
 
+_RULES_OF = {part: [rule for rule in RULES if part in rule.parts] for part in _ALL_PARTS}
+
+
+@functools.lru_cache(maxsize=2048)  # modules have most statements in common, and targets have kernels in common
 def apply_rules(text: str, part: str, device: str) -> str:
     """Applies the rules for one part, then removes blanks at the ends of lines and empty lines around the text."""
-    for rule in RULES:
-        if part in rule.parts and text:
+    for rule in _RULES_OF[part]:
+        if text:
             text = rule.function(text, device)
     return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n")
 
@@ -368,7 +400,7 @@ def normalise(code: str, device: str) -> str:
     `device`: the target's device type (cpu, cuda, xpu).
     """
     try:
-        tree = ast.parse(code)
+        statements = _statements(code)
     except SyntaxError:  # a C++ wrapper that is compiled ahead of time is not Python
         return printable(f"# C++\n{apply_rules(code, 'cpp', device)}\n")
     lines = code.splitlines()
@@ -377,7 +409,7 @@ def normalise(code: str, device: str) -> str:
     calls: list[str] = []
     names: list[str] = []
     previous = 0
-    for node in tree.body:
+    for node in statements:
         start = _first_line(node)
         comments = [line for line in lines[previous : start - 1] if line.startswith("#") and "AOT ID" not in line]
         text = "\n".join([*comments, *lines[start - 1 : node.end_lineno]])
@@ -400,6 +432,25 @@ def normalise(code: str, device: str) -> str:
     call = apply_rules("\n\n".join(calls), "call", device)
     text = "\n\n".join(block for block in [*blocks, call] if block) + "\n"
     return printable(renaming.replace_names(text, renaming.kernel_names(names)))
+
+
+def _statements(code: str) -> list[ast.stmt]:
+    """The statements of a module. Raises SyntaxError.
+
+    The imports and aliases before `async_compile` are most of a module's statements, and nearly the same everywhere.
+    """
+    head, mark, rest = code.partition("\nasync_compile = AsyncCompile()\n")
+    if not mark:
+        return ast.parse(code).body
+    try:
+        return [*_head_statements(head), *ast.parse("\n" * (head.count("\n") + 1) + mark[1:] + rest).body]
+    except SyntaxError:
+        return ast.parse(code).body
+
+
+@functools.lru_cache(maxsize=64)
+def _head_statements(head: str) -> tuple[ast.stmt, ...]:
+    return tuple(ast.parse(head).body)
 
 
 def _first_line(node: ast.stmt) -> int:

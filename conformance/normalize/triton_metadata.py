@@ -7,6 +7,7 @@ one of the tables below: it says nothing about the kernel, or it has the value t
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 WIDTH = 110
@@ -63,8 +64,22 @@ KEYWORDS = {"min_elem_per_thread": "0"}
 READ_WITH = {"mix_order_reduction_allow_multi_stages": "RSPLIT_SIZE"}
 
 
+#: A decorator as Inductor writes it, before the function that it decorates.
+_DECORATOR = re.compile(
+    r"^@(?P<call>triton_heuristics\.\w+\(\n(?:[ \t]+.*\n|\n)*\))(?=\n@triton\.jit\ndef )", re.MULTILINE
+)
+
+
 def format_decorators(text: str, device: str) -> str:
     """The source of a Triton kernel with formatted decorators. Every other line stays as Inductor wrote it."""
+    if text.count("triton_heuristics.") == 1 and (alone := _DECORATOR.search(text)):
+        try:  # the usual kernel has one, and its function need not be parsed
+            call = ast.parse(alone["call"], mode="eval").body
+        except SyntaxError:
+            call = None
+        if isinstance(call, ast.Call):
+            lines = [text[: alone.start()], _format_decorator(call, device, text), text[alone.end() :]]
+            return "\n".join("".join(lines).splitlines())
     try:
         tree = ast.parse(text)
     except SyntaxError:
@@ -102,7 +117,9 @@ def _without_defaults(name: str, value: ast.Dict, device: str, source: str) -> a
         label = str(key.value) if isinstance(key, ast.Constant) else "None"  # the place of any other key
         shown = _TargetDevice(device).visit(item)
         unread = label in READ_WITH and READ_WITH[label] not in source
-        if label in IGNORED or unread or ast.unparse(shown) in DEFAULTS[name].get(label, ()):
+        if label in IGNORED or unread:
+            continue
+        if label in DEFAULTS[name] and ast.unparse(shown) in DEFAULTS[name][label]:
             continue
         kept.append((label, key, shown))
     kept.sort(key=lambda entry: entry[0])
