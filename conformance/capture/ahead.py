@@ -60,7 +60,7 @@ def capture_ahead(case: Case, target: Target) -> AheadCapture:
     if reason := _reason_against(case, target):
         raise NotAheadError(reason)
     compilation = Compilation(
-        case, target, "native", fn=_with_code_of_its_own(case.fn), fullgraph=True, defer_build=True
+        case, target, "native", fn=_with_code_of_its_own(case.fn), fullgraph=True, ir_pre_fusion=False, defer_build=True
     )
     with compilation.context():
         compilation.compile()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from conformance.capture import exploration, invoke
+from conformance.capture import exploration, invoke, unread
 from conformance.capture.deviceless import pretended_device
 from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.isolation import isolated
@@ -19,7 +19,7 @@ from conformance.capture.model import Capture, Mode
 from conformance.capture.observers import kernels
 from conformance.capture.patching.patch import Patch, applied
 from conformance.capture.wrappers.deferred import DeferredModules
-from conformance.capture.wrappers.recorder import Recorder
+from conformance.capture.wrappers.recorder import PRE_FUSION, Recorder
 from conformance.capture.wrappers.unloaded import generate_module
 from conformance.cases.case import Case
 from conformance.devices import environment
@@ -57,20 +57,24 @@ def capture(
     *,
     explore: bool = False,
     emulation: Emulation | None = None,
+    ir_pre_fusion: bool = True,
     defer_build: bool = False,
 ) -> Iterator[CaptureResult]:
     """Compiles `case` for `target`. Inside the context, the compiled function can be called if the code runs here.
 
     With gradients, the backward is lowered together with the forward. `explore`: also record each graph at each stage,
-    bytecode, guards and torch's logs. `emulation`: runs the code for a missing GPU on the CPU. `defer_build`: the
-    caller calls the result's `build` before it calls the compiled function. Only native captures of CPU targets defer.
+    bytecode, guards and torch's logs. `emulation`: runs the code for a missing GPU on the CPU. `ir_pre_fusion`: record
+    the nodes before fusion, which takes 5 % of the time and cannot be done later. `defer_build`: the caller calls the
+    result's `build` before it calls the compiled function. Only native captures of CPU targets defer.
 
     Raises PreparationError where `target` needs a device that cannot be pretended. Raises what compiling raises; but
     where the case says that eager raises and there is no code, the capture's `error` holds the exception's text.
     """
-    compilation = Compilation(case, target, mode, emulation, defer_build=defer_build)
+    compilation = Compilation(
+        case, target, mode, emulation, explore=explore, ir_pre_fusion=ir_pre_fusion, defer_build=defer_build
+    )
     with compilation.context() as stack:
-        compilation.compile(explore=explore)
+        compilation.compile()
         if emulation is not None:
             stack.enter_context(emulation.running())
         yield compilation.result()
@@ -79,7 +83,7 @@ def capture(
 class Compilation:
     """One compile of a case. Call `compile` inside `context`.
 
-    `fn`: the function to compile instead of the case's own. `fullgraph`: a graph break is an error. `defer_build`: see
+    `fn`: the function to compile instead of the case's own. `fullgraph`: a graph break is an error. The others: see
     `capture`. `deferred`: the wrapper modules, if the build is deferred.
     """
 
@@ -92,6 +96,8 @@ class Compilation:
         *,
         fn: Callable[..., Any] | None = None,
         fullgraph: bool = False,
+        explore: bool = False,
+        ir_pre_fusion: bool = True,
         defer_build: bool = False,
     ) -> None:
         import torch
@@ -113,7 +119,12 @@ class Compilation:
             triton=environment.triton_version(),
             modules=self._recorder.modules,
         )
-        self._fn, self._fullgraph = fn or case.fn, fullgraph
+        self._fn, self._fullgraph, self._explore = fn or case.fn, fullgraph, explore
+        self._patches = [
+            *self._recorder.patches(run=mode == "native", emulation=emulation, deferred=self.deferred),
+            *unread.patches(explore=explore),
+            *([PRE_FUSION] if ir_pre_fusion else []),
+        ]
         self._compiled: Callable[..., Any] | None = None
 
     @contextlib.contextmanager
@@ -123,19 +134,17 @@ class Compilation:
             if self.emulation is not None:
                 stack.enter_context(self.emulation.on_one_thread())
             stack.enter_context(isolated(self.target, self.mode, dict(self.case.config)))
-            run = self.mode == "native"
-            patches = self._recorder.patches(run=run, emulation=self.emulation, deferred=self.deferred)
-            stack.enter_context(applied(patches))
+            stack.enter_context(applied(self._patches))
             stack.enter_context(kernels.observing())
             yield stack
 
-    def compile(self, *, explore: bool = False) -> None:
+    def compile(self) -> None:
         """Compiles the case by calling it once. Raises what compiling raises."""
         import torch
 
         with contextlib.ExitStack() as stack:
             explorer = None
-            if explore:
+            if self._explore:
                 explorer = stack.enter_context(exploration.explore(self.case.id, self.target.device))
             torch._dynamo.utils.counters.clear()
             start = time.perf_counter()

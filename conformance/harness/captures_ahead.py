@@ -1,33 +1,37 @@
 """Captures of the next items, made together: their C++ kernels are compiled in one batch.
 
 A worker that comes to an item without a capture captures it and the next items of its batch. Each item then takes its
-capture from the session, and runs as it would alone. An item that cannot be captured ahead is captured in its turn, and shows its own
-errors.
+capture from the session, and runs as it would alone. An item that cannot be captured ahead is captured in its turn, and
+shows its own errors.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
+from conformance.cases.case import Case
 from conformance.cases.selectors import exclusion
+from conformance.devices.targets import Target
 from conformance.errors import ConformanceError
+from conformance.harness.collected import conformance_item, is_conformance_item
+from conformance.harness.reuse.lookup import look_up
 from conformance.storage.runs import is_running
 
 if TYPE_CHECKING:
-    from conformance.harness.item import Item
+    from conformance.capture.ahead import AheadCapture
     from conformance.harness.session import Session
-
-#: How many cases are captured ahead for a target. More need more memory, and fewer batches need more time.
-CASES = 24
 
 
 class CapturesAhead:
-    """The captures of one process that wait for their items.
+    """A plugin for a process that runs items.
 
+    Register it after the plugins that note which item begins: an accident in here belongs to no item that has begun.
     While an item is captured ahead, a file of the run names it. A process that ends by accident leaves the file: then
     that item is not captured ahead again, so that the accident shows in its own turn.
     """
@@ -37,40 +41,55 @@ class CapturesAhead:
         self._tried: set[str] = set()
         self._file = session.run.folder / "ahead" / str(os.getpid())
 
-    def look_ahead(self, item: Item, following: Iterable[Item]) -> None:
-        """Captures `item` and those of the `following` items that need C++ kernels, unless `item` was tried before.
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> None:
+        if is_conformance_item(item):
+            own = conformance_item(item)
+            if own.name not in self._tried and self._is_eligible(own.case, own.target):
+                self._look_ahead([(own.case, own.target), *self._session.upcoming_items()])
 
-        `following`: items that this process runs next.
-        """
-        if item.name in self._tried or not self._is_eligible(item):
-            return
+    def _look_ahead(self, items: Sequence[tuple[Case, Target]]) -> None:
+        """Captures those of the items that need C++ kernels."""
         self._session.waiting_captures.clear()  # what is left belongs to items that another worker runs
         suspects = self._suspects()
-        items = [each for each in (item, *following) if each.name not in suspects and self._is_eligible(each)]
-        self._tried.update(each.name for each in items)
-        if len(items) > 1:
+        chosen = {
+            name: (case, target)
+            for case, target in items
+            if (name := f"{case.id}-{target.name}") not in suspects and self._is_eligible(case, target)
+        }
+        self._tried.update(chosen)
+        if len(chosen) > 1:
             self._session.set_up_torch()
             try:
-                self._capture(items)
+                self._capture(chosen)
             finally:
                 self._file.unlink(missing_ok=True)
 
-    def _capture(self, items: Iterable[Item]) -> None:
+    def _capture(self, items: dict[str, tuple[Case, Target]]) -> None:
         from conformance.capture.ahead import capture_ahead
         from conformance.capture.toolchain.kernel_batch import KernelBatch
 
         batch = KernelBatch()
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        for item in items:
-            self._file.write_text(item.name, encoding="utf-8")
+        for name, (case, target) in items.items():
+            self._file.write_text(name, encoding="utf-8")
             with contextlib.suppress(Exception):  # the item is captured in its turn, and that shows what is wrong
-                waiting = capture_ahead(item.case, item.target)
-                waiting.collect_kernels(batch)
-                self._session.waiting_captures[item.name] = waiting
+                waiting = capture_ahead(case, target)
+                if self._needs_kernels(case, target, waiting):
+                    waiting.collect_kernels(batch)
+                self._session.waiting_captures[name] = waiting
         batch.compile()
 
-    def _is_eligible(self, item: Item) -> bool:
-        session, case, target = self._session, item.case, item.target
+    def _needs_kernels(self, case: Case, target: Target, waiting: AheadCapture) -> bool:
+        """Whether the item's numerics will run: they did not pass before."""
+        session = self._session
+        if session.settings.fresh:
+            return True
+        known = look_up(session.passed_numerics, case, target, session.machine, waiting.capture, fresh=False)
+        return known.passed_before is None
+
+    def _is_eligible(self, case: Case, target: Target) -> bool:
+        session = self._session
         settings = session.settings
         if target.device != "cpu" or settings.kernels != "batched" or settings.backend_option:
             return False
@@ -84,7 +103,7 @@ class CapturesAhead:
             known.entry_that_leaves_out(case.id, check, target.name, session.torch, "native")
             for check in ("compile", "numerics")
         ]
-        return not any(left_out) and not session.run.has_ended(item.name)
+        return not any(left_out) and not session.run.has_ended(f"{case.id}-{target.name}")
 
     def _suspects(self) -> set[str]:
         """The items that other processes were capturing ahead when they ended."""

@@ -13,7 +13,7 @@ from conformance.cases.selectors import exclusion
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.errors import ConformanceError, first_line
-from conformance.harness import artifacts
+from conformance.harness import artifacts, garbage_collection
 from conformance.harness.accidents import device_health
 from conformance.harness.accounting import NOTHING_STORED
 from conformance.harness.reuse.lookup import LookUp, look_up
@@ -114,6 +114,7 @@ class _ItemRun:
         self.record = item.new_record()
         self.mode = self.session.mode(self.target)
         self.ran_out_of_memory = False
+        self.looked_up = LookUp()
 
     def run(self) -> None:
         excluded = exclusion(self.case, self.target)
@@ -127,6 +128,7 @@ class _ItemRun:
                 else:
                     self._capture_and_check()
         finally:
+            garbage_collection.collect_if_due()
             self.record.cpu_seconds = round(_cpu_seconds() - before, 3)
             self.session.run.write_item(self.record)
 
@@ -190,18 +192,17 @@ class _ItemRun:
 
     def _check_numerics_once(self, captured: CaptureResult) -> None:
         """Checks numerics, unless the same numerics passed before."""
-        look_up = self._look_up_numerics(captured)
         how = "native" if self.mode == "native" else "emulated"
         emulated = how == "emulated" and bool(captured.compiled or captured.worker_numerics)
         reported_name = "numerics (emulated)" if emulated else "numerics"
-        if look_up.passed_before is not None:
+        if self.looked_up.passed_before is not None:
             reported_name = "numerics (passed before)"
-        self._check("numerics", captured.capture, lambda: self._check_numerics(captured, look_up), reported_name)
+        self._check("numerics", captured.capture, lambda: self._check_numerics(captured), reported_name)
         result = self.record.checks.get("numerics")
         if result is None or result.outcome is Outcome.SKIPPED or self.record.reused:
             return
         self.record.evidence = how
-        if notice := look_up.keep(result, how, self.session.run.folder.name, self.name):
+        if notice := self.looked_up.keep(result, how, self.session.run.folder.name, self.name):
             self.record.notices.append(notice)
 
     def _look_up_numerics(self, captured: CaptureResult) -> LookUp:
@@ -258,11 +259,18 @@ class _ItemRun:
         self._leave_out("compile")
         with contextlib.ExitStack() as stack:
             try:
-                batched = self.session.settings.kernels == "batched"
                 captured = stack.enter_context(
-                    self.session.capture(self.case, self.target, self.mode, emulate=emulate, defer_build=batched)
+                    self.session.capture(
+                        self.case,
+                        self.target,
+                        self.mode,
+                        emulate=emulate,
+                        ir_pre_fusion=self._is_on_device,
+                        defer_build=self.session.settings.kernels == "batched",
+                    )
                 )
-                if "numerics" in self.session.settings.checks:
+                self.looked_up = self._look_up_numerics(captured)
+                if "numerics" in self.session.settings.checks and self.looked_up.passed_before is None:
                     captured.build()
             except Exception as error:
                 self._record_failure("compile", error)
@@ -288,11 +296,29 @@ class _ItemRun:
                 self._record_failure(name, error)
                 if isinstance(error, AssertionError) and capture is not None:
                     folder = self.session.run.artifacts(self.name)
+                    self._add_ir_pre_fusion(capture)
                     artifacts.write(folder, self.case, self.target, capture)
                     raise type(error)(f"{error}\n\nartifacts: {folder}") from None
                 raise
             self._refuse_stale(name)
             self.record.checks[name] = CheckResult(Outcome.PASSED, self.record.reused if name == "numerics" else "")
+
+    @property
+    def _is_on_device(self) -> bool:
+        """Whether the item runs on a real GPU."""
+        return self.mode == "native" and self.target.device != "cpu"
+
+    def _add_ir_pre_fusion(self, capture: Capture) -> None:
+        """Adds the nodes before fusion, for artifacts: only a second capture can record them.
+
+        Not for a real GPU: there the first capture records them, because a failed item may have broken the device.
+        """
+        if self._is_on_device or any(module.ir_pre_fusion for module in capture.modules):
+            return
+        with self.session.capture(self.case, self.target, "deviceless") as again:
+            for module, other in zip(capture.modules, again.capture.modules, strict=False):
+                if module.code == other.code:
+                    module.ir_pre_fusion = other.ir_pre_fusion
 
     def _note_begun(self, check: str) -> None:
         """Numerics run the compiled code, which may crash: then the record says where."""
@@ -318,14 +344,14 @@ class _ItemRun:
             self.report.known(f"{failure.reason} ({failure.issue})")
         self.record.checks[check] = CheckResult(Outcome.FAILED, f"{type(error).__name__}: {first_line(error)}")
 
-    def _check_numerics(self, captured: CaptureResult, look_up: LookUp) -> None:
+    def _check_numerics(self, captured: CaptureResult) -> None:
         from conformance.capture.emulation.errors import NotEmulatedError
         from conformance.capture.emulation.fake_strides import with_device_strides
         from conformance.numerics.check import check_numerics
 
         device, target = self.target.device, self.target.name
-        if look_up.passed_before is not None:
-            self.record.reused = f"numerics passed before: {look_up.passed_before}"
+        if self.looked_up.passed_before is not None:
+            self.record.reused = f"numerics passed before: {self.looked_up.passed_before}"
             self.report.note("numerics", self.record.reused)
             return
         try:
@@ -463,7 +489,7 @@ class _ItemRun:
         key = (partner.id, self.target.name)
         if key not in self.session.partner_codes:
             mode = "deviceless" if self.target.device == "cpu" else self.mode
-            with self.session.capture(partner, self.target, mode) as captured:
+            with self.session.capture(partner, self.target, mode, ir_pre_fusion=False) as captured:
                 self.session.partner_codes[key] = code_text(captured.capture, self.target)
         return self.session.partner_codes[key]
 

@@ -5,10 +5,8 @@ The process that the user starts makes a session, and its workers get it as JSON
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
-import gc
 import importlib.metadata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +20,7 @@ from conformance.devices.cpp_compiler import compiler_problem
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target
 from conformance.expectations import known_failures
+from conformance.harness import garbage_collection
 from conformance.harness.quick import one_target_a_device
 from conformance.settings import Settings, SettingsError
 from conformance.storage.locations import KNOWN_FAILURES, snapshot_store, storage_folder
@@ -125,7 +124,7 @@ class Session:
         if self._torch_is_set_up:
             return
         self._torch_is_set_up = True
-        with _garbage_collection_off():
+        with garbage_collection.off_for_imports():
             self._set_up_torch()
 
     def _set_up_torch(self) -> None:
@@ -194,13 +193,15 @@ class Session:
         *,
         explore: bool = False,
         emulate: bool = False,
+        ir_pre_fusion: bool = True,
         defer_build: bool = False,
     ) -> Iterator[CaptureResult]:
         """Captures a case. Raises what compiling raises.
 
         The GPU-free worker captures deviceless code for a GPU on a machine with a GPU, also with one of another device
-        type: no PyTorch supports both cuda and xpu. `emulate`: code for a missing GPU runs on the CPU. `defer_build`:
-        see conformance.capture.compile.capture; also takes a capture that was made ahead.
+        type: no PyTorch supports both cuda and xpu. `emulate`: code for a missing GPU runs on the CPU.
+        `ir_pre_fusion`: as for conformance.capture.compile.capture; the GPU-free worker always records it.
+        `defer_build`: the same; also takes a capture that was made ahead.
         """
         from conformance.capture.compile import CaptureResult, capture
 
@@ -214,7 +215,15 @@ class Session:
                 yield captured
             return
         emulation = self._emulation(target) if emulate else None
-        with capture(case, target, mode, explore=explore, emulation=emulation, defer_build=defer_build) as captured:
+        with capture(
+            case,
+            target,
+            mode,
+            explore=explore,
+            emulation=emulation,
+            ir_pre_fusion=ir_pre_fusion,
+            defer_build=defer_build,
+        ) as captured:
             yield captured
 
     @property
@@ -279,23 +288,6 @@ class Session:
     def to_json(self) -> dict[str, Any]:
         """For a worker. The worker reads the settings from its own command line."""
         return {"machine": self.machine.to_json(), "run": str(self.run.folder), "workers": self.workers}
-
-
-@contextlib.contextmanager
-def _garbage_collection_off() -> Iterator[None]:
-    """Switches garbage collection off while torch is imported. Later collections skip the objects that exist by then.
-
-    This saves a third of the time of importing Inductor, and of each full collection while compiling.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-        gc.freeze()
-        atexit.register(gc.unfreeze)  # otherwise nanobind, which Triton uses, reports the frozen objects as leaks
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _load_ipex(torch_version: str) -> None:

@@ -6,7 +6,6 @@ works on; and what the patches replace.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -45,26 +44,11 @@ class Recorder:
                 "with cpp_wrapper, this returns the module's text",
             ),
             Patch(
-                "torch._inductor.debug:log_ir_pre_fusion",
-                _wrap_log_ir_pre_fusion,
-                "the scheduler's nodes before fusion: fusion replaces them",
-                optional=True,
-            ),
-            Patch(
                 "torch._inductor.compile_fx:_recursive_joint_graph_passes",
                 self._wrap_joint_graph_passes,
                 "the joint graph as AOTAutograd traced it",
             ),
         ]
-        if "TORCH_TRACE" not in os.environ:
-            patches.append(
-                Patch(
-                    "torch._dynamo.repro.after_aot:save_graph_repro",
-                    lambda _: lambda *args, **kwargs: None,
-                    "it writes a script for each graph into torch's trace, even without a trace: that costs time",
-                    optional=True,
-                )
-            )
         if deferred is not None:
             patches.append(deferred.patch(lambda: self.closed))
         elif not run:
@@ -134,6 +118,14 @@ def _wrap_log_ir_pre_fusion(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(nodes)
 
     return log_ir_pre_fusion
+
+
+PRE_FUSION = Patch(
+    "torch._inductor.debug:log_ir_pre_fusion",
+    _wrap_log_ir_pre_fusion,
+    "the scheduler's nodes before fusion: fusion replaces them",
+    optional=True,
+)
 
 
 def _nodes_text(nodes: Iterable[Any]) -> str:
