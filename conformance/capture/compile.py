@@ -39,8 +39,8 @@ class CaptureResult:
     `compiled`: call it with the case's arguments. None if the code runs neither natively nor emulated in this process.
     `worker_numerics`: only where the GPU-free worker emulated the code. Returns the lines that say what the numerics
     check compared there, or raises what the check raised.
-    `build`: compiles and loads the kernels, if `capture` has deferred that. Raises what compiling raises. Before it is
-    called, `compiled` runs the lowered graph eagerly.
+    `build`: compiles and loads the kernels and calls them once, if `capture` has deferred that. Raises what that raises.
+    Before it is called, `compiled` runs the lowered graph eagerly.
     """
 
     capture: Capture
@@ -161,8 +161,14 @@ class Compilation:
 
     def result(self) -> CaptureResult:
         runs = self.mode == "native" or self.emulation is not None
-        build = self.deferred.load if self.deferred is not None else _nothing
+        build = self._build if self.deferred is not None else _nothing
         return CaptureResult(self.capture, self._compiled if runs else None, build=build)
+
+    def _build(self) -> None:
+        """Loads the wrapper modules and makes the first call of their code. Raises what both raise."""
+        if self.deferred is not None and self._compiled is not None:
+            self.deferred.load()
+            invoke.call(self.case, self._compiled, self.target.device, self.target.name)
 
 
 def generate_only(case: Case, target: Target) -> None:

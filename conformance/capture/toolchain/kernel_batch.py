@@ -167,15 +167,15 @@ def read_entry(path: Path) -> tuple[Path, int] | None:
         return None
 
 
-def _load_from_batch(original: Callable[..., Any]) -> Callable[..., Any]:
-    def load_library(path: str, key: str) -> Any:
+def _load_from_batch(original: Any) -> Any:
+    def load_library(cls: Any, path: str, key: str) -> Any:
         entry = read_entry(Path(path))
         if entry is None or Path(path).exists():
-            return original(path, key)
+            return original.__func__(cls, path, key)  # a subclass loads C++ wrappers
         library, number = entry
         return _import(library, f"{key}.kernel_{number}")
 
-    return load_library
+    return classmethod(load_library)
 
 
 def _import(library: Path, name: str) -> Any:
