@@ -75,6 +75,14 @@ def test_few_items_are_shared_among_workers():
     assert batches([], 4) == []
 
 
+def test_smaller_batches_in_a_first_run():
+    """Nothing says that a batch does not take long."""
+    names = node_ids("a", 1300)
+    first = batches(scheduled_items(names, {}), 16)
+    later = batches(scheduled_items(names, dict.fromkeys(names, 0.5)), 16)
+    assert [max(len(batch.items) // 3 for batch in divided) for divided in (first, later)] == [6, 24]
+
+
 def test_the_longest_batch_comes_first():
     names = [*node_ids("a", 2), *node_ids("b", 1), *node_ids("c", 2)]
     known = dict.fromkeys(node_ids("b", 1), 9.0) | dict.fromkeys((*node_ids("a", 2), *node_ids("c", 2)), 1.0)

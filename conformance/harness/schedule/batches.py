@@ -21,6 +21,8 @@ MAX_CASES = 24
 MAX_SECONDS = 240.0
 #: So many batches for each worker, where there are few items: a worker that ends early takes another one.
 _BATCHES_OF_A_WORKER = 3
+#: The same for a first run, where a batch may take much longer than expected; but not fewer cases than this.
+_BATCHES_OF_UNKNOWN, _CASES_OF_UNKNOWN = 12, 4
 #: The expected seconds of a test if no duration is known at all.
 DEFAULT_SECONDS = 0.5
 _TARGET = re.compile(rf"({'|'.join(DEVICES)})_\w+")
@@ -28,9 +30,10 @@ _TARGET = re.compile(rf"({'|'.join(DEVICES)})_\w+")
 
 @dataclass(frozen=True)
 class ScheduledItem:
-    """A collected test. `case`: the same for all targets of a case; the node id of a test that is no item.
+    """A collected test.
 
-    `target`: "" for a test that is no item. `seconds`: how long it is expected to take.
+    `case`: the same for all targets of a case; the node id of a test that is no item. `target`: "" for a test that is
+    no item. `seconds`: how long it is expected to take. `is_known`: whether it took so long in the last run.
     """
 
     node_id: str
@@ -38,6 +41,7 @@ class ScheduledItem:
     case: str
     target: str
     seconds: float = DEFAULT_SECONDS
+    is_known: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ def scheduled_items(node_ids: Sequence[str], known: Mapping[str, float]) -> list
         seconds = known.get(node_id)
         if seconds is None:
             seconds = next((medians[group] for group in _groups(node_id) if group in medians), DEFAULT_SECONDS)
-        items.append(ScheduledItem(node_id, *split_node_id(node_id), seconds))
+        items.append(ScheduledItem(node_id, *split_node_id(node_id), seconds, node_id in known))
     return items
 
 
@@ -110,6 +114,9 @@ def batches(items: Sequence[ScheduledItem], workers: int) -> list[Batch]:
     if workers > 1:
         parts = workers * _BATCHES_OF_A_WORKER
         max_cases = min(max_cases, -(-len(cases) // parts))
+        if 2 * sum(item.is_known for item in items) < len(items):
+            smaller = len(cases) // (workers * _BATCHES_OF_UNKNOWN)
+            max_cases = min(max_cases, max(smaller, _CASES_OF_UNKNOWN))
         max_seconds = min(max_seconds, seconds / parts)
     result: list[Batch] = []
     for _, group in groupby(cases, key=lambda case: case[0].file):
