@@ -313,11 +313,14 @@ class _ItemRun:
 
         Not for a real GPU: there the first capture records them, because a failed item may have broken the device.
         """
+        from conformance.normalize.rules import normalise
+
         if self._is_on_device or any(module.ir_pre_fusion for module in capture.modules):
             return
+        device = self.target.device
         with self.session.capture(self.case, self.target, "deviceless") as again:
             for module, other in zip(capture.modules, again.capture.modules, strict=False):
-                if module.code == other.code:
+                if normalise(module.code, device) == normalise(other.code, device):
                     module.ir_pre_fusion = other.ir_pre_fusion
 
     def _note_begun(self, check: str) -> None:
