@@ -68,8 +68,47 @@ class DeviceStrides(TorchDispatchMode):
         return tree_map(with_mode, arguments)
 
 
+#: The results of `fake_results` for the calls of one item, which call the same operators with other values.
+_results: dict[Any, Any] = {}
+
+
+def forget_results() -> None:
+    """Call it at the beginning of an item: the results belong to one target."""
+    _results.clear()
+
+
 def fake_results(func: Any, args: Any, kwargs: Any) -> Any:
-    """Fake results of an operator, with the device's strides. None if their sizes depend on values."""
+    """Fake results of an operator, with the device's strides. None if their sizes depend on values.
+
+    They depend on the operator, on sizes, strides and dtypes of its tensors, and on its other arguments.
+    """
+    key = (func, _description(args), _description(kwargs))
+    try:
+        if key in _results:
+            return _results[key]
+    except TypeError:  # an argument that has no hash
+        return _fake_results(func, args, kwargs)
+    _results[key] = _fake_results(func, args, kwargs)
+    return _results[key]
+
+
+def _description(value: Any) -> Any:
+    """All of an argument that fake results depend on. It can be hashed unless a leaf cannot."""
+    if isinstance(value, torch.Tensor):
+        if value.layout != torch.strided:
+            return [id(value)]  # without a hash
+        base = None if value._base is None else value._base.dtype
+        flags = (value.is_conj(), value.is_neg(), value.requires_grad)
+        where = (value.device, value.storage_offset(), base)
+        return type(value), value.dtype, value.size(), value.stride(), where, flags
+    if isinstance(value, (list, tuple)):
+        return type(value), tuple(map(_description, value))
+    if isinstance(value, dict):
+        return tuple((name, _description(item)) for name, item in value.items())
+    return type(value), value
+
+
+def _fake_results(func: Any, args: Any, kwargs: Any) -> Any:
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         fake_args, fake_kwargs = tree_map(lambda v: _fake(mode, v) if _is_tensor(v) else v, (args, kwargs))
         try:

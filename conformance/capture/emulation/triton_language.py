@@ -13,6 +13,7 @@ import functools
 import inspect
 import sys
 import textwrap
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -24,7 +25,7 @@ from triton.runtime import interpreter
 from triton.runtime.interpreter import TensorHandle
 from triton.runtime.jit import JITFunction
 
-from conformance.capture.emulation import libdevice, reductions
+from conformance.capture.emulation import known_shapes, libdevice, reductions
 from conformance.capture.emulation.errors import DivergentProgramsError, KernelFaultError
 from conformance.capture.emulation.memory import Memory
 
@@ -36,7 +37,7 @@ class Language:
 
     def __init__(self) -> None:
         self.memory = Memory()
-        self.semantic = TritonSemantic(self.memory)
+        self.semantic = known_shapes.Semantic(self.memory)
         self._libdevice = libdevice.libdevice_functions()
         self._builtins = [
             (owner, name, self._with_semantic(member))
@@ -44,6 +45,7 @@ class Language:
             for name, member in inspect.getmembers(owner, tl.core.is_builtin)
         ]
         self._depth = 0
+        self._replaced: dict[Any, dict[str, Any]] = {}
 
     @contextlib.contextmanager
     def interpreting(self) -> Iterator[None]:
@@ -51,18 +53,36 @@ class Language:
         if self._depth:
             yield
             return
-        scope = interpreter._LangPatchScope()
+        if not self._replaced:
+            self._replaced = self._replacements()
         self._depth += 1
+        before = {
+            owner: {name: vars(owner).get(name, _ABSENT) for name in new} for owner, new in self._replaced.items()
+        }
         try:
-            self._install(scope)
+            for owner, attributes in self._replaced.items():
+                _set_attributes(owner, attributes)
             yield
         finally:
             self._depth -= 1
+            for owner, attributes in before.items():
+                _set_attributes(owner, attributes)
+
+    def _replacements(self) -> dict[Any, dict[str, Any]]:
+        """Object → name → the interpreter's value. Triton makes them by replacing, so this replaces and restores."""
+        scope = interpreter._LangPatchScope()
+        try:
+            self._install(scope)
+            owners = dict.fromkeys(owner for owner, *_ in scope._changes)
+            names = [(owner, name) for owner, name, *_ in scope._changes]
+            return {owner: {name: vars(owner)[name] for each, name in names if each is owner} for owner in owners}
+        finally:
             scope.restore()
 
     def _install(self, scope: Any) -> None:
         for owner, name, builtin in self._builtins:
             scope.set_attr(owner, name, builtin)
+        known_shapes.install(scope)
         for name, value in _TENSOR.items():
             scope.set_attr(tl.core.tensor, name, value)
         for owner in (tl, tl.core):
@@ -96,6 +116,18 @@ class Language:
     def function(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """The Python function of a @triton.jit function. Its assignments turn numbers into tensors, as in a kernel."""
         return _python_function(fn, self.semantic)
+
+
+def _set_attributes(owner: Any, attributes: dict[str, Any]) -> None:
+    """Sets attributes of a module or class; deletes those whose value is _ABSENT."""
+    present = {name: value for name, value in attributes.items() if value is not _ABSENT}
+    if isinstance(owner, types.ModuleType):
+        vars(owner).update(present)
+    else:
+        for name, value in present.items():
+            setattr(owner, name, value)
+    for name in attributes.keys() - present.keys():
+        delattr(owner, name)
 
 
 def _uniform_value(tensor: Any) -> Any:

@@ -50,9 +50,10 @@ class Emulation:
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Inside, calls of the compiled function and of its backward run the generated code."""
-        from conformance.capture.emulation import gpu_operators
+        from conformance.capture.emulation import fake_strides, gpu_operators
 
         self.is_running = True
+        fake_strides.forget_results()
         try:
             with gpu_operators.registered_for(self.target.device), warnings.catch_warnings():
                 # Some CPU operators resize their results, and warn.
