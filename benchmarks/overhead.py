@@ -6,16 +6,20 @@
     python benchmarks/overhead.py --sample 1                           # one case of each test function
     python benchmarks/overhead.py --json overhead.json --profile cuda_sm90
 
-For each target, two variants run the same cases in turns. A first round fills the caches of compiled objects and is
+For each target, these variants run the same cases in turns. A first round fills the caches of compiled objects and is
 not counted.
 
-    suite  an item, as the plugin runs it: capture, facts, text, numerics, requirements, comparison with the snapshot,
-           the record of the run; without the time of pytest itself, and without emulation (see emulation_cost.py)
-    bare   natively: torch.compile, one call and one torch.testing.assert_close against eager, with gradients;
-           deviceless: code is generated with the same isolation and pretended device, and nothing is recorded
+    suite     an item, as the plugin runs it: capture, facts, text, numerics with special values, requirements,
+              comparison with the snapshot, the record of the run; without the time of pytest itself
+    bare      natively: torch.compile, one call and one torch.testing.assert_close against eager, with gradients;
+              deviceless: code is generated with the same isolation and pretended device, and nothing is recorded
+    emulated  only deviceless: the suite with emulation, which runs the code on the CPU. No bare loop does that, so the
+              column has no counterpart, and `suite` leaves emulation out
 
-Both switch torch's FX-graph caches off, compile in this process, and reset Dynamo for each case: otherwise cases that
-share a function would become dynamic or stop compiling. Times are CPU seconds (user and system, this process and its
+All switch torch's FX-graph caches off, compile in this process, and reset Dynamo for each case: otherwise cases that
+share a function would become dynamic or stop compiling. The suite leaves out texts that torch makes for logs
+(capture/unread.py), and collects garbage less often (harness/garbage_collection.py). The bare loop does neither, as a
+user's own loop would not. Times are CPU seconds (user and system, this process and its
 children) and wall seconds: for each case and variant the median over the rounds, then the mean over the cases.
 On a machine that others use too, run it with `taskset` on one core: threads that wait for each other use CPU time.
 """
@@ -27,6 +31,7 @@ import contextlib
 import cProfile
 import dataclasses
 import fnmatch
+import gc
 import json
 import os
 import pstats
@@ -56,6 +61,8 @@ from conformance.storage.snapshots import Store
 
 #: Default of --sample.
 SAMPLED = 3
+#: Python's own, read before the session sets others.
+USUAL_THRESHOLDS = gc.get_threshold()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,8 +166,35 @@ def start_session(checks: Sequence[str] | None = None) -> BenchmarkSession:
 
 
 def variants(session: BenchmarkSession, case: Case, target: Target) -> dict[str, Callable[[], None]]:
-    bare = bare_native if session.mode(target) == "native" else generate_only
-    return {"suite": lambda: Item(session, case, target).run(Watch()), "bare": lambda: bare(case, target)}
+    native = session.mode(target) == "native"
+    bare = bare_native if native else generate_only
+    found = {
+        "suite": lambda: Item(session, case, target).run(Watch()),
+        "bare": lambda: with_usual_collections(lambda: bare(case, target)),
+    }
+    if not native and target.device != "cpu":
+        found["emulated"] = lambda: emulated(session, case, target)
+    return found
+
+
+def with_usual_collections(function: Callable[[], None]) -> None:
+    """Calls the function with Python's own settings of garbage collection."""
+    before = gc.get_threshold()
+    gc.set_threshold(*USUAL_THRESHOLDS)
+    try:
+        function()
+    finally:
+        gc.set_threshold(*before)
+
+
+def emulated(session: BenchmarkSession, case: Case, target: Target) -> None:
+    """The item with emulation. A known failure of emulation counts as it comes."""
+    before = session.settings
+    session.settings = dataclasses.replace(before, emulation=True)
+    try:
+        Item(session, case, target).run(Watch())
+    finally:
+        session.settings = before
 
 
 def first_error(*functions: Callable[[], None]) -> str:
@@ -223,7 +257,7 @@ def rows(
             continue
         mean = {
             f"{variant}_{kind}": statistics.fmean(getattr(each[variant], kind) for each in group)
-            for variant in ("suite", "bare")
+            for variant in group[0]
             for kind in ("cpu", "wall")
         }
         direction = "forward and backward" if backward else "forward"
@@ -234,19 +268,24 @@ def rows(
 
 def table(found: list[dict[str, Any]]) -> str:
     lines = [
-        "| target | how | what | cases | suite, CPU s | bare, CPU s | added | suite, wall s | bare, wall s |",
-        "|---|---|---|---:|---:|---:|---:|---:|---:|",
+        (
+            "| target | how | what | cases | suite, CPU s | bare, CPU s | added | suite, wall s | bare, wall s "
+            "| emulated, CPU s |"
+        ),
+        "|---|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     lines += [
         f"| {row['target']} | {row['mode']} | {row['direction']} | {row['cases']} | {row['suite_cpu']:.3f} | "
-        f"{row['bare_cpu']:.3f} | {row['added']:+.0f} % | {row['suite_wall']:.3f} | {row['bare_wall']:.3f} |"
+        f"{row['bare_cpu']:.3f} | {row['added']:+.0f} % | {row['suite_wall']:.3f} | {row['bare_wall']:.3f} | "
+        + (f"{row['emulated_cpu']:.3f} |" if "emulated_cpu" in row else "|")
         for row in found
     ]
     for mode in dict.fromkeys(row["mode"] for row in found):
         group = [row for row in found if row["mode"] == mode]
         suite, bare = (sum(row[f"{variant}_cpu"] * row["cases"] for row in group) for variant in ("suite", "bare"))
         lines.append(
-            f"| **all {mode}** | | | {sum(row['cases'] for row in group)} | | | {100 * (suite / bare - 1):+.0f} % | | |"
+            f"| **all {mode}** | | | {sum(row['cases'] for row in group)} | | "
+            f"| {100 * (suite / bare - 1):+.0f} % | | | |"
         )
     return "\n".join(lines)
 
