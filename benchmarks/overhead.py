@@ -54,6 +54,7 @@ from conformance.devices.machine import Machine
 from conformance.devices.targets import Target
 from conformance.harness.item import Item
 from conformance.harness.session import Session
+from conformance.normalize.rules import apply_rules
 from conformance.settings import Settings
 from conformance.storage.accept import accept_snapshots
 from conformance.storage.runs import Run
@@ -169,7 +170,7 @@ def variants(session: BenchmarkSession, case: Case, target: Target) -> dict[str,
     native = session.mode(target) == "native"
     bare = bare_native if native else generate_only
     found = {
-        "suite": lambda: Item(session, case, target).run(Watch()),
+        "suite": lambda: run_item(session, case, target),
         "bare": lambda: with_usual_collections(lambda: bare(case, target)),
     }
     if not native and target.device != "cpu":
@@ -192,9 +193,15 @@ def emulated(session: BenchmarkSession, case: Case, target: Target) -> None:
     before = session.settings
     session.settings = dataclasses.replace(before, emulation=True)
     try:
-        Item(session, case, target).run(Watch())
+        run_item(session, case, target)
     finally:
         session.settings = before
+
+
+def run_item(session: BenchmarkSession, case: Case, target: Target) -> None:
+    """Runs the item. Forgets normalised texts first: in a run of the suite, the item has not been seen before."""
+    apply_rules.cache_clear()
+    Item(session, case, target).run(Watch())
 
 
 def first_error(*functions: Callable[[], None]) -> str:
