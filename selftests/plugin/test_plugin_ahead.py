@@ -1,0 +1,55 @@
+"""Items captured ahead: kernels are compiled in batches, and an accident there costs its own item only."""
+
+from __future__ import annotations
+
+import pytest
+from accidents import CONFTEST, PROCESSES, options, outcomes, with_items
+from suites import NATIVE, SCALE, Suite
+
+from conformance.devices.cpp_compiler import find_compiler
+
+#: Capturing ahead does what the item does in its turn.
+AHEAD = r"""
+from conformance.capture import ahead
+
+def capture_ahead(case, target):
+    what = case.labels[0]
+    if what.startswith("segfault"):
+        ctypes.string_at(0)
+    elif what.startswith("hang"):
+        time.sleep(1000)
+    raise ahead.NotAheadError("planted")
+
+ahead.capture_ahead = capture_ahead
+"""
+ITEMS = ("fine1", "segfault1", "fine2", "hang", "fine3")
+
+
+@pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
+def test_an_accident_ahead_of_its_item(tmp_path, processes):
+    suite = with_items(Suite(tmp_path, CONFTEST + AHEAD), *ITEMS)
+    ran = suite.run(*options(*processes, "--item-timeout", "3"))
+    ran.ends(1)
+    recorded = outcomes(suite)
+    assert recorded.keys() == set(ITEMS)
+    assert "SIGSEGV" in recorded["segfault1"]
+    assert "time limit of 3 s" in recorded["hang"]
+    assert {recorded[name] for name in ITEMS if name.startswith("fine")} == {"numerics passed"}
+    ran.has(f"{len(ITEMS)} items = 3 passed + 2 failed")
+
+
+@pytest.mark.skipif(not find_compiler() or not NATIVE, reason="no C++ compiler, or no CPU target runs here")
+@pytest.mark.parametrize("kernels", ["batched", "alone"])
+def test_kernels_of_a_run(tmp_path, kernels):
+    suite = Suite(tmp_path / "suite")
+    suite.write("ops/test_scale.py", SCALE.replace('["f32", "f16"]', '["f32", "f16", "bf16", "i32"]'))
+    arguments = ("-n", "0", "--target", NATIVE, "--checks", "numerics,requirements", "--kernels", kernels)
+    ran = suite.run(*arguments, env={"CONFORMANCE_CACHE": str(tmp_path / "cache")})
+    ran.ends(0).has("4 items = 4 passed", "numerics passed: 4 native")
+    batched = list((tmp_path / "cache").rglob("*.main.so.batch"))
+    alone = list((tmp_path / "cache").rglob("*.main.so"))
+    assert (len(batched), len(alone)) == ((4, 0) if kernels == "batched" else (0, 4))
+
+
+def test_an_unknown_value_of_kernels(tmp_path):
+    Suite(tmp_path).run("--kernels", "together").ends(4).has("--kernels", "'batched', 'alone'")
