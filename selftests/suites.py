@@ -35,6 +35,15 @@ def test_double(x):
 """
 
 
+def empty_cache(folder: Path) -> Path:
+    """A new cache folder, for CONFORMANCE_CACHE. It has the pretended device, which takes a minute to build."""
+    cache = folder / "cache"
+    cache.mkdir()
+    for library in cache_folder().glob("pretend_device-*.so"):
+        shutil.copy2(library, cache)
+    return cache
+
+
 @dataclass(frozen=True)
 class PytestResult:
     """`status`: pytest's exit status. `text`: what it printed, stdout and stderr."""

@@ -39,8 +39,8 @@ class CaptureResult:
     `compiled`: call it with the case's arguments. None if the code runs neither natively nor emulated in this process.
     `worker_numerics`: only where the GPU-free worker emulated the code. Returns the lines that say what the numerics
     check compared there, or raises what the check raised.
-    `build`: compiles and loads the kernels and calls them once, if `capture` has deferred that. Raises what that raises.
-    Before it is called, `compiled` runs the lowered graph eagerly.
+    `build`: compiles and loads the kernels and calls them once, if `capture` has deferred that. Raises what that
+    raises. Before it is called, `compiled` runs the lowered graph eagerly.
     """
 
     capture: Capture

@@ -10,7 +10,7 @@ from pathlib import Path
 from conformance import facts
 from conformance.cases import numerics_policy
 from conformance.cases.case import Case, CaseError
-from conformance.devices.environment import triton_version
+from conformance.devices.environment import cache_folder, triton_version
 from conformance.expectations import known_failures, requirements
 from conformance.facts.binary import INCOMPLETE
 from conformance.harness import accounting
@@ -18,7 +18,7 @@ from conformance.harness.session import Session
 from conformance.review import overview
 from conformance.review.causes import pluralise
 from conformance.review.review import Review, review_items, run_text_finder, stored_text_finder
-from conformance.storage import binaries, passed_numerics
+from conformance.storage import binaries, compiled_objects, passed_numerics
 from conformance.storage.accept import accept_snapshots
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import EVIDENCE, ItemRecord, Run
@@ -82,6 +82,7 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     summary = Summary(session.run)
     items = list(session.run.items())
     passed_numerics.merge(session.passed_numerics.folder)
+    compiled_objects.prune_if_due(cache_folder())
     less = accounting.shortcomings(session.run, items)
     if not items:
         summary.lines += less

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from accidents import CONFTEST, PROCESSES, options, outcomes, with_items
-from suites import NATIVE, SCALE, Suite
+from suites import NATIVE, SCALE, Suite, empty_cache
 
 from conformance.devices.cpp_compiler import find_compiler
 
@@ -44,7 +44,7 @@ def test_kernels_of_a_run(tmp_path, kernels):
     suite = Suite(tmp_path / "suite")
     suite.write("ops/test_scale.py", SCALE.replace('["f32", "f16"]', '["f32", "f16", "bf16", "i32"]'))
     arguments = ("-n", "0", "--target", NATIVE, "--checks", "numerics,requirements", "--kernels", kernels)
-    ran = suite.run(*arguments, env={"CONFORMANCE_CACHE": str(tmp_path / "cache")})
+    ran = suite.run(*arguments, env={"CONFORMANCE_CACHE": str(empty_cache(tmp_path))})
     ran.ends(0).has("4 items = 4 passed", "numerics passed: 4 native")
     batched = list((tmp_path / "cache").rglob("*.main.so.batch"))
     alone = list((tmp_path / "cache").rglob("*.main.so"))
