@@ -190,7 +190,9 @@ def _watch_items(config: pytest.Config, session: Session) -> None:
         file = config.stash[_LINK].dump
     else:
         return
-    config.pluginmanager.register(TimeLimit(file, session.settings.item_timeout, is_in_case_file))
+    limit = TimeLimit(file, session.settings.item_timeout, is_in_case_file)
+    session.restart_time_limit = limit.restart
+    config.pluginmanager.register(limit)
     if config.getoption("capture") == "fd":
         config.stash[_STDERR_FILE] = file
         config.pluginmanager.register(NativeStderr(file, is_in_case_file))

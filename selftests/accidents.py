@@ -72,7 +72,8 @@ def with_items(suite: Suite, *accidents: str) -> Suite:
 
 
 def options(*more: str) -> tuple[str, ...]:
-    return ("--target", NATIVE, "--checks", "numerics", *more)
+    """Options of a run. `--kernels alone`: nothing is compiled, and the time limits of these tests are short."""
+    return ("--target", NATIVE, "--checks", "numerics", "--kernels", "alone", *more)
 
 
 def last_run(suite: Suite) -> Run:

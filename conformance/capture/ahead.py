@@ -60,11 +60,15 @@ def capture_ahead(case: Case, target: Target) -> AheadCapture:
     if reason := _reason_against(case, target):
         raise NotAheadError(reason)
     compilation = Compilation(
-        case, target, "native", fn=_with_code_of_its_own(case.fn), fullgraph=True, ir_pre_fusion=False, defer_build=True
+        case, target, "native", fn=_with_code_of_its_own(case.fn), ir_pre_fusion=False, defer_build=True
     )
     with compilation.context():
         compilation.compile()
         codes = _take_away()
+        compiled = codes[1]
+        if len(compiled) != 1:
+            _give_back(codes)  # for the reset that ends the context
+            raise NotAheadError("several functions are compiled, or none")
     return AheadCapture(compilation, codes)
 
 

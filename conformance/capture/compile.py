@@ -83,8 +83,8 @@ def capture(
 class Compilation:
     """One compile of a case. Call `compile` inside `context`.
 
-    `fn`: the function to compile instead of the case's own. `fullgraph`: a graph break is an error. The others: see
-    `capture`. `deferred`: the wrapper modules, if the build is deferred.
+    `fn`: the function to compile instead of the case's own. The others: see `capture`. `deferred`: the wrapper modules,
+    if the build is deferred.
     """
 
     def __init__(
@@ -95,7 +95,6 @@ class Compilation:
         emulation: Emulation | None = None,
         *,
         fn: Callable[..., Any] | None = None,
-        fullgraph: bool = False,
         explore: bool = False,
         ir_pre_fusion: bool = True,
         defer_build: bool = False,
@@ -119,7 +118,7 @@ class Compilation:
             triton=environment.triton_version(),
             modules=self._recorder.modules,
         )
-        self._fn, self._fullgraph, self._explore = fn or case.fn, fullgraph, explore
+        self._fn, self._explore = fn or case.fn, explore
         self._patches = [
             *self._recorder.patches(run=mode == "native", emulation=emulation, deferred=self.deferred),
             *unread.patches(explore=explore),
@@ -148,7 +147,7 @@ class Compilation:
                 explorer = stack.enter_context(exploration.explore(self.case.id, self.target.device))
             torch._dynamo.utils.counters.clear()
             start = time.perf_counter()
-            self._compiled = torch.compile(self._fn, dynamic=self.case.dynamic, fullgraph=self._fullgraph)
+            self._compiled = torch.compile(self._fn, dynamic=self.case.dynamic)
             raised = invoke.call(self.case, self._compiled, self.target.device, self.target.name)
             result = self.capture
             result.seconds = time.perf_counter() - start

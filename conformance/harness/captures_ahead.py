@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,7 +62,8 @@ class CapturesAhead:
         if len(chosen) > 1:
             self._session.set_up_torch()
             try:
-                self._capture(chosen)
+                with _without_warnings():
+                    self._capture(chosen)
             finally:
                 self._file.unlink(missing_ok=True)
 
@@ -73,12 +75,15 @@ class CapturesAhead:
         self._file.parent.mkdir(parents=True, exist_ok=True)
         for name, (case, target) in items.items():
             self._file.write_text(name, encoding="utf-8")
+            self._session.restart_time_limit()
             with contextlib.suppress(Exception):  # the item is captured in its turn, and that shows what is wrong
                 waiting = capture_ahead(case, target)
                 if self._needs_kernels(case, target, waiting):
                     waiting.collect_kernels(batch)
                 self._session.waiting_captures[name] = waiting
+        self._session.restart_time_limit()
         batch.compile()
+        self._session.restart_time_limit()
 
     def _needs_kernels(self, case: Case, target: Target, waiting: AheadCapture) -> bool:
         """Whether the item's numerics will run: they did not pass before."""
@@ -110,6 +115,14 @@ class CapturesAhead:
         return {
             _read(path) for path in self._file.parent.glob("*") if path != self._file and not is_running(int(path.name))
         }
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Pytest would show a warning as one of the current item."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _read(path: Path) -> str:

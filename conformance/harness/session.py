@@ -50,7 +50,8 @@ class Session:
     `waiting_captures`: the name of an item → its capture, made ahead; see captures_ahead.py.
     `broken`: why this process must not run another item; "" if it may. `items_without_quick`: with --quick, how
     many items pytest would have collected without it. `upcoming_items`: returns the case and the
-    target of each item that this process runs after the current one, in the same batch.
+    target of each item that this process runs after the current one, in the same batch. `restart_time_limit`: gives the
+    current item the whole time again.
     """
 
     settings: Settings
@@ -66,6 +67,7 @@ class Session:
     broken: str = ""
     items_without_quick: int = 0
     upcoming_items: Callable[[], Sequence[tuple[Case, Target]]] = tuple
+    restart_time_limit: Callable[[], None] = lambda: None
     _torch_is_set_up: bool = False
 
     @functools.cached_property

@@ -70,7 +70,7 @@ def broken(x, **_):
 
 def test_a_graph_break_is_not_captured_ahead():
     (case,) = some_cases("softmax", "dimensions")
-    with pytest.raises(torch._dynamo.exc.Unsupported):
+    with pytest.raises(NotAheadError, match="several functions are compiled, or none"):
         capture_ahead(replace(case, fn=broken), targets()[NATIVE])
 
 

@@ -28,12 +28,12 @@ ITEMS = ("fine1", "segfault1", "fine2", "hang", "fine3")
 @pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
 def test_an_accident_ahead_of_its_item(tmp_path, processes):
     suite = with_items(Suite(tmp_path, CONFTEST + AHEAD), *ITEMS)
-    ran = suite.run(*options(*processes, "--item-timeout", "3"))
+    ran = suite.run(*options(*processes, "--item-timeout", "5", "--kernels", "batched"))
     ran.ends(1)
     recorded = outcomes(suite)
     assert recorded.keys() == set(ITEMS)
     assert "SIGSEGV" in recorded["segfault1"]
-    assert "time limit of 3 s" in recorded["hang"]
+    assert "time limit of 5 s" in recorded["hang"]
     assert {recorded[name] for name in ITEMS if name.startswith("fine")} == {"numerics passed"}
     ran.has(f"{len(ITEMS)} items = 3 passed + 2 failed")
 

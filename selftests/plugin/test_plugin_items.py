@@ -25,12 +25,12 @@ pytest_plugins = ["conformance.plugin"]
 def pytest_collection_modifyitems():
     import conformance.capture.compile as compiling
     from pathlib import Path
-    before = compiling.isolated
-    def counting(target, *rest):
+    before = compiling.Compilation.compile
+    def counting(self):
         with Path("captures").open("a") as file:
-            file.write(f"{target.name}\\n")
-        return before(target, *rest)
-    compiling.isolated = counting
+            file.write(f"{self.target.name}\\n")
+        return before(self)
+    compiling.Compilation.compile = counting
 """
 
 
@@ -54,7 +54,7 @@ def test_checks_compiles_and_junit(tmp_path):
     assert sorted(each[:3] for each in found) == wanted
     assert not any(outcome == "skipped" for *_, outcome, _ in found)
     captures = (suite.root / "captures").read_text().split()
-    assert sorted(captures) == sorted([NATIVE, "cuda_sm90"] * 3)
+    assert sorted(captures) == sorted([NATIVE, "cuda_sm90"] * 6), "once, and again for the artifacts of a failed item"
     ran.has("kernels: wanted 2, got 1", "accepting snapshots never changes a requirement")
     ran.has("6 items: 3 deviceless, 3 native", "numerics passed: 3 native, 3 emulated", "nothing is stored for torch")
 
