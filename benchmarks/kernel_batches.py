@@ -59,8 +59,19 @@ def of_kernel(code: dict[str, tuple[str, ...]], number: int | None) -> Counter[t
     return Counter(lines for name, lines in code.items() if name == own or name.startswith(f"{own}."))
 
 
-def compared(cases: list[Case], target: Target, seconds: Counter[str]) -> Iterator[tuple[str, bool]]:
-    """For each kernel in a batch of the cases: its path, and whether its code is the same alone."""
+def likeness(code: Counter[tuple[str, ...]], alone: Counter[tuple[str, ...]]) -> str:
+    """How near the code of a kernel in a batch is to its code alone."""
+    if code == alone:
+        return "same code"
+    instructions = [sorted(line for lines in each.elements() for line in lines) for each in (code, alone)]
+    if instructions[0] == instructions[1]:
+        return "same instructions in another order"
+    operations = [sorted(line.split()[0] for line in each) for each in instructions]
+    return "same operations on other registers" if operations[0] == operations[1] else "other code"
+
+
+def compared(cases: list[Case], target: Target, seconds: Counter[str]) -> Iterator[tuple[str, str]]:
+    """For each kernel in a batch of the cases: its path, and how near its code is to that of the kernel alone."""
     from conformance.capture.ahead import capture_ahead
     from conformance.capture.isolation import isolated
     from conformance.capture.toolchain.atomic_build import AtomicBuilder
@@ -91,7 +102,7 @@ def compared(cases: list[Case], target: Target, seconds: Counter[str]) -> Iterat
             alone = of_kernel(functions(Path(path)), None)
             if not alone:
                 raise SystemExit(f"{path} has no kernel: nothing was compared")
-            yield path, of_kernel(code, number) == alone
+            yield path, likeness(of_kernel(code, number), alone)
 
 
 def main() -> None:
@@ -110,10 +121,10 @@ def main() -> None:
             results = [
                 each for start in range(0, len(own), 24) for each in compared(own[start : start + 24], target, seconds)
             ]
-            different = [path for path, same in results if not same]
-            print(f"{target.name}: {len(results)} kernels, {len(different)} with other machine code")
+            counts = Counter(how for _, how in results)
+            print(f"{target.name}: {len(results)} kernels: {', '.join(f'{n} {how}' for how, n in counts.items())}")
             print(f"  compiler: batched {seconds['batched']:.0f} CPU s, alone {seconds['alone']:.0f} CPU s")
-            for path in different:
+            for path in (path for path, how in results if how == "other code"):
                 print(f"  {path}")
 
 

@@ -117,15 +117,19 @@ def can_be_in_batch(text: str) -> bool:
     return all(_ALLOWED_LINE.match(line) for line in rest.splitlines() if line.lstrip().startswith("#"))
 
 
-def batch_text(texts: Sequence[str]) -> str:
-    """One C++ text of the texts of several kernels with their bindings."""
+def batch_text(texts: Sequence[str], paths: Sequence[str]) -> str:
+    """One C++ text of the texts of several kernels with their bindings.
+
+    `paths`: the files in which they would be compiled alone. Messages of failed checks name the file and the line.
+    """
     shared = dict.fromkeys(" ".join(line.split()) for text in texts for line in _SHARED_LINE.findall(text))
     parts = ["\n".join(sorted(shared, key=lambda line: not line.startswith("#define")))]
-    for number, text in enumerate(texts):
+    for number, (text, path) in enumerate(zip(texts, paths, strict=True)):
         renamed = "\n".join(f"#define {name} {name}_{number}" for name in _GLOBAL_NAMES)
         original = "\n".join(f"#undef {name}" for name in _GLOBAL_NAMES)
         body = _SHARED_LINE.sub("", text)
-        parts.append(f"{renamed}\nnamespace kernel_{number}_of_batch {{\n{body}\n}}\n{original}")
+        line = f'#line 1 "{path}"'
+        parts.append(f"{renamed}\nnamespace kernel_{number}_of_batch {{\n{line}\n{body}\n}}\n{original}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -134,7 +138,7 @@ def _compile_group(kernels: Sequence[tuple[str, Any, str]]) -> int:
     from torch._inductor.exc import CppCompileError
 
     first = kernels[0][1]
-    text = batch_text([text for _, _, text in kernels])
+    text = batch_text([text for _, _, text in kernels], [builder._sources_args for _, builder, _ in kernels])
     name = "batch-" + hashlib.sha256(f"{first.get_command_line()}\n{text}".encode()).hexdigest()[:24]
     folder = Path(first._output_dir).parent / "batches"
     folder.mkdir(exist_ok=True)

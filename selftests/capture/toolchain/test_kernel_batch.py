@@ -87,10 +87,13 @@ def results(waiting, case):
 
 
 def test_the_text_of_a_batch():
-    text = kernel_batch.batch_text([KERNEL, KERNEL])
+    text = kernel_batch.batch_text([KERNEL, KERNEL], ["a.cpp", "b.cpp"])
     assert text.count("#include <Python.h>") == text.count("cpp_prefix.h") == text.count("PY_SSIZE_T_CLEAN") == 1
     assert text.index("PY_SSIZE_T_CLEAN") < text.index("Python.h") < text.index("namespace kernel_0_of_batch")
     assert text.count("#pragma GCC ivdep") == 2
+    alone, after = KERNEL.splitlines(), text.splitlines()
+    start = after.index('#line 1 "b.cpp"') + 1
+    assert after[start + alone.index("    #pragma GCC ivdep")] == "    #pragma GCC ivdep", "the number of its line"
     assert text.count("#define PyInit_kernel PyInit_kernel_1") == text.count("#undef PyInit_kernel") - 1 == 1
 
 
