@@ -101,9 +101,12 @@ def test_a_dropped_capture_frees_its_code():
 
     ahead._with_code_of_its_own = remember
     try:
-        capture_ahead(case, targets()[NATIVE])
+        for _ in range(4):
+            capture_ahead(case, targets()[NATIVE])
     finally:
         ahead._with_code_of_its_own = original
     torch._dynamo.reset()
     gc.collect()
-    assert code[0]() is None
+    alive = [each for each in code if each() is not None]
+    assert len(code) == 4
+    assert len(alive) <= 1, "torch may keep the last one"

@@ -283,12 +283,35 @@ square = torch.cuda.jiterator._create_jit_fn("template <typename T> T square(T x
 
 rows = code(lambda x: x.flip(-1)[:, ::3] % 7, x=lambda: torch.arange(4000).reshape(40, 100))
 
+
+def batched(target: str) -> str:
+    """The error of loading a kernel from a batch: the library of the batch has no kernel of that name."""
+    import _ctypes
+    import shutil
+
+    from torch._inductor.codecache import CppPythonBindingsCodeCache
+
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("ab", "batches"):
+            Path(folder, name).mkdir()
+        shutil.copy(_ctypes.__file__, Path(folder, "batches", "batch-1.so"))
+        kernel = Path(folder, "ab", "x.main.so")
+        Path(f"{kernel}.batch").write_text("batch-1.so\n0\n", encoding="utf-8")
+        with isolation.isolated(targets()[target], "deviceless", {}):
+            try:
+                CppPythonBindingsCodeCache._load_library_inner(str(kernel), "key")
+            except ImportError as error:
+                return str(error).replace(folder, "")
+    return "it was loaded"
+
+
 #: Where a patch is, with "gpu" for the device → a function whose outcome changes without the patch.
 OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._inductor.fx_passes.joint_graph:lazy_init": registered,
     "torch._inductor.fx_passes.pad_mm:_should_pad": odd,
     "torch._dynamo.guards:profile_guard_manager": timed,
     "torch._inductor.codecache:_worker_compile_cpp": built,
+    "torch._inductor.codecache:CppPythonBindingsCodeCache._load_library_inner": batched,
     "torch._inductor.codecache:_HEADER_DIR": placed("_HEADER_DIR"),
     "torch._inductor.codecache:_HEADER_LOCK_DIR": placed("_HEADER_LOCK_DIR"),
     "torch.gpu:is_available": using_answer("is_available"),
