@@ -62,10 +62,12 @@ class CapturesAhead:
         if len(chosen) > 1:
             self._session.set_up_torch()
             try:
-                with _without_warnings():
+                # OSError: a full disk or a lost folder. Each item meets it in its turn, and reports it.
+                with contextlib.suppress(OSError), _without_warnings():
                     self._capture(chosen)
             finally:
-                self._file.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    self._file.unlink(missing_ok=True)
 
     def _capture(self, items: dict[str, tuple[Case, Target]]) -> None:
         from conformance.capture.ahead import capture_ahead

@@ -38,6 +38,24 @@ def test_an_accident_ahead_of_its_item(tmp_path, processes):
     ran.has(f"{len(ITEMS)} items = 3 passed + 2 failed")
 
 
+FULL_DISK = r"""
+from conformance.capture.toolchain.kernel_batch import KernelBatch
+
+def compile(self):
+    raise OSError(28, "No space left on device")
+
+KernelBatch.compile = compile
+"""
+
+
+def test_a_full_disk_ahead_of_the_items(tmp_path):
+    """The items run alone: an error outside of an item would end the run."""
+    suite = with_items(Suite(tmp_path, CONFTEST + AHEAD + FULL_DISK), "fine1", "fine2")
+    ran = suite.run(*options("-n", "0", "--kernels", "batched"))
+    ran.ends(0).has("2 items = 2 passed")
+    ran.has_not("INTERNALERROR")
+
+
 @pytest.mark.skipif(not find_compiler() or not NATIVE, reason="no C++ compiler, or no CPU target runs here")
 @pytest.mark.parametrize("kernels", ["batched", "alone"])
 def test_kernels_of_a_run(tmp_path, kernels):
