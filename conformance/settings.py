@@ -19,6 +19,8 @@ ITEM_TIMEOUT = 900.0
 VIA = ("compile", "jit_trace", "jit_script", "export")
 #: The values of --kernels: those of several items together, or each alone, as Inductor compiles them.
 KERNELS = ("batched", "alone")
+#: The values of --captures: one for all targets of a device type for which it is the same, or one for each target.
+CAPTURES = ("shared", "alone")
 ACCEPT = "EXPECTTEST_ACCEPT"
 
 
@@ -38,6 +40,7 @@ class Settings:
     `strict_run`: a run that compared less than it was asked to fails. `thorough`: run combinations of axes too.
     `emulation`: run the code for missing GPUs on the CPU. `item_timeout`: seconds for one item; 0 for no limit.
     `kernels`: how C++ kernels are compiled, one of KERNELS.
+    `captures`: whether targets share captures that are the same for them, one of CAPTURES.
     `fresh`: also run numerics that passed before.
     """
 
@@ -59,6 +62,7 @@ class Settings:
     fresh: bool = False
     item_timeout: float = ITEM_TIMEOUT
     kernels: str = KERNELS[0]
+    captures: str = CAPTURES[0]
 
     @property
     def backend_option(self) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.capture import exploration, invoke, unread
 from conformance.capture.deviceless import pretended_device
+from conformance.capture.deviceless.device_queries import DeviceQueries
 from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.isolation import isolated
 from conformance.capture.model import Capture, Mode
@@ -41,12 +42,16 @@ class CaptureResult:
     check compared there, or raises what the check raised.
     `build`: compiles and loads the kernels and calls them once, if `capture` has deferred that. Raises what that
     raises. Before it is called, `compiled` runs the lowered graph eagerly.
+    `queries`: what torch has asked the pretended device so far. None without one.
+    `shared_with`: the target that the capture was made for, if it is the same for this one; see shared_captures.py.
     """
 
     capture: Capture
     compiled: Callable[..., Any] | None
     worker_numerics: Callable[[], list[str]] | None = None
     build: Callable[[], None] = _nothing
+    queries: DeviceQueries | None = None
+    shared_with: str = ""
 
 
 @contextlib.contextmanager
@@ -107,6 +112,7 @@ class Compilation:
             reason = prepare().problem
             raise environment.PreparationError(f"{target.name} cannot be generated without the device: {reason}")
         self.case, self.target, self.mode, self.emulation = case, target, mode, emulation
+        self.queries = DeviceQueries(target) if mode == "deviceless" and target.device != "cpu" else None
         self._recorder = Recorder()
         defers = defer_build and mode == "native" and target.device == "cpu"
         self.deferred = DeferredModules() if defers else None
@@ -132,7 +138,7 @@ class Compilation:
         with contextlib.ExitStack() as stack:
             if self.emulation is not None:
                 stack.enter_context(self.emulation.on_one_thread())
-            stack.enter_context(isolated(self.target, self.mode, dict(self.case.config)))
+            stack.enter_context(isolated(self.target, self.mode, dict(self.case.config), self.queries))
             stack.enter_context(applied(self._patches))
             stack.enter_context(kernels.observing())
             yield stack
@@ -161,7 +167,7 @@ class Compilation:
     def result(self) -> CaptureResult:
         runs = self.mode == "native" or self.emulation is not None
         build = self._build if self.deferred is not None else _nothing
-        return CaptureResult(self.capture, self._compiled if runs else None, build=build)
+        return CaptureResult(self.capture, self._compiled if runs else None, build=build, queries=self.queries)
 
     def _build(self) -> None:
         """Loads the wrapper modules and makes the first call of their code. Raises what both raise."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from conformance.capture.deviceless import gpu_patches, pretended_device, user_kernels
+from conformance.capture.deviceless.device_queries import DeviceQueries
 from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.model import Mode
 from conformance.capture.patching import name_lookup
@@ -65,6 +66,17 @@ COMMON_PATCHES = [
         "it times padded and unpadded products and caches the result; now it pads only if the case's options say so",
     ),
     Patch(
+        "torch.backends.opt_einsum:is_available",
+        lambda _: lambda: False,
+        "an optional package, if it is installed, chooses the order in which einsum contracts its operands",
+    ),
+    Patch(
+        "torch._inductor.codegen.cpp_wrapper_cpu:CppWrapperCpu.codegen_int_array_var",
+        lambda original: functools.partialmethod(_with_kept_writer, original),
+        "it finds earlier declarations by the id of a bound method that is freed at once: the text depended on memory",
+        optional=True,
+    ),
+    Patch(
         "torch._dynamo.guards:profile_guard_manager",
         lambda _: lambda *args: 0.0,
         "it flushes the processor's caches to time the guards for a log: 5 % of an item's time",
@@ -74,6 +86,14 @@ COMMON_PATCHES = [
     *kernel_batch.PATCHES,
     *precompiled_headers.PATCHES,
 ]
+
+
+def _with_kept_writer(
+    wrapper: Any, original: Callable[..., str], int_array: str, writeline: Any, *args: Any, **kwargs: Any
+) -> str:
+    """Calls `original` with the same object for equal bound methods `writeline`."""
+    kept = wrapper.__dict__.setdefault("_conformance_writers", {})
+    return original(wrapper, int_array, kept.setdefault(writeline, writeline), *args, **kwargs)
 
 
 def _cpu() -> Any:
@@ -145,17 +165,22 @@ def clear_device_caches() -> None:
         function.cache_clear()
 
 
-def patches(target: Target, mode: Mode) -> list[Patch]:
-    """All patches of torch for a capture of the target in the mode."""
+def patches(target: Target, mode: Mode, queries: DeviceQueries | None = None) -> list[Patch]:
+    """All patches of torch for a capture of the target in the mode. `queries`: gets what torch asks."""
     if target.device == "cpu":
         return [*COMMON_PATCHES, *cpu_isa.patches(target)]
     pretended = mode == "deviceless"
-    return [*COMMON_PATCHES, *user_kernels.patches(pretended), *(gpu_patches.patches(target) if pretended else [])]
+    device = gpu_patches.patches(target, queries) if pretended else []
+    return [*COMMON_PATCHES, *user_kernels.patches(pretended), *device]
 
 
 @contextlib.contextmanager
-def isolated(target: Target, mode: Mode, config: dict[str, Any]) -> Iterator[None]:
+def isolated(
+    target: Target, mode: Mode, config: dict[str, Any], queries: DeviceQueries | None = None
+) -> Iterator[None]:
     """The context of one capture. `config`: the case's options, applied last; Dynamo's begin with `dynamo.`.
+
+    `queries`: gets what torch asks a pretended device.
 
     Private: torch._dynamo.reset and the config modules of Inductor, AOTAutograd and Dynamo, since no public function
     resets or sets them. Checked with torch 2.11 to 2.15.
@@ -172,14 +197,16 @@ def isolated(target: Target, mode: Mode, config: dict[str, Any]) -> Iterator[Non
         stack.callback(torch._dynamo.reset)
         if pretended:
             pretended_device.register_operators(prepare().pretended_devices)
+            queries = queries or DeviceQueries(target)
             pretended_device.set_device(target)
             stack.callback(pretended_device.set_device, None)
+            stack.callback(_note_choices, queries)
         clear_device_caches()
         # without it, several sizes of one code object become dynamic, and Dynamo stops after 8 recompiles
         torch._dynamo.reset()
-        stack.enter_context(applied(patches(target, mode)))
-        if pretended:
-            stack.enter_context(gpu_patches.registered_target(target))
+        stack.enter_context(applied(patches(target, mode, queries)))
+        if queries is not None and pretended:
+            stack.enter_context(gpu_patches.registered_target(queries))
             # autograd's thread for a missing device would abort the process
             stack.enter_context(torch.autograd.set_multithreading_enabled(False))
         stack.enter_context(_patch_existing(inductor_config, inductor_options(target)))
@@ -189,6 +216,11 @@ def isolated(target: Target, mode: Mode, config: dict[str, Any]) -> Iterator[Non
         stack.enter_context(_patch_existing(dynamo_config, DYNAMO_OPTIONS))
         stack.enter_context(dynamo_config.patch(case_dynamo_options))
         yield
+
+
+def _note_choices(queries: DeviceQueries) -> None:
+    if pretended_device.was_asked():
+        queries.ask("choices of C++")
 
 
 def _patch_existing(module: Any, options: dict[str, Any]) -> Any:

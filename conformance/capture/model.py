@@ -109,8 +109,10 @@ class Capture:
             module._deferred.clear()
         return self
 
-    def to_json(self) -> dict[str, Any]:
-        self.complete()
+    def to_json(self, *, complete: bool = True) -> dict[str, Any]:
+        """The capture as JSON. `complete`: with the deferred texts."""
+        if complete:
+            self.complete()
         return dataclasses.asdict(self)
 
     @classmethod

@@ -55,7 +55,7 @@ def explanation(test: Callable[..., Any], labels: str, *, target: str) -> Explan
         _skip(reason)
     environment.disable_trace_records()
     if row.device in _native_gpus():
-        result = _gpu_free_worker().capture(case, row)[0]
+        result = _gpu_free_worker().capture(case, row).capture
     else:
         with capture(case, row, "deviceless") as captured:
             result = captured.capture

@@ -10,8 +10,9 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.json_worker import JsonWorker, WorkerError, claim_stdout, serve
@@ -21,6 +22,9 @@ from conformance.cases.case import Case
 from conformance.devices.environment import HIDE_GPUS
 from conformance.devices.targets import Target
 from conformance.errors import ConformanceError
+
+if TYPE_CHECKING:
+    from conformance.capture.shared_captures import SharedCaptures
 
 #: Seconds for one capture. The first one also imports torch. On a slow machine, a capture with an empty cache and
 #: emulation takes up to two minutes: more than 600 s means that the worker hangs.
@@ -33,6 +37,19 @@ class GpuFreeWorkerError(ConformanceError, RuntimeError):
     status = 1
 
 
+@dataclass(frozen=True)
+class WorkerCapture:
+    """A capture of the worker.
+
+    `numerics`: returns the lines that say what the emulated numerics compared, or raises what their check raised.
+    `shared_with`: see CaptureResult.
+    """
+
+    capture: Capture
+    numerics: Callable[[], list[str]]
+    shared_with: str = ""
+
+
 class GpuFreeWorker:
     """The parent's side of the worker. The process starts at the first capture."""
 
@@ -40,15 +57,22 @@ class GpuFreeWorker:
         self._worker = JsonWorker(__name__, os.environ | HIDE_GPUS, echo_stderr=True)
 
     def capture(
-        self, case: Case, target: Target, *, explore: bool = False, emulate: bool = False
-    ) -> tuple[Capture, Callable[[], list[str]]]:
-        """Captures a case without the device.
+        self,
+        case: Case,
+        target: Target,
+        *,
+        explore: bool = False,
+        emulate: bool = False,
+        texts: bool = True,
+        shares: bool = False,
+    ) -> WorkerCapture:
+        """Captures a case without the device. Raises GpuFreeWorkerError.
 
-        Returns the capture, and a function for its emulated numerics: it returns the lines that say what was compared,
-        or raises what the numerics check raised. Raises GpuFreeWorkerError.
+        `texts`: with graphs and nodes, which are slow to make. `shares`: a capture of another target will do if it is
+        the same and nothing else is asked for.
         """
         request: dict[str, Any] = {"file": str(case.file), "case": case.id, "target": target.name}
-        request |= {"explore": explore, "emulate": emulate}
+        request |= {"explore": explore, "emulate": emulate, "texts": texts, "shares": shares}
         if isinstance(case, AdhocCase):
             request |= {"spec": case.spec, "options": case.options}
         try:
@@ -58,8 +82,8 @@ class GpuFreeWorker:
             raise GpuFreeWorkerError(message) from None
         if "raised" in answer:
             raise GpuFreeWorkerError(answer["raised"])
-        numerics = answer.pop("numerics", None)
-        return Capture.from_json(answer), functools.partial(_numerics_lines, numerics)
+        numerics, shared_with = answer.pop("numerics", None), answer.pop("shared_with", "")
+        return WorkerCapture(Capture.from_json(answer), functools.partial(_numerics_lines, numerics), shared_with)
 
     def close(self) -> None:
         """Kills the process."""
@@ -91,16 +115,38 @@ def _capture(request: dict[str, Any]) -> dict[str, Any]:
     else:
         case = cases_in(Path(request["file"]))[request["case"]]
     target = targets()[request["target"]]
+    may_share = request["shares"] and not (request["explore"] or request["texts"])
+    shared = _shared_captures().find(case, target) if may_share else None
+    if shared is not None and (shared.numerics is not None or not request["emulate"]):
+        answer = shared.for_target(target).to_json() | {"shared_with": shared.target.name}
+        return answer | ({"numerics": shared.numerics} if request["emulate"] else {})
     emulation = None
     if request["emulate"]:
         from conformance.capture.emulation.wrapper import Emulation
 
         emulation = Emulation(target)
-    with capture(case, target, "deviceless", explore=request["explore"], emulation=emulation) as captured:
-        answer = captured.capture.to_json()
+    with capture(
+        case,
+        target,
+        "deviceless",
+        explore=request["explore"],
+        emulation=emulation,
+        ir_pre_fusion=request["texts"],
+    ) as captured:
+        answer = captured.capture.to_json(complete=request["texts"])
+        numerics = None
         if captured.compiled is not None:
-            answer["numerics"] = _numerics(case, captured.compiled, target)
+            numerics = answer["numerics"] = _numerics(case, captured.compiled, target)
+    if may_share and (numerics is None or "lines" in numerics):
+        _shared_captures().add(case, target, captured.capture, captured.queries, numerics)
     return answer
+
+
+@functools.cache
+def _shared_captures() -> SharedCaptures:
+    from conformance.capture.shared_captures import SharedCaptures
+
+    return SharedCaptures()
 
 
 def _numerics(case: Case, compiled: Callable[..., Any], target: Target) -> dict[str, Any]:

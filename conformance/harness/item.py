@@ -16,7 +16,7 @@ from conformance.errors import ConformanceError, first_line
 from conformance.harness import artifacts, garbage_collection
 from conformance.harness.accidents import device_health
 from conformance.harness.accounting import NOTHING_STORED
-from conformance.harness.reuse.lookup import LookUp, look_up
+from conformance.harness.item_capture import ItemCapture
 from conformance.harness.session import Session
 from conformance.review.diff import compare_texts
 from conformance.review.review import nearest_text
@@ -114,7 +114,7 @@ class _ItemRun:
         self.record = item.new_record()
         self.mode = self.session.mode(self.target)
         self.ran_out_of_memory = False
-        self.looked_up = LookUp()
+        self.source = ItemCapture(item.session, item.case, item.target)
 
     def run(self) -> None:
         excluded = exclusion(self.case, self.target)
@@ -193,30 +193,17 @@ class _ItemRun:
     def _check_numerics_once(self, captured: CaptureResult) -> None:
         """Checks numerics, unless the same numerics passed before."""
         how = "native" if self.mode == "native" else "emulated"
-        emulated = how == "emulated" and bool(captured.compiled or captured.worker_numerics)
+        emulated = how == "emulated" and self.source.emulates
         reported_name = "numerics (emulated)" if emulated else "numerics"
-        if self.looked_up.passed_before is not None:
+        if self.source.looked_up.passed_before is not None:
             reported_name = "numerics (passed before)"
         self._check("numerics", captured.capture, lambda: self._check_numerics(captured), reported_name)
         result = self.record.checks.get("numerics")
         if result is None or result.outcome is Outcome.SKIPPED or self.record.reused:
             return
         self.record.evidence = how
-        if notice := self.looked_up.keep(result, how, self.session.run.folder.name, self.name):
+        if notice := self.source.looked_up.keep(result, how, self.session.run.folder.name, self.name):
             self.record.notices.append(notice)
-
-    def _look_up_numerics(self, captured: CaptureResult) -> LookUp:
-        session = self.session
-        if captured.compiled is None or "numerics" not in session.settings.checks:
-            return LookUp()
-        return look_up(
-            session.passed_numerics,
-            self.case,
-            self.target,
-            session.machine,
-            captured.capture,
-            fresh=session.settings.fresh,
-        )
 
     def _check_other_backend(self) -> None:
         """Checks the numerics of another backend, TorchScript or an exported program. They have no Inductor code."""
@@ -251,31 +238,16 @@ class _ItemRun:
     @contextlib.contextmanager
     def _captured(self) -> Iterator[CaptureResult]:
         """The capture. Raises what compiling raises, unless that is a known failure of "compile"."""
-        emulate = (
-            self.mode != "native"
-            and "numerics" in self.session.settings.checks
-            and not self.session.reason_not_emulated(self.target)
-        )
         self._leave_out("compile")
         with contextlib.ExitStack() as stack:
             try:
-                captured = stack.enter_context(
-                    self.session.capture(
-                        self.case,
-                        self.target,
-                        self.mode,
-                        emulate=emulate,
-                        ir_pre_fusion=self._is_on_device,
-                        defer_build=self.session.settings.kernels == "batched",
-                    )
-                )
-                self.looked_up = self._look_up_numerics(captured)
-                if "numerics" in self.session.settings.checks and self.looked_up.passed_before is None:
-                    captured.build()
+                captured = stack.enter_context(self.source.captured())
             except Exception as error:
                 self._record_failure("compile", error)
                 raise
+            self.record.shared_with = captured.shared_with
             yield captured
+            self.source.share(captured, self.record)
 
     def _check(self, name: str, capture: Capture | None, body: Callable[[], None], reported_name: str = "") -> None:
         """Runs one check, if it is selected; reports and records its result.
@@ -296,32 +268,12 @@ class _ItemRun:
                 self._record_failure(name, error)
                 if isinstance(error, AssertionError) and capture is not None:
                     folder = self.session.run.artifacts(self.name)
-                    self._add_ir_pre_fusion(capture)
+                    problem = self.source.add_texts(capture)
                     artifacts.write(folder, self.case, self.target, capture)
-                    raise type(error)(f"{error}\n\nartifacts: {folder}") from None
+                    raise type(error)(f"{error}\n\n{problem}artifacts: {folder}") from None
                 raise
             self._refuse_stale(name)
             self.record.checks[name] = CheckResult(Outcome.PASSED, self.record.reused if name == "numerics" else "")
-
-    @property
-    def _is_on_device(self) -> bool:
-        """Whether the item runs on a real GPU."""
-        return self.mode == "native" and self.target.device != "cpu"
-
-    def _add_ir_pre_fusion(self, capture: Capture) -> None:
-        """Adds the nodes before fusion, for artifacts: only a second capture can record them.
-
-        Not for a real GPU: there the first capture records them, because a failed item may have broken the device.
-        """
-        from conformance.normalize.rules import normalise
-
-        if self._is_on_device or any(module.ir_pre_fusion for module in capture.modules):
-            return
-        device = self.target.device
-        with self.session.capture(self.case, self.target, "deviceless") as again:
-            for module, other in zip(capture.modules, again.capture.modules, strict=False):
-                if normalise(module.code, device) == normalise(other.code, device):
-                    module.ir_pre_fusion = other.ir_pre_fusion
 
     def _note_begun(self, check: str) -> None:
         """Numerics run the compiled code, which may crash: then the record says where."""
@@ -353,13 +305,15 @@ class _ItemRun:
         from conformance.numerics.check import check_numerics
 
         device, target = self.target.device, self.target.name
-        if self.looked_up.passed_before is not None:
-            self.record.reused = f"numerics passed before: {self.looked_up.passed_before}"
+        if self.source.looked_up.passed_before is not None:
+            self.record.reused = f"numerics passed before: {self.source.looked_up.passed_before}"
             self.report.note("numerics", self.record.reused)
             return
         try:
             if captured.worker_numerics is not None:
                 captured.worker_numerics()
+            elif captured.shared_with and self.source.emulates:
+                self.report.note("numerics", f"the code of {captured.shared_with} is the same, and it ran")
             elif captured.compiled is not None:
                 case = self.case if self.mode == "native" else with_device_strides(self.case)
                 check_numerics(case, captured.compiled, device, target, already_called=True)
@@ -390,7 +344,9 @@ class _ItemRun:
 
         if native.mode != "native" or self.target.device == "cpu":
             raise SkipError("there is nothing to compare: this capture was made without a GPU")
-        deviceless = self.session.gpu_free_worker.capture(self.case, self.target)[0]
+        shares = self.session.settings.captures == "shared"
+        worker = self.session.gpu_free_worker
+        deviceless = worker.capture(self.case, self.target, texts=False, shares=shares).capture
         text = snapshot_text(deviceless, facts.extract(deviceless).lines(), self.target.device)
         if found := compare_texts(self.record.text, text):
             raise DevicelessError(

@@ -83,6 +83,13 @@ def add_options(parser: pytest.Parser) -> None:
         help="compile C++ kernels of several items together (batched, the default), or each alone as Inductor does",
     )
     add(
+        "--captures",
+        choices=settings.CAPTURES,
+        default=settings.CAPTURES[0],
+        help="capture once for all targets of a missing GPU type for which that is the same (shared, the default), or "
+        "for each target alone",
+    )
+    add(
         "--verify-deviceless",
         action="store_true",
         help="on a real GPU: also generate the code without it, and fail if the two differ",
@@ -114,4 +121,5 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
         fresh=option("fresh"),
         item_timeout=settings.parse_item_timeout(option("item_timeout")),
         kernels=option("kernels"),
+        captures=option("captures"),
     )

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from conformance.capture.compile import CaptureResult
     from conformance.capture.emulation.wrapper import Emulation
     from conformance.capture.model import Mode
+    from conformance.capture.shared_captures import SharedCaptures
     from conformance.harness.gpu_free_worker import GpuFreeWorker
 
 
@@ -197,26 +198,30 @@ class Session:
         emulate: bool = False,
         ir_pre_fusion: bool = True,
         defer_build: bool = False,
+        texts: bool = False,
     ) -> Iterator[CaptureResult]:
         """Captures a case. Raises what compiling raises.
 
         The GPU-free worker captures deviceless code for a GPU on a machine with a GPU, also with one of another device
         type: no PyTorch supports both cuda and xpu. `emulate`: code for a missing GPU runs on the CPU.
-        `ir_pre_fusion`: as for conformance.capture.compile.capture; the GPU-free worker always records it.
-        `defer_build`: the same; also takes a capture that was made ahead.
+        `ir_pre_fusion`: as for conformance.capture.compile.capture. `defer_build`: the same; also takes a capture that
+        was made ahead. `texts`: the GPU-free worker sends graphs and nodes too, which are slow to make.
         """
         from conformance.capture.compile import CaptureResult, capture
 
         if mode == "deviceless" and target.device != "cpu" and self.machine.gpus:
-            result, numerics = self.gpu_free_worker.capture(case, target, explore=explore, emulate=emulate)
-            yield CaptureResult(result, None, numerics if emulate else None)
+            answer = self.gpu_free_worker.capture(
+                case, target, explore=explore, emulate=emulate, texts=texts, shares=self.settings.captures == "shared"
+            )
+            numerics = answer.numerics if emulate else None
+            yield CaptureResult(answer.capture, None, numerics, shared_with=answer.shared_with)
             return
         ahead = self.waiting_captures.pop(f"{case.id}-{target.name}", None) if defer_build else None
         if ahead is not None:
             with ahead.resumed() as captured:
                 yield captured
             return
-        emulation = self._emulation(target) if emulate else None
+        emulation = self.emulation(target) if emulate else None
         with capture(
             case,
             target,
@@ -241,7 +246,8 @@ class Session:
         return "" if self.settings.emulation else "--no-emulation"
 
     @staticmethod
-    def _emulation(target: Target) -> Emulation:
+    def emulation(target: Target) -> Emulation:
+        """What runs one capture of the target on the CPU."""
         from conformance.capture.emulation.wrapper import Emulation
 
         return Emulation(target)
@@ -251,6 +257,13 @@ class Session:
         from conformance.harness.gpu_free_worker import GpuFreeWorker
 
         return GpuFreeWorker()
+
+    @functools.cached_property
+    def shared_captures(self) -> SharedCaptures:
+        """The captures of this process that other targets can share."""
+        from conformance.capture.shared_captures import SharedCaptures
+
+        return SharedCaptures()
 
     @functools.cached_property
     def passed_numerics(self) -> PassedNumerics:

@@ -384,7 +384,7 @@ RULES = [
 _RULES_OF = {part: [rule for rule in RULES if part in rule.parts] for part in _ALL_PARTS}
 
 
-@functools.lru_cache(maxsize=2048)  # modules have most statements in common, and targets have kernels in common
+@functools.lru_cache(maxsize=2048)  # modules have most statements in common, targets most kernels
 def apply_rules(text: str, part: str, device: str) -> str:
     """Applies the rules for one part, then removes blanks at the ends of lines and empty lines around the text."""
     for rule in _RULES_OF[part]:
@@ -499,7 +499,10 @@ def _kernel(node: ast.stmt) -> _Kernel | None:
 
 def _kernel_block(kernel: _Kernel, comments: str, device: str) -> str:
     part = "cpp" if kernel.kind.startswith("cpp") else "triton"
-    source = apply_rules(textwrap.dedent(kernel.source), part, device)
+    source = textwrap.dedent(kernel.source)
+    if part == "triton":
+        source = triton_metadata.without_properties(source, device)
+    source = apply_rules(source, part, device)
     notes = [apply_rules(comments, "statement", device)]
     if kernel.kind not in ("triton", "cpp_pybinding", "cpp"):
         notes.append(f"# compiled by: {kernel.kind}")

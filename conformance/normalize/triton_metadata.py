@@ -70,6 +70,15 @@ _DECORATOR = re.compile(
 )
 
 
+def without_properties(text: str, device: str) -> str:
+    """The source of a Triton kernel without the properties of its device, which `format_decorators` would remove.
+
+    So equal kernels of several targets are equal texts, and rules are applied to one of them.
+    """
+    shortened = f"DeviceProperties(type='{device}')"
+    return re.sub(rf"(?<='device': )DeviceProperties\(type='{device}'[^()]*\)", shortened, text)
+
+
 def format_decorators(text: str, device: str) -> str:
     """The source of a Triton kernel with formatted decorators. Every other line stays as Inductor wrote it."""
     if text.count("triton_heuristics.") == 1 and (alone := _DECORATOR.search(text)):

@@ -54,7 +54,9 @@ class ItemRecord:
     `evidence`: how far the item was followed: "native" (executed on the device), "emulated" (the code for the device,
     executed on the CPU), "compiled" (not executed, but every kernel was compiled to a binary) or "generated".
     `reused`: if the numerics passed before and were not run: how, and in which run. `evidence` does not count them.
-    `seconds`: the wall time of compiling. `cpu_seconds`: the CPU time of the worker and of its processes.
+    `shared_with`: the target that the capture was made for and that ran, if everything is the same for both.
+    `seconds`: the wall time of compiling, 0 with `shared_with`. `cpu_seconds`: the CPU time of the worker and of its
+    processes.
     """
 
     case: str
@@ -72,6 +74,7 @@ class ItemRecord:
     binaries: list[str] = field(default_factory=list)
     evidence: str = "generated"
     reused: str = ""
+    shared_with: str = ""
     notices: list[str] = field(default_factory=list)
     seconds: float = 0.0
     cpu_seconds: float = 0.0

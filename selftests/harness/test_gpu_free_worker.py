@@ -14,6 +14,7 @@ from conformance.devices import environment, machine
 from conformance.devices.targets import targets
 from conformance.harness import gpu_free_worker
 from conformance.harness.gpu_free_worker import GpuFreeWorker, GpuFreeWorkerError
+from conformance.harness.item import code_text
 
 pytestmark = pytest.mark.skipif(not environment.triton_version(), reason="Triton is not installed: pip install triton")
 
@@ -63,17 +64,38 @@ def test_numerics_of_the_gpu_free_worker(beside_a_gpu: Path):
     cases, target = cases_in(beside_a_gpu), targets()["cuda_sm90"]
     right, wrong, wrapped = (cases[f"mine/{name}"] for name in ("sine", "wrong", "wrapped-wrapped"))
     with contextlib.closing(GpuFreeWorker()) as worker:
-        _, outcome = worker.capture(right, target, emulate=True)
+        outcome = worker.capture(right, target, emulate=True).numerics
         assert " tensors compared" in outcome()[0]
-        _, outcome = worker.capture(wrong, target, emulate=True)
+        outcome = worker.capture(wrong, target, emulate=True).numerics
         with pytest.raises(AssertionError, match="20 of 20 elements are wrong") as raised:
             outcome()
         assert type(raised.value).__name__ == "NumericsError"
-        _, outcome = worker.capture(wrapped, target, emulate=True)
+        outcome = worker.capture(wrapped, target, emulate=True).numerics
         with pytest.raises(NotEmulatedError, match=r"a C\+\+ wrapper"):
             outcome()
-        _, outcome = worker.capture(right, target)
+        outcome = worker.capture(right, target).numerics
         assert outcome() == []
+
+
+def test_the_gpu_free_worker_shares_captures(beside_a_gpu: Path):
+    cases = cases_in(beside_a_gpu)
+    sm80, sm90, sm100 = (targets()[f"cuda_{name}"] for name in ("sm80", "sm90", "sm100"))
+
+    def ask(case, target, **options):
+        return worker.capture(cases[f"mine/{case}"], target, texts=False, shares=True, **options)
+
+    with contextlib.closing(GpuFreeWorker()) as worker:
+        assert ask("sine", sm80).shared_with == ""
+        alone = worker.capture(cases["mine/sine"], sm90, texts=False)
+        found = ask("sine", sm90)
+        assert (alone.shared_with, found.shared_with) == ("", "cuda_sm80")
+        assert found.capture.target == "cuda_sm90"
+        assert found.capture.modules[0].graph == ""
+        assert code_text(found.capture, sm90) == code_text(alone.capture, sm90)
+        assert ask("sine", sm100, emulate=True).shared_with == ""  # no numerics have run
+        assert ask("sine", sm90, emulate=True).numerics() == ask("sine", sm100, emulate=True).numerics()
+        assert [ask("wrong", target, emulate=True).shared_with for target in (sm80, sm90)] == ["", ""]
+        assert worker.capture(cases["mine/sine"], sm90).capture.modules[0].graph
 
 
 @pytest.mark.parametrize(

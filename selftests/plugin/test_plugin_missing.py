@@ -180,7 +180,11 @@ from conformance.capture.patching.patch import Patch
 
 every = gpu_patches.patches
 made_up = Patch("torch.cuda:no_such_function", lambda original: original, "made up")
-gpu_patches.patches = lambda target: [*every(target), *([made_up] if target.device == "cuda" else [])]
+
+def patches(target, queries=None):
+    return [*every(target, queries), *([made_up] if target.device == "cuda" else [])]
+
+gpu_patches.patches = patches
 pytest_plugins = ["conformance.plugin"]
 """
 SENTENCE = "torch.cuda.no_such_function is missing, so code for cuda cannot be generated reproducibly"

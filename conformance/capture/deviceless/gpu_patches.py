@@ -13,37 +13,15 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from conformance.capture.deviceless.device_queries import DeviceQueries
 from conformance.capture.observers import fallbacks
 from conformance.capture.patching.patch import Patch
-from conformance.devices.targets import GPUS, Target, multiprocessor_count
+from conformance.devices.targets import GPUS, Target
 
 
-def properties(target: Target) -> Any:
-    """An object like the result of torch.cuda.get_device_properties() on the target's device."""
-    major, minor = target.capability
-    if target.device == "xpu":
-        return types.SimpleNamespace(**target.properties)
-    return types.SimpleNamespace(**target.properties, major=major, minor=minor, gcnArchName="")
-
-
-#: Properties that only estimates use. On xpu, torch has them from 2.13 on.
-_BANDWIDTH = ("memory_clock_rate", "memory_bus_width")
-
-
-def compute_capability(target: Target) -> Any:
-    """The result of get_compute_capability() in Inductor: 90 for (9, 0) on cuda, a dict of properties on xpu.
-
-    The dict has no bandwidth: generated code contains the dict's text, which must not depend on torch's version.
-    """
-    major, minor = target.capability
-    if target.device == "xpu":
-        return {name: value for name, value in target.properties.items() if name not in _BANDWIDTH}
-    return major * 10 + minor
-
-
-def patches(target: Target) -> list[Patch]:
-    """All patches for a capture of `target` without its device."""
-    device = target.device
+def patches(target: Target, queries: DeviceQueries | None = None) -> list[Patch]:
+    """All patches for a capture of `target` without its device. `queries`: gets what torch asks."""
+    device, queries = target.device, queries or DeviceQueries(target)
     why = f"Inductor calls torch.{device} directly, and there is no device to answer"
 
     def answer(name: str, value: Any, optional: bool = False) -> Patch:
@@ -52,7 +30,7 @@ def patches(target: Target) -> list[Patch]:
     return [
         answer("device_count", 1),
         answer("current_device", 0),
-        answer("get_device_properties", properties(target)),
+        answer("get_device_properties", queries.properties()),
         answer("synchronize", None),
         answer("_lazy_init", None),
         answer("is_current_stream_capturing", False, optional=device == "xpu"),
@@ -73,7 +51,7 @@ def patches(target: Target) -> list[Patch]:
             )
             for name in ("_exchange_fn", "_maybe_exchange_fn")
         ),
-        *(_cuda if device == "cuda" else _xpu)(target, answer),
+        *(_cuda if device == "cuda" else _xpu)(queries, answer),
         Patch(
             "torch.storage:_StorageBase.clone",
             _clone,
@@ -84,13 +62,18 @@ def patches(target: Target) -> list[Patch]:
             _always("no-device"),
             "it asks Triton's driver for the device; only the kernel's cache key depends on it",
         ),
+        *queries.patches(),
     ]
 
 
-def _cuda(target: Target, answer: Callable[[str, Any], Patch]) -> list[Patch]:
+def _cuda(queries: DeviceQueries, answer: Callable[[str, Any], Patch]) -> list[Patch]:
     return [
         answer("is_available", True),  # torch.xpu.is_available counts devices, so it needs no patch
-        answer("mem_get_info", (target.properties["total_memory"],) * 2),
+        Patch(
+            "torch.cuda:mem_get_info",
+            lambda _: lambda *device: (queries.ask("memory"),) * 2,
+            "Inductor calls torch.cuda directly, and there is no device to answer",
+        ),
         Patch(
             "torch._C:_get_cudnn_batch_norm_reserve_space_size",
             _always(0),
@@ -103,7 +86,7 @@ def _cuda(target: Target, answer: Callable[[str, Any], Patch]) -> list[Patch]:
         ),
         Patch(
             "torch._utils_internal:max_clock_rate",
-            lambda _: functools.partial(_max_clock_rate, target.properties.get("clock_rate", 0)),
+            lambda _: functools.partial(_max_clock_rate, queries),
             "it asks nvidia-smi, which is missing or describes another device: no estimate of a kernel's time",
         ),
         # `triton.cudagraphs` changes the generated code. Here no graph is recorded: the code is called directly.
@@ -126,12 +109,13 @@ def _cuda(target: Target, answer: Callable[[str, Any], Patch]) -> list[Patch]:
     ]
 
 
-def _max_clock_rate(kilohertz: int, device: int | None = None) -> float:
+def _max_clock_rate(queries: DeviceQueries, device: int | None = None) -> float:
     """The clock in MHz: of the device with this index (torch 2.15), or as an integer, like nvidia-smi."""
+    kilohertz = queries.ask("clock rate")
     return kilohertz // 1000 if device is None else kilohertz / 1000
 
 
-def _xpu(_target: Target, answer: Callable[[str, Any], Patch]) -> list[Patch]:
+def _xpu(_queries: DeviceQueries, answer: Callable[[str, Any], Patch]) -> list[Patch]:
     return [
         Patch(
             "torch._higher_order_ops.triton_kernel_wrap:generate_ttir",
@@ -240,7 +224,7 @@ def _rng_state(*_device: Any) -> Any:
 
 
 @contextlib.contextmanager
-def registered_target(target: Target) -> Iterator[None]:
+def registered_target(queries: DeviceQueries) -> Iterator[None]:
     """Makes Dynamo's device interface and Triton's driver answer for the target, and restores them afterwards.
 
     Private: torch._dynamo.device_interface, where Inductor looks up devices (2.11 to 2.15).
@@ -249,11 +233,11 @@ def registered_target(target: Target) -> Iterator[None]:
 
     list(device_interface.get_registered_device_interfaces())  # makes torch register its own interfaces first
     before = dict(device_interface.device_interfaces)
-    interface = _interface(target)
+    interface, target = _interface(queries), queries.target
     for name in (target.device, f"{target.device}:0"):
         device_interface.register_interface_for_device(name, interface)
     try:
-        with _triton_driver(target), _xpu_fallbacks(target):
+        with _triton_driver(queries), _xpu_fallbacks(target):
             yield
     finally:
         device_interface.device_interfaces.clear()
@@ -279,14 +263,14 @@ def _xpu_fallbacks(target: Target) -> Iterator[None]:
             lowering.lowerings.pop(overload, None)
 
 
-def _interface(target: Target) -> type:
+def _interface(queries: DeviceQueries) -> type:
     import torch
     from torch._dynamo.device_interface import DeviceInterface
 
-    device_properties = properties(target)
+    device_properties = queries.properties(queries.ask_number)
 
     def has_bf16(including_emulation: bool = False) -> bool:
-        return including_emulation or target.device == "xpu" or target.capability >= (8, 0)
+        return including_emulation or queries.ask("bf16")
 
     class PretendedDevice(DeviceInterface):
         class Worker:
@@ -311,8 +295,8 @@ def _interface(target: Target) -> type:
         get_raw_stream = staticmethod(lambda index: 0)
         synchronize = staticmethod(lambda device=None: None)
         memory_allocated = staticmethod(lambda device=None: 0)
-        get_multi_processor_count = staticmethod(lambda device=None: multiprocessor_count(target.properties))
-        get_compute_capability = staticmethod(lambda device=None: compute_capability(target))
+        get_multi_processor_count = staticmethod(lambda device=None: queries.ask("multiprocessors"))
+        get_compute_capability = staticmethod(lambda device=None: queries.ask("compute capability"))
         is_bf16_supported = staticmethod(has_bf16)
         is_triton_capable = staticmethod(lambda device=None: True)
         raise_if_triton_unavailable = staticmethod(lambda device=None: None)
@@ -321,27 +305,32 @@ def _interface(target: Target) -> type:
 
 
 @contextlib.contextmanager
-def _triton_driver(target: Target) -> Iterator[None]:
+def _triton_driver(queries: DeviceQueries) -> Iterator[None]:
     """Makes `triton.runtime.driver.active` answer for the target (Triton 3.6 to 3.9)."""
     import torch
     from triton.backends.compiler import GPUTarget
     from triton.runtime.driver import driver
 
-    answers = {
-        "max_shared_mem": target.properties.get(
-            "shared_memory_per_block_optin", target.properties.get("local_mem_size")
-        ),
-        "multiprocessor_count": multiprocessor_count(target.properties),
-        "warpSize": target.properties.get("warp_size", 32),
-        "mem_clock_rate": target.properties.get("memory_clock_rate", 0),
-        "mem_bus_width": target.properties.get("memory_bus_width", 0),
-    }
+    ask, device_type = queries.ask, queries.target.device
+
+    def get_current_target() -> Any:
+        return GPUTarget(device_type, ask("compute capability"), ask("warp size"))
+
+    def get_device_properties(_device: Any) -> dict[str, Any]:
+        return {
+            "max_shared_mem": ask("shared memory"),
+            "multiprocessor_count": ask("multiprocessors"),
+            "warpSize": ask("warp size"),
+            "mem_clock_rate": ask("memory clock rate"),
+            "mem_bus_width": ask("memory bus width"),
+        }
+
     pretended = types.SimpleNamespace(
-        get_current_target=lambda: GPUTarget(target.device, compute_capability(target), answers["warpSize"]),
+        get_current_target=get_current_target,
         get_current_device=lambda: 0,
-        get_device_interface=lambda: getattr(torch, target.device),
-        get_device_capability=lambda device=0: target.capability,
-        utils=types.SimpleNamespace(get_device_properties=lambda device: answers),
+        get_device_interface=lambda: getattr(torch, device_type),
+        get_device_capability=lambda device=0: ask("capability"),
+        utils=types.SimpleNamespace(get_device_properties=get_device_properties),
     )
     before = driver._active
     driver.set_active(pretended)

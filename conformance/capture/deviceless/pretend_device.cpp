@@ -10,12 +10,21 @@
 #include <ATen/detail/XPUHooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+// Whether C++ code has chosen something since `pretend` by more than the device's type. pretend_attention.cpp sets it too.
+bool pretend_choice = false;
+
 namespace {
 
 enum Pretended { nothing = 0, cuda = 1, xpu = 2 };
 int pretended = nothing;
 int capability = 0;  // cuda: 90 for (9, 0)
 long cudnn = 0;      // cuda: 91900 for 9.19.0
+
+template <class T>
+T asked(T answer) {
+  pretend_choice = true;
+  return answer;
+}
 
 template <c10::DeviceType type>
 struct Guard final : c10::impl::NoOpDeviceGuardImpl<type> {
@@ -44,11 +53,11 @@ struct CUDAHooks : at::CUDAHooksInterface {
   bool hasCuDNN() const override { return pretended == cuda; }
   bool compiledWithCuDNN() const override { return pretended == cuda; }
   bool supportsDilatedConvolutionWithCuDNN() const override { return pretended == cuda; }
-  bool supportsDepthwiseConvolutionWithCuDNN() const override { return pretended == cuda && capability >= 70; }
-  bool supportsBFloat16ConvolutionWithCuDNNv8() const override { return pretended == cuda && capability >= 80; }
-  bool supportsBFloat16RNNWithCuDNN() const override { return pretended == cuda && capability >= 80; }
-  long versionCuDNN() const override { return cudnn; }
-  long versionRuntimeCuDNN() const override { return cudnn; }
+  bool supportsDepthwiseConvolutionWithCuDNN() const override { return pretended == cuda && asked(capability) >= 70; }
+  bool supportsBFloat16ConvolutionWithCuDNNv8() const override { return pretended == cuda && asked(capability) >= 80; }
+  bool supportsBFloat16RNNWithCuDNN() const override { return pretended == cuda && asked(capability) >= 80; }
+  long versionCuDNN() const override { return asked(cudnn); }
+  long versionRuntimeCuDNN() const override { return asked(cudnn); }
   double batchnormMinEpsilonCuDNN() const override { return 0.0; }
 };
 
@@ -93,7 +102,10 @@ extern "C" void pretend(int device, int major, int minor, long with_cudnn) {
   pretended = device;
   capability = major * 10 + minor;
   cudnn = with_cudnn;
+  pretend_choice = false;
 }
+
+extern "C" bool pretend_was_asked() { return pretend_choice; }
 
 // Whether PyTorch uses these hooks: false if it had already looked up its own.
 extern "C" bool pretend_answers(int device) {

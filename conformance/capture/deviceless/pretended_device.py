@@ -101,7 +101,7 @@ def _c_strings(names: list[str]) -> ctypes.Array[ctypes.c_char_p]:
 
 
 def set_device(target: Target | None) -> None:
-    """Sets the device that PyTorch's C++ code sees from now on; None for no device.
+    """Sets the device that PyTorch's C++ code sees from now on; None for no device. `was_asked` is False after it.
 
     PyTorch chooses implementations of attention, convolution and others in C++. On cuda the choice depends on the
     capability and on cuDNN's version (0: the version of this torch's wheels). On xpu, attention depends on whether
@@ -115,6 +115,11 @@ def set_device(target: Target | None) -> None:
         library.pretend_attention.restype = ctypes.c_long
         cudnn = library.pretend_attention(device, major, minor, ctypes.c_long(target.cudnn if target else 0))
         library.pretend(device, major, minor, ctypes.c_long(cudnn))
+
+
+def was_asked() -> bool:
+    """Whether C++ code has asked for something in which the targets of a device type differ, since `set_device`."""
+    return any(library.pretend_was_asked() & 1 for library in _loaded)  # a bool of C++: its first byte alone is set
 
 
 def _build_library(build: TorchBuild) -> Path:

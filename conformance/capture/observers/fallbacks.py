@@ -240,6 +240,11 @@ def _condition(code: CodeType, line: int) -> str:
         if isinstance(each, ast.If):
             for branch, word in ((each.body, ""), (each.orelse, "not ")):
                 if branch and branch[0].lineno <= line - first + 1 <= (branch[-1].end_lineno or 0):
-                    test = ast.unparse(each.test)
+                    test = _unparsed(each.test)
                     condition = f"not ({test})" if word and " " in test else word + test
     return condition if len(condition) <= _LONGEST else condition[:_LONGEST] + "…"
+
+
+def _unparsed(expression: ast.expr) -> str:
+    """The text of an expression, the same with each version of Python: 3.10 writes `for (k, s) in`."""
+    return re.sub(r"\bfor \(([\w, ]+)\) in ", r"for \1 in ", ast.unparse(expression))

@@ -64,6 +64,7 @@ def _num_splits(original: Callable[..., Any]) -> Any:
         if device.type != "cpu" and "ranges" in numbers and "reduction_numel" in numbers:
             record = {"outer": str(sympy_product(numbers["ranges"])), "reduced": str(numbers["reduction_numel"])}
             count = DeviceProperties.create(device).multi_processor_count
+            count = getattr(count, "value", count)  # an AskedNumber: a record asks nothing
             _record(record | {"hint": hint.name, "splits": str(splits), "multiprocessors": count})
         return hint, splits
 

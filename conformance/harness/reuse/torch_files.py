@@ -82,17 +82,23 @@ class TorchFiles:
 
     def used_by(self, codes: Iterable[str]) -> str:
         """The digest of those that generated code calls or imports although they otherwise only generate code."""
-        paths = sorted({path for code in codes for path in self._used_by(code)})
-        return digest_of(f"{path} {self.generating[path]}" for path in paths)
+        return _digest_below(tuple(self.generating.items()), frozenset(name for code in codes for name in _used(code)))
 
-    def _used_by(self, code: str) -> Iterator[str]:
-        names = [name for text, used in _USED.items() if text in code for name in used]
-        for imported in set(_IMPORTED.findall(code)):
-            parts = imported.split(".")
-            names += ["/".join(parts[:count]) + ".py" for count in range(1, len(parts) + 1)]
-        for path in self.generating:
-            if any(_is_below(path, name) for name in names):
-                yield path
+
+def _used(code: str) -> Iterator[str]:
+    """The files and folders of Inductor that generated code calls or imports."""
+    for text, names in _USED.items():
+        if text in code:
+            yield from names
+    for imported in set(_IMPORTED.findall(code)):
+        parts = imported.split(".")
+        yield from ("/".join(parts[:count]) + ".py" for count in range(1, len(parts) + 1))
+
+
+@functools.lru_cache(maxsize=256)  # most items use the same few files
+def _digest_below(states: tuple[tuple[str, str], ...], names: frozenset[str]) -> str:
+    """The digest of those files that are one of the names or below it."""
+    return digest_of(f"{path} {state}" for path, state in sorted(states) if any(_is_below(path, n) for n in names))
 
 
 @functools.cache

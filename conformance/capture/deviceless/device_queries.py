@@ -1,0 +1,267 @@
+"""What torch asks a pretended device during a capture.
+
+Two targets of one device type differ only in what their device answers. So if another target gives the same answer to
+each question of a capture, its capture is the same. Two things do not count as questions:
+
+- Inductor writes the device's `DeviceProperties` into each Triton kernel. Creating and writing them asks nothing;
+  reading a field asks for it.
+- Dynamo and Inductor find out whether the device has TMA for each value and each load, before they look whether it
+  matters. It matters only for values of Triton and with the option `triton.use_tensor_descriptor`.
+
+Private parts of torch, checked with 2.11 to 2.15: torch._inductor.runtime.hints.DeviceProperties.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from conformance.capture.deviceless.asked_numbers import AskedNumber, Comparison
+from conformance.capture.patching.patch import Patch, applied
+from conformance.devices.targets import Target, multiprocessor_count, targets
+
+#: Properties that only estimates use. On xpu, torch has them from 2.13 on.
+_BANDWIDTH = ("memory_clock_rate", "memory_bus_width")
+#: The answer where the device lacks the property.
+_NO_PROPERTY = "no such property"
+_HINTS = "torch._inductor.runtime.hints"
+_INTERFACE = "torch._dynamo.device_interface:get_interface_for_device"
+
+
+class DeviceQueries:
+    """The questions of one capture. `answers`: question → answer of `target`. A question is a text or a Comparison."""
+
+    def __init__(self, target: Target) -> None:
+        _torch_class()  # now, because the patches of a capture replace it
+        self.target = target
+        self.answers: dict[Any, Any] = {}
+        self._silent = False
+        self._wraps = False  # Dynamo wraps a value that is not of Triton
+
+    def ask(self, question: str) -> Any:
+        """The target's answer. `question`: a key of _ANSWERS, "property NAME" or "field NAME"."""
+        answer = _answer(self.target, question)
+        self._note(question, answer)
+        return answer
+
+    def ask_number(self, question: str) -> Any:
+        """The same, but an integer becomes an AskedNumber if the device type's targets differ in it."""
+        answer = _answer(self.target, question)
+        if self._silent or type(answer) is not int or not _differs(self.target.device, question):
+            return self.ask(question)
+        return AskedNumber(question, answer, self._note)
+
+    def _note(self, question: Any, answer: Any) -> None:
+        if not self._silent:
+            self.answers[question] = answer
+
+    def properties(self, ask: Callable[[str], Any] | None = None) -> Any:
+        """An object like the result of torch.cuda.get_device_properties(). Its attributes are questions."""
+        return _Properties(ask or self.ask)
+
+    def have_the_same_answers(self, target: Target) -> bool:
+        """Whether another target of the same device type gives the same answers."""
+        return all(_answer(target, question) == answer for question, answer in self.answers.items())
+
+    @contextlib.contextmanager
+    def silent(self) -> Iterator[None]:
+        """What is asked inside counts as not asked."""
+        before, self._silent = self._silent, True
+        try:
+            yield
+        finally:
+            self._silent = before
+
+    def patches(self) -> list[Patch]:
+        """Patches of what asks, but not to decide."""
+        triton = "torch.utils._triton"
+        return [
+            Patch(f"{_HINTS}:DeviceProperties.create", self._create, "it reads all fields to write them into kernels"),
+            Patch(
+                f"{_HINTS}:DeviceProperties",
+                lambda original: _asking_class(original, self.ask_number),
+                "emulated kernels make them, and read fields",
+            ),
+            Patch("torch._dynamo.variables.builder:VariableBuilder._wrap", self._wrap, "it asks for each value"),
+            Patch(
+                "torch._inductor.codegen.triton:TMACompatibilityChecker.can_use_tma",
+                self._can_use_tma,
+                "it asks for each load",
+            ),
+            *(
+                Patch(f"{triton}:{name}", self._tma, "Dynamo asks it for each value", optional=True)
+                for name in ("has_triton_experimental_host_tma", "has_triton_tensor_descriptor_host_tma")
+            ),
+        ]
+
+    def _create(self, original: Callable[..., Any]) -> Any:
+        @functools.cache
+        def create(device: Any) -> Any:
+            with self.silent():
+                created = original(device)
+            if device.type != self.target.device:
+                return created
+            return _asking_class(type(created), self.ask_number)(*created)
+
+        return staticmethod(create)
+
+    def _wrap(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def _wrap(builder: Any, value: Any) -> Any:
+            before, self._wraps = self._wraps, not _is_of_triton(value)
+            try:
+                return original(builder, value)
+            finally:
+                self._wraps = before
+
+        return _wrap
+
+    def _tma(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def has_triton_tma() -> bool:
+            if not self._wraps:
+                self.ask("capability")  # here, because torch caches the function's result
+            with self.silent():
+                return original()
+
+        return has_triton_tma
+
+    def _can_use_tma(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def can_use_tma(checker: Any) -> Any:
+            from torch._inductor import config
+
+            if checker.force or config.triton.use_tensor_descriptor:
+                return original(checker)
+            with self.silent():
+                return original(checker)
+
+        return can_use_tma
+
+
+def _is_of_triton(value: Any) -> bool:
+    return any(str(getattr(each, "__module__", "")).startswith("triton") for each in (value, type(value)))
+
+
+def _asking_class(original: Any, ask: Callable[[str], Any]) -> Any:
+    """A subclass of DeviceProperties: reading its fields asks. Its repr() is the original's, and asks nothing."""
+    fields = frozenset(original._fields)
+
+    class DeviceProperties(original):
+        __slots__ = ()
+
+        def __getattribute__(self, name: str) -> Any:
+            return ask(f"field {name}") if name in fields else super().__getattribute__(name)
+
+        def __getitem__(self, index: Any) -> Any:
+            return tuple(self)[index]
+
+        def __iter__(self) -> Iterator[Any]:
+            for name in original._fields:
+                ask(f"field {name}")
+            return super().__iter__()
+
+        def __eq__(self, other: object) -> bool:
+            return tuple(self) == other
+
+        def __hash__(self) -> int:
+            return hash(tuple(self))
+
+    return DeviceProperties
+
+
+class _Properties:
+    """The properties of a device: each attribute that is read is a question."""
+
+    def __init__(self, ask: Callable[[str], Any]) -> None:
+        self._ask = ask
+
+    def __getattr__(self, name: str) -> Any:
+        answer = self._ask(f"property {name}")
+        if answer is _NO_PROPERTY:
+            raise AttributeError(name)
+        return answer
+
+
+def _compute_capability(target: Target) -> Any:
+    """The result of get_compute_capability() in Inductor: 90 for (9, 0) on cuda, a dict of properties on xpu.
+
+    The dict has no bandwidth: generated code contains the dict's text, which must not depend on torch's version.
+    """
+    major, minor = target.capability
+    if target.device == "xpu":
+        return {name: value for name, value in target.properties.items() if name not in _BANDWIDTH}
+    return major * 10 + minor
+
+
+def _has_bf16(target: Target) -> bool:
+    return target.device == "xpu" or target.capability >= (8, 0)
+
+
+def _shared_memory(target: Target) -> Any:
+    return target.properties.get("shared_memory_per_block_optin", target.properties.get("local_mem_size"))
+
+
+#: Question → how a target answers.
+_ANSWERS: Mapping[str, Callable[[Target], Any]] = {
+    "capability": lambda target: target.capability,
+    "compute capability": _compute_capability,
+    "multiprocessors": lambda target: multiprocessor_count(target.properties),
+    "bf16": _has_bf16,
+    "memory": lambda target: target.properties["total_memory"],
+    "shared memory": _shared_memory,
+    "warp size": lambda target: target.properties.get("warp_size", 32),
+    "clock rate": lambda target: target.properties.get("clock_rate", 0),
+    "memory clock rate": lambda target: target.properties.get("memory_clock_rate", 0),
+    "memory bus width": lambda target: target.properties.get("memory_bus_width", 0),
+    # PyTorch chooses attention, convolution and others in C++, by any of these.
+    "choices of C++": lambda target: (target.capability, target.cudnn, target.flash_attention),
+}
+
+
+def _answer(target: Target, question: Any) -> Any:
+    if isinstance(question, Comparison):
+        return question.answer(_answer(target, question.question))
+    kind, _, name = question.partition(" ")
+    if kind == "property":
+        return _property(target, name)
+    if kind == "field":
+        return getattr(kernel_properties(target), name)
+    return _ANSWERS[question](target)
+
+
+@functools.cache
+def _differs(device: str, question: str) -> bool:
+    """Whether the targets of a device type have different answers."""
+    rows = [target for target in targets().values() if target.device == device]
+    return any(_answer(target, question) != _answer(rows[0], question) for target in rows)
+
+
+def _property(target: Target, name: str) -> Any:
+    if target.device == "cuda" and name in ("major", "minor", "gcnArchName"):
+        major, minor = target.capability
+        return {"major": major, "minor": minor, "gcnArchName": ""}[name]
+    return target.properties.get(name, _NO_PROPERTY)
+
+
+@functools.cache
+def _torch_class() -> tuple[Any, Callable[..., Any]]:
+    """`DeviceProperties`, and its function `create` without the cache, which has one entry for all targets."""
+    from torch._inductor.runtime.hints import DeviceProperties
+
+    return DeviceProperties, DeviceProperties.create.__wrapped__
+
+
+@functools.cache
+def kernel_properties(target: Target) -> Any:
+    """The `DeviceProperties` that Inductor writes into the target's kernels."""
+    import torch
+
+    interface = types.SimpleNamespace(
+        get_device_properties=lambda device: _Properties(functools.partial(_answer, target)),
+        get_compute_capability=lambda device: _compute_capability(target),
+    )
+    replaced = Patch(_INTERFACE, lambda _: lambda device: interface, "create() reads the device through it")
+    kind, create = _torch_class()
+    with applied([replaced]):
+        return create(kind, torch.device(target.device, 0))
