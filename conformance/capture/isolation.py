@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from conformance.capture.deviceless import gpu_patches, pretended_device, user_kernels
-from conformance.capture.deviceless.device_queries import DeviceQueries
+from conformance.capture.deviceless.device_queries import DeviceQueries, kernel_properties
 from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.model import Mode
 from conformance.capture.patching import name_lookup
@@ -198,6 +198,7 @@ def isolated(
         if pretended:
             pretended_device.register_operators(prepare().pretended_devices)
             queries = queries or DeviceQueries(target)
+            kernel_properties(target)  # before the patches below replace what it needs
             pretended_device.set_device(target)
             stack.callback(pretended_device.set_device, None)
             stack.callback(_note_choices, queries)

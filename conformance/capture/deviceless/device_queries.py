@@ -35,7 +35,6 @@ class DeviceQueries:
     """The questions of one capture. `answers`: question → answer of `target`. A question is a text or a Comparison."""
 
     def __init__(self, target: Target) -> None:
-        _torch_class()  # now, because the patches of a capture replace it
         self.target = target
         self.answers: dict[Any, Any] = {}
         self._silent = False
@@ -246,7 +245,10 @@ def _property(target: Target, name: str) -> Any:
 
 @functools.cache
 def _torch_class() -> tuple[Any, Callable[..., Any]]:
-    """`DeviceProperties`, and its function `create` without the cache, which has one entry for all targets."""
+    """`DeviceProperties`, and its function `create` without the cache, which has one entry for all targets.
+
+    The first call must be outside of captures, because their patches replace both.
+    """
     from torch._inductor.runtime.hints import DeviceProperties
 
     return DeviceProperties, DeviceProperties.create.__wrapped__
