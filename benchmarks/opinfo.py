@@ -51,7 +51,7 @@ def generate(target_name: str, *, native: bool, only: str, shard: str) -> dict[s
     from opinfo_cases import opinfo_cases
 
     from conformance.capture.compile import capture
-    from conformance.normalize.rules import normalise
+    from conformance.normalize.wrapper_modules import normalise
 
     number, of = map(int, shard.split("/"))
     results = {}

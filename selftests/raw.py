@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from conformance.normalize.rules import normalise
+from conformance.normalize.wrapper_modules import normalise
 
 SAMPLES = Path(__file__).with_name("samples")
 DEVICE = re.compile(r"(cpu|cuda|xpu)_\w+\Z")

@@ -12,11 +12,18 @@ from conformance.cases.case import Case
 from conformance.cases.selectors import exclusion
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
-from conformance.errors import ConformanceError, first_line
+from conformance.errors import first_line
 from conformance.harness import artifacts, garbage_collection
 from conformance.harness.accidents import device_health
 from conformance.harness.accounting import NOTHING_STORED
 from conformance.harness.item_capture import ItemCapture
+from conformance.harness.item_errors import (
+    CodeError,
+    DeviceError,
+    DevicelessError,
+    SkipError,
+    StaleKnownFailureError,
+)
 from conformance.harness.session import Session
 from conformance.review.diff import compare_texts
 from conformance.review.review import nearest_text
@@ -38,26 +45,6 @@ class Reporter(Protocol):
     def skip(self, reason: str) -> NoReturn: ...
     def known(self, reason: str) -> NoReturn: ...
     def note(self, name: str, value: str) -> None: ...
-
-
-class SkipError(Exception):
-    """A check that does not apply; the message is the reason."""
-
-
-class CodeError(ConformanceError, AssertionError):
-    """Generated code that differs from the stored code."""
-
-
-class DevicelessError(ConformanceError, AssertionError):
-    """Code generated without the device that differs from the device's own code."""
-
-
-class DeviceError(ConformanceError, AssertionError):
-    """An error that the device reports after the item, and that no check has met."""
-
-
-class StaleKnownFailureError(ConformanceError, AssertionError):
-    """A check that passes although a known failure says that it fails."""
 
 
 @dataclass
@@ -486,7 +473,7 @@ def _cpu_seconds() -> float:
 
 def code_text(capture: Capture, target: Target) -> str:
     """The capture's normalised kernels and calls, without facts: what `same_code_as` compares."""
-    from conformance.normalize.rules import normalise
+    from conformance.normalize.wrapper_modules import normalise
 
     return "\n".join(normalise(module.code, target.device) for module in capture.modules)
 

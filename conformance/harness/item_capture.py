@@ -104,7 +104,7 @@ class ItemCapture:
         Not for a real GPU: there the first capture has them, because a failed item may have broken the device.
         Returns a paragraph for the failure's message where the second capture has other code; "" otherwise.
         """
-        from conformance.normalize.rules import normalise
+        from conformance.normalize.wrapper_modules import normalise
 
         if self.is_on_device or any(module.ir_pre_fusion for module in capture.modules):
             return ""

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from conformance.capture.model import Capture
-from conformance.normalize.rules import normalise, printable
+from conformance.normalize.wrapper_modules import normalise, printable
 
 #: The least width of the names in a facts block.
 COLUMN = 12

@@ -8,7 +8,7 @@ import re
 import pytest
 from raw import ALL, DEVICE, normalised, sample
 
-from conformance.normalize.rules import normalise
+from conformance.normalize.wrapper_modules import normalise
 
 CUDA, MIXED, DYNAMIC = "flip-2.13-cuda_sm90", "mixed-2.13-cuda_sm90", "sum_dynamic-2.13-cuda_sm90"
 MIX_ORDER = "mix_order"

@@ -9,8 +9,9 @@ from expecttest import assert_expected_inline
 from raw import ALL, DEVICE, normalised, sample
 
 from conformance.normalize import renaming
-from conformance.normalize.rules import RULES, apply_rules, normalise
+from conformance.normalize.rules import RULES, apply_rules
 from conformance.normalize.text import normalised_graph
+from conformance.normalize.wrapper_modules import normalise
 
 CUDA = "flip-2.13-cuda_sm90"
 

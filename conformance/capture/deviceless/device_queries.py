@@ -262,6 +262,7 @@ def kernel_properties(target: Target) -> Any:
     interface = types.SimpleNamespace(
         get_device_properties=lambda device: _Properties(functools.partial(_answer, target)),
         get_compute_capability=lambda device: _compute_capability(target),
+        get_multi_processor_count=lambda device: multiprocessor_count(target.properties),  # from torch 2.15
     )
     replaced = Patch(_INTERFACE, lambda _: lambda device: interface, "create() reads the device through it")
     kind, create = _torch_class()

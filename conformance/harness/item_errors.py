@@ -1,0 +1,25 @@
+"""What the checks of an item raise. The class's name is part of the recorded failure."""
+
+from __future__ import annotations
+
+from conformance.errors import ConformanceError
+
+
+class SkipError(Exception):
+    """A check that does not apply; the message is the reason."""
+
+
+class CodeError(ConformanceError, AssertionError):
+    """Generated code that differs from the stored code."""
+
+
+class DevicelessError(ConformanceError, AssertionError):
+    """Code generated without the device that differs from the device's own code."""
+
+
+class DeviceError(ConformanceError, AssertionError):
+    """An error that the device reports after the item, and that no check has met."""
+
+
+class StaleKnownFailureError(ConformanceError, AssertionError):
+    """A check that passes although a known failure says that it fails."""
