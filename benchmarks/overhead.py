@@ -156,7 +156,8 @@ def select_cases(patterns: Sequence[str], most: int = SAMPLED) -> list[Case]:
 def start_session(checks: Sequence[str] | None = None) -> BenchmarkSession:
     """Starts a session, and prepares this process before torch is imported."""
     folder = Path(tempfile.mkdtemp(prefix="conformance-overhead-"))
-    settings = Settings(emulation=False, fresh=True)  # the bare variant emulates nothing either, and runs everything
+    # The bare variant emulates nothing either, runs everything, and compiles for each target.
+    settings = Settings(emulation=False, fresh=True, captures="alone")
     settings = dataclasses.replace(settings, checks=tuple(checks)) if checks else settings
     session = BenchmarkSession(settings, Machine.detect(), Run(folder / "run"))
     session.run.begin({})

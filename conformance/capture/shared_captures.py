@@ -63,7 +63,8 @@ class SharedCaptures:
         if queries is None or case.prepare is not None or capture.error or not capture.modules:
             return
         key = _key(case, target)
-        self._kept.setdefault(key, []).append(SharedCapture(target, capture, queries, numerics))
+        others = [shared for shared in self._kept.get(key, ()) if shared.target != target]
+        self._kept[key] = [*others, SharedCapture(target, capture, queries, numerics)]
         self._kept.move_to_end(key)
         while len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
@@ -73,6 +74,8 @@ class SharedCaptures:
         if target.device not in GPUS:
             return None
         for shared in self._kept.get(_key(case, target), ()):
+            if shared.target == target:
+                continue
             if _policy(case, shared.target) == _policy(case, target) and shared.queries.have_the_same_answers(target):
                 return shared
         return None
