@@ -91,7 +91,7 @@ def test_the_longest_batch_comes_first():
 
 
 def test_durations_of_unknown_tests():
-    """The median of the function's target, then of the file's target, then of the target, then of all."""
+    """The median of the function's target, then of the file's target, then of the target, then of all items."""
     known = {
         "a.py::test_x[1-cuda_sm90]": 1.0,
         "a.py::test_x[2-cuda_sm90]": 2.0,
@@ -105,6 +105,7 @@ def test_durations_of_unknown_tests():
         "a.py::test_z[1-cuda_sm90]": 5.0,
         "a.py::test_x[4-cpu_avx2]": 42.0,
         "c.py::test_x[1-xpu_bmg]": 19.0,
+        "a.py::test_that_is_no_item": DEFAULT_SECONDS,
     }
     names = [*known, *unknown]
     assert {item.node_id: item.seconds for item in scheduled_items(names, known)} == known | unknown

@@ -11,8 +11,8 @@ from conformance.harness.schedule.progress import Progress
 
 def progress(seconds: float, cases: int = 4000, workers: int = 2) -> Progress:
     """Each test took `seconds` in the last run."""
-    names = node_ids("a", cases)
-    return Progress(scheduled_items([*names, "ops/a.py::test_story"], dict.fromkeys(names, seconds)), workers)
+    names = [*node_ids("a", cases), "ops/a.py::test_story"]
+    return Progress(scheduled_items(names, dict.fromkeys(names, seconds)), workers)
 
 
 def test_a_run_as_fast_as_the_last_one():
@@ -52,6 +52,13 @@ def test_no_worker_shares_the_last_test():
     assert run.seconds_left == pytest.approx(60, rel=0.1)
     run.end(node_ids("a", 1)[-1], 60.0)
     assert (run.line, run.suffix) == ("3 of 3 items", "")
+
+
+def test_other_tests_are_left():
+    run = progress(0.1, cases=1)
+    for name in node_ids("a", 1):
+        run.end(name, 0.1)
+    assert run.line == "3 items and 0 of 1 other tests, about 10 seconds left"
 
 
 @pytest.mark.parametrize(

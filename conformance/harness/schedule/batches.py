@@ -75,7 +75,7 @@ def scheduled_items(node_ids: Sequence[str], known: Mapping[str, float]) -> list
     """The tests with their expected seconds. `known`: node id → seconds of the last run.
 
     A test that is not known is expected to take the median of its function on its target, else of its file on its
-    target, else of its target, else of all.
+    target, else of its target, else of all items. Without any: DEFAULT_SECONDS.
     """
     missing = any(node_id not in known for node_id in node_ids)
     medians = _medians(known) if missing else {}
@@ -89,9 +89,9 @@ def scheduled_items(node_ids: Sequence[str], known: Mapping[str, float]) -> list
 
 
 def _groups(node_id: str) -> tuple[Hashable, ...]:
-    """The groups of a test, the narrowest one first."""
+    """The groups of a test, the narrowest one first. The widest are all items, and all other tests."""
     file, case, target = split_node_id(node_id)
-    return (case.partition("[")[0], target), (file, target), target, None
+    return (case.partition("[")[0], target), (file, target), target, bool(target)
 
 
 def _medians(known: Mapping[str, float]) -> dict[Hashable, float]:

@@ -18,7 +18,8 @@ class Progress:
         self._workers = workers
         self._failed: set[str] = set()
         self.items = sum(bool(item.target) for item in items)
-        self.ended_items = 0
+        self.others = len(items) - self.items
+        self.ended_items = self.ended_others = 0
         self._expected_left = sum(item.seconds for item in items)
         self._expected_of_ended = self._seconds_of_ended = 0.0
 
@@ -28,6 +29,7 @@ class Progress:
         if item is None:
             return
         self.ended_items += bool(item.target)
+        self.ended_others += not item.target
         self._expected_left -= item.seconds
         self._expected_of_ended += item.seconds
         self._seconds_of_ended += seconds
@@ -49,10 +51,16 @@ class Progress:
 
     @property
     def line(self) -> str:
-        """Returns "3,410 of 10,416 items, 2 failed, about 6 minutes left"."""
+        """Returns "3,410 of 10,416 items, 2 failed, about 6 minutes left".
+
+        When only other tests are left: "10,416 items and 3 of 154 other tests".
+        """
         failed = f", {len(self._failed):,} failed" if self._failed else ""
         left = f", about {_in_words(self.seconds_left)} left" if self._pending else ""
-        return f"{self.ended_items:,} of {self.items:,} items{failed}{left}"
+        counts = f"{self.ended_items:,} of {self.items:,} items"
+        if self.ended_items == self.items and self._pending:
+            counts = f"{self.items:,} items and {self.ended_others:,} of {self.others:,} other tests"
+        return f"{counts}{failed}{left}"
 
 
 def _short(seconds: float) -> str:
