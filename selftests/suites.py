@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import preloaded
+
 from conformance.devices.environment import cache_folder
 from conformance.devices.machine import Machine, instruction_sets
 
@@ -146,6 +148,16 @@ class Suite:
         for tag, word in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
             assert counted[word] == sum(outcome == tag for *_, outcome, _ in entries), (counted, entries)
         return ran, entries
+
+
+class PreloadedSuite(Suite):
+    """A suite whose runs start with torch and Inductor imported: see preloaded.py. Runs with `env` or `-n` do not."""
+
+    def run(self, *arguments: str, env: Mapping[str, str | None] | None = None, timeout: int = 200) -> PytestResult:
+        if env or "-n" in arguments:
+            return super().run(*arguments, env=env, timeout=timeout)
+        options = ("-p", "no:cacheprovider", *arguments)
+        return PytestResult(*preloaded.run(options, self.root, environment({}), timeout))
 
 
 def environment(extra: Mapping[str, str | None]) -> dict[str, str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from suites import NATIVE, SM90, Suite
+from suites import NATIVE, SM90
+from suites import PreloadedSuite as Suite
 
 from conformance.expectations.known_failures import BASELINE
 from conformance.settings import parse_accept

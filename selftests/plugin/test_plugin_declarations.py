@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from suites import SCALE, SM90, Suite
+from suites import SCALE, SM90
+from suites import PreloadedSuite as Suite
 
 
 def declared(how: str, function: str = "def test_it(x):\n    return x * 2") -> str:

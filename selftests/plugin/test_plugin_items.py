@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from suites import NATIVE, Suite
+from suites import NATIVE
+from suites import PreloadedSuite as Suite
 
 TARGETS = ("--target", f"{NATIVE},cuda_sm90")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from suites import NATIVE, Suite, section
+from suites import NATIVE, section
+from suites import PreloadedSuite as Suite
 
 CASES = """
 from conformance import case, tensor

@@ -6,7 +6,8 @@ import re
 
 import pytest
 from accidents import CONFTEST, PROCESSES
-from suites import SCALE, Suite
+from suites import SCALE
+from suites import PreloadedSuite as Suite
 
 AXES = """
 from conformance import case, tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from suites import Suite
+from suites import PreloadedSuite as Suite
 
 CASES = """
 import torch
