@@ -71,12 +71,6 @@ COMMON_PATCHES = [
         "an optional package, if it is installed, chooses the order in which einsum contracts its operands",
     ),
     Patch(
-        "torch._inductor.codegen.cpp_wrapper_cpu:CppWrapperCpu.codegen_int_array_var",
-        lambda original: functools.partialmethod(_with_kept_writer, original),
-        "it finds earlier declarations by the id of a bound method that is freed at once: the text depended on memory",
-        optional=True,
-    ),
-    Patch(
         "torch._dynamo.guards:profile_guard_manager",
         lambda _: lambda *args: 0.0,
         "it flushes the processor's caches to time the guards for a log: 5 % of an item's time",
@@ -86,6 +80,19 @@ COMMON_PATCHES = [
     *kernel_batch.PATCHES,
     *precompiled_headers.PATCHES,
 ]
+
+
+#: To torch 2.12.
+_DECLARATIONS = Patch(
+    "torch._inductor.codegen.cpp_wrapper_cpu:CppWrapperCpu.codegen_int_array_var",
+    lambda original: functools.partialmethod(_with_kept_writer, original),
+    "it finds earlier declarations by the id of a bound method that is freed at once: the text depended on memory",
+    versions="2.11",
+)
+
+
+def _common_patches() -> list[Patch]:
+    return [*COMMON_PATCHES, *([_DECLARATIONS] if environment.torch_build().release < (2, 13) else [])]
 
 
 def _with_kept_writer(
@@ -168,10 +175,10 @@ def clear_device_caches() -> None:
 def patches(target: Target, mode: Mode, queries: DeviceQueries | None = None) -> list[Patch]:
     """All patches of torch for a capture of the target in the mode. `queries`: gets what torch asks."""
     if target.device == "cpu":
-        return [*COMMON_PATCHES, *cpu_isa.patches(target)]
+        return [*_common_patches(), *cpu_isa.patches(target)]
     pretended = mode == "deviceless"
     device = gpu_patches.patches(target, queries) if pretended else []
-    return [*COMMON_PATCHES, *user_kernels.patches(pretended), *device]
+    return [*_common_patches(), *user_kernels.patches(pretended), *device]
 
 
 @contextlib.contextmanager

@@ -111,6 +111,8 @@ def test_the_script_that_a_failing_item_leaves_shows_the_case(tmp_path):
     script = tmp_path / "reproduce.py"
     script.write_text(artifacts._reproduce_script(case, targets()["cpu_neon"]))
     result = subprocess.run([sys.executable, script], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (result.returncode, result.stderr) == (0, "")
+    # A build of torch for cuda says that it does not replace the hooks of the pretended device.
+    errors = [line for line in result.stderr.splitlines() if not line.startswith("Higher priority item already")]
+    assert (result.returncode, errors) == (0, [])
     assert result.stdout.startswith("# flip/hflip-224-u8-contiguous for cpu_neon: generated, not run; ")
     assert "\nnumerics    not checked: " in result.stdout

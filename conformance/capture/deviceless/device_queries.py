@@ -170,10 +170,13 @@ def _asking_class(original: Any, ask: Callable[[str], Any]) -> Any:
 
 
 class _Properties:
-    """The properties of a device: each attribute that is read is a question."""
+    """The properties of a device. Each attribute that is read is a question, and so is dir()."""
 
     def __init__(self, ask: Callable[[str], Any]) -> None:
         self._ask = ask
+
+    def __dir__(self) -> list[str]:
+        return list(self._ask("names of properties"))
 
     def __getattr__(self, name: str) -> Any:
         answer = self._ask(f"property {name}")
@@ -204,6 +207,7 @@ def _shared_memory(target: Target) -> Any:
 #: Question → how a target answers.
 _ANSWERS: Mapping[str, Callable[[Target], Any]] = {
     "capability": lambda target: target.capability,
+    "names of properties": lambda target: sorted(target.properties),
     "compute capability": _compute_capability,
     "multiprocessors": lambda target: multiprocessor_count(target.properties),
     "bf16": _has_bf16,

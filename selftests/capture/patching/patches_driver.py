@@ -16,6 +16,7 @@ import signal
 import sys
 import tempfile
 import time
+import types
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,6 +40,8 @@ from conformance.capture import exploration as exploration_module  # noqa: E402
 from conformance.capture import isolation  # noqa: E402
 from conformance.capture.compile import capture  # noqa: E402
 from conformance.capture.deviceless import pretended_device  # noqa: E402
+from conformance.capture.deviceless.device_queries import DeviceQueries  # noqa: E402
+from conformance.capture.emulation.wrapper import Emulation  # noqa: E402
 from conformance.capture.toolchain import cpu_isa  # noqa: E402
 from conformance.cases.case import Case  # noqa: E402
 from conformance.devices.targets import targets  # noqa: E402
@@ -256,6 +259,7 @@ def tuning(x):
     return y
 
 
+ADDED = MadeCase("patches", "one", (), lambda x: x + 1, Path(__file__), {"x": random(40)})
 add = code(lambda x: x + 1, x=random(40))
 graphs = {"triton.cudagraphs": True}
 recorded = code(lambda x: x + 1, {**graphs, "graph_partition": False}, x=random(40))
@@ -305,11 +309,58 @@ def batched(target: str) -> str:
     return "it was loaded"
 
 
+def asked(target: str) -> str:
+    """What a capture asks the device, and what emulation asks."""
+    with capture(ADDED, targets()[target], "deviceless", emulation=Emulation(targets()[target])) as result:
+        result.compiled(torch.rand(40, device=targets()[target].device))
+        return ", ".join(map(str, result.queries.answers))
+
+
+def asked_for_descriptors(target: str) -> str:
+    """What it asks whether the device has TMA, where the answer counts."""
+    queries = DeviceQueries(targets()[target])
+    with isolation.isolated(targets()[target], "deviceless", {}, queries):
+        torch.utils._triton.has_triton_tensor_descriptor_host_tma()
+    return ", ".join(map(str, queries.answers))
+
+
+def contracted(target: str) -> str:
+    """The code of an einsum where the package opt_einsum is installed."""
+    package = types.SimpleNamespace(contract_path=lambda *_, **__: ([(1, 2), (0, 1)], ""))
+    is_available = torch.backends.opt_einsum.is_available
+    is_available.__wrapped__.__globals__["_opt_einsum"] = package
+    is_available.cache_clear()
+    torch.backends.opt_einsum.enabled = True
+    return code(lambda a, b, c: torch.einsum("ij,jk,kl->il", a, b, c), **dict.fromkeys("abc", random(4, 4)))(target)
+
+
+def declared(target: str) -> str:
+    """The C++ wrapper of a sum, where no two bound methods have the same address."""
+    from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
+
+    kept, original = [], CppWrapperCpu._codegen_int_array_var_impl
+
+    def keep(self, int_array, writeline, *args, **kwargs):
+        kept.append(writeline)
+        return original(self, int_array, writeline, *args, **kwargs)
+
+    CppWrapperCpu._codegen_int_array_var_impl = keep
+    return code(lambda x: x.sum(), {"cpp_wrapper": True}, x=random(20))(target)
+
+
 #: Where a patch is, with "gpu" for the device → a function whose outcome changes without the patch.
 OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._inductor.fx_passes.joint_graph:lazy_init": registered,
     "torch._inductor.fx_passes.pad_mm:_should_pad": odd,
     "torch._dynamo.guards:profile_guard_manager": timed,
+    "torch.backends.opt_einsum:is_available": contracted,
+    "torch._inductor.codegen.cpp_wrapper_cpu:CppWrapperCpu.codegen_int_array_var": declared,
+    "torch._inductor.runtime.hints:DeviceProperties.create": asked,
+    "torch._inductor.runtime.hints:DeviceProperties": asked,
+    "torch._dynamo.variables.builder:VariableBuilder._wrap": asked,
+    "torch._inductor.codegen.triton:TMACompatibilityChecker.can_use_tma": asked,
+    "torch.utils._triton:has_triton_experimental_host_tma": asked,
+    "torch.utils._triton:has_triton_tensor_descriptor_host_tma": asked_for_descriptors,
     "torch._inductor.codecache:_worker_compile_cpp": built,
     "torch._inductor.codecache:CppPythonBindingsCodeCache._load_library_inner": batched,
     "torch._inductor.codecache:_HEADER_DIR": placed("_HEADER_DIR"),
