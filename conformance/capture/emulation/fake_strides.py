@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 #: channels-last input, PyTorch's meta functions return the channels-last strides of the CPU, except on cuda (2.13 to
 #: 2.15; before, on cuda too). On xpu, reflection resizes an empty result without a memory format, and replication gets
 #: only the sizes from ATen's meta function: intel/torch-xpu-ops, src/ATen/native/xpu/sycl/ReflectionPadKernels.cpp,
-#: ReplicationPadding.cpp. From 2.15 on, PyTorch's reference of group_norm names the devices whose kernels keep the memory
-#: format, and xpu is not one of them (torch/_refs/__init__.py); the fake tensor has the strides of a device that is.
+#: ReplicationPadding.cpp. From 2.15 on, PyTorch's reference of group_norm (torch/_refs/__init__.py) names the devices
+#: whose kernels keep the memory format. xpu is not one of them, but its fake tensor has the strides of one that is.
 _CONTIGUOUS = {"xpu": ("reflection_pad2d", "replication_pad2d", "native_group_norm")}
 
 
