@@ -101,7 +101,7 @@ def main() -> None:
     sys.argv = ["pytest", *request["arguments"]]  # type: ignore[misc]
     import pytest
 
-    sys.exit(pytest.console_main())
+    sys.exit(pytest.main())
 
 
 if __name__ == "__main__":

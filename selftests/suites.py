@@ -15,8 +15,10 @@ from pathlib import Path
 
 import preloaded
 
-from conformance.devices.environment import cache_folder
+from conformance.devices.environment import cache_folder, torch_build
 from conformance.devices.machine import Machine, instruction_sets
+from conformance.expectations.known_failures import BASELINE
+from conformance.storage.snapshots import torch_release
 
 REPOSITORY = Path(__file__).parent.parent
 CONFTEST = 'pytest_plugins = ["conformance.plugin"]\n'
@@ -24,6 +26,9 @@ CONFTEST = 'pytest_plugins = ["conformance.plugin"]\n'
 #: A cpu target that this machine runs ("" if none), and one that it does not run.
 NATIVE = next((f"cpu_{isa}" for isa in Machine(isas=instruction_sets()).isas), "")
 FOREIGN = "cpu_avx2" if NATIVE == "cpu_neon" else "cpu_neon"
+
+#: The exit status of a run with an entry that excuses nothing: an error on one torch release, a notice on others.
+STALE_STATUS = int(torch_release(torch_build().version) == BASELINE)
 
 #: Options for a run that needs the C++ compiler only once, for the pretended device.
 SM90 = ("--target", "cuda_sm90")

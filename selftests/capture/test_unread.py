@@ -7,6 +7,7 @@ from capturing import captured
 
 from conformance import tensor
 from conformance.capture import unread
+from conformance.devices.environment import torch_build
 from conformance.facts import extract
 from conformance.normalize.text import snapshot_text
 
@@ -28,7 +29,8 @@ def test_capture_is_the_same_without_the_patches(target, monkeypatch):
 
 
 def test_patches_fit_this_torch():
-    assert [patch.where for patch in unread.patches(explore=False) if patch.is_missing()] == []
+    missing = {"torch._dynamo.utils:_functorch_config_for_logging"} if torch_build().release < (2, 13) else set()
+    assert {patch.where for patch in unread.patches(explore=False) if patch.is_missing()} == missing
 
 
 def test_whoever_reads_the_logs_gets_them(monkeypatch, tmp_path):

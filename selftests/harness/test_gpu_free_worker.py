@@ -70,9 +70,10 @@ def test_numerics_of_the_gpu_free_worker(beside_a_gpu: Path):
         with pytest.raises(AssertionError, match="20 of 20 elements are wrong") as raised:
             outcome()
         assert type(raised.value).__name__ == "NumericsError"
-        outcome = worker.capture(wrapped, target, emulate=True).numerics
-        with pytest.raises(NotEmulatedError, match=r"a C\+\+ wrapper"):
-            outcome()
+        if environment.torch_build().release >= (2, 13):  # before, a C++ wrapper for cuda needs the device
+            outcome = worker.capture(wrapped, target, emulate=True).numerics
+            with pytest.raises(NotEmulatedError, match=r"a C\+\+ wrapper"):
+                outcome()
         outcome = worker.capture(right, target).numerics
         assert outcome() == []
 

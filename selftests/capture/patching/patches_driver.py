@@ -40,7 +40,7 @@ from conformance.capture import exploration as exploration_module  # noqa: E402
 from conformance.capture import isolation  # noqa: E402
 from conformance.capture.compile import capture  # noqa: E402
 from conformance.capture.deviceless import pretended_device  # noqa: E402
-from conformance.capture.deviceless.device_queries import DeviceQueries  # noqa: E402
+from conformance.capture.deviceless.device_queries import DeviceQueries, kernel_properties  # noqa: E402
 from conformance.capture.emulation.wrapper import Emulation  # noqa: E402
 from conformance.capture.toolchain import cpu_isa  # noqa: E402
 from conformance.cases.case import Case  # noqa: E402
@@ -316,6 +316,16 @@ def asked(target: str) -> str:
         return ", ".join(map(str, result.queries.answers))
 
 
+def asked_by_a_kernel(target: str) -> str:
+    """What the heuristics of an emulated kernel ask, which makes its DeviceProperties."""
+    from torch._inductor.runtime import hints
+
+    written, queries = kernel_properties(targets()[target]), DeviceQueries(targets()[target])
+    with isolation.isolated(targets()[target], "deviceless", {}, queries):
+        hints.DeviceProperties(*written).warp_size  # noqa: B018 - reading asks
+    return ", ".join(map(str, queries.answers))
+
+
 def asked_for_descriptors(target: str) -> str:
     """What it asks whether the device has TMA, where the answer counts."""
     queries = DeviceQueries(targets()[target])
@@ -334,7 +344,7 @@ def contracted(target: str) -> str:
     return code(lambda a, b, c: torch.einsum("ij,jk,kl->il", a, b, c), **dict.fromkeys("abc", random(4, 4)))(target)
 
 
-def declared(target: str) -> str:
+def declared(_target: str) -> str:
     """The C++ wrapper of a sum, where no two bound methods have the same address."""
     from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
 
@@ -345,7 +355,7 @@ def declared(target: str) -> str:
         return original(self, int_array, writeline, *args, **kwargs)
 
     CppWrapperCpu._codegen_int_array_var_impl = keep
-    return code(lambda x: x.sum(), {"cpp_wrapper": True}, x=random(20))(target)
+    return code(lambda x: x.sum(), {"cpp_wrapper": True}, x=random(20))("cpu_avx2")
 
 
 #: Where a patch is, with "gpu" for the device → a function whose outcome changes without the patch.
@@ -356,7 +366,7 @@ OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch.backends.opt_einsum:is_available": contracted,
     "torch._inductor.codegen.cpp_wrapper_cpu:CppWrapperCpu.codegen_int_array_var": declared,
     "torch._inductor.runtime.hints:DeviceProperties.create": asked,
-    "torch._inductor.runtime.hints:DeviceProperties": asked,
+    "torch._inductor.runtime.hints:DeviceProperties": asked_by_a_kernel,
     "torch._dynamo.variables.builder:VariableBuilder._wrap": asked,
     "torch._inductor.codegen.triton:TMACompatibilityChecker.can_use_tma": asked,
     "torch.utils._triton:has_triton_experimental_host_tma": asked,
