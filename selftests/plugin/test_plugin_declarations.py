@@ -39,7 +39,7 @@ def test_wrong_at_import(tmp_path, text, place, message):
     suite = Suite(tmp_path)
     suite.write("ops/test_it.py", text)
     ran = suite.run(*SM90).ends(2)
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11) and not message.startswith("tensor()"):
         place = place.replace("3", "4")  # the line of the function, not that of its decorator
     ran.has(f"ops/test_it.py{place}{message}")
     ran.has_not("Traceback", "case.py:", "inputs.py:", "plugin.py:")
