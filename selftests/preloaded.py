@@ -19,9 +19,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-#: Seconds for the start of the template, which may build the pretended device.
-_START_LIMIT = 300
-
 
 def run(arguments: Sequence[str], folder: Path, env: Mapping[str, str], timeout: int) -> tuple[int, str]:
     """Runs pytest in a folder. Returns its exit status and what it printed. Raises subprocess.TimeoutExpired.

@@ -208,7 +208,7 @@ def isolated(
             kernel_properties(target)  # before the patches below replace what it needs
             pretended_device.set_device(target)
             stack.callback(pretended_device.set_device, None)
-            stack.callback(_note_choices, queries)
+            stack.callback(_note_choices, queries, pretended_device.choice_count())
         clear_device_caches()
         # without it, several sizes of one code object become dynamic, and Dynamo stops after 8 recompiles
         torch._dynamo.reset()
@@ -226,8 +226,9 @@ def isolated(
         yield
 
 
-def _note_choices(queries: DeviceQueries) -> None:
-    if pretended_device.was_asked():
+def _note_choices(queries: DeviceQueries, before: int) -> None:
+    """`before`: the count at the beginning. Choices of a capture inside this one count here too."""
+    if pretended_device.choice_count() != before:
         queries.ask("choices of C++")
 
 

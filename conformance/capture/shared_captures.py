@@ -64,7 +64,9 @@ class SharedCaptures:
             return
         key = _key(case, target)
         others = [shared for shared in self._kept.get(key, ()) if shared.target != target]
-        self._kept[key] = [*others, SharedCapture(target, capture, queries, numerics)]
+        # New modules: a deferred text keeps Inductor's whole graph in memory.
+        kept = dataclasses.replace(capture, modules=[dataclasses.replace(module) for module in capture.modules])
+        self._kept[key] = [*others, SharedCapture(target, kept, queries, numerics)]
         self._kept.move_to_end(key)
         while len(self._kept) > _KEPT:
             self._kept.popitem(last=False)

@@ -24,6 +24,7 @@ class ItemCapture:
     def __init__(self, session: Session, case: Case, target: Target) -> None:
         self._session, self._case, self._target = session, case, target
         self._mode = session.mode(target)
+        self._shared_with = ""
         self.looked_up = LookUp()
 
     @property
@@ -41,6 +42,7 @@ class ItemCapture:
     def captured(self) -> Iterator[CaptureResult]:
         """The capture. Raises what compiling raises."""
         if (shared := self._shared()) is not None:
+            self._shared_with = shared.shared_with
             yield shared
             return
         settings = self._session.settings
@@ -102,7 +104,8 @@ class ItemCapture:
         """Adds graphs and nodes, which are slow to make, for artifacts: a second capture records them.
 
         Not for a real GPU: there the first capture has them, because a failed item may have broken the device.
-        Returns a paragraph for the failure's message where the second capture has other code; "" otherwise.
+        Returns a paragraph for the failure's message where the capture is shared and the second one has other code,
+        which must not happen; "" otherwise.
         """
         from conformance.normalize.wrapper_modules import normalise
 
@@ -119,4 +122,9 @@ class ItemCapture:
                     module.ir_post_fusion = module.ir_post_fusion or other.ir_post_fusion
                 else:
                     same = False
-        return "" if same else f"A second capture of {self._target.name} gives other code: try --captures alone.\n\n"
+        if same or not self._shared_with:
+            return ""
+        return (
+            f"{self._target.name} shares the capture of {self._shared_with}, but its own capture has other code. "
+            "This is a defect of conformance; --captures alone avoids it.\n\n"
+        )

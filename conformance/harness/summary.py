@@ -149,7 +149,7 @@ def _count_lines(items: Sequence[ItemRecord]) -> list[str]:
         lines.append("numerics passed: " + ", ".join(f"{passed[kind]} {kind}" for kind in EVIDENCE if passed[kind]))
     if shared := sum(bool(item.shared_with) for item in items):
         count = pluralise(shared, "item")
-        lines.append(f"captured as another target of the device type, with the same result: {count} (--captures alone)")
+        lines.append(f"shared the capture of another target: {count}; --captures alone captures each target")
     if reused := len(items) - len(ran):
         count = f"{reused:,} item{'s' * (reused != 1)}"
         lines.append(f"numerics passed before and were not run: {count}; --fresh runs them")

@@ -63,14 +63,12 @@ def test_what_asks_nothing_of_the_device_is_shared(suite):
     suite.accept(*THREE, "--captures", "alone", "-k", "double").ends(0)
     assert shared(suite) == {}
     ran = suite.run(*THREE, "--fresh", "-k", "double").ends(0)
-    ran.has(
-        "numerics passed: 3 emulated", "captured as another target of the device type, with the same result: 2 items"
-    )
+    ran.has("numerics passed: 3 emulated", "shared the capture of another target: 2 items; ")
     assert shared(suite) == DOUBLES
 
 
 def test_a_case_that_asks_is_not(suite):
-    """The case's own question is an error of its numerics on two targets: eager adds 9."""
+    """Only the case that asks nothing is shared. Whether the other one's numerics pass does not matter here."""
     suite.run(*THREE, "--checks", "numerics", "--fresh")
     assert shared(suite) == DOUBLES
 
@@ -103,7 +101,7 @@ def test_changed_code_of_a_shared_capture_has_artifacts(suite):
     ran = suite.run(*THREE, "-k", "double").ends(1)
     assert ran.outcomes()["failed"] == 3
     assert shared(suite) == DOUBLES
-    ran.has_not("A second capture")
+    ran.has_not("defect of conformance")
     folder = suite.root / ".conformance/runs/last/failures/scale/double-cuda_sm90"
     assert {path.name for path in folder.iterdir()} >= {
         "0_inference_graph.py",

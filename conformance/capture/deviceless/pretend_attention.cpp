@@ -32,7 +32,7 @@
 
 #define TORCH_AT_LEAST(minor) (TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= (minor))
 
-extern bool pretend_choice;  // pretend_device.cpp
+extern long pretend_choices;  // pretend_device.cpp
 
 namespace {
 
@@ -330,7 +330,7 @@ bool usable(SDPBackend backend, const sdp_params& p) {
 int64_t choose(
     const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask, double dropout,
     bool causal, std::optional<double>, bool grouped) {
-  pretend_choice = true;
+  ++pretend_choices;
   const sdp_params p{query, key, value, mask, dropout, causal, grouped};
   TORCH_CHECK(sdp::has_only_dense_inputs(p), "pretend_attention: nested tensors of strided layout are not handled");
   for (const auto backend : at::globalContext().sDPPriorityOrder()) {

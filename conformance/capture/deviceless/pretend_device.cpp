@@ -10,8 +10,8 @@
 #include <ATen/detail/XPUHooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
-// Whether C++ code has chosen something since `pretend` by more than the device's type. pretend_attention.cpp sets it too.
-bool pretend_choice = false;
+// How often C++ code has chosen something by more than the device's type. pretend_attention.cpp counts too.
+long pretend_choices = 0;
 
 namespace {
 
@@ -22,7 +22,7 @@ long cudnn = 0;      // cuda: 91900 for 9.19.0
 
 template <class T>
 T asked(T answer) {
-  pretend_choice = true;
+  ++pretend_choices;
   return answer;
 }
 
@@ -102,10 +102,9 @@ extern "C" void pretend(int device, int major, int minor, long with_cudnn) {
   pretended = device;
   capability = major * 10 + minor;
   cudnn = with_cudnn;
-  pretend_choice = false;
 }
 
-extern "C" bool pretend_was_asked() { return pretend_choice; }
+extern "C" long pretend_choice_count() { return pretend_choices; }
 
 // Whether PyTorch uses these hooks: false if it had already looked up its own.
 extern "C" bool pretend_answers(int device) {

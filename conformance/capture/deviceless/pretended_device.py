@@ -101,7 +101,7 @@ def _c_strings(names: list[str]) -> ctypes.Array[ctypes.c_char_p]:
 
 
 def set_device(target: Target | None) -> None:
-    """Sets the device that PyTorch's C++ code sees from now on; None for no device. `was_asked` is False after it.
+    """Sets the device that PyTorch's C++ code sees from now on; None for no device.
 
     PyTorch chooses implementations of attention, convolution and others in C++. On cuda the choice depends on the
     capability and on cuDNN's version (0: the version of this torch's wheels). On xpu, attention depends on whether
@@ -117,9 +117,9 @@ def set_device(target: Target | None) -> None:
         library.pretend(device, major, minor, ctypes.c_long(cudnn))
 
 
-def was_asked() -> bool:
-    """Whether C++ code has asked for something in which the targets of a device type differ, since `set_device`."""
-    return any(library.pretend_was_asked() & 1 for library in _loaded)  # a bool of C++: its first byte alone is set
+def choice_count() -> int:
+    """How often C++ code has chosen something so far by what the targets of a device type differ in."""
+    return sum(library.pretend_choice_count() for library in _loaded)
 
 
 def _build_library(build: TorchBuild) -> Path:

@@ -69,6 +69,18 @@ def test_attention_is_chosen_by_the_capability():
     assert not queries.have_the_same_answers(SM90)
 
 
+def test_a_capture_inside_another_one_hides_no_choice():
+    def attention(q, k, v):
+        return functional.scaled_dot_product_attention(q, k, v)
+
+    inputs = {name: tensor(1, 2, 64, 64, dtype="f16") for name in "qkv"}
+    choices = {name: each.properties for name, each in inputs.items()}
+    case = Case("queries", "attention", (), attention, Path(__file__), inputs, choices)
+    with capture(case, SM80, "deviceless") as result:
+        queried(double, SM80, x=tensor(20))
+    assert "choices of C++" in result.queries.answers
+
+
 def test_a_case_that_asks_itself_is_not_the_same():
     def ampere(x):
         return x + 1 if torch.cuda.get_device_capability()[0] == 8 else x - 1
