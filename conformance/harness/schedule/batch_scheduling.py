@@ -1,4 +1,8 @@
-"""Hands batches out to the workers of pytest-xdist: the longest first, and parts of them near the end."""
+"""Hands batches out to the workers of pytest-xdist: the longest first, and parts of them near the end.
+
+What a batch takes is an estimate. When no batch is left, a worker that has nothing to do gets cases of the worker that
+has most left.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +35,7 @@ class BatchScheduling(LoadScheduling):
         self._plan = plan
         self._items: list[ScheduledItem] = []
         self._batch: list[int] = []  # number of a test → number of its batch
+        self._asked_back: Any = None  # the worker that was asked to give tests back and has not answered yet
 
     def schedule(self) -> None:
         """pytest-xdist calls this when all workers have collected, and again for a worker that replaces one."""
@@ -63,11 +68,70 @@ class BatchScheduling(LoadScheduling):
         while self.pending and len(own) < _NEEDED:
             self._send_tests(node, 1)
         if not self.pending:
-            node.shutdown()  # the worker ends when it has run what it has
+            self._rebalance()
+
+    def _rebalance(self) -> None:
+        """Asks the worker that has most left for tests, if another one has none. If no worker can give any, ends those.
+
+        A worker answers at once, also while it runs a test. pytest-xdist then calls remove_pending_tests_from_node.
+        """
+        idle = [node for node in self.nodes if not node.shutting_down and len(self.node2pending[node]) < _NEEDED]
+        if not idle or self._asked_back is not None:
+            return
+        spare = {node: self._spare(node) for node in self.nodes if not node.shutting_down}
+        node = max(spare, key=lambda node: self._seconds(spare[node]))
+        if not spare[node]:
+            for each in idle:
+                each.shutdown()  # the worker ends when it has run what it has
+            return
+        self._asked_back = node
+        node.send_steal(self._second_half(spare[node]))
+
+    def remove_pending_tests_from_node(self, node: Any, indices: Sequence[int]) -> None:
+        """The worker gave these tests back, or none: it had already begun one of them."""
+        self._asked_back = None
+        own, back = self.node2pending[node], set(indices)
+        own[:] = [number for number in own if number not in back]
+        self.pending.extend(indices)
+        for each in sorted(self.nodes, key=lambda each: len(self.node2pending[each])):
+            self.check_schedule(each)
+
+    def remove_node(self, node: Any) -> str | None:
+        """The worker crashed or ended. Returns the node id of the test that it ran."""
+        if self._asked_back is node:
+            self._asked_back = None
+        crashed: str | None = super().remove_node(node)
+        if not self.pending:
+            self._rebalance()
+        return crashed
+
+    @property
+    def tests_finished(self) -> bool:
+        """Whether no test is left that a worker could be given."""
+        return self._asked_back is None and super().tests_finished
+
+    def _spare(self, node: Any) -> list[int]:
+        """The tests that the worker can give back: not the one that runs, and not the next one, which it has taken."""
+        return self.node2pending[node][_NEEDED:]
+
+    def _second_half(self, numbers: list[int]) -> list[int]:
+        """The later half by expected seconds: whole cases, or part of one case if only that is left."""
+        limit, seconds, start = self._seconds(numbers) / 2, 0.0, len(numbers)
+        for place in range(len(numbers) - 1, -1, -1):
+            item = self._items[numbers[place]]
+            seconds += item.seconds
+            if seconds > limit and start < len(numbers):
+                break
+            if not place or self._items[numbers[place - 1]].case != item.case:
+                start = place
+        return numbers[start or len(numbers) // 2 :]
+
+    def _seconds(self, numbers: Sequence[int]) -> float:
+        return sum(self._items[number].seconds for number in numbers)
 
     def _seconds_left(self) -> float:
         """How long each worker would take for its share of the tests that no worker has yet."""
-        return sum(self._items[number].seconds for number in self.pending) / max(1, len(self.nodes))
+        return self._seconds(self.pending) / max(1, len(self.nodes))
 
     def _next_part(self) -> int:
         """How many of the pending tests a worker gets next: the batch at their front, or the first of its cases.
