@@ -175,10 +175,11 @@ def clear_device_caches() -> None:
 def patches(target: Target, mode: Mode, queries: DeviceQueries | None = None) -> list[Patch]:
     """All patches of torch for a capture of the target in the mode. `queries`: gets what torch asks."""
     if target.device == "cpu":
-        return [*_common_patches(), *cpu_isa.patches(target)]
+        return [*_common_patches(), *cpu_isa.patches(target.isa)]
     pretended = mode == "deviceless"
     device = gpu_patches.patches(target, queries) if pretended else []
-    return [*_common_patches(), *user_kernels.patches(pretended), *device]
+    host = cpu_isa.patches(isa) if (isa := cpu_isa.isa_beside_gpu()) else []
+    return [*_common_patches(), *user_kernels.patches(pretended), *host, *device]
 
 
 @contextlib.contextmanager

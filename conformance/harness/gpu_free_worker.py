@@ -51,10 +51,14 @@ class WorkerCapture:
 
 
 class GpuFreeWorker:
-    """The parent's side of the worker. The process starts at the first capture."""
+    """The parent's side of the worker. The process starts at the first capture.
 
-    def __init__(self) -> None:
-        self._worker = JsonWorker(__name__, os.environ | HIDE_GPUS, echo_stderr=True)
+    `threads`: how many threads torch uses there, unless OMP_NUM_THREADS says so; 0 for torch's own choice.
+    """
+
+    def __init__(self, threads: int = 0) -> None:
+        environment = ({"OMP_NUM_THREADS": str(threads)} if threads else {}) | os.environ | HIDE_GPUS
+        self._worker = JsonWorker(__name__, environment, echo_stderr=True)
 
     def capture(
         self,

@@ -137,7 +137,7 @@ class Session:
         from conformance.capture.deviceless import pretended_device
 
         environment.disable_trace_records()
-        torch.set_num_threads(max(1, self.machine.cores // self.workers))
+        torch.set_num_threads(self._threads)
         pretended_device.register_operators(prepare().pretended_devices)
         if self.settings.backend_option:
             _load_ipex(torch.__version__)
@@ -256,7 +256,12 @@ class Session:
     def gpu_free_worker(self) -> GpuFreeWorker:
         from conformance.harness.gpu_free_worker import GpuFreeWorker
 
-        return GpuFreeWorker()
+        return GpuFreeWorker(self._threads)
+
+    @property
+    def _threads(self) -> int:
+        """How many threads torch uses in a process of this run."""
+        return max(1, self.machine.cores // self.workers)
 
     @functools.cached_property
     def shared_captures(self) -> SharedCaptures:

@@ -16,6 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from filelock import FileLock
+
 from conformance.devices.cpp_compiler import find_compiler, missing_compiler_message
 
 if TYPE_CHECKING:
@@ -136,8 +138,15 @@ def _build_library(build: TorchBuild) -> Path:
     if path.exists():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_suffix(".lock")):  # on a new machine, all workers need it at the same time
+        if not path.exists():
+            _compile(cxx, build, path)
+    return path
+
+
+def _compile(cxx: str, build: TorchBuild, path: Path) -> None:
+    """Builds the library. Raises OSError and CalledProcessError."""
     include = build.folder / "include"
-    # Several workers may build at once. Each builds its own file; all are equal, and the last rename wins.
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         library = Path(folder) / path.name
         objects = [Path(folder) / f"{source.stem}.o" for source in _SOURCES]
@@ -148,7 +157,6 @@ def _build_library(build: TorchBuild) -> Path:
             list(pool.map(lambda source, output: _run([*compile_command, source, "-o", output]), _SOURCES, objects))
         _run([cxx, "-shared", *objects, "-o", library, f"-L{build.folder / 'lib'}", "-lc10", "-ltorch_cpu"])
         library.replace(path)
-    return path
 
 
 def _run(command: Sequence[str | Path]) -> None:

@@ -1,12 +1,16 @@
-"""CPU targets: code is generated for the target's instruction set and for g++, independent of this machine."""
+"""CPU kernels: code is generated for the target's instruction set and for g++, independent of this machine.
+
+A GPU's graph can have CPU kernels too, such as the counter of a loop.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from conformance.capture.patching.patch import Patch
-from conformance.devices.targets import Target
+from conformance.devices.machine import instruction_sets
 
 #: Instruction set of a target → Inductor's class for it.
 _CLASSES = {"avx2": "VecAVX2", "avx512": "VecAVX512", "neon": "VecNEON"}
@@ -19,19 +23,28 @@ def instruction_set(name: str) -> Any:
     return getattr(cpu_vec_isa, _CLASSES[name])()
 
 
-def patches(target: Target) -> list[Patch]:
-    """The patches that make Inductor generate code for the target's instruction set."""
-    pick = _pick_isa(target.isa)
+def patches(isa: str) -> list[Patch]:
+    """The patches that make Inductor generate code for an instruction set of the table: `avx2`."""
+    pick = _pick_isa(isa)
     imported_by_name = "codecache imports it by name; if both differ, code is built with the wrong flags"
     return [
         Patch("torch._inductor.cpu_vec_isa:pick_vec_isa", pick, "this machine's instruction set would be used"),
         Patch("torch._inductor.codecache:pick_vec_isa", pick, imported_by_name),
         Patch(
-            f"torch._inductor.cpu_vec_isa:{_CLASSES[target.isa]}.__bool__",
+            f"torch._inductor.cpu_vec_isa:{_CLASSES[isa]}.__bool__",
             lambda _: lambda self: True,
             "it compiles and runs a probe; without compiler or hardware, the code silently becomes scalar",
         ),
     ]
+
+
+@functools.cache
+def isa_beside_gpu() -> str:
+    """The instruction set of CPU kernels in a GPU's graph: one that all machines of this architecture have.
+
+    Without it, Inductor probes each instruction set once a process: about 40 s if several processes do so at once.
+    """
+    return next((isa for isa in ("avx2", "neon") if isa in instruction_sets()), "")
 
 
 #: Applied only during code generation. A build needs the flags of the real compiler.
