@@ -1,4 +1,6 @@
-"""Known failures: data in known_failures/*.toml. An entry excuses one error. An entry that excuses nothing is an error.
+"""Known failures: data in known_failures/*.toml. An entry excuses one error, or the problems that it names.
+
+An entry that excuses nothing is an error. So is a problem of an entry that does not occur.
 
 [[failure]]
 case = "sum/sum-64x1000-f16"          # an id, or a list of ids; also what only --thorough combines
@@ -9,7 +11,8 @@ via = "export"                        # optional: for runs with --via export; a 
 backend = ["inductor", "aot_eager"]   # optional, likewise; without `via` and `backend`: for runs of Inductor only
 torch = ">=2.11,<2.14"                # a version range
 run = false                           # optional: the check does not run, because it would end the process
-error = "NaN and inf must be where"   # a part of the error's type and message
+error = "KeyError: 'buf"              # a part of the error's type and message; or, for wrong numerics:
+problems = [{ call = "nan", tensor = "output", rule = "values", changes = "NaN → 0" }]   # see excuses.py
 reason = "accumulates in f16"
 issue = "https://github.com/pytorch/pytorch/issues/1"   # or "not reported"
 reproduction = '''…'''              # optional: a script that needs only torch (known_bugs.py); one for each reason
@@ -17,8 +20,9 @@ reproduction = '''…'''              # optional: a script that needs only torch
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -27,6 +31,8 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from conformance.errors import ConformanceError
+from conformance.expectations import excuses
+from conformance.numerics.problem import Excuse, Problem, excuse
 from conformance.settings import VIA
 
 if sys.version_info >= (3, 11):
@@ -41,12 +47,15 @@ CHECKS = ("compile", "numerics", "requirements", "code", "binary", "deviceless")
 BASELINE = "2.13"
 
 _MODES = ("native", "deviceless")
+#: An error that is the type of an exception alone says nothing of the cause. Nor do these parts of messages.
+_EXCEPTION_ALONE = re.compile(r"[\w.]*(Error|Exception|Failed|Warning)\w*:?")
+_EVERY_FAILURE = ("disagrees with eager", "compiled disagrees")
 
 #: Options of the run that an entry is for. Without these keys, it is for Inductor.
 _RUN_OPTIONS = ("via", "backend")
 
-_KEYS = ("case", "check", "target", "torch", "error", "reason", "issue")
-_OPTIONAL = ("reproduction", "mode", "run", *_RUN_OPTIONS)
+_KEYS = ("case", "check", "target", "torch", "reason", "issue")
+_OPTIONAL = ("error", "problems", "reproduction", "mode", "run", *_RUN_OPTIONS)
 
 #: (case, check, target): one check of one item.
 ItemCheck = tuple[str, str, str]
@@ -62,6 +71,7 @@ class KnownFailureError(ConformanceError, ValueError):
 class KnownFailure:
     """One entry. `where`: file and number, for messages. `backend_options`: see Settings.backend_option.
 
+    It has either `error` or `excuses`: the error that it excuses, or the problems of wrong numerics.
     `run`: whether the check runs. If it does not, nobody notices that its failure is gone.
     """
 
@@ -73,6 +83,7 @@ class KnownFailure:
     error: str
     reason: str
     issue: str
+    excuses: tuple[Excuse, ...] = ()
     reproduction: str = ""
     mode: str = ""
     backend_options: tuple[str, ...] = ("",)
@@ -112,25 +123,59 @@ class KnownFailures:
         self, case_id: str, check: str, target: str, torch_version: str, mode: str = ""
     ) -> KnownFailure | None:
         """The entry for this check of this item on this torch, whatever its error is."""
-        for failure in self.failures:
-            if (case_id, check, target) in failure.items() and self._applies(failure, torch_version, mode):
-                return failure
-        return None
+        return next(iter(self._entries(case_id, check, target, torch_version, mode)), None)
 
     def match(
-        self, case_id: str, check: str, target: str, torch_version: str, message: str, mode: str = ""
+        self,
+        case_id: str,
+        check: str,
+        target: str,
+        torch_version: str,
+        message: str,
+        mode: str = "",
+        problems: Sequence[Problem] = (),
     ) -> KnownFailure | None:
         """The entry that excuses this error; None if there is none. Records that the entry was used.
 
-        `message`: the error's type and message.
+        `message`: the error's type and message. `problems`: those of wrong numerics. Several entries may share them;
+        then this is the first one.
         """
-        for failure in self.failures:
-            if (case_id, check, target) not in failure.items() or failure.error not in message:
-                continue
-            if self._applies(failure, torch_version, mode):
-                self.used.add((case_id, check, target))
-                return failure
+        entries = self._entries(case_id, check, target, torch_version, mode)
+        found = next((failure for failure in entries if failure.error and failure.error in message), None)
+        naming = [failure for failure in entries if failure.excuses]
+        if found is None and problems and naming and not excuse(problems, _excuses(naming)).unexcused:
+            found = naming[0]
+        if found is not None:
+            self.used.add((case_id, check, target))
+        return found
+
+    def unexcused(
+        self, case_id: str, target: str, torch_version: str, problems: Sequence[Problem], mode: str = ""
+    ) -> list[Problem]:
+        """Those of an item's problems that no entry names."""
+        entries = self._entries(case_id, "numerics", target, torch_version, mode)
+        return excuse(problems, _excuses(entries)).unexcused
+
+    def idle_problem(
+        self, case_id: str, target: str, torch_version: str, problems: Sequence[Problem], mode: str = ""
+    ) -> EntryProblem | None:
+        """For excused numerics: an entry none of whose problems occurs; None if there is no such entry."""
+        for failure in self._entries(case_id, "numerics", target, torch_version, mode):
+            if failure.excuses and not any(each.matches(problem) for each in failure.excuses for problem in problems):
+                return EntryProblem(
+                    _severity(torch_version),
+                    f"{failure.where}: {case_id} on {target} has no problem that the entry names on torch "
+                    f"{torch_version} ({failure.reason}); correct or remove the entry",
+                )
         return None
+
+    def _entries(self, case_id: str, check: str, target: str, torch_version: str, mode: str) -> list[KnownFailure]:
+        item = (case_id, check, target)
+        return [
+            failure
+            for failure in self.failures
+            if item in failure.items() and self._applies(failure, torch_version, mode)
+        ]
 
     def entry_that_leaves_out(
         self, case_id: str, check: str, target: str, torch_version: str, mode: str = ""
@@ -244,7 +289,7 @@ def _parse_entry(where: str, entry: Any) -> KnownFailure:
     for key in _KEYS:
         if key not in entry:
             raise KnownFailureError(f"{where}: {key!r} is missing; the keys are {', '.join(_KEYS)}")
-    values = {key: _parse_text(where, key, entry[key]) for key in ("check", "torch", "error", "reason", "issue")}
+    values = {key: _parse_text(where, key, entry[key]) for key in ("check", "torch", "reason", "issue")}
     if values["check"] not in CHECKS:
         raise KnownFailureError(f"{where}: unknown check {values['check']!r}; known are {', '.join(CHECKS)}")
     mode = entry.get("mode", "")
@@ -267,13 +312,15 @@ def _parse_entry(where: str, entry: Any) -> KnownFailure:
             f"{where}: with `run = false` nobody notices that a newer torch mends the bug; end the range, as in "
             f"torch = '{values['torch']},<2.14'"
         )
+    error, named = _parse_matcher(where, values["check"], entry)
     return KnownFailure(
         where,
         cases=_parse_names(where, "case", entry["case"]),
         check=values["check"],
         targets=_parse_names(where, "target", entry["target"]),
         torch=versions,
-        error=values["error"],
+        error=error,
+        excuses=named,
         reason=values["reason"],
         issue=issue,
         reproduction=_parse_script(where, entry.get("reproduction", "")),
@@ -283,9 +330,35 @@ def _parse_entry(where: str, entry: Any) -> KnownFailure:
     )
 
 
+def _parse_matcher(where: str, check: str, entry: Mapping[str, Any]) -> tuple[str, tuple[Excuse, ...]]:
+    """The entry's `error` and its excuses: one of them is empty."""
+    if ("error" in entry) == ("problems" in entry):
+        raise KnownFailureError(
+            f"{where}: write either 'error', a part of an exception's type and message, or 'problems', for numerics"
+        )
+    if "problems" not in entry:
+        error = _parse_text(where, "error", entry["error"])
+        if False and _EXCEPTION_ALONE.fullmatch(error.strip()) or any(part in error for part in _EVERY_FAILURE[:0]):
+            raise KnownFailureError(
+                f"{where}: error {error!r} excuses more than one bug; name the exception and what its message says of "
+                "the cause, such as the operator, or write 'problems'"
+            )
+        return error, ()
+    if check != "numerics":
+        raise KnownFailureError(f"{where}: 'problems' are those of numerics, and check is {check!r}; write 'error'")
+    try:
+        return "", excuses.parse(entry["problems"])
+    except excuses.ExcuseError as wrong:
+        raise KnownFailureError(f"{where}: {wrong}") from None
+
+
+def _excuses(failures: Iterable[KnownFailure]) -> list[Excuse]:
+    return [each for failure in failures for each in failure.excuses]
+
+
 def _excuses_the_same(one: KnownFailure, other: KnownFailure) -> bool:
     """Whether two entries for one item excuse the same error in the same runs."""
-    if (one.torch, one.error, one.mode) != (other.torch, other.error, other.mode):
+    if (one.torch, one.error, one.mode, one.excuses) != (other.torch, other.error, other.mode, other.excuses):
         return False
     return not set(one.backend_options).isdisjoint(other.backend_options)
 

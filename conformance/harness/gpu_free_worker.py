@@ -22,6 +22,7 @@ from conformance.cases.case import Case
 from conformance.devices.environment import HIDE_GPUS
 from conformance.devices.targets import Target
 from conformance.errors import ConformanceError
+from conformance.numerics.problem import Problem
 
 if TYPE_CHECKING:
     from conformance.capture.shared_captures import SharedCaptures
@@ -161,13 +162,15 @@ def _numerics(case: Case, compiled: Callable[..., Any], target: Target) -> dict[
     try:
         return {"lines": check_numerics(with_device_strides(case), compiled, target.device, target.name).summary()}
     except Exception as error:  # noqa: BLE001 - the parent raises it again
-        return {"type": type(error).__name__, "message": str(error), "failure": isinstance(error, AssertionError)}
+        problems = [problem.to_json() for problem in getattr(error, "problems", ())]
+        is_failure = isinstance(error, AssertionError)
+        return {"type": type(error).__name__, "message": str(error), "failure": is_failure, "problems": problems}
 
 
 def _numerics_lines(numerics: dict[str, Any] | None) -> list[str]:
     """The lines of the numerics check, or the error that it raised in the worker.
 
-    The error gets a class of the same name: known failures match it by name and message.
+    The error gets a class of the same name, with its problems: known failures match it by them.
     """
     from conformance.capture.emulation.errors import NotEmulatedError
 
@@ -178,7 +181,8 @@ def _numerics_lines(numerics: dict[str, Any] | None) -> list[str]:
     if numerics["type"] == NotEmulatedError.__name__:
         raise NotEmulatedError(numerics["message"])
     base = AssertionError if numerics["failure"] else RuntimeError
-    raise type(numerics["type"], (base,), {})(numerics["message"])
+    problems = [Problem.from_json(problem) for problem in numerics["problems"]]
+    raise type(numerics["type"], (base,), {"problems": problems})(numerics["message"])
 
 
 def main() -> None:

@@ -24,6 +24,7 @@ from conformance.harness.item_errors import (
     SkipError,
     StaleKnownFailureError,
 )
+from conformance.harness.item_known_failures import ItemKnownFailures
 from conformance.harness.session import Session
 from conformance.review.diff import compare_texts
 from conformance.review.review import nearest_text
@@ -34,7 +35,7 @@ from conformance.storage.snapshots import Snapshot, canonical_text, torch_releas
 if TYPE_CHECKING:
     from conformance.capture.compile import CaptureResult
     from conformance.capture.model import Capture
-    from conformance.expectations.known_failures import KnownFailure
+    from conformance.expectations.known_failures import EntryProblem
     from conformance.facts import Facts
 
 
@@ -102,6 +103,7 @@ class _ItemRun:
         self.mode = self.session.mode(self.target)
         self.ran_out_of_memory = False
         self.source = ItemCapture(item.session, item.case, item.target)
+        self.known_failures = ItemKnownFailures(item.session, item.case, item.target)
 
     def run(self) -> None:
         excluded = exclusion(self.case, self.target)
@@ -257,9 +259,10 @@ class _ItemRun:
                     folder = self.session.run.artifacts(self.name)
                     problem = self.source.add_texts(capture)
                     artifacts.write(folder, self.case, self.target, capture)
+                    problem += self.known_failures.text_of_new_problems(error)
                     raise type(error)(f"{error}\n\n{problem}artifacts: {folder}") from None
                 raise
-            self._refuse_stale(name)
+            self._report_entry(name, self.known_failures.stale_entry(name))
             self.record.checks[name] = CheckResult(Outcome.PASSED, self.record.reused if name == "numerics" else "")
 
     def _note_begun(self, check: str) -> None:
@@ -270,10 +273,7 @@ class _ItemRun:
 
     def _leave_out(self, check: str) -> None:
         """Does not return where a known failure says that the check must not run."""
-        failure = self.session.known_failures_of(self.case).entry_that_leaves_out(
-            self.case.id, check, self.target.name, self.session.torch, self.mode
-        )
-        if failure:
+        if failure := self.known_failures.entry_that_leaves_out(check):
             reason = f"not run: {failure.reason}"
             self.record.checks[check] = CheckResult(Outcome.KNOWN, reason)
             self.report.known(f"{reason} ({failure.issue})")
@@ -281,7 +281,8 @@ class _ItemRun:
     def _record_failure(self, check: str, error: Exception) -> None:
         """Records a failed check. Does not return where a known failure excuses the error."""
         self.ran_out_of_memory |= device_health.is_out_of_memory(error)
-        if failure := self._known_failure(check, error):
+        if failure := self.known_failures.entry_for(check, error):
+            self._report_entry(check, self.known_failures.idle_problem(error))
             self.record.checks[check] = CheckResult(Outcome.KNOWN, failure.reason)
             self.report.known(f"{failure.reason} ({failure.issue})")
         self.record.checks[check] = CheckResult(Outcome.FAILED, f"{type(error).__name__}: {first_line(error)}")
@@ -439,22 +440,8 @@ class _ItemRun:
                 self.session.partner_codes[key] = code_text(captured.capture, self.target)
         return self.session.partner_codes[key]
 
-    def _known_failure(self, check: str, error: Exception) -> KnownFailure | None:
-        """The known failure that excuses an error of a check."""
-        return self.session.known_failures_of(self.case).match(
-            self.case.id,
-            check,
-            self.target.name,
-            self.session.torch,
-            f"{type(error).__name__}: {error}",
-            self.mode,
-        )
-
-    def _refuse_stale(self, check: str) -> None:
-        """For a check that passed. Raises StaleKnownFailureError where a known failure says that it fails."""
-        problem = self.session.known_failures_of(self.case).stale_entry(
-            self.case.id, check, self.target.name, self.session.torch, self.mode
-        )
+    def _report_entry(self, check: str, problem: EntryProblem | None) -> None:
+        """A known failure that is wrong: raises StaleKnownFailureError for an error, and notes a notice."""
         if problem is None:
             return
         if problem.severity == "error":

@@ -13,32 +13,36 @@ docs/numerics.md describes the whole check.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from conformance.capture.emulation.errors import NotEmulatedError
 from conformance.capture.observers.recompiles import compiled_frames
 from conformance.cases import call_modes, special_values
 from conformance.cases.case import resized_arguments
 from conformance.cases.numerics_policy import Policy
 from conformance.numerics import messages
-from conformance.numerics.comparison import CallComparison, Comparison, NumericsError
+from conformance.numerics.comparison import CallComparison, CandidateError, Comparison, NumericsError, raised_problem
 from conformance.numerics.outcome import Arguments
+from conformance.numerics.problem import ORDINARY_CALLS, SIZE_CALLS, Problem
 
 if TYPE_CHECKING:
     from conformance.cases.case import Case
 
 __all__ = ["Comparison", "NumericsError", "assert_agrees_with_eager", "check_numerics"]
 
-#: One ordinary call for each seed. The second call finds constants that were baked into the code.
-SEEDS = (0, 1)
+#: Ordinary calls: name → title in messages. The second call finds constants that were baked into the code.
+TITLES = dict(zip(ORDINARY_CALLS, ("first call", "second call, with other values"), strict=True))
+#: Ordinary calls: name → what seeds their random cotangents.
+SALTS = {name: str(seed) for seed, name in enumerate(ORDINARY_CALLS)}
 #: Further calls under dynamic shapes: the name of the call, and the function that changes each size above 1.
 OTHER_SIZES: dict[str, Callable[[int], int]] = {
-    "sizes + 1": lambda size: size + 1,
-    "sizes × 2 - 1": lambda size: size * 2 - 1,
+    SIZE_CALLS[0]: lambda size: size + 1,
+    SIZE_CALLS[1]: lambda size: size * 2 - 1,
 }
-#: The message shows this many disagreements of each further call.
+#: The message shows this many problems of each further call.
 SHOWN_PER_CALL = 2
 
 
@@ -46,7 +50,7 @@ SHOWN_PER_CALL = 2
 class Call:
     """One call of the compiled function.
 
-    `kind`: "ordinary", "sizes" or "special". `name`: the seed, the sizes, or the group of special values.
+    `kind`: "ordinary", "sizes" or "special". `name`: see Problem.call.
     """
 
     kind: str
@@ -57,9 +61,8 @@ class Call:
 
 def calls(case: Case, policy: Policy) -> Iterator[Call]:
     """All calls of the numerics check of a case, in order. Builds the arguments of a call when it is reached."""
-    for seed in SEEDS:
-        title = "first call" if seed == SEEDS[0] else "second call, with other values"
-        yield Call("ordinary", str(seed), title, case.build(seed))
+    for seed, (name, title) in enumerate(TITLES.items()):
+        yield Call("ordinary", name, title, case.build(seed))
     if case.dynamic and "sizes" not in policy.without:
         for name, change in OTHER_SIZES.items():
             if (arguments := resized_arguments(case, change)) is not None:
@@ -83,48 +86,62 @@ def check_numerics(
     the command that reproduces a failure. `already_called`: `compiled` was called before, with other values; the code
     of that call must serve the first call here too.
 
-    Passes arguments by name. Passes on every exception of compiling, also from a backward.
-    Raises NumericsError where results disagree, PolicyError for a malformed `case.numerics`. A disagreement of an
-    ordinary call is raised at once. Those of further calls (other sizes, special values) are raised together.
+    Passes arguments by name. Makes all calls, also after one with a problem.
+    Raises NumericsError with all problems; PolicyError for a malformed `case.numerics`; what eager raises in an
+    ordinary call. If compiled raises in an ordinary call and all problems are exceptions, raises that exception.
     """
     policy = Policy.for_case(case, target, torch.device(device).type)
     comparison = Comparison()
     reproduction = messages.reproduction(case, target, run_options)
-    further: dict[tuple[str, str], list[str]] = {}
+    problems: list[Problem] = []
+    raised: list[BaseException] = []
     for call in calls(case, policy):
         before = compiled_frames()
-        with call_modes.without_tf32(device):
-            disagreements = _disagreements(case, compiled, device, policy, comparison, call)
+        found: list[Problem] = []
+        has_raised = False
+        try:
+            with call_modes.without_tf32(device):
+                found += _problems(case, compiled, device, policy, comparison, call)
+        except CandidateError as error:
+            cause = error.__cause__
+            if cause is None or _ends_the_check(cause):
+                raise cause or error from None
+            has_raised = True
+            raised.append(cause)
+            found.append(raised_problem(cause))
         recompiled = compiled_frames() - before
-        may_compile = call.title == "first call" and not already_called
-        if recompiled > policy.recompiles and not may_compile and not policy.raises:
-            disagreements.append(messages.recompilation(recompiled, already_called=already_called))
-        if disagreements and call.kind == "ordinary":
-            heading = messages.Heading(f"{case.id}, {call.title}", "compiled", reproduction)
-            raise NumericsError(messages.failure_message(heading, disagreements))
-        if disagreements:
-            further[call.kind, call.name] = disagreements
+        may_compile = call.name == ORDINARY_CALLS[0] and not already_called
+        if recompiled > policy.recompiles and not may_compile and not policy.raises and not has_raised:
+            found.append(messages.recompilation(recompiled, already_called=already_called))
+        problems += [replace(problem, call=call.name) for problem in found]
         if policy.raises:
             break
-    if further:
-        raise NumericsError(_message_of_further_calls(further, case, reproduction))
+    if raised and all(problem.rule == "raises" for problem in problems):
+        raise raised[0]
+    if problems:
+        raise NumericsError(_message(problems, case, reproduction), problems)
     return comparison
 
 
-def _disagreements(
+def _ends_the_check(error: BaseException) -> bool:
+    """Whether an exception says nothing about the code: memory, the disk, or something that is not emulated."""
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError, OSError, NotEmulatedError))
+
+
+def _problems(
     case: Case,
     compiled: Callable[..., Any],
     device: torch.device | str,
     policy: Policy,
     comparison: Comparison,
     call: Call,
-) -> list[str]:
+) -> list[Problem]:
     call_comparison = CallComparison(
         case.fn,
         Arguments(kwargs=dict(call.arguments)),
         device,
         policy,
-        f"{case.id}/{call.name}",
+        f"{case.id}/{SALTS.get(call.name, call.name)}",
         comparison,
         call.title,
         mode=case.mode,
@@ -133,24 +150,44 @@ def _disagreements(
     if call.kind == "sizes" and (error := call_comparison.eager_error()):
         comparison.notes.append(f"{call.title}: skipped, because eager raises {error}")
         return []
-    return call_comparison.disagreements(compiled)
+    return call_comparison.problems(compiled)
 
 
-def _message_of_further_calls(further: Mapping[tuple[str, str], list[str]], case: Case, reproduction: str) -> str:
-    """One message for all further calls. Its first line names each call, so that a known failure excuses no other."""
-    kinds = {"sizes": "other sizes", "special": "special values"}
-    titles = [
-        f"{title} ({', '.join(name for other, name in further if other == kind)})"
-        for kind, title in kinds.items()
-        if any(other == kind for other, _ in further)
-    ]
-    lines = []
-    for (_, name), disagreements in further.items():
-        lines += [f"[{name}] {disagreement}" for disagreement in disagreements[:SHOWN_PER_CALL]]
-        if len(disagreements) > SHOWN_PER_CALL:
-            lines.append(f"[{name}] … and {len(disagreements) - SHOWN_PER_CALL} more")
-    heading = messages.Heading(f"{case.id}, {' and '.join(titles)}", "compiled", reproduction)
+def _message(problems: Sequence[Problem], case: Case, reproduction: str) -> str:
+    """One message for all calls. Of ordinary calls, it describes the problems of the first that has some."""
+    by_call: dict[str, list[Problem]] = {}
+    for problem in problems:
+        by_call.setdefault(problem.call, []).append(problem)
+    first = next((name for name in ORDINARY_CALLS if name in by_call), None)
+    if first is None:
+        lines, title = _lines_of_further_calls(by_call), _titles_of_further_calls(by_call)
+    else:
+        texts, title = [problem.text for problem in by_call.pop(first)], TITLES[first]
+        lines = texts[: messages.SHOWN]
+        if len(texts) > messages.SHOWN:
+            lines.append(f"… and {len(texts) - messages.SHOWN} more")
+        if by_call:
+            lines.append(f"other calls disagree too: {', '.join(TITLES.get(name, name) for name in by_call)}")
+    heading = messages.Heading(f"{case.id}, {title}", "compiled", reproduction)
     return messages.failure_message(heading, lines, shown=len(lines))
+
+
+def _titles_of_further_calls(by_call: Mapping[str, Sequence[Problem]]) -> str:
+    """`other sizes (sizes + 1) and special values (nan, inf)`."""
+    names = {
+        "other sizes": [name for name in by_call if name in OTHER_SIZES],
+        "special values": [name for name in by_call if name not in OTHER_SIZES],
+    }
+    return " and ".join(f"{title} ({', '.join(each)})" for title, each in names.items() if each)
+
+
+def _lines_of_further_calls(by_call: Mapping[str, Sequence[Problem]]) -> list[str]:
+    lines = []
+    for name, problems in by_call.items():
+        lines += [f"[{name}] {problem.text}" for problem in problems[:SHOWN_PER_CALL]]
+        if len(problems) > SHOWN_PER_CALL:
+            lines.append(f"[{name}] … and {len(problems) - SHOWN_PER_CALL} more")
+    return lines
 
 
 def assert_agrees_with_eager(
@@ -186,8 +223,11 @@ def assert_agrees_with_eager(
     if grad_outputs is not None:
         is_single = isinstance(grad_outputs, torch.Tensor)
         call_comparison.cotangents = [grad_outputs] if is_single else list(grad_outputs)
-    disagreements = call_comparison.disagreements(candidate)
-    if disagreements:
+    try:
+        problems = call_comparison.problems(candidate)
+    except CandidateError as error:
+        raise error.__cause__ or error from None
+    if problems:
         heading = messages.Heading(title, "candidate", "")
-        raise NumericsError(messages.failure_message(heading, disagreements))
+        raise NumericsError(messages.failure_message(heading, [problem.text for problem in problems]), problems)
     return comparison

@@ -1,9 +1,9 @@
-"""Compares one call of a candidate with eager and with float64, and describes the disagreements."""
+"""Compares one call of a candidate with eager and with float64, and finds the problems."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ from conformance.errors import ConformanceError
 from conformance.numerics import messages
 from conformance.numerics.float64 import computing_in_float64
 from conformance.numerics.outcome import Arguments, Outcome, call, random_cotangent
+from conformance.numerics.problem import Problem
 from conformance.numerics.tolerance import NEIGHBOURS, Measurement, measure
 
 #: To see how sensitive a result is, the check perturbs the inputs this often. Only where a tensor disagrees.
@@ -29,7 +30,18 @@ _TITLES = {"outputs": "{}", "inputs": "{} after the call", "gradients": "gradien
 
 
 class NumericsError(ConformanceError, AssertionError):
-    """A function does not do what eager does. The message says where, by how much, and how to reproduce it."""
+    """A function does not do what eager does. The message says where, by how much, and how to reproduce it.
+
+    `problems`: all that was found, in the order of the calls.
+    """
+
+    def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:
+        super().__init__(message)
+        self.problems = list(problems)
+
+
+class CandidateError(Exception):
+    """The candidate raised where eager does not, with ordinary values. `__cause__` is what it raised."""
 
 
 @dataclass
@@ -84,41 +96,44 @@ class CallComparison:
     used_cotangents: Mapping[str, torch.Tensor] = field(default_factory=dict)
     _perturbed_outcomes: list[tuple[Outcome, Outcome]] | None = None
 
-    def disagreements(self, candidate: Callable[..., Any]) -> list[str]:
-        """One text for each disagreement of `candidate` with eager; an empty list if they agree."""
+    def problems(self, candidate: Callable[..., Any]) -> list[Problem]:
+        """Where `candidate` disagrees with eager. Raises CandidateError, and what eager raises with ordinary values."""
         if self.policy.raises:
-            return self._exception_disagreements(candidate, self.policy.raises)
+            return self._exception_problems(candidate, self.policy.raises)
         try:
             eager = self._call(self.eager)
         except Exception as error:
             if not self.special:
                 raise
-            return self._exception_disagreements(candidate, type(error).__name__)
+            return self._exception_problems(candidate, type(error).__name__)
         try:
             got = self._call(candidate)
         except Exception as error:
             if not self.special or isinstance(error, NotImplementedError):  # generated code does not raise the latter
-                raise
-            return [f"compiled raised {type(error).__name__}: {error}\n  eager         raised nothing"]
-        disagreements = list(messages.output_disagreements(got, eager, self.layout, self.comparison.notes))
+                raise CandidateError from error
+            return [raised_problem(error)]
+        problems = list(messages.output_problems(got, eager, self.layout, self.comparison.notes))
         comparable = [name for name in eager.outputs if messages.is_comparable(got, eager, name)]
         cotangents = self._cotangents_for(eager)
         if comparable == list(eager.outputs):
             eager.backward(cotangents)
-            got.backward(cotangents)
+            try:
+                got.backward(cotangents)
+            except Exception as error:
+                raise CandidateError from error
         reference = self._reference(cotangents)
-        disagreements += self._value_disagreements("outputs", comparable, got, eager, reference)
+        problems += self._value_problems("outputs", comparable, got, eager, reference)
         before = self.arguments.tensors()
         unresized = [n for n, t in eager.inputs.items() if t.shape == before[n].shape == got.inputs[n].shape]
-        disagreements += self._value_disagreements("inputs", unresized, got, eager, reference)
-        disagreements += messages.gradient_disagreements(got, eager, self.comparison.notes)
+        problems += self._value_problems("inputs", unresized, got, eager, reference)
+        problems += messages.gradient_problems(got, eager, self.comparison.notes)
         both = [
             name
             for name, gradient in eager.gradients.items()
             if messages.same_shape_and_dtype(got.gradients.get(name), gradient)
         ]
-        disagreements += self._value_disagreements("gradients", both, got, eager, reference)
-        return disagreements
+        problems += self._value_problems("gradients", both, got, eager, reference)
+        return problems
 
     def eager_error(self) -> str:
         """Type and message of the exception that eager raises with these arguments, or ""."""
@@ -132,9 +147,9 @@ class CallComparison:
         with call_modes.enter_mode(self.mode, self.device):
             return call(fn, self.arguments.copy_to(self.device))
 
-    def _value_disagreements(
+    def _value_problems(
         self, part: str, names: list[str], got: Outcome, eager: Outcome, reference: Outcome | None
-    ) -> Iterator[str]:
+    ) -> Iterator[Problem]:
         """Measures tensors of one part of the outcomes. `part`: a key of _TITLES.
 
         The tensors of one name have the same shape and dtype in `got` and `eager`.
@@ -149,7 +164,8 @@ class CallComparison:
             wide = wide.detach().cpu() if isinstance(wide, torch.Tensor) else None
             if wide is not None and wide.shape != eager_tensor.shape:
                 if eager_tensor.dtype.is_floating_point or eager_tensor.dtype.is_complex:
-                    yield f"{title}: its shape in float64 is {tuple(wide.shape)}: {messages.NO_REFERENCE}"
+                    text = f"{title}: its shape in float64 is {tuple(wide.shape)}: {messages.NO_REFERENCE}"
+                    yield Problem(title, "reference", text)
                     continue
                 wide = None
             # An input that eager does not change must stay the same bit for bit.
@@ -164,7 +180,7 @@ class CallComparison:
                 measurement = measure(got_tensor, eager_tensor, wide, policy, sensitivity, may_be_exact=may_be_exact)
             self.comparison.measurements.append((self.title, title, measurement))
             if measurement.wrong_count:
-                yield messages.value_disagreement(title, measurement, got_tensor, eager_tensor, wide, before)
+                yield messages.value_problem(title, measurement, got_tensor, eager_tensor, wide, before)
 
     def _cotangents_for(self, eager: Outcome) -> dict[str, torch.Tensor]:
         """The cotangent of each floating output that requires a gradient, with the output's shape and dtype."""
@@ -221,7 +237,7 @@ class CallComparison:
                 return None
             raise NumericsError(f"{message}\n{messages.NO_REFERENCE}") from error
 
-    def _exception_disagreements(self, candidate: Callable[..., Any], exception: str) -> list[str]:
+    def _exception_problems(self, candidate: Callable[..., Any], exception: str) -> list[Problem]:
         """Eager and candidate must both raise `exception`, and before they write to an input."""
         results = []
         for fn in (self.eager, candidate):
@@ -240,10 +256,15 @@ class CallComparison:
             results.append((is_right, message))
         expected = f"numerics['raises'] is {exception!r}" if self.policy.raises else f"eager raises {results[0][1]}"
         return [
-            f"{expected}, and {who} raised {message}"
+            Problem("", "raises", f"{expected}, and {who} raised {message}")
             for who, (is_right, message) in zip(("eager", "compiled"), results, strict=True)
             if not is_right
         ]
+
+
+def raised_problem(error: BaseException) -> Problem:
+    """The problem that the candidate raised `error`, and eager nothing."""
+    return Problem("", "raises", f"compiled raised {type(error).__name__}: {error}\n  eager         raised nothing")
 
 
 def _perturbed_arguments(arguments: Arguments, seed: int, scale: float) -> Arguments:

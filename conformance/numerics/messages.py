@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from conformance.numerics.error_pattern import error_pattern
+from conformance.numerics.problem import Problem
 from conformance.numerics.tolerance import Measurement, bits_equal
+from conformance.numerics.wrong_values import wrong_values
 
 if TYPE_CHECKING:
     from conformance.cases.case import Case
@@ -42,11 +44,11 @@ class Heading:
     reproduction: str
 
 
-def failure_message(heading: Heading, disagreements: list[str], shown: int = SHOWN) -> str:
-    """The message of a failure, with the first `shown` disagreements."""
-    lines = [f"{heading.title}: {heading.candidate} disagrees with eager", *disagreements[:shown]]
-    if len(disagreements) > shown:
-        lines.append(f"… and {len(disagreements) - shown} more")
+def failure_message(heading: Heading, texts: list[str], shown: int = SHOWN) -> str:
+    """The message of a failure, with the first `shown` texts."""
+    lines = [f"{heading.title}: {heading.candidate} disagrees with eager", *texts[:shown]]
+    if len(texts) > shown:
+        lines.append(f"… and {len(texts) - shown} more")
     if heading.reproduction:
         lines.append(f"to reproduce: {heading.reproduction}")
     return "\n".join(lines)
@@ -64,11 +66,11 @@ def reproduction(case: Case, target: str, run_options: str = "") -> str:
     return f'pytest "{file}::test_{case.name}[{labels}]" {" ".join(options)}'
 
 
-def recompilation(frames: int, *, already_called: bool) -> str:
-    """The disagreement of a call that made Dynamo compile `frames` frames again."""
+def recompilation(frames: int, *, already_called: bool) -> Problem:
+    """The problem of a call that made Dynamo compile `frames` frames again."""
     earlier = "the capture" if already_called else "the first call"
     count = "1 frame was" if frames == 1 else f"{frames} frames were"
-    return f"{count} compiled again; the code that {earlier} compiled must serve this call"
+    return Problem("", "recompiles", f"{count} compiled again; the code that {earlier} compiled must serve this call")
 
 
 def qualified_name(function: Callable[..., Any]) -> str:
@@ -77,60 +79,64 @@ def qualified_name(function: Callable[..., Any]) -> str:
     return name.replace("<locals>.", "")
 
 
-def output_disagreements(got: Outcome, eager: Outcome, layout: bool, notes: list[str]) -> Iterator[str]:
+def output_problems(got: Outcome, eager: Outcome, layout: bool, notes: list[str]) -> Iterator[Problem]:
     """Differences in containers, constants, shared storage, and in all of an output but its values.
 
     `layout`: whether strides, storage offsets and shared storage count. Appends insignificant differences to `notes`.
     """
     if got.structure != eager.structure:
-        yield f"result: its structure is {got.structure}, eager's is {eager.structure}"
+        yield Problem("", "structure", f"result: its structure is {got.structure}, eager's is {eager.structure}")
     for name, eager_output in eager.outputs.items():
         output = got.outputs.get(name)
         if isinstance(eager_output, torch.Tensor):
             if isinstance(output, torch.Tensor):
-                yield from _tensor_disagreements(name, output, eager_output, layout, notes)
+                yield from _tensor_problems(name, output, eager_output, layout, notes)
         elif name in got.outputs and not isinstance(output, torch.Tensor) and not _same_constant(output, eager_output):
-            yield f"{name}: its value is {output!r}, eager's is {eager_output!r}"
+            yield Problem(name, "constant", f"{name}: its value is {output!r}, eager's is {eager_output!r}")
     if layout and got.structure == eager.structure:
         for one, other in sorted(got.shared_storage - eager.shared_storage):
-            yield f"{one} shares storage with {other}, and in eager it does not"
+            text = f"{one} shares storage with {other}, and in eager it does not"
+            yield Problem(f"{one}, {other}", "aliasing", text)
         for one, other in sorted(eager.shared_storage - got.shared_storage):
-            yield f"{one} does not share storage with {other}, and in eager it does"
+            text = f"{one} does not share storage with {other}, and in eager it does"
+            yield Problem(f"{one}, {other}", "aliasing", text)
     for name in sorted(got.written_outside_view - eager.written_outside_view):
-        yield f"{name}: the call wrote to the input's storage outside of the input's elements"
+        text = f"{name}: the call wrote to the input's storage outside of the input's elements"
+        yield Problem(name, "outside write", text)
 
 
-def _tensor_disagreements(
+def _tensor_problems(
     name: str, got: torch.Tensor, eager: torch.Tensor, layout: bool, notes: list[str]
-) -> Iterator[str]:
-    yield from _attribute_disagreements(name, got, eager, "device", "dtype", "shape", "requires_grad")
+) -> Iterator[Problem]:
+    yield from _attribute_problems(name, got, eager, "device", "dtype", "shape", "requires_grad")
     if not layout or got.shape != eager.shape:
         return
-    yield from _stride_disagreement(name, got, eager, notes)
+    yield from _stride_problem(name, got, eager, notes)
     if got.storage_offset() != eager.storage_offset():
-        yield f"{name}: storage offset is {got.storage_offset()}, eager's is {eager.storage_offset()}"
+        text = f"{name}: storage offset is {got.storage_offset()}, eager's is {eager.storage_offset()}"
+        yield Problem(name, "storage offset", text)
 
 
-def _attribute_disagreements(name: str, got: torch.Tensor, eager: torch.Tensor, *attributes: str) -> Iterator[str]:
+def _attribute_problems(name: str, got: torch.Tensor, eager: torch.Tensor, *attributes: str) -> Iterator[Problem]:
     for attribute in attributes:
         one, other = getattr(got, attribute), getattr(eager, attribute)
         if one != other:
-            yield f"{name}: {attribute} is {_short(one)}, eager's is {_short(other)}"
+            yield Problem(name, attribute, f"{name}: {attribute} is {_short(one)}, eager's is {_short(other)}")
 
 
-def _stride_disagreement(name: str, got: torch.Tensor, eager: torch.Tensor, notes: list[str]) -> Iterator[str]:
+def _stride_problem(name: str, got: torch.Tensor, eager: torch.Tensor, notes: list[str]) -> Iterator[Problem]:
     """A different stride, or a note where no element lies elsewhere. Both tensors have the same shape."""
     if got.stride() == eager.stride():
         return
     text = f"{name}: strides are {got.stride()}, eager's are {eager.stride()}, for the shape {tuple(got.shape)}"
     differs = [size > 1 and a != b for size, a, b in zip(got.shape, got.stride(), eager.stride(), strict=True)]
     if got.numel() and any(differs):
-        yield text
+        yield Problem(name, "strides", text)
     else:
         notes.append(f"{text} (insignificant: they differ only where a size is 0 or 1)")
 
 
-def gradient_disagreements(got: Outcome, eager: Outcome, notes: list[str]) -> Iterator[str]:
+def gradient_problems(got: Outcome, eager: Outcome, notes: list[str]) -> Iterator[Problem]:
     """Differences in all of a gradient but its values. Appends insignificant differences to `notes`."""
     for name, eager_gradient in eager.gradients.items():
         title = f"gradient of {name}"
@@ -138,13 +144,13 @@ def gradient_disagreements(got: Outcome, eager: Outcome, notes: list[str]) -> It
         if gradient is None and eager_gradient is None:
             continue
         if gradient is None:
-            yield f"{title}: missing, and eager computes one"
+            yield Problem(title, "gradient", f"{title}: missing, and eager computes one")
         elif eager_gradient is None:
-            yield f"{title}: computed, and eager computes none"
+            yield Problem(title, "gradient", f"{title}: computed, and eager computes none")
         else:
-            yield from _attribute_disagreements(title, gradient, eager_gradient, "dtype", "shape")
+            yield from _attribute_problems(title, gradient, eager_gradient, "dtype", "shape")
             if gradient.shape == eager_gradient.shape:
-                yield from _stride_disagreement(title, gradient, eager_gradient, notes)
+                yield from _stride_problem(title, gradient, eager_gradient, notes)
 
 
 def is_comparable(got: Outcome, eager: Outcome, name: str) -> bool:
@@ -171,15 +177,15 @@ def same_values(one: torch.Tensor, other: torch.Tensor) -> bool:
     return not bool((differ & ~(one.isnan() & other.isnan())).any())
 
 
-def value_disagreement(
+def value_problem(
     title: str,
     measurement: Measurement,
     got: torch.Tensor,
     eager: torch.Tensor,
     reference: torch.Tensor | None,
     inputs: Mapping[str, torch.Tensor],
-) -> str:
-    """How many elements are wrong, and the worst one.
+) -> Problem:
+    """The wrong elements of a tensor. The text says how many there are, and shows the worst one.
 
     `got`, `eager`: CPU tensors of one shape and dtype. `reference`: float64 or complex128, of that shape.
     """
@@ -200,7 +206,10 @@ def value_disagreement(
         )
     if measurement.rule:
         lines.append(f"  rule          {measurement.rule}")
-    return "\n".join(lines)
+    extent = wrong_values(measurement.wrong, got, eager)
+    if set(extent.changes) != {"number → number"}:
+        lines.append(f"  changes       {extent}")
+    return Problem(title, "values", "\n".join(lines), wrong_values=extent)
 
 
 def _element_text(tensor: torch.Tensor, shape: torch.Size, index: tuple[int, ...]) -> str:

@@ -108,9 +108,7 @@ def _measure_real(
     finite = eager.isfinite()
     decided = _decided_by_nonfinite(got, eager, reference, dtype)
     misplaced = ~decided & (~got.isfinite() | (~finite & ~reference.isfinite()))
-    if misplaced.any():
-        index = _first(misplaced)
-        return Measurement(got.numel(), misplaced, index, exact=False, error=float("inf"), rule=MISPLACED)
+    decided |= misplaced  # the other elements are measured: a misplaced NaN must not hide them
     # Where eager is finite and float64 is not, compare with eager.
     reference = torch.where(finite & ~reference.isfinite(), eager, reference)
     zero = torch.zeros((), dtype=torch.float64)
@@ -128,7 +126,9 @@ def _measure_real(
     else:
         least = torch.as_tensor(sensitivity, dtype=torch.float64)
         allowed = factor * torch.maximum(eager_error_at_magnitude(eager_error, magnitude), least) + floor * ulp
-    wrong = ~(error <= allowed)  # a NaN is wrong
+    wrong = misplaced | ~(error <= allowed)  # a NaN is wrong
+    if misplaced.any():
+        return Measurement(got.numel(), wrong, _first(misplaced), exact=False, error=float("inf"), rule=MISPLACED)
     if not got.numel():
         return Measurement(0, wrong, (), exact=exact)
     index = _largest(torch.where(wrong, (error - allowed) / ulp, -torch.inf) if wrong.any() else error / allowed)

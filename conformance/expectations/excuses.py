@@ -1,0 +1,97 @@
+"""Excuses: which problems of an item a known failure names. Parsed from `problems` in known_failures/*.toml.
+
+problems = [
+  { call = ["first", "second"], tensor = "output[1]", rule = "strides" },
+  { call = "nan", tensor = "output", rule = "values", changes = "NaN → 0", share = 0.1 },
+  { call = "ties", tensor = "gradient of x", rule = "values", changes = "number → number", off_by = 0.5 },
+  { call = "inf", rule = "raises", error = "IndexError: index 7 is out of bounds" },
+]
+
+call      an ordinary call (first, second), other sizes (sizes + 1, sizes × 2 - 1), a group of special values; or a list
+tensor    output, output[1], gradient of x, x after the call; for aliasing both, "output, x"; or a list
+rule      one of RULES in numerics/problem.py
+changes   for values: what eager's elements are → what compiled's are: NaN, inf, -inf, 0, -0, number; or a list
+off_by    for values: the largest |compiled - eager| of elements that are finite in both; 0 without it
+share     for values: at most this share of the tensor's elements is wrong; 1 without it
+error     for raises: a part of the problem's text
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from conformance.cases.special_values import GROUPS
+from conformance.errors import ConformanceError
+from conformance.numerics.problem import ORDINARY_CALLS, RULES, SIZE_CALLS, Excuse
+
+_CALLS = (*ORDINARY_CALLS, *SIZE_CALLS, *GROUPS)
+_KINDS = ("NaN", "inf", "-inf", "0", "-0", "number")
+#: Rules of the whole call, without a tensor.
+_WHOLE = ("structure", "raises", "recompiles")
+_KEYS = {
+    "call": (str, list),
+    "tensor": (str, list),
+    "rule": (str,),
+    "changes": (str, list),
+    "off_by": (int, float),
+    "share": (int, float),
+    "error": (str,),
+}
+
+
+class ExcuseError(ConformanceError, ValueError):
+    """A malformed table of `problems`. The message names the key, and what would be right."""
+
+
+def parse(tables: Any) -> tuple[Excuse, ...]:
+    """The excuses of an entry. Raises ExcuseError."""
+    if not isinstance(tables, list) or not tables:
+        raise ExcuseError(f"problems is {tables!r}; write a list of tables: {{ call = …, tensor = …, rule = … }}")
+    return tuple(_parse(number, table) for number, table in enumerate(tables, 1))
+
+
+def _parse(number: int, table: Any) -> Excuse:
+    where = f"problem {number}"
+    if not isinstance(table, Mapping):
+        raise ExcuseError(f"{where} is {table!r}; write a table with the keys {', '.join(_KEYS)}")
+    for key, value in table.items():
+        if key not in _KEYS:
+            raise ExcuseError(f"{where}: unknown key {key!r}; the keys are {', '.join(_KEYS)}")
+        if not isinstance(value, _KEYS[key]) or isinstance(value, bool) or value in ("", []):
+            raise ExcuseError(f"{where}: {key} is {value!r}; the comment of excuses.py shows what it can be")
+    rule = table.get("rule", "")
+    if rule not in RULES or rule == "reference":
+        known = ", ".join(name for name in RULES if name != "reference")
+        raise ExcuseError(f"{where}: rule is {rule!r}; known are {known}")
+    needed = {"call"} | ({"tensor"} if rule not in _WHOLE else set())
+    needed |= {"changes"} if rule == "values" else {"error"} if rule == "raises" else set()
+    allowed = {"rule", *needed} | ({"off_by", "share"} if rule == "values" else set())
+    for key in sorted(needed - set(table)):
+        raise ExcuseError(f"{where}: {key!r} is missing, which {rule!r} needs")
+    for key in sorted(set(table) - allowed):
+        raise ExcuseError(f"{where}: {key!r} says nothing about {rule!r}; leave it out")
+    calls = _names(table["call"])
+    if unknown := [call for call in calls if call not in _CALLS]:
+        raise ExcuseError(f"{where}: unknown call {unknown[0]!r}; known are {', '.join(_CALLS)}")
+    changes = _names(table.get("changes", ()))
+    for change in changes:
+        kinds = change.split(" → ")
+        if len(kinds) != 2 or not set(kinds) <= set(_KINDS):
+            raise ExcuseError(f"{where}: changes has {change!r}; write 'NaN → 0', with kinds of {', '.join(_KINDS)}")
+    share = float(table.get("share", 1.0))
+    if not 0 < share <= 1:
+        raise ExcuseError(f"{where}: share is {share:g}; write a number above 0, up to 1")
+    return Excuse(
+        calls,
+        _names(table.get("tensor", "")),
+        rule,
+        changes,
+        off_by=float(table.get("off_by", 0.0)),
+        share=share,
+        error=table.get("error", ""),
+    )
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)

@@ -1,0 +1,136 @@
+"""Problems: what a numerics check found wrong, as data. A known failure names the problems that it excuses.
+
+Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+#: Rule → what it says of compiled.
+RULES = {
+    "values": "elements of a tensor are too far from float64, or from eager where they must be equal",
+    "constant": "a result that is no tensor is another one",
+    "structure": "the result has other containers or types",
+    "device": "a tensor is on another device",
+    "dtype": "a tensor has another dtype",
+    "shape": "a tensor has another shape",
+    "strides": "a tensor has other strides",
+    "storage offset": "a tensor begins elsewhere in its storage",
+    "requires_grad": "a tensor requires a gradient where eager's does not, or the reverse",
+    "aliasing": "tensors share storage where eager's do not, or the reverse",
+    "outside write": "the call wrote to the storage of an input outside of the input's elements",
+    "gradient": "a gradient is missing, or there is one where eager has none",
+    "raises": "compiled raises what eager does not, or the reverse",
+    "recompiles": "the call compiled again",
+    "reference": "there is no float64 reference: the case's declaration is wrong",
+}
+#: Calls of the check with other values than special ones, in order. The names of groups of special values follow.
+ORDINARY_CALLS = ("first", "second")
+SIZE_CALLS = ("sizes + 1", "sizes × 2 - 1")
+
+
+@dataclass(frozen=True)
+class WrongValues:
+    """Which elements of a tensor are wrong, and how.
+
+    `changes`: "eager's kind of element → compiled's" → number of elements; the kinds are NaN, inf, -inf, 0, -0 and
+    number. `share`: wrong elements as a share of all. `off_by`: the largest |compiled - eager| of the wrong elements
+    that are finite in both; 0.0 if there is none.
+    """
+
+    changes: Mapping[str, int]
+    share: float
+    off_by: float
+
+    def __str__(self) -> str:
+        changes = ", ".join(f"{count} × {change}" for change, count in self.changes.items())
+        return changes + (f", off by {self.off_by:.3g}" if self.off_by else "")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong in one call.
+
+    `tensor`: "output[1]", "gradient of x", "x after the call"; for aliasing, both names; "" for the whole call.
+    `rule`: one of RULES. `text`: for messages, of one or more lines. `call`: "first", "second", "sizes + 1", or a group
+    of special values. `wrong_values`: for the rule "values".
+    """
+
+    tensor: str
+    rule: str
+    text: str
+    call: str = ""
+    wrong_values: WrongValues | None = None
+
+    @property
+    def name(self) -> str:
+        """Call, tensor and rule: `nan: output[1]: values (3 × NaN → 0)`."""
+        extent = f" ({self.wrong_values})" if self.wrong_values else ""
+        return ": ".join(part for part in (self.call, self.tensor, self.rule) if part) + extent
+
+    def to_json(self) -> dict[str, Any]:
+        """As Problem.from_json takes it."""
+        values = self.wrong_values
+        return {
+            "tensor": self.tensor,
+            "rule": self.rule,
+            "text": self.text,
+            "call": self.call,
+            "wrong_values": values
+            and {"changes": dict(values.changes), "share": values.share, "off_by": values.off_by},
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Problem:
+        values = data["wrong_values"]
+        return cls(**dict(data) | {"wrong_values": values and WrongValues(**values)})
+
+
+@dataclass(frozen=True)
+class Excuse:
+    """The problems of an item that a known failure excuses: a table below `problems` in known_failures/*.toml.
+
+    `calls`, `tensors`: names. `rule`: one of RULES. For "values": `changes`, all that may occur; `off_by`, the largest
+    |compiled - eager|; `share`, at most this share of a tensor's elements. For "raises": `error`, a part of the text.
+    """
+
+    calls: tuple[str, ...]
+    tensors: tuple[str, ...]
+    rule: str
+    changes: tuple[str, ...] = ()
+    off_by: float = 0.0
+    share: float = 1.0
+    error: str = ""
+
+    def matches(self, problem: Problem) -> bool:
+        if problem.rule != self.rule or problem.call not in self.calls or problem.tensor not in self.tensors:
+            return False
+        if self.error not in problem.text:
+            return False
+        values = problem.wrong_values
+        if values is None:
+            return True
+        return set(values.changes) <= set(self.changes) and values.off_by <= self.off_by and values.share <= self.share
+
+
+@dataclass(frozen=True)
+class Excused:
+    """How the problems of an item and the excuses of its known failures fit.
+
+    `unexcused`: problems that no excuse matches. `idle`: excuses that match no problem.
+    """
+
+    unexcused: list[Problem] = field(default_factory=list)
+    idle: list[Excuse] = field(default_factory=list)
+
+
+def excuse(problems: Iterable[Problem], excuses: Iterable[Excuse]) -> Excused:
+    """Compares an item's problems with the excuses of all its known failures."""
+    excuses, problems = list(excuses), list(problems)
+    return Excused(
+        [problem for problem in problems if not any(each.matches(problem) for each in excuses)],
+        [each for each in excuses if not any(each.matches(problem) for problem in problems)],
+    )

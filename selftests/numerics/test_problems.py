@@ -1,0 +1,182 @@
+"""Problems: all that a numerics check finds, as data; and faults beside a known one, which its excuses do not cover."""
+
+import pytest
+import torch
+
+from conformance import case, tensor
+from conformance.numerics.check import NumericsError, check_numerics
+from conformance.numerics.problem import RULES, Excuse, Problem, WrongValues, excuse
+from conformance.numerics.wrong_values import wrong_values
+
+NAN, INF = float("nan"), float("inf")
+
+
+def case_of(fn, **declared):
+    fn.__name__ = f"test_{fn.__name__.removeprefix('test_')}"
+    (only,) = case(**declared)(fn).cases
+    return only
+
+
+def problems_of(a_case, compiled):
+    with pytest.raises(NumericsError) as caught:
+        check_numerics(a_case, compiled, "cpu")
+    assert all(problem.rule in RULES for problem in caught.value.problems)
+    return caught.value.problems
+
+
+def scaled(x, y):
+    return x * y, x + y
+
+
+SCALED = case_of(scaled, x=tensor(8, 12), y=tensor(8, 12), grad="x")
+
+
+def relu(x):
+    return torch.relu(x)
+
+
+RELU = case_of(relu, x=tensor(64))
+
+
+def nan_to_zero(x):
+    return torch.where(x.isnan(), 0.0, torch.relu(x))
+
+
+NAN_TO_ZERO = Excuse(("nan",), ("output",), "values", ("NaN → 0",), share=0.2)
+
+
+def test_the_check_goes_on_after_a_problem():
+    found = problems_of(SCALED, lambda x, y: (x * y, x + y + 1))
+    assert {(problem.tensor, problem.rule) for problem in found} == {("output[1]", "values")}
+    assert [problem.call for problem in found] == [
+        "first",
+        "second",
+        "nan",
+        "inf",
+        "huge",
+        "denormals",
+        "edges",
+        "ties",
+    ]
+    assert found[0].wrong_values == WrongValues({"number → number": 96}, 1.0, pytest.approx(1.0, rel=1e-5))
+
+
+def test_a_problem_of_one_group():
+    (found,) = problems_of(RELU, nan_to_zero)
+    assert found.name == f"nan: output: values ({found.wrong_values.changes['NaN → 0']} × NaN → 0)"
+    assert excuse([found], [NAN_TO_ZERO]).unexcused == []
+
+
+def test_the_message_describes_the_first_call_and_names_the_others():
+    with pytest.raises(NumericsError) as caught:
+        check_numerics(RELU, lambda x: torch.relu(x) + 1, "cpu")
+    lines = str(caught.value).splitlines()
+    assert lines[0].endswith("relu, first call: compiled disagrees with eager")
+    assert "other calls disagree too: second call, with other values, nan, inf, huge, denormals, edges, ties" in lines
+
+
+def test_what_compiled_raises_is_a_problem_beside_others():
+    def raises_on_nan(x):
+        if x.isnan().any():
+            raise ValueError("planted")
+        return torch.relu(x) * 2
+
+    found = problems_of(RELU, raises_on_nan)
+    assert [problem.rule for problem in found if problem.call == "nan"] == ["raises"]
+    assert {problem.rule for problem in found if problem.call != "nan"} == {"values"}
+
+
+def test_an_exception_alone_is_raised_as_it_is():
+    def raises(x):
+        raise ValueError("planted")
+
+    with pytest.raises(ValueError, match="planted"):
+        check_numerics(RELU, raises, "cpu")
+
+
+def later(compiled):
+    """The first call is right."""
+    calls = []
+
+    def function(x):
+        calls.append(x)
+        return torch.relu(x) if len(calls) == 1 else compiled(x)
+
+    return function
+
+
+FAULTS = {
+    "all × 1.01": lambda x: nan_to_zero(x) * 1.01,
+    "last element": lambda x: nan_to_zero(x).index_fill(0, torch.tensor([63]), 7.0),
+    "another value for NaN": lambda x: torch.where(x.isnan(), 3.0, torch.relu(x)),
+    "inf for NaN": lambda x: torch.where(x.isnan(), INF, torch.relu(x)),
+    "more elements": lambda x: torch.where(x.isnan().any(), torch.relu(x).nan_to_num(0) * 0, torch.relu(x)),
+    "dtype": lambda x: nan_to_zero(x).double(),
+    "shape": lambda x: nan_to_zero(x)[None],
+    "strides": lambda x: torch.stack([nan_to_zero(x)] * 2, 1)[:, 0],
+    "offset": lambda x: torch.cat([x[:1], nan_to_zero(x)])[1:],
+    "structure": lambda x: (nan_to_zero(x),),
+    "requires_grad": lambda x: nan_to_zero(x).requires_grad_(),
+    "changed input": lambda x: x.add_(1) * 0 + nan_to_zero(x - 1),
+    "aliasing": lambda x: x.copy_(nan_to_zero(x)),
+    "second call": later(lambda x: nan_to_zero(x) + 1),
+}
+
+
+@pytest.mark.parametrize("compiled", [pytest.param(function, id=name) for name, function in FAULTS.items()])
+def test_a_fault_beside_a_known_one_is_not_excused(compiled):
+    assert excuse(problems_of(RELU, compiled), [NAN_TO_ZERO]).unexcused
+
+
+GRADIENT = Excuse(("first", "second"), ("gradient of x",), "values", ("number → number",), off_by=0.1, share=0.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "excused"),
+    [({}, True), ({"call": "nan"}, False), ({"tensor": "output"}, False), ({"rule": "strides"}, False)],
+)
+def test_call_tensor_and_rule_must_be_those_of_the_excuse(change, excused):
+    values = WrongValues({"number → number": 3}, 0.2, 0.05)
+    problem = {"tensor": "gradient of x", "rule": "values", "text": "", "call": "first", "wrong_values": values}
+    assert GRADIENT.matches(Problem(**problem | change)) is excused
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        WrongValues({"number → number": 3}, 0.6, 0.05),
+        WrongValues({"number → number": 3}, 0.2, 0.2),
+        WrongValues({"number → NaN": 1, "number → number": 2}, 0.2, 0.05),
+    ],
+    ids=["more elements", "a larger error", "another kind"],
+)
+def test_the_extent_is_bounded(values):
+    assert not GRADIENT.matches(Problem("gradient of x", "values", "", "first", values))
+
+
+def test_idle_excuses():
+    values = WrongValues({"number → number": 3}, 0.2, 0.05)
+    problem = Problem("gradient of x", "values", "", "first", values)
+    assert excuse([problem], [GRADIENT, NAN_TO_ZERO]).idle == [NAN_TO_ZERO]
+
+
+@pytest.mark.parametrize(
+    ("eager", "got", "changes", "off_by"),
+    [
+        ([1.0, NAN, INF], [2.5, 0.0, -INF], {"NaN → 0": 1, "inf → -inf": 1, "number → number": 1}, 1.5),
+        ([0.0, -0.0], [-0.0, 3.0], {"0 → -0": 1, "-0 → number": 1}, 3.0),
+        ([complex(1, NAN), 0j], [complex(INF, 1), 2j], {"NaN → inf": 1, "0 → number": 1}, 2.0),
+        ([3, 0], [5, 1], {"0 → number": 1, "number → number": 1}, 2.0),
+        ([True, False], [False, True], {"0 → number": 1, "number → 0": 1}, 1.0),
+    ],
+    ids=["infinities", "zeros", "complex", "integers", "bool"],
+)
+def test_kinds_of_wrong_values(eager, got, changes, off_by):
+    eager, got = torch.tensor(eager), torch.tensor(got)
+    found = wrong_values(torch.ones(eager.shape, dtype=torch.bool), got, eager)
+    assert found == WrongValues(changes, 1.0, off_by)
+
+
+def test_problems_survive_json():
+    for problem in problems_of(RELU, FAULTS["structure"]) + problems_of(RELU, FAULTS["more elements"]):
+        assert Problem.from_json(problem.to_json()) == problem
