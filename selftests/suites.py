@@ -30,6 +30,13 @@ FOREIGN = "cpu_avx2" if NATIVE == "cpu_neon" else "cpu_neon"
 #: The exit status of a run with an entry that excuses nothing: an error on one torch release, a notice on others.
 STALE_STATUS = int(torch_release(torch_build().version) == BASELINE)
 
+#: For an entry of known_failures: the output's numbers are wrong, in any call and by any amount.
+_CALLS = '["first", "second", "sizes + 1", "sizes × 2 - 1", "nan", "inf", "huge", "denormals", "edges", "ties"]'
+_CHANGES = '["0 → number", "-0 → number", "number → 0", "number → inf", "number → -inf", "number → number"]'
+WRONG_OUTPUT = (
+    f'problems = [{{ call = {_CALLS}, tensor = "output", rule = "values", changes = {_CHANGES}, off_by = 1e39 }}]'
+)
+
 #: Options for a run that needs the C++ compiler only once, for the pretended device.
 SM90 = ("--target", "cuda_sm90")
 

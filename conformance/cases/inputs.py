@@ -85,7 +85,13 @@ class Input:
 
 
 def tensor(
-    *shape: int, dtype: Any = None, layout: Any = None, low: float | None = None, high: float | None = None, **axes: Any
+    *shape: int,
+    dtype: Any = None,
+    layout: Any = None,
+    low: float | None = None,
+    high: float | None = None,
+    zeros: float = 0.0,
+    **axes: Any,
 ) -> Input:
     """An input: a tensor of random values.
 
@@ -104,13 +110,15 @@ def tensor(
 
     `low`, `high`: values are uniform from `low` to `high` instead, without `high` (defaults 0 and 1). Special values
     stay in this range too.
+    `zeros`: about this share of the elements is 0 (False) instead, at random places.
     Raises ValueError for an unknown property.
     """
     unknown = set(axes) - {"shape"}
     if unknown:
-        raise ValueError(f"tensor() has no property {min(unknown)!r}; it has shape, dtype, layout, low and high")
+        raise ValueError(f"tensor() has no property {min(unknown)!r}; it has shape, dtype, layout, low, high and zeros")
     properties = {"shape": axes.get("shape", tuple(shape) or None), "dtype": dtype, "layout": layout}
-    return Input(_tensor, properties, {"dtype": "f32", "layout": "contiguous", "low": low, "high": high})
+    defaults = {"dtype": "f32", "layout": "contiguous", "low": low, "high": high, "zeros": zeros}
+    return Input(_tensor, properties, defaults)
 
 
 def image(channels: int = 3, *, size: Any = None, dtype: Any = None, layout: Any = None) -> Input:
@@ -131,11 +139,13 @@ def _tensor(
     generator: torch.Generator,
     low: float | None = None,
     high: float | None = None,
+    zeros: float = 0.0,
 ) -> torch.Tensor:
     import torch
 
     def values(shape: Sequence[int]) -> torch.Tensor:
-        return _values(tuple(shape), dtype_of(dtype), generator, low, high)
+        found = _values(tuple(shape), dtype_of(dtype), generator, low, high)
+        return found * (torch.rand(shape, generator=generator) >= zeros) if zeros else found
 
     if layout == "contiguous":
         return values(shape)

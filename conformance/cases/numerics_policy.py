@@ -14,6 +14,8 @@ Keys of @case(numerics={...}), all optional:
                 values
     without     what is not checked → reason. A group of special values (nan, inf, huge, denormals, edges, ties, wrap;
                 see special_values.py), "sizes" (other sizes with dynamic shapes), or the name of an input
+    fill        tensor → why it is one constant in every call: {"output[1]": "it is zeros_like(x)"}. Without it, such a
+                tensor is refused, because no error in it could be found. Also for tensors that are always empty
     recompiles  how often later calls may compile again (default 0). Needs a `reason`
     reason      why the case differs from the policy, in a sentence
     for         selector → any of these keys, for some cases only: {"cuda bf16": {"factor": 8, "reason": "…"}}
@@ -72,6 +74,7 @@ _KINDS = {
     "raises": _Kind((str,), "text"),
     "branch": _Kind((list, tuple, Mapping), "a list of numbers, or a dict of input → list"),
     "without": _Kind((Mapping,), "a dict of name → reason"),
+    "fill": _Kind((Mapping,), "a dict of tensor → reason"),
     "recompiles": _Kind((int,), "a number"),
     "reason": _Kind((str,), "text"),
 }
@@ -92,6 +95,7 @@ class Policy:
     reason: str = ""
     branch: Any = ()
     without: Mapping[str, str] = field(default_factory=dict)
+    fill: Mapping[str, str] = field(default_factory=dict)
     recompiles: int = 0
 
     @classmethod
@@ -149,6 +153,11 @@ class Policy:
             )
 
     def _refuse_unknown_names(self, where: str, inputs: tuple[str, ...]) -> None:
+        for name, reason in self.fill.items():
+            if not isinstance(reason, str) or not reason.strip():
+                raise PolicyError(
+                    f"{where}: numerics['fill'][{name!r}] is {reason!r}; it must be the reason, a sentence"
+                )
         for name, reason in self.without.items():
             if name not in OMISSIBLE and name not in inputs:
                 known = ", ".join((*OMISSIBLE, *inputs))

@@ -23,7 +23,7 @@ from typing import Any
 
 from conformance.cases.special_values import GROUPS
 from conformance.errors import ConformanceError
-from conformance.numerics.problem import ORDINARY_CALLS, RULES, SIZE_CALLS, Excuse
+from conformance.numerics.problem import OF_THE_DECLARATION, ORDINARY_CALLS, RULES, SIZE_CALLS, Excuse
 
 _CALLS = (*ORDINARY_CALLS, *SIZE_CALLS, *GROUPS)
 _KINDS = ("NaN", "inf", "-inf", "0", "-0", "number")
@@ -61,8 +61,8 @@ def _parse(number: int, table: Any) -> Excuse:
         if not isinstance(value, _KEYS[key]) or isinstance(value, bool) or value in ("", []):
             raise ExcuseError(f"{where}: {key} is {value!r}; the comment of excuses.py shows what it can be")
     rule = table.get("rule", "")
-    if rule not in RULES or rule == "reference":
-        known = ", ".join(name for name in RULES if name != "reference")
+    if rule not in RULES or rule in OF_THE_DECLARATION:
+        known = ", ".join(name for name in RULES if name not in OF_THE_DECLARATION)
         raise ExcuseError(f"{where}: rule is {rule!r}; known are {known}")
     needed = {"call"} | ({"tensor"} if rule not in _WHOLE else set())
     needed |= {"changes"} if rule == "values" else {"error"} if rule == "raises" else set()

@@ -49,7 +49,7 @@ BASELINE = "2.13"
 _MODES = ("native", "deviceless")
 #: An error that is the type of an exception alone says nothing of the cause. Nor do these parts of messages.
 _EXCEPTION_ALONE = re.compile(r"[\w.]*(Error|Exception|Failed|Warning)\w*:?")
-_EVERY_FAILURE = ("disagrees with eager", "compiled disagrees")
+_EVERY_FAILURE = ("disagrees with eager", "compiled disagrees", "strides are", "C++ compile error")
 
 #: Options of the run that an entry is for. Without these keys, it is for Inductor.
 _RUN_OPTIONS = ("via", "backend")
@@ -312,14 +312,14 @@ def _parse_entry(where: str, entry: Any) -> KnownFailure:
             f"{where}: with `run = false` nobody notices that a newer torch mends the bug; end the range, as in "
             f"torch = '{values['torch']},<2.14'"
         )
-    error, named = _parse_matcher(where, values["check"], entry)
+    text, named = _parse_matcher(where, values["check"], entry)
     return KnownFailure(
         where,
         cases=_parse_names(where, "case", entry["case"]),
         check=values["check"],
         targets=_parse_names(where, "target", entry["target"]),
         torch=versions,
-        error=error,
+        error=text,
         excuses=named,
         reason=values["reason"],
         issue=issue,
@@ -338,7 +338,7 @@ def _parse_matcher(where: str, check: str, entry: Mapping[str, Any]) -> tuple[st
         )
     if "problems" not in entry:
         error = _parse_text(where, "error", entry["error"])
-        if False and _EXCEPTION_ALONE.fullmatch(error.strip()) or any(part in error for part in _EVERY_FAILURE[:0]):
+        if _EXCEPTION_ALONE.fullmatch(error.strip()) or any(part in error for part in _EVERY_FAILURE):
             raise KnownFailureError(
                 f"{where}: error {error!r} excuses more than one bug; name the exception and what its message says of "
                 "the cause, such as the operator, or write 'problems'"

@@ -116,6 +116,8 @@ def check_numerics(
         problems += [replace(problem, call=call.name) for problem in found]
         if policy.raises:
             break
+    if not problems and not policy.raises:
+        problems += comparison.constants.problems(policy.fill)
     if raised and all(problem.rule == "raises" for problem in problems):
         raise raised[0]
     if problems:
@@ -158,11 +160,11 @@ def _message(problems: Sequence[Problem], case: Case, reproduction: str) -> str:
     by_call: dict[str, list[Problem]] = {}
     for problem in problems:
         by_call.setdefault(problem.call, []).append(problem)
-    first = next((name for name in ORDINARY_CALLS if name in by_call), None)
+    first = next((name for name in (*ORDINARY_CALLS, "") if name in by_call), None)
     if first is None:
         lines, title = _lines_of_further_calls(by_call), _titles_of_further_calls(by_call)
     else:
-        texts, title = [problem.text for problem in by_call.pop(first)], TITLES[first]
+        texts, title = [problem.text for problem in by_call.pop(first)], TITLES.get(first, "all calls")
         lines = texts[: messages.SHOWN]
         if len(texts) > messages.SHOWN:
             lines.append(f"… and {len(texts) - messages.SHOWN} more")

@@ -15,6 +15,7 @@ from conformance.cases.inputs import copy_to, seed_of
 from conformance.cases.numerics_policy import Policy
 from conformance.errors import ConformanceError
 from conformance.numerics import messages
+from conformance.numerics.constants import Constants
 from conformance.numerics.float64 import computing_in_float64
 from conformance.numerics.outcome import Arguments, Outcome, call, random_cotangent
 from conformance.numerics.problem import Problem
@@ -49,11 +50,12 @@ class Comparison:
     """What a numerics check compared.
 
     `measurements`: (title of the call, name of the tensor, measurement) for each tensor. `notes`: differences that are
-    no failures, and calls that were skipped.
+    no failures, and calls that were skipped. `constants`: eager's outputs and gradients, see constants.py.
     """
 
     measurements: list[tuple[str, str, Measurement]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    constants: Constants = field(default_factory=Constants)
 
     @property
     def nearest_to_limit(self) -> tuple[str, str, Measurement] | None:
@@ -160,6 +162,8 @@ class CallComparison:
                 continue
             title = _TITLES[part].format(name)
             got_tensor, eager_tensor = (getattr(side, part)[name].detach().cpu() for side in (got, eager))
+            if part != "inputs":
+                self.comparison.constants.add(title, eager_tensor)
             wide = getattr(reference, part).get(name) if reference is not None else None
             wide = wide.detach().cpu() if isinstance(wide, torch.Tensor) else None
             if wide is not None and wide.shape != eager_tensor.shape:

@@ -1,6 +1,6 @@
-"""Describes what differs between two outcomes, and builds the message of a numerics failure.
+"""Finds what differs between two outcomes, and builds the message of a numerics failure.
 
-Known failures match parts of these messages: check known_failures/*.toml before you change a text.
+Known failures match the text of problems of the rule "raises": check known_failures/*.toml before you change it.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def test_cond_with_a_product(x, w):
     return torch.cond(x.sum() > 0, lambda x, w: (x @ w).softmax(-1), lambda x, _: x.cumsum(-1), (x, w))
 
 
-@case(x=tensor(4, 16), require={"all": ONE_GRAPH})
+@case(x=tensor(4, 16), require={"all": ONE_GRAPH}, numerics={"fill": {"output[0]": "the loop runs three times"}})
 def test_while_loop(x):
     count = torch.zeros((), dtype=torch.int64, device=x.device)
     return while_loop(lambda n, _: n < 3, lambda n, x: (n + 1, x * 0.5 + 1), (count, x))
@@ -77,7 +77,10 @@ def test_while_loop(x):
     n=tensor(shape={"one": ()}, dtype="i32", low=0, high=5),
     dtype="f32",
     require={"all": {"graph_breaks": 0}},
-    numerics={"without": {"n": "it is the number of iterations"}},
+    numerics={
+        "without": {"n": "it is the number of iterations"},
+        "fill": {"output[0]": "the loop runs until its counter is 0"},
+    },
 )
 def test_while_loop_of_any_length(x, n):
     return while_loop(lambda n, _: n > 0, lambda n, x: (n - 1, x.sin() + x), (n, x))

@@ -25,6 +25,7 @@ PERSISTENT = ONE_KERNEL | {"kinds": ["persistent reduction"]}
 @case(
     x=tensor(100, dtype=["f32", "bf16"]),
     require={"all": ONE_KERNEL, "gpu": PERSISTENT, "cpu f32": {"vectorised": "yes"}},
+    numerics={"fill": {"output[1]": "the mean is below 0.2; what counts is that its comparison joins the kernel"}},
 )
 def test_reciprocal_and_mean(x):
     y = 1 / (torch.exp(-x) + 5)
@@ -118,7 +119,7 @@ def test_long_rows(x, function):
 
 # There are few different values, so that the first of equal ones must be found.
 @case(
-    x=tensor(16, 100, low=0, high=5, dtype=["i64", "i32", "u8"]),
+    x=tensor(16, 100, low=0, high=5, zeros=0.5, dtype=["i64", "i32", "u8"]),
     function={"argmax": lambda x: x.argmax(-1), "argmin": lambda x: x.argmin(-1), "all": lambda x: x.argmax()},
     vary="one_at_a_time",
     require={"all": ONE_KERNEL},

@@ -41,7 +41,12 @@ def test_functions(x, function):
 
 
 # The variance of one element with correction 1 is a division by 0.
-@case(x=tensor(), shape=[(7, 1), (3, 1025)], require={"all": INDUCTOR_ONLY}, numerics=OVERFLOW)
+@case(
+    x=tensor(),
+    shape=[(7, 1), (3, 1025)],
+    require={"all": INDUCTOR_ONLY},
+    numerics=OVERFLOW | {"for": {"7x1": {"fill": {"output[0]": "the variance of one element is NaN"}}}},
+)
 def test_sizes(x):
     return x.var(-1), x.var(-1, correction=0)
 

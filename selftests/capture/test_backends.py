@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from suites import NATIVE, STALE_STATUS, Suite
+from suites import NATIVE, STALE_STATUS, WRONG_OUTPUT, Suite
 
 from conformance import case, tensor
 from conformance.capture.backends import BackendError, backend_named, function_via
@@ -172,7 +172,7 @@ check = "numerics"
 target = "{NATIVE}"
 backend = ["mine:wrong", "mine:plain"]
 torch = ">=2.11"
-error = "compiled disagrees"
+{WRONG_OUTPUT}
 reason = "one too many"
 issue = "not reported"
 """

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from suites import SM90
+from suites import SM90, STALE_STATUS
 from suites import PreloadedSuite as Suite
+
+from conformance.expectations.known_failures import BASELINE
 
 CASES = """
 from conformance import case, tensor
@@ -46,6 +48,19 @@ def entry(name: str, check: str, error: str, *, torch: str = ">=2.11") -> str:
         f'[[failure]]\ncase = "known/{name}"\ncheck = "{check}"\ntarget = "cuda_sm90"\ntorch = "{torch}"\n'
         f'error = "{error}"\nreason = "because of {name}"\nissue = "not reported"\n'
     )
+
+
+def wrong_numerics(name: str, **change: str) -> str:
+    """An entry for outputs that are off by 1."""
+    table = {
+        "call": '["first", "second", "sizes + 1", "sizes × 2 - 1", "nan", "inf", "huge", "denormals", "edges", "ties"]',
+        "tensor": '"output"',
+        "rule": '"values"',
+        "changes": '["0 → number", "-0 → number", "number → 0", "number → number"]',
+        "off_by": "1.1",
+    }
+    problem = ", ".join(f"{key} = {value}" for key, value in (table | change).items())
+    return entry(name, "numerics", "x").replace('error = "x"', f"problems = [{{ {problem} }}]")
 
 
 @pytest.fixture
@@ -134,12 +149,67 @@ def test_both(x, more):
 def test_of_combined_cases(suite):
     """Without --thorough, an entry may name a combined case, and need not excuse anything."""
     suite.write("ops/test_known.py", COMBINED)
-    wrong = entry("both-f16-dynamic", "numerics", "compiled disagrees")
+    wrong = wrong_numerics("both-f16-dynamic")
     suite.write("ops/known_failures/all.toml", wrong)
     about = (*SM90, "--checks", "numerics")
     suite.run(*about).ends(0).has_not("known failure: ")
     ran, found = suite.checks(*about, "--thorough")
     ran.ends(0)
     assert ("skipped", "because of both-f16-dynamic (not reported)") in [tuple(each[2:]) for each in found]
-    suite.write("ops/known_failures/all.toml", entry("both-f16-dynamik", "numerics", "compiled disagrees"))
+    suite.write("ops/known_failures/all.toml", wrong_numerics("both-f16-dynamik"))
     suite.run(*about).ends(4).has("there is no case 'known/both-f16-dynamik'; did you mean 'known/both-f16-dynamic'?")
+
+
+OFF = """
+import torch
+from conformance import case, tensor
+
+@case(x=tensor(20), require={"all": {"kernels": 1}})
+def test_off(x):
+    return x + torch.compiler.is_compiling(), x * 2
+"""
+
+
+def test_an_entry_excuses_the_problems_that_it_names(suite):
+    suite.write("ops/test_known.py", OFF)
+    suite.write("ops/known_failures/all.toml", wrong_numerics("off", tensor='"output[0]"'))
+    about = (*SM90, "--checks", "numerics")
+    ran, found = suite.checks(*about)
+    ran.ends(0)
+    assert ("skipped", "because of off (not reported)") in [tuple(each[2:]) for each in found]
+    suite.write("ops/test_known.py", OFF.replace("x * 2", "x * 2 + torch.compiler.is_compiling()"))
+    ran = suite.run(*about).ends(1)
+    ran.has(
+        "known failures name 8 of 16 problems, and not these:", "  first: output[1]: values (20 × number → number, off"
+    )
+    suite.write("ops/known_failures/all.toml", wrong_numerics("off", tensor='"output[0]"', off_by="0.9"))
+    suite.run(*about).ends(1).has("compiled disagrees with eager")
+
+
+@pytest.mark.skipif(not STALE_STATUS, reason=f"on other releases than torch {BASELINE}, a stale entry is a notice")
+def test_an_entry_whose_problems_do_not_occur_beside_one_whose_do(suite):
+    suite.write("ops/test_known.py", OFF)
+    entries = [wrong_numerics("off", tensor='"output[0]"'), wrong_numerics("off", tensor='"output[1]"')]
+    suite.write("ops/known_failures/all.toml", "".join(entries))
+    ran = suite.run(*SM90, "--checks", "numerics").ends(1)
+    ran.has("all.toml, failure 2: known/off on cuda_sm90 has no problem that the entry names on torch")
+
+
+def test_matchers_of_every_failure_are_refused(suite):
+    for error in ("compiled disagrees", "BackendCompilerFailed", "output: strides are"):
+        suite.write("ops/known_failures/all.toml", entry("known", "numerics", error))
+        suite.run("--collect-only", "ops/test_known.py").ends(4).has(f"error '{error}' excuses more than one bug")
+
+
+def test_a_comparison_that_cannot_fail(suite):
+    constant = OFF.replace("x + torch.compiler.is_compiling(), x * 2", "torch.ones_like(x), x * 2")
+    suite.write("ops/test_known.py", constant)
+    about = (*SM90, "--checks", "numerics")
+    suite.run(*about).ends(1).has("output[0]: every element is 1.0 in every call, so no error could be found")
+    declared = """require={"all": {"kernels": 1}}, numerics={"fill": {"output[0]": "it is ones"}}"""
+    suite.write("ops/test_known.py", constant.replace("""require={"all": {"kernels": 1}}""", declared))
+    suite.run(*about).ends(0)
+    suite.write(
+        "ops/test_known.py", constant.replace("""require={"all": {"kernels": 1}}""", declared.replace("0", "1"))
+    )
+    suite.run(*about).ends(1).has("numerics['fill'] names 'output[1]', which is no constant; leave it out")

@@ -6,7 +6,7 @@ import json
 import xml.etree.ElementTree as ET  # reads our own file
 
 import pytest
-from suites import NATIVE, SM90, STALE_STATUS, section
+from suites import NATIVE, SM90, STALE_STATUS, WRONG_OUTPUT, section
 from suites import PreloadedSuite as Suite
 
 from conformance.devices.environment import cache_folder
@@ -100,13 +100,13 @@ def test_an_edit_of_inductor_runs_what_it_changes_and_finds_what_it_breaks(once)
 
 
 def test_a_known_failure_is_never_stored(once):
-    entry = """
+    entry = f"""
 [[failure]]
 case = ["scale/double-f32", "scale/double-f16"]
 check = "numerics"
 target = "cuda_sm90"
 torch = ">=2.11"
-error = "disagrees with eager"
+{WRONG_OUTPUT}
 reason = "planted"
 issue = "not reported"
 """
@@ -118,13 +118,13 @@ issue = "not reported"
 
 @pytest.mark.skipif(not STALE_STATUS, reason=f"on other releases than torch {BASELINE}, a stale entry is a notice")
 def test_a_stale_known_failure_is_found_though_numerics_passed_before(once):
-    entry = """
+    entry = f"""
 [[failure]]
 case = "scale/negative"
 check = "numerics"
 target = "cuda_sm90"
 torch = ">=2.11"
-error = "disagrees with eager"
+{WRONG_OUTPUT}
 reason = "mended"
 issue = "not reported"
 """
