@@ -104,7 +104,7 @@ class _ItemRun:
         self.source = ItemCapture(item.session, item.case, item.target)
 
     def run(self) -> None:
-        excluded = exclusion(self.case, self.target)
+        excluded = exclusion(self.case, self.target) or self._reason_nothing_is_compared()
         if reason := excluded or self.session.generation_problem(self.target):
             self._skip(reason, Outcome.EXCLUDED if excluded else Outcome.SKIPPED)
         before = _cpu_seconds()
@@ -118,6 +118,19 @@ class _ItemRun:
             garbage_collection.collect_if_due()
             self.record.cpu_seconds = round(_cpu_seconds() - before, 3)
             self.session.run.write_item(self.record)
+
+    def _reason_nothing_is_compared(self) -> str:
+        """Why none of the case's own `checks` would compare anything in this run; "" if one would, or for all checks."""
+        case, session = self.case, self.session
+        if not case.checks:
+            return ""
+        own, selected = " and ".join(case.checks), session.settings.checks
+        if not set(case.checks) & set(selected):
+            return f"{case.id} has only the checks {own}, and this run has {', '.join(selected)}"
+        if case.has_stored_code or self.mode == "native" or self.source.emulates:
+            return ""
+        reason = session.reason_not_run(self.target) or "this run checks no numerics"
+        return f"{case.id} compares only numerics, and nothing is stored for it: {reason}"
 
     def _skip(self, reason: str, outcome: Outcome) -> None:
         """Skips the item. Raises PreparationError instead where the user named the target, which should run here."""
@@ -167,7 +180,7 @@ class _ItemRun:
             capture = captured.capture
             found = facts.extract(capture)
             self.record.facts = found.lines()
-            if not self.case.combined:
+            if self.case.has_stored_code:
                 self.record.text = canonical_text(snapshot_text(capture, self.record.facts, self.target.device))
             self.record.seconds = capture.seconds
             self._check_numerics_once(captured)
@@ -242,6 +255,8 @@ class _ItemRun:
         A known failure excuses it. For another failure, writes artifacts of `capture`, if there is one.
         """
         if name not in self.session.settings.checks and name != "deviceless":
+            return
+        if self.case.checks and name not in self.case.checks:
             return
         with self.report.check(reported_name or name):
             self._leave_out(name)
