@@ -91,9 +91,7 @@ class Case:
         built = {}
         for name, argument in self.arguments.items():
             if isinstance(argument, Input):
-                value = argument.build(
-                    self.choices[name], seed_of(f"{self.id}/{name}/{seed}"), in_order=seed == 0
-                )
+                value = argument.build(self.choices[name], seed_of(f"{self.id}/{name}/{seed}"), in_order=seed == 0)
                 built[name] = value.requires_grad_(name in self.grad)
             else:
                 built[name] = argument

@@ -120,7 +120,7 @@ class _ItemRun:
             self.session.run.write_item(self.record)
 
     def _reason_nothing_is_compared(self) -> str:
-        """Why none of the case's own `checks` would compare anything in this run; "" if one would, or for all checks."""
+        """Why the case's own `checks` compare nothing in this run; "" if they do, or if the case has all checks."""
         case, session = self.case, self.session
         if not case.checks:
             return ""

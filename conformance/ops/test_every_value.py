@@ -5,6 +5,8 @@ of its parameters, and its table names the operators that take exactly these. On
 runs them. docs/numerics.md counts the values.
 """
 
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -14,6 +16,8 @@ NATIVE = {"cpu": "each value is compared by running the code on the device; emul
 #: Nothing is stored. `fallbacks` is a requirement, because an operator that Inductor leaves to eager compares nothing.
 CHECKS = ("numerics", "requirements")
 COMPILED = {"all": {"fallbacks": [], "extern": [], "graph_breaks": 0}}
+
+MOST_F16, MOST_BF16 = (torch.finfo(dtype).max for dtype in (torch.float16, torch.bfloat16))
 
 FLOATING = {"x_f16": every_value("f16"), "x_bf16": every_value("bf16")}
 SIGNED = FLOATING | {"x_i16": every_value("i16"), "x_i8": every_value("i8")}
@@ -39,7 +43,6 @@ OF_ALL = {
     "square": torch.square,
     "exp": torch.exp,
     "exp2": torch.exp2,
-    "expm1": torch.expm1,
     "log": torch.log,
     "log2": torch.log2,
     "log10": torch.log10,
@@ -54,8 +57,6 @@ OF_ALL = {
     "cosh": torch.cosh,
     "tanh": torch.tanh,
     "asinh": torch.asinh,
-    "acosh": torch.acosh,
-    "atanh": torch.atanh,
     "sinc": torch.sinc,
     "sigmoid": torch.sigmoid,
     "logit": torch.logit,
@@ -68,8 +69,8 @@ OF_ALL = {
     "i0e": torch.special.i0e,
     "i1": torch.special.i1,
     "i1e": torch.special.i1e,
-    "ndtr": torch.special.ndtr,
     "entr": torch.special.entr,
+    "polygamma": lambda x: torch.special.polygamma(1, x),
     "isnan": torch.isnan,
     "isinf": torch.isinf,
     "isfinite": torch.isfinite,
@@ -106,6 +107,9 @@ OF_NUMBERS = {
     "abs": torch.abs,
     "neg": torch.neg,
     "positive": torch.positive,
+    "pow_2": lambda x: x**2,
+    "pow_3": lambda x: x**3,
+    "pow_half": lambda x: x**0.5,
     "floor": torch.floor,
     "ceil": torch.ceil,
     "round": torch.round,
@@ -124,7 +128,7 @@ OF_NUMBERS = {
     only=NATIVE,
     checks=CHECKS,
     require=COMPILED,
-    numerics=exact("abs", "neg", "floor", "ceil", "round", "trunc", "relu", "relu6", "clamp"),
+    numerics=exact("abs", "neg", "floor", "ceil", "round", "trunc", "relu", "clamp"),
 )
 def test_numbers(x_f16, x_bf16, x_i16, x_u8, x_i8, function):
     return tuple(map(function, (x_f16, x_bf16, x_i16, x_u8, x_i8)))
@@ -146,20 +150,18 @@ def test_signed(x_f16, x_bf16, x_i16, x_i8, function):
 #: Eager takes floating dtypes alone.
 OF_FLOATING = {
     "frac": torch.frac,
+    "ndtr": torch.special.ndtr,
+    "threshold": lambda x: F.threshold(x, 0.5, 2.0),
     "gelu": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "silu": F.silu,
     "mish": F.mish,
-    "elu": F.elu,
-    "selu": F.selu,
-    "celu": lambda x: F.celu(x, alpha=1.5),
     "softplus": F.softplus,
     "hardswish": F.hardswish,
     "hardsigmoid": F.hardsigmoid,
     "leaky_relu": F.leaky_relu,
     "logsigmoid": F.logsigmoid,
     "hardshrink": F.hardshrink,
-    "softshrink": F.softshrink,
     "round_decimals": lambda x: torch.round(x, decimals=2),
 }
 
@@ -172,6 +174,7 @@ def test_floating(x_f16, x_bf16, function):
 #: Eager takes integers and bool alone.
 OF_INTEGERS = {
     "bitwise_not": torch.bitwise_not,
+    "ndtr": torch.special.ndtr,
     "ndtri": torch.special.ndtri,
     "log_ndtr": torch.special.log_ndtr,
     "erfcx": torch.special.erfcx,
@@ -195,17 +198,93 @@ OF_INTEGERS = {
 }
 
 
-@case(**INTEGERS, function=OF_INTEGERS, only=NATIVE, checks=CHECKS, require=COMPILED)
+@case(
+    **INTEGERS,
+    function=OF_INTEGERS,
+    only=NATIVE,
+    checks=CHECKS,
+    require=COMPILED,
+    numerics={
+        "for": {
+            "ndtr": {
+                "factor": 8,
+                "reason": "1 + erf(x / sqrt(2)) cancels below 0, in eager too: an ulp of erf is 500 ulp of the result",
+            }
+        }
+    },
+)
 def test_integers(x_i16, x_u8, x_i8, x_bool, function):
     return tuple(map(function, (x_i16, x_u8, x_i8, x_bool)))
 
 
+#: Eager takes all six dtypes, and the results of bf16 are a known failure.
+FAILING_IN_BF16 = {"expm1": torch.expm1, "acosh": torch.acosh, "atanh": torch.atanh}
+#: Eager takes floating dtypes alone, and results are a known failure. Each dtype is an item of its own: then the entry
+#: of one says nothing of the other.
+FAILING = {"elu": F.elu, "selu": F.selu, "celu": lambda x: F.celu(x, alpha=1.5), "softshrink": F.softshrink}
+
+
+@case(
+    **{name: values for name, values in ALL.items() if name != "x_bf16"},
+    function=FAILING_IN_BF16,
+    only=NATIVE,
+    checks=CHECKS,
+    require=COMPILED,
+)
+def test_without_bf16(x_f16, x_i16, x_u8, x_i8, x_bool, function):
+    return tuple(map(function, (x_f16, x_i16, x_u8, x_i8, x_bool)))
+
+
+@case(x_bf16=every_value("bf16"), function=FAILING_IN_BF16 | FAILING, only=NATIVE, checks=CHECKS, require=COMPILED)
+def test_bf16(x_bf16, function):
+    return function(x_bf16)
+
+
+@case(x_f16=every_value("f16"), function=FAILING, only=NATIVE, checks=CHECKS, require=COMPILED)
+def test_f16(x_f16, function):
+    return function(x_f16)
+
+
+# The values for which softshrink and acosh are not known to fail: all but NaN, and all whose square is finite.
+@case(
+    x_f16=every_value("f16", low=-math.inf, high=math.inf),
+    x_bf16=every_value("bf16", low=-math.inf, high=math.inf),
+    only=NATIVE,
+    checks=CHECKS,
+    require=COMPILED,
+)
+def test_softshrink_of_numbers(x_f16, x_bf16):
+    return F.softshrink(x_f16), F.softshrink(x_bf16)
+
+
+@case(
+    x_bf16=every_value("bf16", low=-math.inf, high=2**64 - 2**56),
+    only=NATIVE,
+    checks=CHECKS,
+    require=COMPILED,
+)
+def test_acosh_of_small_numbers(x_bf16):
+    return torch.acosh(x_bf16)
+
+
+# C leaves the exponent of NaN and infinity open.
+@case(
+    x_f16=every_value("f16", low=-MOST_F16, high=MOST_F16),
+    x_bf16=every_value("bf16", low=-MOST_BF16, high=MOST_BF16),
+    only=NATIVE,
+    checks=CHECKS,
+    require=COMPILED,
+)
+def test_frexp(x_f16, x_bf16):
+    return *torch.frexp(x_f16), *torch.frexp(x_bf16)
+
+
+#: All pairs of u8, and all of i8. Inductor leaves gcd, lcm and pow of integers to eager.
 OF_PAIRS = {
     "add": torch.add,
     "sub": torch.sub,
     "mul": torch.mul,
     "div": torch.div,
-    "pow": torch.pow,
     "float_power": torch.float_power,
     "maximum": torch.maximum,
     "minimum": torch.minimum,
@@ -223,9 +302,9 @@ OF_PAIRS = {
     "bitwise_and": torch.bitwise_and,
     "bitwise_or": torch.bitwise_or,
     "bitwise_xor": torch.bitwise_xor,
+    "left_shift": torch.bitwise_left_shift,
+    "right_shift": torch.bitwise_right_shift,
     "copysign": torch.copysign,
-    "gcd": torch.gcd,
-    "lcm": torch.lcm,
     "atan2": torch.atan2,
     "xlogy": torch.xlogy,
     "xlog1py": torch.special.xlog1py,
@@ -242,7 +321,7 @@ def test_pairs(x_u8, x_i8, y_u8, y_i8, function):
     return function(x_u8[:, None], y_u8), function(x_i8[:, None], y_i8)
 
 
-#: By 0, eager raises or crashes the process.
+#: Eager raises where an integer is divided by 0.
 DIVISIONS = {
     "div_trunc": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
     "div_floor": lambda x, y: torch.div(x, y, rounding_mode="floor"),
@@ -250,58 +329,31 @@ DIVISIONS = {
     "remainder": torch.remainder,
     "fmod": torch.fmod,
 }
-NOT_ZERO = {"y_u8": every_value("u8", without=(0,)), "y_i8": every_value("i8", without=(0,))}
+DIVISORS = {"y_u8": every_value("u8", without=(0,)), "y_i8": every_value("i8", without=(0,))}
 
 
-@case(**BYTES | NOT_ZERO, function=DIVISIONS, only=NATIVE, checks=CHECKS, require=COMPILED)
+@case(**BYTES | DIVISORS, function=DIVISIONS, only=NATIVE, checks=CHECKS, require=COMPILED)
 def test_divisions(x_u8, x_i8, y_u8, y_i8, function):
     return function(x_u8[:, None], y_u8), function(x_i8[:, None], y_i8)
 
 
-SHIFTS = {"left_shift": torch.bitwise_left_shift, "right_shift": torch.bitwise_right_shift}
-
-
-@case(**BYTES, function=SHIFTS, only=NATIVE, checks=CHECKS, require=COMPILED)
-def test_shifts(x_u8, x_i8, y_u8, y_i8, function):
-    return function(x_u8[:, None], y_u8), function(x_i8[:, None], y_i8)
-
-
+# C++ leaves open what the cast of NaN, or of a value outside of the integer's range, gives.
 @case(
-    f16_to_i64=every_value("f16", low=-65504, high=65504),
-    bf16_to_i64=every_value("bf16", low=-(2.0**63), high=2.0**63 - 2.0**54),
-    f16_to_i32=every_value("f16", low=-65504, high=65504),
-    bf16_to_i32=every_value("bf16", low=-(2.0**31), high=2.0**31 - 1),
-    f16_to_i16=every_value("f16", low=-32768, high=32767),
-    bf16_to_i16=every_value("bf16", low=-32768, high=32767),
-    f16_to_i8=every_value("f16", low=-128, high=127),
-    bf16_to_i8=every_value("bf16", low=-128, high=127),
-    f16_to_u8=every_value("f16", low=0, high=255),
-    bf16_to_u8=every_value("bf16", low=0, high=255),
+    f16_i64=every_value("f16", low=-MOST_F16, high=MOST_F16),
+    f16_i32=every_value("f16", low=-MOST_F16, high=MOST_F16),
+    f16_i16=every_value("f16", low=-(2**15), high=2**15 - 1),
+    f16_i8=every_value("f16", low=-(2**7), high=2**7 - 1),
+    f16_u8=every_value("f16", low=0, high=2**8 - 1),
+    bf16_i64=every_value("bf16", low=-(2**63), high=2**63 - 2**55),
+    bf16_i32=every_value("bf16", low=-(2**31), high=2**31 - 1),
+    bf16_i16=every_value("bf16", low=-(2**15), high=2**15 - 1),
+    bf16_i8=every_value("bf16", low=-(2**7), high=2**7 - 1),
+    bf16_u8=every_value("bf16", low=0, high=2**8 - 1),
     only=NATIVE,
     checks=CHECKS,
     require=COMPILED,
 )
-def test_casts_to_integers(
-    f16_to_i64,
-    bf16_to_i64,
-    f16_to_i32,
-    bf16_to_i32,
-    f16_to_i16,
-    bf16_to_i16,
-    f16_to_i8,
-    bf16_to_i8,
-    f16_to_u8,
-    bf16_to_u8,
-):
-    return (
-        f16_to_i64.long(),
-        bf16_to_i64.long(),
-        f16_to_i32.int(),
-        bf16_to_i32.int(),
-        f16_to_i16.short(),
-        bf16_to_i16.short(),
-        f16_to_i8.char(),
-        bf16_to_i8.char(),
-        f16_to_u8.byte(),
-        bf16_to_u8.byte(),
-    )
+def test_to_integers(f16_i64, f16_i32, f16_i16, f16_i8, f16_u8, bf16_i64, bf16_i32, bf16_i16, bf16_i8, bf16_u8):
+    of_f16 = f16_i64.long(), f16_i32.int(), f16_i16.short(), f16_i8.char(), f16_u8.byte()
+    of_bf16 = bf16_i64.long(), bf16_i32.int(), bf16_i16.short(), bf16_i8.char(), bf16_u8.byte()
+    return of_f16 + of_bf16
