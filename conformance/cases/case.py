@@ -226,8 +226,8 @@ def case(
     - `only`: selector → reason, if the case cannot run everywhere: {"gpu": "Triton has no backend for the CPU"}. On
       other targets pytest skips it and prints the reason.
     - `checks`: the only checks of the case, such as ("numerics", "requirements"); without it, all. Without "code",
-      nothing is stored. Where no numerics can run, a case with `checks` and without "code" is excluded, with the
-      reason: nothing would be compared.
+      nothing is stored. Such a case is excluded from a target that this machine lacks, with the reason: nothing
+      would be compared there.
     - `prepare`: a function that is called before the arguments are made, such as one that loads C++ operators.
 
     Raises CaseError for a wrong declaration; pytest prints it with the file and line.

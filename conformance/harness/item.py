@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from conformance.cases.case import Case
-from conformance.cases.selectors import exclusion
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.errors import first_line
@@ -24,6 +23,7 @@ from conformance.harness.item_errors import (
     SkipError,
     StaleKnownFailureError,
 )
+from conformance.harness.item_exclusion import generation_problem, item_exclusion
 from conformance.harness.session import Session
 from conformance.review.diff import compare_texts
 from conformance.review.review import nearest_text
@@ -104,8 +104,8 @@ class _ItemRun:
         self.source = ItemCapture(item.session, item.case, item.target)
 
     def run(self) -> None:
-        excluded = exclusion(self.case, self.target) or self._reason_nothing_is_compared()
-        if reason := excluded or self.session.generation_problem(self.target):
+        excluded = item_exclusion(self.session, self.case, self.target, self.source)
+        if reason := excluded or generation_problem(self.session, self.case, self.target, self.source):
             self._skip(reason, Outcome.EXCLUDED if excluded else Outcome.SKIPPED)
         before = _cpu_seconds()
         try:
@@ -118,19 +118,6 @@ class _ItemRun:
             garbage_collection.collect_if_due()
             self.record.cpu_seconds = round(_cpu_seconds() - before, 3)
             self.session.run.write_item(self.record)
-
-    def _reason_nothing_is_compared(self) -> str:
-        """Why the case's own `checks` compare nothing in this run; "" if they do, or if the case has all checks."""
-        case, session = self.case, self.session
-        if not case.checks:
-            return ""
-        own, selected = " and ".join(case.checks), session.settings.checks
-        if not set(case.checks) & set(selected):
-            return f"{case.id} has only the checks {own}, and this run has {', '.join(selected)}"
-        if case.has_stored_code or self.mode == "native" or self.source.emulates:
-            return ""
-        reason = session.reason_not_run(self.target) or "this run checks no numerics"
-        return f"{case.id} compares only numerics, and nothing is stored for it: {reason}"
 
     def _skip(self, reason: str, outcome: Outcome) -> None:
         """Skips the item. Raises PreparationError instead where the user named the target, which should run here."""
