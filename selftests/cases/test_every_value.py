@@ -112,7 +112,19 @@ def test_all_pairs_of_bytes_are_there(seed):
 
 
 def test_the_inputs_have_all_values_of_the_dtypes_of_their_names():
-    for name in ("all", "numbers", "signed", "floating", "integers", "without_bf16", "bf16", "f16", "pairs"):
+    for name in (
+        "all",
+        "numbers",
+        "signed",
+        "floating",
+        "integers",
+        "without_bf16",
+        "bf16",
+        "f16",
+        "without_i8",
+        "i8",
+        "pairs",
+    ):
         for argument, values in FIRST[name].build(0).items():
             if isinstance(values, torch.Tensor):
                 dtype = dtype_of(argument.partition("_")[2])
@@ -129,7 +141,7 @@ def accepts(operator, dtype):
 
 def test_eager_refuses_the_dtypes_that_a_table_leaves_out():
     """Casts of floating dtypes to integers are a function of their own, because not all their values can be cast."""
-    tables = ("all", "numbers", "signed", "floating", "integers", "without_bf16", "bf16", "f16")
+    tables = ("all", "numbers", "signed", "floating", "integers", "without_bf16", "bf16", "f16", "without_i8", "i8")
     covered, operators = {}, {}
     for each in CASES:
         if each.name in tables:
@@ -152,8 +164,10 @@ def test_nothing_is_stored():
 
 def test_gpus_are_excluded_with_the_reason():
     for each in CASES:
-        assert "emulating a GPU would take minutes" in exclusion(each, targets()["cuda_sm90"])
-        assert exclusion(each, targets()["cpu_avx2"]) == ""
+        reason = "g++ 12" if each.name == "i8" else "emulating a GPU would take minutes"
+        assert reason in exclusion(each, targets()["cuda_sm90"])
+        assert exclusion(each, targets()["cpu_avx512"]) == ""
+        assert bool(exclusion(each, targets()["cpu_avx2"])) == (each.name == "i8")
 
 
 def counts():
