@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from conformance.cases.case import Case, case
-from conformance.cases.inputs import EDGE_SIZES, edges, image, tensor
+from conformance.cases.inputs import EDGE_SIZES, edges, every_value, image, tensor
 from conformance.cases.numerics_policy import FLUSHED
 from conformance.harness.explanations import explanation
 from conformance.numerics.references import references
@@ -29,6 +29,7 @@ __all__ = [
     "case",
     "decomposition",
     "edges",
+    "every_value",
     "explanation",
     "image",
     "load_cpp_extension",

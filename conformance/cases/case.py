@@ -23,6 +23,7 @@ from conformance.cases import call_modes
 from conformance.cases.inputs import Input, seed_of
 from conformance.cases.pairwise import pairwise_rows
 from conformance.errors import ConformanceError
+from conformance.settings import CHECKS
 
 #: Keywords of @case that say how to compile and call the function. Each may be an axis.
 COMPILE_KEYWORDS = ("grad", "dynamic", "config", "mode")
@@ -47,6 +48,7 @@ class Case:
     `only`: selector → reason: the targets and torch versions that the case is for; empty: all.
     `require`, `missed`: selector → fact → value: see expectations/. `numerics`: see numerics_policy.py.
     `combined`: made by --thorough from axes that vary one at a time. Nothing is stored for such a case.
+    `checks`: the only checks of the case; empty: all that the run selects.
     """
 
     operator: str
@@ -67,6 +69,12 @@ class Case:
     combined: bool = False
     prepare: Callable[[], None] | None = None
     only: Mapping[str, str] = field(default_factory=dict)
+    checks: tuple[str, ...] = ()
+
+    @property
+    def has_stored_code(self) -> bool:
+        """Whether generated code is stored for the case, and compared with what is stored."""
+        return not self.combined and (not self.checks or "code" in self.checks)
 
     @property
     def id(self) -> str:
@@ -83,7 +91,7 @@ class Case:
         built = {}
         for name, argument in self.arguments.items():
             if isinstance(argument, Input):
-                value = argument.build(self.choices[name], seed_of(f"{self.id}/{name}/{seed}"))
+                value = argument.build(self.choices[name], seed_of(f"{self.id}/{name}/{seed}"), in_order=seed == 0)
                 built[name] = value.requires_grad_(name in self.grad)
             else:
                 built[name] = argument
@@ -165,6 +173,7 @@ def case(
     numerics: Mapping[str, Any] | None = None,
     prepare: Callable[[], None] | None = None,
     only: Mapping[str, str] | None = None,
+    checks: Sequence[str] = (),
     vary: str = "product",
     also: Sequence[Mapping[str, Any]] = (),
     **declared: Any,
@@ -216,6 +225,9 @@ def case(
     - `numerics`: a wider or narrower tolerance, or a check to leave out, each with a reason. See numerics_policy.py.
     - `only`: selector → reason, if the case cannot run everywhere: {"gpu": "Triton has no backend for the CPU"}. On
       other targets pytest skips it and prints the reason.
+    - `checks`: the only checks of the case, such as ("numerics", "requirements"); without it, all. Without "code",
+      nothing is stored. Such a case is excluded from a target that this machine lacks, with the reason: nothing
+      would be compared there.
     - `prepare`: a function that is called before the arguments are made, such as one that loads C++ operators.
 
     Raises CaseError for a wrong declaration; pytest prints it with the file and line.
@@ -229,12 +241,16 @@ def case(
             )
         if vary not in ("product", "one_at_a_time"):
             raise CaseError(f"{where}: vary is {vary!r}; it must be 'product' or 'one_at_a_time'")
+        unknown = [name for name in checks if name not in CHECKS]
+        if unknown or isinstance(checks, str):
+            raise CaseError(f"{where}: checks is {checks!r}; it must be a tuple of {', '.join(CHECKS)}")
         common = {
             "require": require or {},
             "missed": missed or {},
             "numerics": numerics or {},
             "prepare": prepare,
             "only": only or {},
+            "checks": tuple(checks),
         }
         declaration = _Declaration(fn, declared, common)
         cases = list(declaration.cases(_declared_rows(declaration.axes, vary, also, where)))

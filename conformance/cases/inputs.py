@@ -37,6 +37,9 @@ LAYOUTS = ("contiguous", "channels_last", "transposed", "sliced", "offset", "str
 #: Sizes at which generated code often goes wrong: 0, 1, around a vector of 8 or 16, a prime, around a block of 1024.
 EDGE_SIZES = (0, 1, 7, 8, 15, 16, 17, 31, 127, 1023, 1024, 1025)
 
+#: every_value() has dtypes of at most so many bytes.
+_EVERY_VALUE_BYTES = 2
+
 #: (before, after) of rows and of columns: torchvision's benchmarks slice rows 9:-12 and columns 12:-10.
 SLICE_MARGINS = ((9, 12), (12, 10))
 
@@ -69,18 +72,25 @@ class Input:
     """One argument of a case that is a tensor.
 
     `make`: makes the tensor from the properties and a `generator`. `properties`: name → a value, an axis (list or
-    dict), or None for the value of the case. `defaults`: values for properties that neither sets.
+    dict), or None for the value of the case. `defaults`: values for properties that neither sets. `every_value`: the
+    tensor holds each value that it may have, so it needs no special values; `make` then takes `in_order` too.
     """
 
     make: Callable[..., torch.Tensor]
     properties: Mapping[str, Any]
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    every_value: bool = False
 
-    def build(self, choice: Mapping[str, Any], seed: int) -> torch.Tensor:
-        """The tensor on the CPU. `choice`: property → value. The same choice and seed give the same tensor."""
+    def build(self, choice: Mapping[str, Any], seed: int, *, in_order: bool = False) -> torch.Tensor:
+        """The tensor on the CPU. `choice`: property → value. The same choice and seed give the same tensor.
+
+        `in_order`: for an input with every value: the values in the order of their bits, and not in the seed's order.
+        """
         import torch
 
         values = dict(self.defaults) | {name: value for name, value in choice.items() if value is not None}
+        if self.every_value:
+            values["in_order"] = in_order
         return self.make(generator=torch.Generator().manual_seed(seed), **values).detach()
 
 
@@ -125,6 +135,52 @@ def image(channels: int = 3, *, size: Any = None, dtype: Any = None, layout: Any
     """An input: one image of shape (1, channels, size, size), by default u8 and 224 × 224. Properties: see tensor()."""
     properties = {"size": size, "dtype": dtype, "layout": layout}
     return Input(_image, properties, {"channels": channels, "size": 224, "dtype": "u8", "layout": "contiguous"})
+
+
+def every_value(dtype: Any, *, low: float | None = None, high: float | None = None, without: Any = ()) -> Input:
+    """An input: a tensor of one dimension with every value of a dtype of at most 16 bits, each exactly once.
+
+    `dtype`: "f16", "bf16" and "i16" have 65,536 values, "i8" and "u8" have 256, "bool" has 2. A floating dtype has all
+    its NaNs, infinities, denormals, and both zeros. May be an axis.
+    `low`, `high`: only values from `low` to `high`, both included, and no NaN. One of them may be left out.
+    `without`: values that are left out, as a tuple of numbers.
+
+    The first call of the numerics check has the values in the order of their bits: first the positive numbers,
+    ascending. So the elements of a vector take the same branch. Further calls have another order for each seed: so the
+    elements of a vector take different branches.
+    Building raises ValueError for another dtype.
+    """
+    return Input(_every_value, {"dtype": dtype}, {"low": low, "high": high, "without": without}, every_value=True)
+
+
+def _every_value(
+    *,
+    dtype: str,
+    low: float | None,
+    high: float | None,
+    without: Sequence[float],
+    in_order: bool,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    import torch
+
+    kind = dtype_of(dtype)
+    if kind == torch.bool:
+        values = torch.tensor([False, True])
+    elif kind.is_complex or kind.itemsize > _EVERY_VALUE_BYTES:
+        raise ValueError(f"every_value() has no dtype {dtype!r}: only dtypes of at most 16 bits have few enough values")
+    else:
+        bits = torch.arange(1 << 8 * kind.itemsize, dtype=torch.int32)
+        values = bits.to(torch.uint8 if kind.itemsize == 1 else torch.int16).view(kind)
+    if low is not None or high is not None or without:
+        wide = values.double()
+        keep = ~wide.isnan() if low is not None or high is not None else torch.ones_like(wide, dtype=torch.bool)
+        keep &= wide.ge(low) if low is not None else keep
+        keep &= wide.le(high) if high is not None else keep
+        for value in without:
+            keep &= wide != value
+        values = values[keep]
+    return values if in_order else values[torch.randperm(len(values), generator=generator)]
 
 
 def _image(*, channels: int, size: int, dtype: str, layout: str, generator: torch.Generator) -> torch.Tensor:

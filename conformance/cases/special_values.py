@@ -15,7 +15,8 @@ Group for integer inputs:
 
     wrap       the smallest and the largest number and their neighbours, -1, 0, 1
 
-If an input declares `low` and `high`, values outside that range, and NaN, are not used. The ends of the range are.
+An input with every value of its dtype has them already: it stays as it is. If an input declares `low` and `high`,
+values outside that range, and NaN, are not used. The ends of the range are.
 """
 
 from __future__ import annotations
@@ -68,8 +69,12 @@ def calls(case: Case, without: Mapping[str, str], branch: Any) -> Iterator[Speci
     `without`: groups that are left out, and inputs that keep their ordinary values → reason. `branch`: values where the
     function changes branch: a list for all floating inputs, or a dict of input → list.
     """
-    inputs = {name: each for name, each in case.arguments.items() if isinstance(each, Input) and name not in without}
-    for group in GROUPS:
+    inputs = {
+        name: each
+        for name, each in case.arguments.items()
+        if isinstance(each, Input) and not each.every_value and name not in without
+    }
+    for group in GROUPS if inputs else ():
         if group in without:
             continue
         arguments = case.build(0)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from conformance.cases.case import Case
-from conformance.cases.selectors import exclusion
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.errors import first_line
@@ -24,6 +23,7 @@ from conformance.harness.item_errors import (
     SkipError,
     StaleKnownFailureError,
 )
+from conformance.harness.item_exclusion import generation_problem, item_exclusion
 from conformance.harness.item_known_failures import ItemKnownFailures
 from conformance.harness.session import Session
 from conformance.review.diff import compare_texts
@@ -106,8 +106,8 @@ class _ItemRun:
         self.known_failures = ItemKnownFailures(item.session, item.case, item.target)
 
     def run(self) -> None:
-        excluded = exclusion(self.case, self.target)
-        if reason := excluded or self.session.generation_problem(self.target):
+        excluded = item_exclusion(self.session, self.case, self.target, self.source)
+        if reason := excluded or generation_problem(self.session, self.case, self.target, self.source):
             self._skip(reason, Outcome.EXCLUDED if excluded else Outcome.SKIPPED)
         before = _cpu_seconds()
         try:
@@ -169,7 +169,7 @@ class _ItemRun:
             capture = captured.capture
             found = facts.extract(capture)
             self.record.facts = found.lines()
-            if not self.case.combined:
+            if self.case.has_stored_code:
                 self.record.text = canonical_text(snapshot_text(capture, self.record.facts, self.target.device))
             self.record.seconds = capture.seconds
             self._check_numerics_once(captured)
@@ -244,6 +244,8 @@ class _ItemRun:
         A known failure excuses it. For another failure, writes artifacts of `capture`, if there is one.
         """
         if name not in self.session.settings.checks and name != "deviceless":
+            return
+        if self.case.checks and name not in self.case.checks:
             return
         with self.report.check(reported_name or name):
             self._leave_out(name)

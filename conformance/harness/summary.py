@@ -138,7 +138,7 @@ def _ending(session: Session, items: Sequence[ItemRecord], review: Review) -> li
 
 def _count_lines(items: Sequence[ItemRecord]) -> list[str]:
     """How many items there were, how they were captured, and what their numerics and binaries come from."""
-    captured = Counter(item.mode for item in items if item.text)
+    captured = Counter(item.mode for item in items if item.facts)
     counts = [f"{count} {mode}" for mode, count in sorted(captured.items())]
     if skipped := sum(map(_is_skipped, items)):
         counts.append(f"{skipped} skipped")

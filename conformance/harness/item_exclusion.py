@@ -1,0 +1,37 @@
+"""Why an item does not run: the case is not for its target or for this run, or this machine cannot run it."""
+
+from __future__ import annotations
+
+from conformance.cases.case import Case
+from conformance.cases.selectors import exclusion
+from conformance.devices.targets import Target
+from conformance.harness.item_capture import ItemCapture
+from conformance.harness.session import Session
+
+
+def item_exclusion(session: Session, case: Case, target: Target, source: ItemCapture) -> str:
+    """Why the case is not for this target, torch or run; "" if it is. Nothing is missing on this machine then."""
+    if reason := exclusion(case, target):
+        return reason
+    selected = session.settings.checks
+    if case.checks and not set(case.checks) & set(selected):
+        return f"{case.id} has only the checks {' and '.join(case.checks)}: this run selects none of them"
+    if not _compares_nothing(session, case, target, source):
+        return ""
+    if "numerics" not in selected:
+        return f"{case.id} stores no code, so there is nothing to check without numerics"
+    if not session.machine.is_native(target):
+        return f"{case.id} stores no code and compares only numerics, and this machine has no {target.name}"
+    return ""
+
+
+def generation_problem(session: Session, case: Case, target: Target, source: ItemCapture) -> str:
+    """Why this machine cannot run the item; "" if it can."""
+    problem = session.generation_problem(target)
+    return problem or (session.reason_not_run(target) if _compares_nothing(session, case, target, source) else "")
+
+
+def _compares_nothing(session: Session, case: Case, target: Target, source: ItemCapture) -> bool:
+    """Whether the case stores no code by its `checks`, and its numerics do not run here."""
+    stores_nothing = bool(case.checks) and not case.has_stored_code
+    return stores_nothing and session.mode(target) != "native" and not source.emulates
