@@ -109,7 +109,7 @@ def test_stale_diagram_is_shown_as_a_diff_and_not_written(checkout, planted):
     written = run(checkout, "ci/architecture.py")
     assert written.returncode == 0, written.stderr
     text = page.read_text()
-    assert "\n    harness --> numerics\n" in text
+    assert "\n    numerics --> capture\n" in text
     planted("conformance/numerics/check.py", "from conformance import normalize")
     stale = run(checkout, "ci/architecture.py", "--check")
     assert stale.returncode == 1, stale.stdout

@@ -29,8 +29,14 @@ hosts_own = str(pick_vec_isa())
 explored = exploration.Explorer("", "", [], []).patches()
 wanted = sorted(json.loads(sys.argv[1]), key=lambda each: targets()[each[0]].isa == hosts_own)
 
+# Those of CPU kernels beside a GPU are tested with the cpu target of the same instruction set.
+beside = {patch.where for patch in cpu_isa.patches(cpu_isa.isa_beside_gpu())}
+
 def patches(name, mode):
-    return isolation.patches(targets()[name], mode) + (cpu_isa.CODEGEN_PATCHES if name.startswith("cpu") else explored)
+    found = isolation.patches(targets()[name], mode)
+    if name.startswith("cpu"):
+        return found + cpu_isa.CODEGEN_PATCHES
+    return [patch for patch in found if patch.where not in beside] + explored
 
 print("RESULT" + json.dumps({
     name: [[patch.where, patch.why] for patch in patches(name, mode) if not (patch.optional and patch.is_missing())]
