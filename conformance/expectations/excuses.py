@@ -19,24 +19,33 @@ error     for raises: a part of the problem's text
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from conformance.cases.special_values import GROUPS
 from conformance.errors import ConformanceError
-from conformance.numerics.problem import OF_THE_DECLARATION, ORDINARY_CALLS, RULES, SIZE_CALLS, Excuse
+from conformance.numerics.problem import KINDS, OF_THE_DECLARATION, ORDINARY_CALLS, RULES, SIZE_CALLS, Excuse
 
 _CALLS = (*ORDINARY_CALLS, *SIZE_CALLS, *GROUPS)
-_KINDS = ("NaN", "inf", "-inf", "0", "-0", "number")
 #: Rules of the whole call, without a tensor.
 _WHOLE = ("structure", "raises", "recompiles")
+
+
+class _Kind(NamedTuple):
+    types: tuple[type, ...]
+    text: str
+
+
+_NAMES = _Kind((str, list), "a text or a list of texts")
+_TEXT = _Kind((str,), "a text")
+_NUMBER = _Kind((int, float), "a number")
 _KEYS = {
-    "call": (str, list),
-    "tensor": (str, list),
-    "rule": (str,),
-    "changes": (str, list),
-    "off_by": (int, float),
-    "share": (int, float),
-    "error": (str,),
+    "call": _NAMES,
+    "tensor": _NAMES,
+    "rule": _TEXT,
+    "changes": _NAMES,
+    "off_by": _NUMBER,
+    "share": _NUMBER,
+    "error": _TEXT,
 }
 
 
@@ -58,8 +67,8 @@ def _parse(number: int, table: Any) -> Excuse:
     for key, value in table.items():
         if key not in _KEYS:
             raise ExcuseError(f"{where}: unknown key {key!r}; the keys are {', '.join(_KEYS)}")
-        if not isinstance(value, _KEYS[key]) or isinstance(value, bool) or value in ("", []):
-            raise ExcuseError(f"{where}: {key} is {value!r}; the comment of excuses.py shows what it can be")
+        if not isinstance(value, _KEYS[key].types) or isinstance(value, bool) or value in ("", []):
+            raise ExcuseError(f"{where}: {key} is {value!r}; write {_KEYS[key].text}")
     rule = table.get("rule", "")
     if rule not in RULES or rule in OF_THE_DECLARATION:
         known = ", ".join(name for name in RULES if name not in OF_THE_DECLARATION)
@@ -77,8 +86,8 @@ def _parse(number: int, table: Any) -> Excuse:
     changes = _names(table.get("changes", ()))
     for change in changes:
         kinds = change.split(" → ")
-        if len(kinds) != 2 or not set(kinds) <= set(_KINDS):
-            raise ExcuseError(f"{where}: changes has {change!r}; write 'NaN → 0', with kinds of {', '.join(_KINDS)}")
+        if len(kinds) != 2 or not set(kinds) <= set(KINDS):
+            raise ExcuseError(f"{where}: changes has {change!r}; write 'NaN → 0', with kinds of {', '.join(KINDS)}")
     share = float(table.get("share", 1.0))
     if not 0 < share <= 1:
         raise ExcuseError(f"{where}: share is {share:g}; write a number above 0, up to 1")

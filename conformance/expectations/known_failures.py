@@ -32,7 +32,7 @@ from packaging.version import Version
 
 from conformance.errors import ConformanceError
 from conformance.expectations import excuses
-from conformance.numerics.problem import Excuse, Problem, excuse
+from conformance.numerics.problem import Excuse, Problem, unexcused
 from conformance.settings import VIA
 
 if sys.version_info >= (3, 11):
@@ -141,10 +141,11 @@ class KnownFailures:
         then this is the first one.
         """
         entries = self._entries(case_id, check, target, torch_version, mode)
-        found = next((failure for failure in entries if failure.error and failure.error in message), None)
-        naming = [failure for failure in entries if failure.excuses]
-        if found is None and problems and naming and not excuse(problems, _excuses(naming)).unexcused:
-            found = naming[0]
+        if problems:  # only entries that name problems excuse them: an error's text would excuse all of them
+            naming = [failure for failure in entries if failure.excuses]
+            found = naming[0] if naming and not unexcused(problems, _excuses(naming)) else None
+        else:
+            found = next((failure for failure in entries if failure.error and failure.error in message), None)
         if found is not None:
             self.used.add((case_id, check, target))
         return found
@@ -154,7 +155,7 @@ class KnownFailures:
     ) -> list[Problem]:
         """Those of an item's problems that no entry names."""
         entries = self._entries(case_id, "numerics", target, torch_version, mode)
-        return excuse(problems, _excuses(entries)).unexcused
+        return unexcused(problems, _excuses(entries))
 
     def idle_problem(
         self, case_id: str, target: str, torch_version: str, problems: Sequence[Problem], mode: str = ""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from conformance.cases.case import Case
 from conformance.devices.targets import Target
 from conformance.harness.session import Session
 
 if TYPE_CHECKING:
-    from conformance.expectations.known_failures import EntryProblem, KnownFailure
+    from conformance.expectations.known_failures import EntryProblem, KnownFailure, KnownFailures
     from conformance.numerics.problem import Problem
 
 
@@ -51,7 +51,7 @@ class ItemKnownFailures:
         return f"known failures name {len(problems) - len(new)} of {len(problems)} problems, and not these:\n{listed}\n"
 
     @property
-    def _all(self) -> Any:
+    def _all(self) -> KnownFailures:
         return self._session.known_failures_of(self._case)
 
     @property

@@ -50,8 +50,9 @@ def _constant(tensor: torch.Tensor) -> str:
         return "empty"
     if tensor.layout != torch.strided:
         return _VARIES
-    wide = {True: torch.complex128, False: torch.float64}[tensor.dtype.is_complex]
-    values = tensor.flatten() if tensor.dtype == torch.int64 else tensor.to(wide).flatten()
+    values = tensor.flatten()
+    if values.dtype != torch.int64:  # float8 cannot be compared
+        values = values.to(torch.complex128 if values.dtype.is_complex else torch.float64)
     first = values[0]
     same = (values == first) | (values.isnan() & first.isnan())
     return f"{tensor.flatten()[0].item()}" if bool(same.all()) else _VARIES

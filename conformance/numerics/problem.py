@@ -5,8 +5,8 @@ Nothing here imports torch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 #: Rule → what it says of compiled.
@@ -33,14 +33,16 @@ OF_THE_DECLARATION = ("reference", "nothing compared")
 #: Calls of the check with other values than special ones, in order. The names of groups of special values follow.
 ORDINARY_CALLS = ("first", "second")
 SIZE_CALLS = ("sizes + 1", "sizes × 2 - 1")
+#: The kinds of elements of a tensor, in the order in which messages list them.
+KINDS = ("NaN", "inf", "-inf", "0", "-0", "number")
 
 
 @dataclass(frozen=True)
 class WrongValues:
     """Which elements of a tensor are wrong, and how.
 
-    `changes`: "eager's kind of element → compiled's" → number of elements; the kinds are NaN, inf, -inf, 0, -0 and
-    number. `share`: wrong elements as a share of all. `off_by`: the largest |compiled - eager| of the wrong elements
+    `changes`: "eager's kind of element → compiled's" → number of elements; see KINDS.
+    `share`: wrong elements as a share of all. `off_by`: the largest |compiled - eager| of the wrong elements
     that are finite in both; 0.0 if there is none.
     """
 
@@ -119,21 +121,6 @@ class Excuse:
         return set(values.changes) <= set(self.changes) and values.off_by <= self.off_by and values.share <= self.share
 
 
-@dataclass(frozen=True)
-class Excused:
-    """How the problems of an item and the excuses of its known failures fit.
-
-    `unexcused`: problems that no excuse matches. `idle`: excuses that match no problem.
-    """
-
-    unexcused: list[Problem] = field(default_factory=list)
-    idle: list[Excuse] = field(default_factory=list)
-
-
-def excuse(problems: Iterable[Problem], excuses: Iterable[Excuse]) -> Excused:
-    """Compares an item's problems with the excuses of all its known failures."""
-    excuses, problems = list(excuses), list(problems)
-    return Excused(
-        [problem for problem in problems if not any(each.matches(problem) for each in excuses)],
-        [each for each in excuses if not any(each.matches(problem) for problem in problems)],
-    )
+def unexcused(problems: Iterable[Problem], excuses: Sequence[Excuse]) -> list[Problem]:
+    """The problems of an item that no excuse of its known failures matches."""
+    return [problem for problem in problems if not any(each.matches(problem) for each in excuses)]

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from conformance.numerics.problem import WrongValues
-
-#: The kinds of elements, in the order in which messages list them.
-KINDS = ("NaN", "inf", "-inf", "0", "-0", "number")
+from conformance.numerics.problem import KINDS, WrongValues
 
 
 def wrong_values(wrong: torch.Tensor, got: torch.Tensor, eager: torch.Tensor) -> WrongValues:
@@ -18,9 +15,12 @@ def wrong_values(wrong: torch.Tensor, got: torch.Tensor, eager: torch.Tensor) ->
         f"{KINDS[before]} → {KINDS[after]}": count
         for (before, after), count in zip(pairs.T.tolist(), counts.tolist(), strict=True)
     }
-    distance = (_wide(one) - _wide(other)).abs()
-    finite = distance[distance.isfinite()]
-    return WrongValues(changes, len(one) / wrong.numel(), float(finite.max()) if len(finite) else 0.0)
+    one, other = _wide(one), _wide(other)
+    finite = one.isfinite() & other.isfinite()  # their difference may still overflow, and is infinite then
+    off_by = float((one[finite] - other[finite]).abs().max()) if finite.any() else 0.0
+    if not (got.is_floating_point() or got.is_complex()):
+        off_by = max(off_by, 1.0)  # float64 may not tell two large integers apart
+    return WrongValues(changes, len(one) / wrong.numel(), off_by)
 
 
 def _kinds(values: torch.Tensor) -> torch.Tensor:

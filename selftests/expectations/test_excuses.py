@@ -37,6 +37,14 @@ def test_every_problem_must_be_named(tmp_path):
     assert known.unexcused("sum/sum", "cpu_avx2", "2.13.0", [WRONG_NAN, WRONG_STRIDES]) == [WRONG_STRIDES]
 
 
+def test_an_error_excuses_no_problems(tmp_path):
+    error = ENTRY.format(check="numerics", problems="", reason="bug").replace("problems = []", 'error = "elements"')
+    (tmp_path / "sum.toml").write_text(error, encoding="utf-8")
+    known = load(tmp_path)
+    assert known.match(*ITEM, "RuntimeError: elements") is not None
+    assert known.match(*ITEM, "NumericsError: 3 elements are wrong", "", [WRONG_NAN]) is None
+
+
 def test_two_entries_share_the_problems_of_an_item(tmp_path):
     known = loaded(tmp_path, NAN, STRIDES)
     assert known.match(*ITEM, "", "", [WRONG_NAN, WRONG_STRIDES]).reason == "bug 1"
