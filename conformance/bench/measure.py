@@ -17,7 +17,8 @@ from conformance.cases.inputs import copy_to, tensor
 from conformance.devices.targets import Target
 from conformance.facts import extract
 from conformance.harness.generator import GeneratingError, Generator
-from conformance.numerics.outcome import leaves_of, random_cotangent
+from conformance.numerics.cotangents import random_cotangent
+from conformance.numerics.outcome import leaves_of
 
 if TYPE_CHECKING:
     import torch

@@ -7,7 +7,8 @@ problems = [
   { call = "inf", rule = "raises", error = "IndexError: index 7 is out of bounds" },
 ]
 
-call      an ordinary call (first, second), other sizes (sizes + 1, sizes × 2 - 1), a group of special values; or a list
+call      an ordinary call (first, second), other cotangents (expanded cotangents, permuted cotangents), other sizes
+          (sizes + 1, sizes × 2 - 1), a group of special values; or a list
 tensor    output, output[1], gradient of x, x after the call; for aliasing both, "output, x"; or a list
 rule      one of RULES in numerics/problem.py
 changes   for values: what eager's elements are → what compiled's are: NaN, inf, -inf, 0, -0, number; or a list
@@ -23,9 +24,17 @@ from typing import Any, NamedTuple
 
 from conformance.cases.special_values import GROUPS
 from conformance.errors import ConformanceError
-from conformance.numerics.problem import KINDS, OF_THE_DECLARATION, ORDINARY_CALLS, RULES, SIZE_CALLS, Excuse
+from conformance.numerics.problem import (
+    COTANGENT_CALLS,
+    KINDS,
+    OF_THE_DECLARATION,
+    ORDINARY_CALLS,
+    RULES,
+    SIZE_CALLS,
+    Excuse,
+)
 
-_CALLS = (*ORDINARY_CALLS, *SIZE_CALLS, *GROUPS)
+_CALLS = (*ORDINARY_CALLS, *COTANGENT_CALLS, *SIZE_CALLS, *GROUPS)
 #: Rules of the whole call, without a tensor.
 _WHOLE = ("structure", "raises", "recompiles")
 

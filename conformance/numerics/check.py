@@ -27,7 +27,7 @@ from conformance.cases.numerics_policy import Policy
 from conformance.numerics import messages
 from conformance.numerics.comparison import CallComparison, CandidateError, Comparison, NumericsError, raised_problem
 from conformance.numerics.outcome import Arguments
-from conformance.numerics.problem import ORDINARY_CALLS, SIZE_CALLS, Problem
+from conformance.numerics.problem import COTANGENT_CALLS, ORDINARY_CALLS, SIZE_CALLS, Problem
 
 if TYPE_CHECKING:
     from conformance.cases.case import Case
@@ -51,7 +51,7 @@ SHOWN_PER_CALL = 2
 class Call:
     """One call of the compiled function.
 
-    `kind`: "ordinary", "sizes" or "special". `name`: see Problem.call.
+    `kind`: "ordinary", "cotangents", "sizes" or "special". `name`: see Problem.call.
     """
 
     kind: str
@@ -60,10 +60,15 @@ class Call:
     arguments: Mapping[str, Any]
 
 
-def calls(case: Case, policy: Policy) -> Iterator[Call]:
-    """All calls of the numerics check of a case, in order. Builds the arguments of a call when it is reached."""
+def calls(case: Case, policy: Policy, comparison: Comparison) -> Iterator[Call]:
+    """All calls of the numerics check of a case, in order. Builds the arguments of a call when it is reached.
+
+    `comparison`: of the calls before. Without a cotangent of at least one dimension, there are no layouts to choose.
+    """
     for seed, (name, title) in enumerate(TITLES.items()):
         yield Call("ordinary", name, title, case.build(seed))
+    for name in COTANGENT_CALLS if comparison.cotangent_dimensions else ():
+        yield Call("cotangents", name, name, case.build(0))
     if case.dynamic and "sizes" not in policy.without:
         for name, change in OTHER_SIZES.items():
             if (arguments := resized_arguments(case, change)) is not None:
@@ -96,7 +101,7 @@ def check_numerics(
     reproduction = messages.reproduction(case, target, run_options)
     problems: list[Problem] = []
     raised: list[BaseException] = []
-    for call in calls(case, policy):
+    for call in calls(case, policy, comparison):
         before = compiled_frames()
         found: list[Problem] = []
         has_raised = False
@@ -154,6 +159,7 @@ def _problems(
         call.title,
         mode=case.mode,
         special=call.kind == "special",
+        cotangent_layout=call.name if call.kind == "cotangents" else "",
     )
     if call.kind == "sizes" and (error := call_comparison.eager_error()):
         comparison.notes.append(f"{call.title}: skipped, because eager raises {error}")
@@ -183,8 +189,9 @@ def _message(problems: Sequence[Problem], case: Case, reproduction: str) -> str:
 def _titles_of_further_calls(by_call: Mapping[str, Sequence[Problem]]) -> str:
     """`other sizes (sizes + 1) and special values (nan, inf)`."""
     names = {
+        "other cotangents": [name for name in by_call if name in COTANGENT_CALLS],
         "other sizes": [name for name in by_call if name in OTHER_SIZES],
-        "special values": [name for name in by_call if name not in OTHER_SIZES],
+        "special values": [name for name in by_call if name not in (*COTANGENT_CALLS, *OTHER_SIZES)],
     }
     return " and ".join(f"{title} ({', '.join(each)})" for title, each in names.items() if each)
 

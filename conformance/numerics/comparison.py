@@ -16,8 +16,9 @@ from conformance.cases.numerics_policy import Policy
 from conformance.errors import ConformanceError
 from conformance.numerics import messages
 from conformance.numerics.constants import Constants
+from conformance.numerics.cotangents import random_cotangent
 from conformance.numerics.float64 import computing_in_float64
-from conformance.numerics.outcome import Arguments, Outcome, call, random_cotangent
+from conformance.numerics.outcome import Arguments, Outcome, call
 from conformance.numerics.problem import Problem
 from conformance.numerics.tolerance import NEIGHBOURS, Measurement, measure
 
@@ -51,11 +52,13 @@ class Comparison:
 
     `measurements`: (title of the call, name of the tensor, measurement) for each tensor. `notes`: differences that are
     no failures, and calls that were skipped. `constants`: eager's outputs and gradients, see constants.py.
+    `cotangent_dimensions`: the most dimensions that a cotangent of an earlier call has.
     """
 
     measurements: list[tuple[str, str, Measurement]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     constants: Constants = field(default_factory=Constants)
+    cotangent_dimensions: int = 0
 
     @property
     def nearest_to_limit(self) -> tuple[str, str, Measurement] | None:
@@ -82,6 +85,7 @@ class CallComparison:
     the arguments contain special values, so the candidate must raise what eager raises, and a result of eager that
     equals float64 in every element may be luck.
     `cotangents`: one tensor for each output that requires a gradient, with its shape and dtype; None: random ones.
+    `cotangent_layout`: of random cotangents, see cotangents.py.
     """
 
     eager: Callable[..., Any]
@@ -95,6 +99,7 @@ class CallComparison:
     mode: str = "plain"
     special: bool = False
     cotangents: list[torch.Tensor] | None = None
+    cotangent_layout: str = ""
     used_cotangents: Mapping[str, torch.Tensor] = field(default_factory=dict)
     _perturbed_outcomes: list[tuple[Outcome, Outcome]] | None = None
 
@@ -128,7 +133,9 @@ class CallComparison:
         before = self.arguments.tensors()
         unresized = [n for n, t in eager.inputs.items() if t.shape == before[n].shape == got.inputs[n].shape]
         problems += self._value_problems("inputs", unresized, got, eager, reference)
-        problems += messages.gradient_problems(got, eager, self.comparison.notes)
+        # With another layout of the cotangents, autograd promises none. Special values cannot change a layout.
+        layout = self.layout and not self.cotangent_layout and not self.special
+        problems += messages.gradient_problems(got, eager, layout, self.comparison.notes)
         both = [
             name
             for name, gradient in eager.gradients.items()
@@ -192,7 +199,12 @@ class CallComparison:
         outputs = {name: t for name, t in outputs.items() if t.dtype.is_floating_point or t.dtype.is_complex}
         if self.cotangents is not None:
             return dict(zip(outputs, self.cotangents, strict=True))
-        return {name: random_cotangent(t.shape, t.dtype, seed_of(f"{self.salt}/{name}")) for name, t in outputs.items()}
+        dimensions = [tensor.dim() for tensor in outputs.values()]
+        self.comparison.cotangent_dimensions = max(self.comparison.cotangent_dimensions, *dimensions, 0)
+        return {
+            name: random_cotangent(t.shape, t.dtype, seed_of(f"{self.salt}/{name}"), self.cotangent_layout)
+            for name, t in outputs.items()
+        }
 
     def _sensitivity(self, part: str, name: str, reference: torch.Tensor) -> torch.Tensor:
         """How far each element of the float64 result moves when the inputs move by 1 ulp.

@@ -136,8 +136,11 @@ def _stride_problem(name: str, got: torch.Tensor, eager: torch.Tensor, notes: li
         notes.append(f"{text} (insignificant: they differ only where a size is 0 or 1)")
 
 
-def gradient_problems(got: Outcome, eager: Outcome, notes: list[str]) -> Iterator[Problem]:
-    """Differences in all of a gradient but its values. Appends insignificant differences to `notes`."""
+def gradient_problems(got: Outcome, eager: Outcome, layout: bool, notes: list[str]) -> Iterator[Problem]:
+    """Differences in all of a gradient but its values.
+
+    `layout`: whether strides count. Appends insignificant differences to `notes`.
+    """
     for name, eager_gradient in eager.gradients.items():
         title = f"gradient of {name}"
         gradient = got.gradients.get(name)
@@ -149,7 +152,7 @@ def gradient_problems(got: Outcome, eager: Outcome, notes: list[str]) -> Iterato
             yield Problem(title, "gradient", f"{title}: computed, and eager computes none")
         else:
             yield from _attribute_problems(title, gradient, eager_gradient, "dtype", "shape")
-            if gradient.shape == eager_gradient.shape:
+            if layout and gradient.shape == eager_gradient.shape:
                 yield from _stride_problem(title, gradient, eager_gradient, notes)
 
 

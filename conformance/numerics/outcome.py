@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,7 +39,7 @@ class Outcome:
     `outputs`: name ("output", "output[0]['k']") → leaf. `structure`: the types of containers and leaves, readable.
     `inputs`: name → tensor as the call left it. `shared_storage`: pairs of names whose tensors share storage.
     `written_outside_view`: names of inputs whose storage changed outside of the tensor's elements.
-    `gradients`: name of the input → its gradient, with the input's shape, or None.
+    `gradients`: name of the input → its gradient as the backward returns it, with the input's shape, or None.
     """
 
     outputs: dict[str, Any]
@@ -55,15 +56,22 @@ class Outcome:
     def backward(self, cotangents: Mapping[str, torch.Tensor], *, widen: bool = False) -> None:
         """Runs the backward of all outputs that have a cotangent, and records the gradients of the inputs.
 
+        Hooks record the gradients: what autograd then stores as `tensor.grad` has the input's dtype and layout.
         `cotangents`: name of the output → CPU tensor of its shape and dtype. `widen`: the call ran in float64.
         """
         pairs = [(tensor, cotangents[name]) for name, tensor in self.output_tensors().items() if name in cotangents]
         pairs = [(tensor, copy_to(cotangent, tensor.device, widen=widen)) for tensor, cotangent in pairs]
-        if pairs:
-            torch.autograd.backward([tensor for tensor, _ in pairs], [cotangent for _, cotangent in pairs])
-        self.gradients = {
-            name: tensor.grad for name, tensor in self.inputs.items() if tensor.is_leaf and tensor.requires_grad
-        }
+        leaves = {name: tensor for name, tensor in self.inputs.items() if tensor.is_leaf and tensor.requires_grad}
+        recorded: dict[str, torch.Tensor] = {}
+        hooks = [leaf.register_hook(functools.partial(recorded.__setitem__, name)) for name, leaf in leaves.items()]
+        try:
+            if pairs:
+                torch.autograd.backward([tensor for tensor, _ in pairs], [cotangent for _, cotangent in pairs])
+        finally:
+            for hook in hooks:
+                hook.remove()
+        # A function that calls backward() itself has filled `tensor.grad`.
+        self.gradients = {name: recorded.get(name, leaf.grad) for name, leaf in leaves.items()}
 
 
 def call(fn: Callable[..., Any], arguments: Arguments) -> Outcome:
@@ -95,15 +103,6 @@ def structure(value: Any) -> str:
     if isinstance(value, dict):
         return f"{type(value).__name__}({', '.join(f'{key}={structure(item)}' for key, item in value.items())})"
     return "None" if value is None else type(value).__name__
-
-
-def random_cotangent(shape: torch.Size, dtype: torch.dtype, seed: int) -> torch.Tensor:
-    """A CPU tensor of this shape and dtype with normally distributed values of both signs.
-
-    Cotangents of ones, as `sum().backward()` has them, would hide most errors.
-    """
-    wide = torch.complex128 if dtype.is_complex else torch.float64
-    return torch.randn(shape, dtype=wide, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
 def _storage_outside_view(tensor: torch.Tensor) -> torch.Tensor:

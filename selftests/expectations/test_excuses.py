@@ -74,7 +74,10 @@ TABLE = {"call": "nan", "tensor": "output", "rule": "values", "changes": "NaN â†
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"call": "third"}, "unknown call 'third'; known are first, second, sizes + 1, sizes Ã— 2 - 1, nan, inf"),
+        (
+            {"call": "third"},
+            "unknown call 'third'; known are first, second, expanded cotangents, permuted cotangents, sizes + 1",
+        ),
         ({"call": []}, "call is []"),
         ({"rule": "speed"}, "rule is 'speed'; known are values"),
         ({"rule": "reference"}, "rule is 'reference'"),

@@ -51,6 +51,8 @@ def test_the_check_goes_on_after_a_problem():
     assert [problem.call for problem in found] == [
         "first",
         "second",
+        "expanded cotangents",
+        "permuted cotangents",
         "nan",
         "inf",
         "huge",
