@@ -7,11 +7,11 @@ from conformance import case, explanation, image, references, tensor
 DTYPES = ["u8", "f32", "bf16", "i16"]
 LAYOUTS = ["contiguous", "channels_last", "sliced"]
 
-#: Combinations of two axes: the dtype's width and the strides decide together how a loop goes through rows.
+#: The dtype's width and the strides decide together how a loop goes through rows: all combinations of both, and of
+#: both sizes with each layout.
 ALSO = [
-    {"x.dtype": "f32", "x.layout": "channels_last"},
-    {"x.dtype": "f32", "x.layout": "sliced"},
-    {"x.size": 256, "x.layout": "channels_last"},
+    *({"x.dtype": dtype, "x.layout": layout} for dtype in DTYPES[1:] for layout in LAYOUTS[1:]),
+    *({"x.size": 256, "x.layout": layout} for layout in LAYOUTS[1:]),
 ]
 
 ONE_KERNEL = {"kernels": 1, "fallbacks": [], "extern": []}
@@ -57,12 +57,24 @@ def test_vflip(x):
 @case(
     x=image(3, size=[224, 256], dtype=DTYPES, layout=LAYOUTS),
     vary="one_at_a_time",
+    also=ALSO,
     require={"all": ONE_KERNEL},
     missed=REVERSED,
     numerics={"exact": True},
 )
 def test_both(x):
     return x.flip(-1, -2)
+
+
+@case(
+    x=tensor(1, 3, 24, 30, dtype=["f32", "bf16"], layout=LAYOUTS),
+    dims={"horizontal": (-1,), "vertical": (-2,), "both": (-1, -2)},
+    grad=True,
+    require={"all": {"kernels": 2, "fallbacks": [], "graph_breaks": 0}},
+    numerics={"exact": True},
+)
+def test_backward(x, dims):
+    return x.flip(dims)
 
 
 @case(
@@ -103,4 +115,4 @@ def test_dtypes(x):
     return x.flip(0, -1)
 
 
-test_references = references(test_dtypes, test_hflip_backward)
+test_references = references(test_dtypes, test_hflip_backward, test_backward)

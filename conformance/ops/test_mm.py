@@ -18,9 +18,12 @@ PRODUCTS = {
 }
 
 
+LAYOUTS = ["contiguous", "transposed", "sliced"]
+
+
 @case(
-    a=tensor(64, 96, layout=["contiguous", "transposed", "sliced"]),
-    b=tensor(96, 32, layout=["contiguous", "transposed", "sliced"]),
+    a=tensor(64, 96, layout=LAYOUTS),
+    b=tensor(96, 32, layout=LAYOUTS),
     dtype=["f32", "bf16"],
     grad=GRADS,
     dynamic=[False, True],
@@ -34,6 +37,28 @@ PRODUCTS = {
     require=PRODUCTS,
 )
 def test_mm(a, b):
+    return torch.mm(a, b)
+
+
+#: Each layout of both operands, with and without equal sizes: the backward transposes both.
+@case(
+    a=tensor(64, 96, layout=LAYOUTS),
+    b=tensor(96, 32, layout=LAYOUTS),
+    dtype=["f32", "bf16"],
+    grad=True,
+    require={"all": PRODUCTS["all"] | PRODUCTS["backward"]},
+)
+def test_layouts_backward(a, b):
+    return torch.mm(a, b)
+
+
+@case(
+    a=tensor(64, 64, layout=LAYOUTS),
+    b=tensor(64, 64, layout=LAYOUTS),
+    grad=GRADS,
+    require=PRODUCTS,
+)
+def test_square(a, b):
     return torch.mm(a, b)
 
 

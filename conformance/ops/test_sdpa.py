@@ -1,5 +1,6 @@
 """sdpa: scaled_dot_product_attention, which calls a fused kernel, and attention by hand, which should call it too."""
 
+import itertools
 import math
 
 import torch
@@ -31,6 +32,14 @@ ALIGNED = {
 }
 
 
+#: All combinations of what chooses a kernel. Dynamic shapes are an axis of their own.
+BASE = {"dtype": "f16", "is_causal": "full", "scale": "default_scale", "grad": False}
+COMBINATIONS = [
+    dict(zip(BASE, values, strict=True))
+    for values in itertools.product(DTYPES, ("full", "causal"), ("default_scale", "scale0.3"), (False, True))
+]
+
+
 @case(
     **QKV,
     dtype=DTYPES,
@@ -39,7 +48,7 @@ ALIGNED = {
     grad=[False, True],
     dynamic=[False, True],
     vary="one_at_a_time",
-    also=[{"dtype": "f32", "grad": True}, {"is_causal": "causal", "grad": True}],
+    also=[row for row in COMBINATIONS if sum(row[axis] != value for axis, value in BASE.items()) > 1],
     require={
         "all": {"graph_breaks": 0},
         # One fused kernel. On GPUs PyTorch chooses it by device, dtype and version; the snapshots show which one.
@@ -68,6 +77,28 @@ def test_sdpa(q, k, v, is_causal, scale):
     },
 )
 def test_masked(q, k, v, mask):
+    return scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+@case(
+    **QKV,
+    mask=tensor(64, 64, dtype=MASKS),
+    dtype=["f16", "f32"],
+    grad="q k v",
+    require={
+        "all": {"graph_breaks": 0},
+        "cpu": {"fallbacks": [CPU_KERNEL, f"{CPU_KERNEL}_backward"], "extern": []},
+    },
+    numerics={
+        "for": {
+            "xpu f16 additive": {
+                "factor": 4,
+                "reason": "without a fused gradient, compiled rounds probabilities to float16: 7.9 ulp in the emulation",
+            }
+        }
+    },
+)
+def test_masked_backward(q, k, v, mask):
     return scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
@@ -109,7 +140,11 @@ NOT_FUSED = {"patterns.fuse_attention": 0, "kernels": 1, "extern": ["bmm", "bmm"
     grad=[False, True],
     dynamic=[False, True],
     vary="one_at_a_time",
-    also=[{"dtype": "f32", "grad": True}],
+    also=[
+        *({"dtype": dtype, "grad": True} for dtype in DTYPES[1:]),
+        *({"shape": "batch1", "dtype": dtype} for dtype in DTYPES[1:]),
+        *({"shape": "batch1", "dtype": dtype, "grad": True} for dtype in DTYPES),
+    ],
     require={
         "forward": FUSED,
         "cpu forward": {"fallbacks": [CPU_KERNEL]},

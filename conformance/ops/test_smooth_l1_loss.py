@@ -84,6 +84,26 @@ def test_aten(x, y, reduction, beta):
     return aten.smooth_l1_loss(x, y, reduction, beta)
 
 
+#: What enters the formula of the loss and of its gradient, in each combination.
+FORMULA = dict(
+    x=tensor(12, 20, layout=["contiguous", "transposed"]),
+    y=tensor(12, 20),
+    beta=[1.0, 0.0, 0.5],
+    grad=True,
+    require={"all": {"fallbacks": [], "extern": [], "graph_breaks": 0, "kernels.backward": 1}},
+)
+
+
+@case(**FORMULA, reduction=["mean", "none", "sum"])
+def test_functional_combinations(x, y, reduction, beta):
+    return functional.smooth_l1_loss(x, y, reduction=reduction, beta=beta)
+
+
+@case(**FORMULA, reduction={"mean": 1, "none": 0, "sum": 2})
+def test_aten_combinations(x, y, reduction, beta):
+    return aten.smooth_l1_loss(x, y, reduction, beta)
+
+
 @case(
     x=tensor(20),
     y=tensor(20),
