@@ -13,7 +13,8 @@ Keys of @case(numerics={...}), all optional:
     branch      values where the function changes branch: [0.0, 6.0], or by input {"x": [0.0, 6.0]}. They become special
                 values
     without     what is not checked → reason. A group of special values (nan, inf, huge, denormals, edges, ties, wrap;
-                see special_values.py), "sizes" (other sizes with dynamic shapes), or the name of an input
+                see special_values.py), "sizes" (other sizes with dynamic shapes), "expanded cotangents" or
+                "permuted cotangents", or the name of an input
     fill        tensor → why it is one constant in every call: {"output[1]": "it is zeros_like(x)"}. Without it, such a
                 tensor is refused, because no error in it could be found. Also for tensors that are always empty
     recompiles  how often later calls may compile again (default 0). Needs a `reason`
@@ -58,8 +59,11 @@ FLUSHED = {
     }
 }
 
+#: Calls with the values of the first one, whose cotangents have another layout. See numerics/cotangents.py.
+COTANGENT_CALLS = ("expanded cotangents", "permuted cotangents")
+
 #: What `without` may name, besides inputs.
-OMISSIBLE = (*special_values.GROUPS, "sizes")
+OMISSIBLE = (*special_values.GROUPS, "sizes", *COTANGENT_CALLS)
 
 
 class _Kind(NamedTuple):

@@ -22,10 +22,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from conformance.cases.numerics_policy import COTANGENT_CALLS
 from conformance.cases.special_values import GROUPS
 from conformance.errors import ConformanceError
 from conformance.numerics.problem import (
-    COTANGENT_CALLS,
     KINDS,
     OF_THE_DECLARATION,
     ORDINARY_CALLS,

@@ -23,11 +23,11 @@ from conformance.capture.observers.recompiles import compiled_frames
 from conformance.cases import call_modes, special_values
 from conformance.cases.case import resized_arguments
 from conformance.cases.inputs import Input
-from conformance.cases.numerics_policy import Policy
+from conformance.cases.numerics_policy import COTANGENT_CALLS, Policy
 from conformance.numerics import messages
 from conformance.numerics.comparison import CallComparison, CandidateError, Comparison, NumericsError, raised_problem
 from conformance.numerics.outcome import Arguments
-from conformance.numerics.problem import COTANGENT_CALLS, ORDINARY_CALLS, SIZE_CALLS, Problem
+from conformance.numerics.problem import ORDINARY_CALLS, SIZE_CALLS, Problem
 
 if TYPE_CHECKING:
     from conformance.cases.case import Case
@@ -68,7 +68,8 @@ def calls(case: Case, policy: Policy, comparison: Comparison) -> Iterator[Call]:
     for seed, (name, title) in enumerate(TITLES.items()):
         yield Call("ordinary", name, title, case.build(seed))
     for name in COTANGENT_CALLS if comparison.cotangent_dimensions else ():
-        yield Call("cotangents", name, name, case.build(0))
+        if name not in policy.without:
+            yield Call("cotangents", name, name, case.build(0))
     if case.dynamic and "sizes" not in policy.without:
         for name, change in OTHER_SIZES.items():
             if (arguments := resized_arguments(case, change)) is not None:

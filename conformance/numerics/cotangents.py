@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from conformance.numerics.problem import COTANGENT_CALLS
+from conformance.cases.numerics_policy import COTANGENT_CALLS
 
 _EXPANDED, _PERMUTED = COTANGENT_CALLS
 

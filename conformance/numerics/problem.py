@@ -33,8 +33,6 @@ OF_THE_DECLARATION = ("reference", "nothing compared")
 #: Calls of the check with other values than special ones, in order. The names of groups of special values follow.
 ORDINARY_CALLS = ("first", "second")
 SIZE_CALLS = ("sizes + 1", "sizes × 2 - 1")
-#: Calls with the values of the first one, whose cotangents have another layout. See cotangents.py.
-COTANGENT_CALLS = ("expanded cotangents", "permuted cotangents")
 #: The kinds of elements of a tensor, in the order in which messages list them.
 KINDS = ("NaN", "inf", "-inf", "0", "-0", "number")
 
@@ -63,7 +61,7 @@ class Problem:
 
     `tensor`: "output[1]", "gradient of x", "x after the call"; for aliasing, both names; "" for the whole call.
     `rule`: one of RULES. `text`: for messages, of one or more lines. `call`: "first", "second", one of SIZE_CALLS
-    or COTANGENT_CALLS, or a group of special values. `wrong_values`: for the rule "values".
+    or COTANGENT_CALLS of cases/numerics_policy.py, or a group of special values. `wrong_values`: for the rule "values".
     """
 
     tensor: str

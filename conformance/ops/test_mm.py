@@ -1,5 +1,7 @@
 """mm: the product of two matrices, and its backward: two transposes and two more products."""
 
+from typing import Any
+
 import torch
 from expecttest import assert_expected_inline
 
@@ -9,7 +11,7 @@ from conformance import case, explanation, references, tensor
 GRADS = {"forward": "", "backward": "a b", "backward_a": "a", "backward_b": "b"}
 
 #: Only the library's product, as often as the mathematics needs it: a transpose only changes strides.
-PRODUCTS = {
+PRODUCTS: dict[str, dict[str, Any]] = {
     "all": {"kernels": 0, "fallbacks": [], "graph_breaks": 0},
     "forward": {"extern": ["mm"]},
     "backward": {"extern": ["mm", "mm", "mm"]},

@@ -266,7 +266,4 @@ test_references = references(
     test_order,
     test_dynamic,
     test_two_sums_of_one_pass,
-    disagree={
-        "aten.std.correction": "Inductor sums the squares in float32, where they overflow, eager on cpu in float64"
-    },
 )

@@ -58,7 +58,18 @@ COMBINATIONS = [
         "cpu forward": {"fallbacks": [CPU_KERNEL]},
         "cpu backward": {"fallbacks": [CPU_KERNEL, f"{CPU_KERNEL}_backward"]},
     },
-    numerics={"for": {"cuda dynamic": PADDED, "xpu f16 dynamic": ALIGNED}},
+    numerics={
+        "for": {
+            "cuda dynamic": PADDED,
+            "xpu f16 dynamic": ALIGNED,
+            "cuda causal backward": {
+                "without": {
+                    "expanded cotangents": "on cuda, eager takes another kernel for them; in theory the first "
+                    "token's gradient is 0, and rounding decides what is left"
+                }
+            },
+        }
+    },
 )
 def test_sdpa(q, k, v, is_causal, scale):
     return scaled_dot_product_attention(q, k, v, is_causal=is_causal, scale=scale)
@@ -93,7 +104,7 @@ def test_masked(q, k, v, mask):
         "for": {
             "xpu f16 additive": {
                 "factor": 4,
-                "reason": "without a fused gradient, compiled rounds probabilities to float16: 7.9 ulp in the emulation",
+                "reason": "without a fused gradient, compiled rounds probabilities to float16: emulated, 7.9 ulp",
             }
         }
     },

@@ -8,11 +8,11 @@ import torch
 from conformance import case, image, tensor
 from conformance.capture import invoke
 from conformance.cases.inputs import copy_to
-from conformance.cases.numerics_policy import Policy, PolicyError
+from conformance.cases.numerics_policy import COTANGENT_CALLS, Policy, PolicyError
 from conformance.cases.special_values import FLOATING
 from conformance.devices.environment import torch_build
 from conformance.numerics.check import NumericsError, check_numerics
-from conformance.numerics.problem import COTANGENT_CALLS, ORDINARY_CALLS
+from conformance.numerics.problem import ORDINARY_CALLS
 from conformance.numerics.tolerance import measure
 
 
