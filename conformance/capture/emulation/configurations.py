@@ -18,9 +18,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-#: Smaller blocks divide an axis into so many parts or a few more, if it has as many elements. Of two axes of the grid
-#: or of a loop, the second one gets `_FEW`: costs multiply.
-_SEVERAL, _FEW = 3, 2
+#: Into how many parts smaller blocks divide the first axis of the grid or of the loops, and the others, in the second
+#: call, the third, the second again, and so on. The parts may be up to twice as many, or fewer if there are not so many
+#: elements. They are few because the time of an iteration counts, and because those of two axes multiply.
+_PARTS = ((3, 2), (2, 3))
 #: Inductor's own configuration with more programs or iterations is too slow to interpret.
 _MOST_PROGRAMS, _MOST_ITERATIONS = 64, 8
 #: Grids along which the blocks of the configuration are laid. The programs of other kernels are given: by a user, by a
@@ -71,8 +72,8 @@ class Axis:
 class Configurations:
     """The configurations of one kernel.
 
-    `configs`: those that Inductor's heuristics offer. `meta`: Inductor's inductor_meta. `is_fixed`: whether the code was generated for the only configuration. `uses_dot`: whether the kernel
-    multiplies matrices.
+    `configs`: those that Inductor's heuristics offer. `meta`: Inductor's inductor_meta. `is_fixed`: whether the code is
+    for the only configuration. `uses_dot`: whether the kernel multiplies matrices.
     """
 
     def __init__(
@@ -107,7 +108,8 @@ class Configurations:
         if grid not in _GRIDS and grid != "MixOrderReductionGrid":
             return 0, 0
         shared, looped = (
-            math.prod(arguments.get(f"{prefix}numel", 1) for prefix in prefixes) for prefixes in (_GRID_AXES, _LOOP_AXES)
+            math.prod(arguments.get(f"{prefix}numel", 1) for prefix in prefixes)
+            for prefixes in (_GRID_AXES, _LOOP_AXES)
         )
         if grid == "SplitScanGrid":
             return shared * looped, 0
@@ -144,18 +146,19 @@ class Configurations:
         if not axes:
             return [*self._others, self.largest]
         own = [config for config in (*self._others, self.largest) if _is_divided(config, axes)]
-        return own or [self._smaller(axes)]
+        return own or [self._smaller(axes, parts) for parts in _PARTS]
 
-    def _smaller(self, axes: tuple[Axis, ...]) -> Any:
-        """The largest configuration with smaller blocks: each divisible axis has several parts."""
+    def _smaller(self, axes: tuple[Axis, ...], parts: tuple[int, int]) -> Any:
+        """The largest configuration with smaller blocks, so that each divisible axis has several parts.
+
+        `parts`: of the first axis of the grid or of the loops, and of the others.
+        """
         config = copy.copy(self.largest)
         config.kwargs = dict(self.largest.kwargs)
-        for loops in (False, True):
-            parts = _SEVERAL
-            for axis in axes:
-                if axis.is_loop is loops and axis.is_divisible:
-                    config.kwargs[axis.block] = axis.smaller(config.kwargs[axis.block], parts)
-                    parts = _FEW
+        for is_loop in (False, True):
+            divisible = [axis for axis in axes if axis.is_loop is is_loop and axis.is_divisible]
+            for number, axis in enumerate(divisible):
+                config.kwargs[axis.block] = axis.smaller(config.kwargs[axis.block], parts[number > 0])
         return config
 
 

@@ -96,7 +96,9 @@ class InterpretedKernel:
             raise NotEmulatedError(
                 f"{self.name} computes {elements} elements; at most {MAX_ELEMENTS_PER_LAUNCH} are interpreted"
             )
-        language.memory.begin_launch(grid, self.wrapper.deadline(), fuses=bool(self.triton_meta.get("enable_fp_fusion", True)))
+        language.memory.begin_launch(
+            grid, self.wrapper.deadline(), fuses=bool(self.triton_meta.get("enable_fp_fusion", True))
+        )
         language.iterations.clear()
         programs = np.stack(np.unravel_index(np.arange(math.prod(grid)), grid), axis=1).astype(np.int32)
         at_once = max(1, MAX_ELEMENTS_PER_BATCH // size)
