@@ -167,7 +167,7 @@ def _shortfall_lines(items: Sequence[ItemRecord]) -> list[str]:
     named = [f"ran little: {item.name}: {'; '.join(item.shortfalls)}" for item in short]
     more = len(named) - _NAMED
     return [
-        f"{len(short)} of them with a kernel that ran only one program or one iteration",
+        f"{len(short)} of them with a kernel that ran only one program or only one iteration of a loop",
         *named[:_NAMED],
         *(
             [f"ran little: {pluralise(more, 'more item')}; `shortfalls` in the item's record says which kernel"]
