@@ -15,7 +15,7 @@ TYPES = {
 
 
 def run(fn, *args, block=64, seconds=20.0, **constants):
-    """Launches a kernel in the interpreter.
+    """Launches a kernel in the interpreter. Returns what it ran.
 
     `args`: the arguments up to xnumel. `block`: XBLOCK. `constants`: the other constants, by name.
     """
@@ -29,3 +29,4 @@ def run(fn, *args, block=64, seconds=20.0, **constants):
     kernel = InterpretedKernel(fn, configurations, meta, {"signature": signature})
     kernel.wrapper = Wrapper(lambda: time.monotonic() + seconds)
     kernel.run(*args, stream=0)
+    return kernel.wrapper.extents.report()

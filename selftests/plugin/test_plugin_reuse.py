@@ -51,7 +51,7 @@ ONE_PROGRAM = """
 def pytest_collection_modifyitems():
     from conformance.capture.emulation.configurations import Configurations
 
-    Configurations.choose = lambda self, turn, arguments: self.largest
+    Configurations.choose = lambda self, call, arguments: self.largest
 """
 
 NUMERICS = (*SM90, "--checks", "numerics")

@@ -89,15 +89,15 @@ class Configurations:
         self._others = [config for config in configs if config is not self.largest]
         self._choices = functools.lru_cache(maxsize=64)(self._choices_for)
 
-    def choose(self, turn: int, arguments: Mapping[str, Any]) -> Any:
+    def choose(self, call: int, arguments: Mapping[str, Any]) -> Any:
         """The configuration of a launch.
 
-        `turn`: how many calls have launched the kernel before. `arguments`: of this launch, by name.
+        `call`: the number of the wrapper's call, from 0. `arguments`: of this launch, by name.
         """
-        if not turn:
+        if not call:
             return self.largest
         choices = self._choices(self.axes(arguments))
-        return choices[(turn - 1) % len(choices)]
+        return choices[(call - 1) % len(choices)]
 
     def elements(self, arguments: Mapping[str, Any]) -> tuple[int, int]:
         """How many elements the programs of a launch share, and how many the iterations of a program.

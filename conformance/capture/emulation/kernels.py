@@ -62,14 +62,13 @@ class InterpretedKernel:
         self.name = fn.fn.__name__
         self._configurations = configurations
         self.config = configurations.largest
-        self._calls: list[int] = []  # those of the wrapper that launched the kernel
 
     def run(self, *args: Any, **kwargs: Any) -> None:
         """The call in the wrapper: the arguments in order, without those that the configuration sets, and a stream."""
         names = [name for name in self.fn.arg_names if name not in self.config.kwargs and not self._is_constant(name)]
         names += self.meta.get("extra_launcher_args", ())  # the grid of a user's kernel
         arguments = dict(zip(names, args, strict=False)) | kwargs
-        self.config = self._configurations.choose(self._turn(), arguments)
+        self.config = self._configurations.choose(self.wrapper.call(), arguments)
         arguments |= self.config.kwargs
         for name, value in self.triton_meta.get("constants", {}).items():
             if isinstance(name, str):
@@ -77,12 +76,6 @@ class InterpretedKernel:
         grid = triton_heuristics.GridExpr.from_meta(dict(self.meta), self.config).eval_slow(dict(arguments))
         x, y, z = (int(size) for size in grid)
         self._launch(arguments, (x, y, z))
-
-    def _turn(self) -> int:
-        """How many earlier calls of the wrapper have launched the kernel."""
-        if (call := self.wrapper.call()) not in self._calls:
-            self._calls.append(call)
-        return self._calls.index(call)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

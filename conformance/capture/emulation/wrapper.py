@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -75,7 +75,7 @@ class Emulation:
         constants = _constants(graph)
         cpp = graph.cpp_wrapper
         loaded: dict[Any, Callable[[list[Any]], Any]] = {}
-        numbers = itertools.count()
+        calls: Counter[Any] = Counter()
 
         def call(args: list[Any]) -> Any:
             if cpp:
@@ -85,7 +85,8 @@ class Emulation:
             with self._device_replaced():
                 if self.rewrite not in loaded:
                     loaded[self.rewrite] = self._load_wrapper(code, constants)
-                self._call = next(numbers)
+                self._call = calls[self.rewrite]
+                calls[self.rewrite] += 1
                 with DeviceStrides(), self._time_limited(), triton_language.shared_language().interpreting():
                     return loaded[self.rewrite](args)
 

@@ -14,9 +14,9 @@ def config(**blocks):
     return types.SimpleNamespace(kwargs=blocks)
 
 
-def blocks(configurations, turns, **arguments):
+def blocks(configurations, calls, **arguments):
     """The blocks that the first calls take."""
-    return [configurations.choose(turn, arguments).kwargs for turn in range(turns)]
+    return [configurations.choose(call, arguments).kwargs for call in range(calls)]
 
 
 def test_first_call_takes_the_largest_blocks():
