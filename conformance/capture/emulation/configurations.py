@@ -25,7 +25,7 @@ _PARTS = ((3, 2), (2, 3))
 #: Inductor's own configuration with more programs or iterations is too slow to interpret.
 _MOST_PROGRAMS, _MOST_ITERATIONS = 64, 8
 #: Grids along which the blocks of the configuration are laid. The programs of other kernels are given: by a user, by a
-#: template, or by the memory that the wrapper allocates for each program.
+#: template, by the parts of a combined kernel, or by the memory that the wrapper allocates for each program.
 _GRIDS = (
     "Grid1D",
     "Grid2D",

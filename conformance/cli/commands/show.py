@@ -138,11 +138,7 @@ def _print_numerics(case: Case, result: CaptureResult, target: Target, *, native
         return 0
     print(f"\nnumerics    {styled('right', 'green')}{how}: {lines[0]}")
     extents = result.extents()
-    for note in [
-        *lines[1:],
-        *extents.kernels,
-        *(f"{line}, so it is tested less than others" for line in extents.shortfalls),
-    ]:
+    for note in (*lines[1:], *extents.kernels, *(f"ran little: {line}" for line in extents.shortfalls)):
         print(f"            {note}")
     return 0
 
