@@ -5,7 +5,8 @@ import time
 import torch
 import triton
 
-from conformance.capture.emulation.kernels import InterpretedKernel
+from conformance.capture.emulation.configurations import Configurations
+from conformance.capture.emulation.kernels import InterpretedKernel, Wrapper
 
 TYPES = {
     torch.float32: "fp32", torch.float64: "fp64", torch.float16: "fp16", torch.bfloat16: "bf16", torch.int32: "i32",
@@ -14,7 +15,7 @@ TYPES = {
 
 
 def run(fn, *args, block=64, seconds=20.0, **constants):
-    """Launches a kernel in the interpreter.
+    """Launches a kernel in the interpreter. Returns what it ran.
 
     `args`: the arguments up to xnumel. `block`: XBLOCK. `constants`: the other constants, by name.
     """
@@ -23,7 +24,9 @@ def run(fn, *args, block=64, seconds=20.0, **constants):
         name: f"*{TYPES[value.dtype]}" if isinstance(value, torch.Tensor) else "i32"
         for name, value in zip(names, args, strict=True)
     }
-    config = triton.Config({"XBLOCK": block, **constants})
-    kernel = InterpretedKernel(fn, config, {"grid_type": "Grid1D"}, {"signature": signature})
-    kernel.deadline = lambda: time.monotonic() + seconds
+    meta = {"grid_type": "Grid1D"}
+    configurations = Configurations([triton.Config({"XBLOCK": block, **constants})], meta)
+    kernel = InterpretedKernel(fn, configurations, meta, {"signature": signature})
+    kernel.wrapper = Wrapper(lambda: time.monotonic() + seconds)
     kernel.run(*args, stream=0)
+    return kernel.wrapper.extents.report()

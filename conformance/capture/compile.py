@@ -15,6 +15,7 @@ from conformance.capture import exploration, invoke, unread
 from conformance.capture.deviceless import pretended_device
 from conformance.capture.deviceless.device_queries import DeviceQueries
 from conformance.capture.deviceless.prepare import prepare
+from conformance.capture.emulation.extents import Report
 from conformance.capture.isolation import isolated
 from conformance.capture.model import Capture, Mode
 from conformance.capture.observers import kernels
@@ -44,6 +45,7 @@ class CaptureResult:
     raises. Before it is called, `compiled` runs the lowered graph eagerly.
     `queries`: what torch has asked the pretended device so far. None without one.
     `shared_with`: the target that the capture was made for, if it is the same for this one; see shared_captures.py.
+    `extents`: returns what the emulated kernels ran so far; nothing without emulation.
     """
 
     capture: Capture
@@ -52,6 +54,7 @@ class CaptureResult:
     build: Callable[[], None] = _nothing
     queries: DeviceQueries | None = None
     shared_with: str = ""
+    extents: Callable[[], Report] = Report
 
 
 @contextlib.contextmanager
@@ -167,7 +170,9 @@ class Compilation:
     def result(self) -> CaptureResult:
         runs = self.mode == "native" or self.emulation is not None
         build = self._build if self.deferred is not None else _nothing
-        return CaptureResult(self.capture, self._compiled if runs else None, build=build, queries=self.queries)
+        extents = self.emulation.extents.report if self.emulation is not None else Report
+        compiled = self._compiled if runs else None
+        return CaptureResult(self.capture, compiled, build=build, queries=self.queries, extents=extents)
 
     def _build(self) -> None:
         """Loads the wrapper modules and makes the first call of their code. Raises what both raise."""

@@ -25,7 +25,10 @@ _KEPT = 32
 
 @dataclass(frozen=True)
 class SharedCapture:
-    """A capture of `target`, without deferred texts. `numerics`: what its numerics gave if they passed, else None."""
+    """A capture of `target`, without deferred texts.
+
+    `numerics`: None where they did not run and pass; else what the harness keeps of them.
+    """
 
     target: Target
     capture: Capture

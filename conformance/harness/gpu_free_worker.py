@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conformance.capture.deviceless.prepare import prepare
+from conformance.capture.emulation.extents import Report
 from conformance.capture.json_worker import JsonWorker, WorkerError, claim_stdout, serve
 from conformance.capture.model import Capture
 from conformance.cases.adhoc import AdhocCase
@@ -43,12 +44,13 @@ class WorkerCapture:
     """A capture of the worker.
 
     `numerics`: returns the lines that say what the emulated numerics compared, or raises what their check raised.
-    `shared_with`: see CaptureResult.
+    `shared_with`, `extents`: see CaptureResult.
     """
 
     capture: Capture
     numerics: Callable[[], list[str]]
     shared_with: str = ""
+    extents: Callable[[], Report] = Report
 
 
 class GpuFreeWorker:
@@ -88,7 +90,9 @@ class GpuFreeWorker:
         if "raised" in answer:
             raise GpuFreeWorkerError(answer["raised"])
         numerics, shared_with = answer.pop("numerics", None), answer.pop("shared_with", "")
-        return WorkerCapture(Capture.from_json(answer), functools.partial(_numerics_lines, numerics), shared_with)
+        extents = functools.partial(Report.from_json, (numerics or {}).get("extents", {}))
+        lines = functools.partial(_numerics_lines, numerics)
+        return WorkerCapture(Capture.from_json(answer), lines, shared_with, extents)
 
     def close(self) -> None:
         """Kills the process."""
@@ -142,6 +146,7 @@ def _capture(request: dict[str, Any]) -> dict[str, Any]:
         numerics = None
         if captured.compiled is not None:
             numerics = answer["numerics"] = _numerics(case, captured.compiled, target)
+            numerics["extents"] = captured.extents().to_json()
     if may_share and (numerics is None or "lines" in numerics):
         _shared_captures().add(case, target, captured.capture, captured.queries, numerics)
     return answer

@@ -191,6 +191,11 @@ class _ItemRun:
         if result is None or result.outcome is Outcome.SKIPPED or self.record.reused:
             return
         self.record.evidence = how
+        extents = captured.extents()
+        self.record.kernels, self.record.shortfalls = extents.kernels, extents.shortfalls
+        if extents.shortfalls:
+            self.report.note("numerics", "; ".join(extents.shortfalls))
+            return  # the summary of each run names it
         if notice := self.source.looked_up.keep(result, how, self.session.run.folder.name, self.name):
             self.record.notices.append(notice)
 

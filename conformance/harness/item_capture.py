@@ -68,7 +68,7 @@ class ItemCapture:
         if self._session.settings.captures != "shared" or result.shared_with:
             return
         if not self.emulates or record.outcome("numerics") is Outcome.PASSED:
-            ran = True if self.emulates and not record.reused else None
+            ran = result.extents() if self.emulates and not record.reused else None
             self._session.shared_captures.add(self._case, self._target, result.capture, result.queries, ran)
 
     def _shared(self) -> CaptureResult | None:
@@ -81,6 +81,8 @@ class ItemCapture:
         if shared is None:
             return None
         result = CaptureResult(shared.for_target(self._target), None, shared_with=shared.target.name)
+        if self.emulates and shared.numerics is not None:
+            result.extents = lambda: shared.numerics
         if self.emulates:
             with self._session.emulation(self._target).on_one_thread():  # as where numerics run
                 looked_up = self._look_up(result.capture)

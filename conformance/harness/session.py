@@ -214,7 +214,7 @@ class Session:
                 case, target, explore=explore, emulate=emulate, texts=texts, shares=self.settings.captures == "shared"
             )
             numerics = answer.numerics if emulate else None
-            yield CaptureResult(answer.capture, None, numerics, shared_with=answer.shared_with)
+            yield CaptureResult(answer.capture, None, numerics, shared_with=answer.shared_with, extents=answer.extents)
             return
         ahead = self.waiting_captures.pop(f"{case.id}-{target.name}", None) if defer_build else None
         if ahead is not None:

@@ -146,7 +146,10 @@ def _count_lines(items: Sequence[ItemRecord]) -> list[str]:
     ran = [item for item in items if not item.reused]
     passed = Counter(item.evidence for item in ran if item.outcome("numerics") is Outcome.PASSED)
     if passed:
-        lines.append("numerics passed: " + ", ".join(f"{passed[kind]} {kind}" for kind in EVIDENCE if passed[kind]))
+        short = _shortfall_lines(ran)
+        counts = [f"{passed[kind]} {kind}" for kind in EVIDENCE if passed[kind]]
+        lines.append("numerics passed: " + ", ".join(counts) + (f" ({short[0]})" if short else ""))
+        lines += short[1:]
     if shared := sum(bool(item.shared_with) for item in items):
         count = pluralise(shared, "item")
         lines.append(f"shared the capture of another target: {count}; --captures alone captures each target")
@@ -154,6 +157,24 @@ def _count_lines(items: Sequence[ItemRecord]) -> list[str]:
         count = f"{reused:,} item{'s' * (reused != 1)}"
         lines.append(f"numerics passed before and were not run: {count}; --fresh runs them")
     return lines + _binary_lines(items)
+
+
+def _shortfall_lines(items: Sequence[ItemRecord]) -> list[str]:
+    """How many emulated items have a kernel that ran too little, then the first of them; none without such items."""
+    short = [item for item in items if item.shortfalls and item.outcome("numerics") is Outcome.PASSED]
+    if not short:
+        return []
+    named = [f"ran little: {item.name}: {'; '.join(item.shortfalls)}" for item in short]
+    more = len(named) - _NAMED
+    return [
+        f"{len(short)} of them with a kernel that ran only one program or only one iteration of a loop",
+        *named[:_NAMED],
+        *(
+            [f"ran little: {pluralise(more, 'more item')}; `shortfalls` in the item's record says which kernel"]
+            if more > 0
+            else []
+        ),
+    ]
 
 
 def _binary_lines(items: Sequence[ItemRecord]) -> list[str]:

@@ -55,6 +55,8 @@ class ItemRecord:
     executed on the CPU), "compiled" (not executed, but every kernel was compiled to a binary) or "generated".
     `reused`: if the numerics passed before and were not run: how, and in which run. `evidence` does not count them.
     `shared_with`: the target that the capture was made for and that ran, if everything is the same for both.
+    `kernels`: what the emulated kernels ran at most, a line for each kernel. `shortfalls`: a line for each of them that
+    ran only one program or one iteration and could have run more, so that it is not as well tested as others.
     `seconds`: the wall time of compiling, 0 with `shared_with`. `cpu_seconds`: the CPU time of the worker and of its
     processes.
     """
@@ -75,6 +77,8 @@ class ItemRecord:
     evidence: str = "generated"
     reused: str = ""
     shared_with: str = ""
+    kernels: list[str] = field(default_factory=list)
+    shortfalls: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     seconds: float = 0.0
     cpu_seconds: float = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 
 import pytest
@@ -64,8 +65,11 @@ def test_numerics_of_the_gpu_free_worker(beside_a_gpu: Path):
     cases, target = cases_in(beside_a_gpu), targets()["cuda_sm90"]
     right, wrong, wrapped = (cases[f"mine/{name}"] for name in ("sine", "wrong", "wrapped-wrapped"))
     with contextlib.closing(GpuFreeWorker()) as worker:
-        outcome = worker.capture(right, target, emulate=True).numerics
-        assert " tensors compared" in outcome()[0]
+        captured = worker.capture(right, target, emulate=True)
+        assert " tensors compared" in captured.numerics()[0]
+        [kernel] = captured.extents().kernels
+        assert re.fullmatch(r"triton_poi_fused_\w+: \d+ programs", kernel)
+        assert not captured.extents().shortfalls
         outcome = worker.capture(wrong, target, emulate=True).numerics
         with pytest.raises(AssertionError, match="20 of 20 elements are wrong") as raised:
             outcome()
@@ -74,8 +78,8 @@ def test_numerics_of_the_gpu_free_worker(beside_a_gpu: Path):
             outcome = worker.capture(wrapped, target, emulate=True).numerics
             with pytest.raises(NotEmulatedError, match=r"a C\+\+ wrapper"):
                 outcome()
-        outcome = worker.capture(right, target).numerics
-        assert outcome() == []
+        captured = worker.capture(right, target)
+        assert (captured.numerics(), captured.extents().kernels) == ([], [])
 
 
 def test_the_gpu_free_worker_shares_captures(beside_a_gpu: Path):
@@ -94,7 +98,8 @@ def test_the_gpu_free_worker_shares_captures(beside_a_gpu: Path):
         assert found.capture.modules[0].graph == ""
         assert code_text(found.capture, sm90) == code_text(alone.capture, sm90)
         assert ask("sine", sm100, emulate=True).shared_with == ""  # no numerics have run
-        assert ask("sine", sm90, emulate=True).numerics() == ask("sine", sm100, emulate=True).numerics()
+        first, other = (ask("sine", target, emulate=True) for target in (sm90, sm100))
+        assert (first.numerics(), first.extents()) == (other.numerics(), other.extents())
         assert [ask("wrong", target, emulate=True).shared_with for target in (sm80, sm90)] == ["", ""]
         assert worker.capture(cases["mine/sine"], sm90).capture.modules[0].graph
 

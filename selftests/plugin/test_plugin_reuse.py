@@ -46,6 +46,14 @@ def pytest_collection_modifyitems():
     check.check_numerics = fail
 """
 
+#: Each call takes the largest blocks: one program for each kernel.
+ONE_PROGRAM = """
+def pytest_collection_modifyitems():
+    from conformance.capture.emulation.configurations import Configurations
+
+    Configurations.choose = lambda self, call, arguments: self.largest
+"""
+
 NUMERICS = (*SM90, "--checks", "numerics")
 ALL_RUN = "numerics passed: 3 emulated"
 ALL_PASSED_BEFORE = "numerics passed before and were not run: 3 items; --fresh runs them"
@@ -65,6 +73,17 @@ def records(suite: Suite) -> dict[str, dict]:
     """The items of the last run, by name."""
     files = (suite.root / ".conformance" / "runs" / "last" / "items").rglob("*.json")
     return {file.stem: json.loads(file.read_text()) for file in files}
+
+
+def test_kernels_that_ran_one_program_are_named_in_each_run(once):
+    once.write("one_program.py", ONE_PROGRAM)
+    for _ in range(2):
+        ran = once.run(*NUMERICS, "--fresh", "-p", "one_program").ends(0)
+        ran.has(f"{ALL_RUN} (3 of them with a kernel that ran only one program or only one iteration of a loop)")
+        ran.has("ran little: scale/double-f32-cuda_sm90: triton_poi_fused_mul_0 ran one program for 20 elements")
+    once.run(*NUMERICS).ends(0).has(ALL_RUN).has_not("passed before", "ran little")
+    record = records(once)["double-f32-cuda_sm90"]
+    assert (record["kernels"], record["shortfalls"]) == (["triton_poi_fused_mul_0: 3 programs"], [])
 
 
 def test_a_second_run_says_what_passed_before_and_how(once):

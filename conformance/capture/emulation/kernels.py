@@ -9,13 +9,16 @@ import itertools
 import linecache
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import triton.language as tl
 from torch._inductor.runtime import triton_heuristics
+from torch._inductor.runtime.hints import HeuristicType
 from triton.runtime.interpreter import TensorHandle
 
+from conformance.capture.emulation.configurations import Configurations
 from conformance.capture.emulation.dtypes import storage_dtype
 from conformance.capture.emulation.errors import (
     DivergentProgramsError,
@@ -23,6 +26,7 @@ from conformance.capture.emulation.errors import (
     NotEmulatedError,
     emulation_error,
 )
+from conformance.capture.emulation.extents import Extents
 from conformance.capture.emulation.grid_barrier import run_with_barriers
 from conformance.capture.emulation.memory import Argument
 from conformance.capture.emulation.triton_language import shared_language
@@ -33,23 +37,39 @@ MAX_ELEMENTS_PER_BATCH = 1 << 18
 MAX_ELEMENTS_PER_LAUNCH = 1 << 24
 
 
-class InterpretedKernel:
-    """Replaces Inductor's CachingAutotuner (torch 2.11 to 2.15).
+@dataclass
+class Wrapper:
+    """The wrapper that launches kernels.
 
-    `deadline`: returns the value of time.monotonic() at which the launch must have ended; called at each launch.
+    `deadline`: returns the value of time.monotonic() at which a launch must have ended. `call`: returns the number of
+    the wrapper's call that runs now. `extents`: collects what the kernels ran.
     """
 
     deadline: Callable[[], float]
+    call: Callable[[], int] = lambda: 0
+    extents: Extents = field(default_factory=Extents)
 
-    def __init__(self, fn: Any, config: Any, meta: Mapping[str, Any], triton_meta: Mapping[str, Any]) -> None:
-        self.fn, self.config, self.meta, self.triton_meta = fn, config, meta, triton_meta
+
+class InterpretedKernel:
+    """Replaces Inductor's CachingAutotuner (torch 2.11 to 2.15). `configurations`: those that the calls take."""
+
+    wrapper: Wrapper
+
+    def __init__(
+        self, fn: Any, configurations: Configurations, meta: Mapping[str, Any], triton_meta: Mapping[str, Any]
+    ) -> None:
+        self.fn, self.meta, self.triton_meta = fn, meta, triton_meta
         self.name = fn.fn.__name__
+        self._configurations = configurations
+        self.config = configurations.largest
 
     def run(self, *args: Any, **kwargs: Any) -> None:
         """The call in the wrapper: the arguments in order, without those that the configuration sets, and a stream."""
         names = [name for name in self.fn.arg_names if name not in self.config.kwargs and not self._is_constant(name)]
         names += self.meta.get("extra_launcher_args", ())  # the grid of a user's kernel
-        arguments = dict(zip(names, args, strict=False)) | kwargs | self.config.kwargs
+        arguments = dict(zip(names, args, strict=False)) | kwargs
+        self.config = self._configurations.choose(self.wrapper.call(), arguments)
+        arguments |= self.config.kwargs
         for name, value in self.triton_meta.get("constants", {}).items():
             if isinstance(name, str):
                 arguments.setdefault(name, value)
@@ -69,7 +89,10 @@ class InterpretedKernel:
             raise NotEmulatedError(
                 f"{self.name} computes {elements} elements; at most {MAX_ELEMENTS_PER_LAUNCH} are interpreted"
             )
-        language.memory.begin_launch(grid, self.deadline(), fuses=bool(self.triton_meta.get("enable_fp_fusion", True)))
+        language.memory.begin_launch(
+            grid, self.wrapper.deadline(), fuses=bool(self.triton_meta.get("enable_fp_fusion", True))
+        )
+        language.iterations.clear()
         programs = np.stack(np.unravel_index(np.arange(math.prod(grid)), grid), axis=1).astype(np.int32)
         at_once = max(1, MAX_ELEMENTS_PER_BATCH // size)
         with language.interpreting(), np.errstate(all="ignore"):
@@ -83,6 +106,10 @@ class InterpretedKernel:
                     break
                 except DivergentProgramsError:
                     _restore(before)
+        file = self.fn.fn.__code__.co_filename
+        iterations = {line: count for (where, line), count in language.iterations.items() if where == file}
+        shared_out, looped_over = self._configurations.elements(arguments)
+        self.wrapper.extents.of(self.name, file).add(math.prod(grid), iterations, shared_out, looped_over)
 
     def _is_constant(self, name: str) -> bool:
         """Whether an argument is a constant of the user, which the wrapper does not pass."""
@@ -154,12 +181,7 @@ def _restore(contents: Mapping[int, tuple[Any, bytes]]) -> None:
         ctypes.memmove(at, before, len(before))
 
 
-def config_with_largest_blocks(configs: Sequence[Any]) -> Any:
-    """The configuration with the fewest programs: for the interpreter, a program costs the same at any block size."""
-    return max(configs, key=lambda config: math.prod(v for k, v in config.kwargs.items() if k.endswith("BLOCK")))
-
-
-def kernel_loader(deadline: Callable[[], float]) -> Callable[..., Any]:
+def kernel_loader(wrapper: Wrapper) -> Callable[..., Any]:
     """Replaces AsyncCompile.triton: source of a kernel → InterpretedKernel."""
 
     def triton(_compiler: Any, name: str, source: str, *_device: Any, **_options: Any) -> InterpretedKernel:
@@ -169,7 +191,7 @@ def kernel_loader(deadline: Callable[[], float]) -> Callable[..., Any]:
         namespace: dict[str, Any] = {"__name__": f"conformance_emulated.{name}", "__file__": file}
         exec(compile(source, file, "exec"), namespace)  # noqa: S102 - the generated kernel
         kernel = namespace[name]
-        kernel.deadline = deadline
+        kernel.wrapper = wrapper
         return kernel
 
     return triton
@@ -179,13 +201,24 @@ def interpreting_autotuner(_original: Any) -> Callable[..., Any]:
     """Replaces triton_heuristics.cached_autotune, which Inductor's heuristics call with their configurations."""
 
     def cached_autotune(
-        _size_hints: Any, configs: Sequence[Any], triton_meta: Any, *_where: Any, inductor_meta: Any = None, **_: Any
+        _size_hints: Any,
+        configs: Sequence[Any],
+        triton_meta: Any,
+        heuristic_type: Any,
+        *_where: Any,
+        inductor_meta: Any = None,
+        **_: Any,
     ) -> Callable[[Any], InterpretedKernel]:
+        is_fixed = heuristic_type is HeuristicType.FIXED
+
         def decorate(fn: Any) -> InterpretedKernel:
-            chosen = config_with_largest_blocks(configs)
-            if "XBLOCK" not in fn.arg_names:  # the kernel has it as the constant 1
-                chosen.kwargs.pop("XBLOCK", None)
-            return InterpretedKernel(fn, chosen, inductor_meta or {}, triton_meta)
+            for config in configs:
+                if "XBLOCK" not in fn.arg_names:  # the kernel has it as the constant 1
+                    config.kwargs.pop("XBLOCK", None)
+            meta, uses_dot = inductor_meta or {}, "tl.dot(" in fn.src
+            return InterpretedKernel(
+                fn, Configurations(configs, meta, is_fixed=is_fixed, uses_dot=uses_dot), meta, triton_meta
+            )
 
         return decorate
 

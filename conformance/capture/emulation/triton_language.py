@@ -14,7 +14,7 @@ import inspect
 import sys
 import textwrap
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -33,10 +33,15 @@ _ABSENT = object()
 
 
 class Language:
-    """The interpreted language. `memory`: the builder that interprets all kernels."""
+    """The interpreted language.
+
+    `memory`: the builder that interprets all kernels. `iterations`: file and line of each `for` loop → the most
+    iterations since the last launch cleared it.
+    """
 
     def __init__(self) -> None:
         self.memory = Memory()
+        self.iterations: dict[tuple[str, int], int] = {}
         self.semantic = known_shapes.Semantic(self.memory)
         self._libdevice = libdevice.libdevice_functions()
         self._builtins = [
@@ -113,9 +118,17 @@ class Language:
             )
         self.memory.barrier()
 
+    def _counted(self, file: str, line: int, values: Iterable[Any]) -> Iterator[Any]:
+        """The values of a `for` loop. Counts them in `iterations`."""
+        loop = (file, line)
+        self.iterations.setdefault(loop, 0)
+        for number, value in enumerate(values, 1):
+            self.iterations[loop] = max(self.iterations[loop], number)
+            yield value
+
     def function(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """The Python function of a @triton.jit function. Its assignments turn numbers into tensors, as in a kernel."""
-        return _python_function(fn, self.semantic)
+        return _python_function(fn, self.semantic, self._counted)
 
 
 def _set_attributes(owner: Any, attributes: dict[str, Any]) -> None:
@@ -169,12 +182,17 @@ class _TritonSemantics(ast.NodeTransformer):
     """Rewrites Python code that Triton reads differently.
 
     In Triton `x = 3` makes a tensor (`x: tl.constexpr = 3` does not), and `not`, `and` and `or` work on each element of
-    a tensor.
+    a tensor. The iterations of a `for` loop are counted.
     """
 
     def visit_Assign(self, node: ast.Assign) -> ast.Assign:
         self.generic_visit(node)
         node.value = _helper_call("tensor", node.value, node.value)
+        return node
+
+    def visit_For(self, node: ast.For) -> ast.For:
+        self.generic_visit(node)
+        node.iter = _helper_call("counted", node.iter, ast.copy_location(ast.Constant(node.lineno), node), node.iter)
         return node
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
@@ -211,7 +229,7 @@ def _or(left: Any, right: Callable[[], Any]) -> Any:
 
 #: The cache is for helpers, which all kernels share. It drops the functions of old kernels.
 @functools.lru_cache(maxsize=512)
-def _python_function(fn: Callable[..., Any], semantic: Any) -> Callable[..., Any]:
+def _python_function(fn: Callable[..., Any], semantic: Any, counted: Callable[..., Any]) -> Callable[..., Any]:
     lines, first = inspect.getsourcelines(fn)
     start = next(number for number, line in enumerate(lines) if line.lstrip().startswith("def "))
     tree = ast.parse(textwrap.dedent("".join(lines[start:])))
@@ -222,6 +240,7 @@ def _python_function(fn: Callable[..., Any], semantic: Any) -> Callable[..., Any
     ast.fix_missing_locations(tree)
     ast.increment_lineno(tree, first + start - 1)
     namespace = {**fn.__globals__, "_conformance_not": _not, "_conformance_and": _and, "_conformance_or": _or}
+    namespace["_conformance_counted"] = functools.partial(counted, fn.__code__.co_filename)
     namespace["_conformance_tensor"] = lambda value: semantic.to_tensor(value, False)
     exec(compile(tree, fn.__code__.co_filename, "exec"), namespace)  # noqa: S102 - the kernel itself
     return namespace[fn.__name__]

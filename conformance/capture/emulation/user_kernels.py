@@ -14,8 +14,9 @@ from typing import Any
 
 from triton.runtime.jit import mangle_type
 
+from conformance.capture.emulation.configurations import Configurations
 from conformance.capture.emulation.errors import NotEmulatedError
-from conformance.capture.emulation.kernels import InterpretedKernel
+from conformance.capture.emulation.kernels import InterpretedKernel, Wrapper
 from conformance.capture.emulation.wrapper import TIME_LIMIT
 
 
@@ -27,8 +28,8 @@ class LaunchedKernel(InterpretedKernel):
         signature = {name: _triton_type(value) for name, value in arguments.items() if name not in constants}
         config = types.SimpleNamespace(kwargs={name: value for name, value in arguments.items() if name in constants})
         fuses = options.get("enable_fp_fusion", True)
-        super().__init__(fn, config, {}, {"signature": signature, "enable_fp_fusion": fuses})
-        self.deadline = lambda: time.monotonic() + TIME_LIMIT  # for each launch: its wrapper is unknown
+        super().__init__(fn, Configurations([config], {}), {}, {"signature": signature, "enable_fp_fusion": fuses})
+        self.wrapper = Wrapper(lambda: time.monotonic() + TIME_LIMIT)  # for each launch: its wrapper is unknown
 
     def launch(self, arguments: Mapping[str, Any], grid: Sequence[int]) -> None:
         """Runs the kernel. `grid`: programs along one to three axes."""

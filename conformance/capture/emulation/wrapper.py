@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from conformance.capture.emulation.errors import NotEmulatedError
+from conformance.capture.emulation.extents import Extents
 from conformance.capture.emulation.fake_strides import DeviceStrides
 from conformance.capture.patching.patch import Patch, applied
 from conformance.devices.targets import Target
@@ -22,7 +24,7 @@ class Emulation:
     """Runs the wrappers of one capture.
 
     `rewrite`: for tests; changes the text of a wrapper before it is loaded. A test may set another one at any time.
-    `seconds_left`: of TIME_LIMIT.
+    `seconds_left`: of TIME_LIMIT. `extents`: what the kernels ran so far.
     """
 
     def __init__(self, target: Target, rewrite: Callable[[str], str] | None = None) -> None:
@@ -30,6 +32,8 @@ class Emulation:
         self.rewrite = rewrite
         self.deadline = float("inf")
         self.seconds_left = TIME_LIMIT
+        self.extents = Extents()
+        self._call = 0  # of the wrapper that runs
         self.is_running = False  # nothing runs while the case is compiled
 
     @contextlib.contextmanager
@@ -71,6 +75,7 @@ class Emulation:
         constants = _constants(graph)
         cpp = graph.cpp_wrapper
         loaded: dict[Any, Callable[[list[Any]], Any]] = {}
+        calls: Counter[Any] = Counter()
 
         def call(args: list[Any]) -> Any:
             if cpp:
@@ -80,6 +85,8 @@ class Emulation:
             with self._device_replaced():
                 if self.rewrite not in loaded:
                     loaded[self.rewrite] = self._load_wrapper(code, constants)
+                self._call = calls[self.rewrite]
+                calls[self.rewrite] += 1
                 with DeviceStrides(), self._time_limited(), triton_language.shared_language().interpreting():
                     return loaded[self.rewrite](args)
 
@@ -119,7 +126,8 @@ class Emulation:
         from conformance.capture.emulation import kernels
 
         device = self.target.device
-        patches = _patches(device, kernels.kernel_loader(lambda: self.deadline), kernels.interpreting_autotuner)
+        wrapper = kernels.Wrapper(lambda: self.deadline, lambda: self._call, self.extents)
+        patches = _patches(device, kernels.kernel_loader(wrapper), kernels.interpreting_autotuner)
         if missing := [patch.where for patch in patches if patch.is_missing()]:
             raise NotEmulatedError(f"this torch has no {missing[0].replace(':', '.')}")
         with contextlib.ExitStack() as stack:

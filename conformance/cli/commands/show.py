@@ -137,7 +137,8 @@ def _print_numerics(case: Case, result: CaptureResult, target: Target, *, native
         print(f"\nnumerics    not checked: this machine does not run {target.name}")
         return 0
     print(f"\nnumerics    {styled('right', 'green')}{how}: {lines[0]}")
-    for note in lines[1:]:
+    extents = result.extents()
+    for note in (*lines[1:], *extents.kernels, *(f"ran little: {line}" for line in extents.shortfalls)):
         print(f"            {note}")
     return 0
 

@@ -258,6 +258,31 @@ def test_language_is_put_back():
 
 
 @triton.jit
+def looped(x, out, xnumel, r0_numel, XBLOCK: tl.constexpr, R0_BLOCK: tl.constexpr):
+    row = tl.program_id(0) * XBLOCK + tl.arange(0, XBLOCK)[:, None]
+    total = tl.zeros([XBLOCK, R0_BLOCK], tl.float32)
+    for r0_offset in tl.range(0, r0_numel, R0_BLOCK):
+        column = r0_offset + tl.arange(0, R0_BLOCK)[None, :]
+        total += tl.load(x + r0_numel * row + column, (row < xnumel) & (column < r0_numel), other=0.0)
+    tl.store(out + row, tl.sum(total, 1)[:, None], row < xnumel)
+
+
+@pytest.mark.parametrize(
+    ("block", "loop_block", "kernel", "shortfalls"),
+    [
+        (2, 4, "looped: 2 programs, 3 iterations", []),
+        (4, 4, "looped: 1 program, 3 iterations", ["looped ran one program for 3 elements"]),
+        (1, 16, "looped: 3 programs, 1 iteration", ["looped ran one iteration for 10 elements"]),
+    ],
+)
+def test_programs_and_iterations_are_counted(block, loop_block, kernel, shortfalls):
+    x, out = torch.randn(3, 10), torch.zeros(3)
+    report = run(looped, x, out, 3, 10, block=block, R0_BLOCK=loop_block)
+    torch.testing.assert_close(out, x.sum(1))
+    assert (report.kernels, report.shortfalls) == ([kernel], shortfalls)
+
+
+@triton.jit
 def assembly(x, y, xnumel, XBLOCK: tl.constexpr):
     value = tl.load(x + tl.arange(0, XBLOCK))
     asm: tl.constexpr = "mov.b32 $0, $1;"
