@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +44,7 @@ class CaptureResult:
     raises. Before it is called, `compiled` runs the lowered graph eagerly.
     `queries`: what torch has asked the pretended device so far. None without one.
     `shared_with`: the target that the capture was made for, if it is the same for this one; see shared_captures.py.
+    `judgements`: of the case's opt-outs, where the GPU-free worker judged them; see numerics/audit.py.
     """
 
     capture: Capture
@@ -52,6 +53,7 @@ class CaptureResult:
     build: Callable[[], None] = _nothing
     queries: DeviceQueries | None = None
     shared_with: str = ""
+    judgements: Sequence[Any] = ()
 
 
 @contextlib.contextmanager

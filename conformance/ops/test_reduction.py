@@ -48,7 +48,13 @@ def test_sum(x):
     require={"all": INDUCTOR_ONLY, "cuda": {"kernels": 2}, "cpu": {"kernels": 1}, "cpu f32": {"vectorised": "yes"}},
     numerics={
         **OVERFLOW,
-        "for": {"cpu": {"factor": 16, "reason": "each lane adds 8192 elements one after another; eager adds in pairs"}},
+        "for": {
+            "cpu f32": {
+                "factor": 16,
+                "reason": "each lane adds 8192 elements one after another, eager adds in pairs: measured 85 ulp, "
+                "8.7 times eager's error",
+            }
+        },
     },
 )
 def test_large_sum(x):

@@ -57,7 +57,11 @@ def test_sizes(x):
     numerics=OVERFLOW
     | {
         "for": {
-            "cpu": {"factor": 16, "reason": "eager computes the variance of float32 in float64, compiled in float32"}
+            "cpu": {
+                "factor": 16,
+                "reason": "eager computes the variance of float32 in float64, compiled in float32: measured 8.2 ulp, "
+                "9.7 times eager's error",
+            }
         }
     },
 )

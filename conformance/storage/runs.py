@@ -33,6 +33,8 @@ NOT_ENDED = "did not end"
 _UNUSED = "unused.json"
 _SELECTED = "selected.json"
 _WITHOUT_QUICK = "without_quick.json"
+#: With --audit: what audit_report.py says, as data.
+AUDIT = "audit.json"
 _UNNAMED = "[0-9]*T[0-9]*-[0-9]*"
 
 
@@ -57,6 +59,7 @@ class ItemRecord:
     `shared_with`: the target that the capture was made for and that ran, if everything is the same for both.
     `seconds`: the wall time of compiling, 0 with `shared_with`. `cpu_seconds`: the CPU time of the worker and of its
     processes.
+    `audit`: with --audit, the verdict on each opt-out; see harness/item_audit.py.
     """
 
     case: str
@@ -78,6 +81,7 @@ class ItemRecord:
     notices: list[str] = field(default_factory=list)
     seconds: float = 0.0
     cpu_seconds: float = 0.0
+    audit: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -202,6 +206,13 @@ class Run:
     def write_unused_snapshots(self, case_ids: Sequence[str], prune: str) -> None:
         """Writes the ids of snapshots without a case, and the command that removes them. All workers write the same."""
         _write_json(self.folder / _UNUSED, [list(case_ids), prune])
+
+    def write_audit(self, data: Mapping[str, Any]) -> None:
+        """Writes the verdicts on all opt-outs. Raises RunError if the folder cannot be written to."""
+        try:
+            _write_json(self.folder / AUDIT, data)
+        except OSError as error:
+            raise RunError(f"the run's folder {self.folder} cannot be written to: {error.strerror}") from error
 
     def unused_snapshots(self) -> tuple[list[str], str]:
         """Returns what `write_unused_snapshots` wrote; ([], "") if it wrote nothing."""
