@@ -19,6 +19,9 @@ Keys of @case(numerics={...}), all optional:
     recompiles  how often later calls may compile again (default 0). Needs a `reason`
     reason      why the case differs from the policy, in a sentence
     for         selector → any of these keys, for some cases only: {"cuda bf16": {"factor": 8, "reason": "…"}}
+
+`pytest --audit` finds entries that excuse nothing. A reason that begins with "on a device" is about what the emulation
+does not do: only a run on the device can judge it.
 """
 
 from __future__ import annotations
