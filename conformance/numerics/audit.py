@@ -9,6 +9,8 @@ excuses:
     reference   all calls, with float64
     recompiles  the calls that compiled again in the ordinary check
     fill        the tensor, if it was one constant in the ordinary check
+
+Those that excuse nothing alone are then dropped together: two of them may excuse the same problem.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from conformance.cases import special_values
-from conformance.cases.numerics_policy import Policy
+from conformance.cases.numerics_policy import OMISSIBLE, Policy
 from conformance.cases.opt_outs import OptOut, opt_outs
-from conformance.numerics.problem import Problem
+from conformance.numerics.problem import SIZE_CALLS, Problem
 
 if TYPE_CHECKING:
     import torch
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from conformance.numerics.check import Call, Comparison, Observed
 
 _NOT_EMULATED = "compiled raised NotEmulatedError: "
+#: Keys of opt-outs that are judged by calls.
+_OF_CALLS = ("without", "factor", "reference")
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,9 @@ def judge(
         if missing := [problem.text for problem in problems if _NOT_EMULATED in problem.text]:
             problems, not_judged = [], f"not emulated: {missing[0].splitlines()[0].partition(_NOT_EMULATED)[2]}"
         judgements.append(Judgement(opt_out, problems, not_judged))
-    return judgements
+    idle = [each.opt_out for each in judgements if not each.problems and not each.not_judged]
+    together = auditor.problems_together([opt_out for opt_out in idle if opt_out.key in _OF_CALLS])
+    return [replace(each, problems=together.get(each.opt_out, each.problems)) for each in judgements]
 
 
 @dataclass(frozen=True)
@@ -142,6 +148,34 @@ class _Auditor:
             return lambda call: call.name in groups
         return lambda call: call.kind == "special"
 
+    def problems_together(self, idle: Sequence[OptOut]) -> dict[OptOut, list[Problem]]:
+        """The problems that occur without several opt-outs each of which alone excuses nothing.
+
+        An example is a large number in two inputs at once: one opt-out leaves out the group, another one an input. A
+        group owns the problems of its calls; inputs own the rest of the special values.
+        """
+        if len(idle) < 2:
+            return {}
+        keys, names = {each.key for each in idle}, {each.name for each in idle if each.key == "without"}
+        policy = replace(
+            self.policy,
+            without={name: reason for name, reason in self.policy.without.items() if name not in names},
+            factor=None if "factor" in keys else self.policy.factor,
+            reference="float64" if "reference" in keys else self.policy.reference,
+        )
+        tests = [self._concerns(name) for name in names]
+        everywhere = keys != {"without"}
+        try:
+            found = self._problems(policy, lambda call: everywhere or any(test(call) for test in tests))
+        except Exception:  # noqa: BLE001 - such as memory, or what is not emulated: then each verdict alone counts
+            return {}
+        owned: dict[OptOut, list[Problem]] = {}
+        for problem in found:
+            if _NOT_EMULATED not in problem.text:
+                for owner in _owners(problem, idle):
+                    owned.setdefault(owner, []).append(problem)
+        return owned
+
     def _problems(self, policy: Policy, concerns: Callable[[Call], bool]) -> list[Problem]:
         from conformance.numerics.check import Comparison, NumericsError, calls, check_call, recompilation
 
@@ -164,3 +198,13 @@ class _Auditor:
         for call, recompiled in self.observed.recompiled.items():
             if recompiled:
                 yield Problem("", "recompiles", f"{text}: {recompiled} times", call)
+
+
+def _owners(problem: Problem, idle: Sequence[OptOut]) -> list[OptOut]:
+    """The opt-outs that a problem without all of them belongs to."""
+    group = "sizes" if problem.call in SIZE_CALLS else problem.call
+    named = [each for each in idle if each.key == "without"]
+    of_group = [each for each in named if each.name == group or (each.name == "ties" and group == "edges")]
+    is_special = group in special_values.GROUPS
+    inputs = [each for each in named if is_special and each.name not in OMISSIBLE]
+    return of_group or inputs or [each for each in idle if each.key != "without"]

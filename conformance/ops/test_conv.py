@@ -116,7 +116,14 @@ CONVOLUTIONS = {
     weight=tensor(4, 4, 3, 3),
     convolve=CONVOLUTIONS,
     require={"all": {"graph_breaks": 0}},
-    numerics={"for": {"cpu grouped_relu": {"without": {"weight": ZEROS_AROUND}}}},
+    numerics={
+        "for": {
+            "cpu grouped_relu": {"without": {"weight": ZEROS_AROUND}},
+            "no_batch": {
+                "without": {"huge": "whether a product of two of the largest numbers joins a sum, or overflows"}
+            },
+        }
+    },
 )
 def test_convolutions(x, weight, convolve):
     return convolve(x, weight)

@@ -50,6 +50,24 @@ def test_ties_concern_the_signs_of_zeros_in_edges():
     assert [problem.call for problem in audit.judgements[0].problems] == ["edges"]
 
 
+def test_opt_outs_that_excuse_the_same_are_judged_together():
+    """Compiled is wrong only where both inputs are large: without either opt-out, one of them is not."""
+
+    def compiled(x, y):
+        return torch.where((x.abs() > 1e30) & (y.abs() > 1e30), 0.0, x.sign() * y.sign())
+
+    def product_of_signs(x, y):
+        return x.sign() * y.sign()
+
+    product_of_signs.__name__ = "test_product_of_signs"
+    numerics = {"without": {"huge": "one", "y": "two", "inf": "three"}}
+    declared = case(x=tensor(2), y=tensor(2), numerics=numerics)(product_of_signs).cases[0]
+    audit = Audit()
+    check_and_audit(audit, declared, compiled, "cpu", "cpu_avx2")
+    found = {each.opt_out.name: {problem.call for problem in each.problems} for each in audit.judgements}
+    assert found == {"huge": {"huge"}, "y": set(), "inf": {"inf"}}
+
+
 def test_recompiles():
     declared = case_of(lambda x: x * 2, {"recompiles": 1, "reason": "a guard"})
     observed = Observed(recompiled={"second": 0, "nan": 1}, made_all_calls=True)
