@@ -7,6 +7,7 @@ from conformance import case, references, tensor
 functional = torch.nn.functional
 
 LAYOUTS = ["contiguous", "channels_last"]
+OVERFLOW = {"without": {"huge": "whether a sum of the largest numbers overflows depends on its order"}}
 ZEROS_AROUND = "layout, dtype and processor decide whether eager multiplies a NaN by the zeros around an image"
 
 
@@ -119,6 +120,7 @@ CONVOLUTIONS = {
     numerics={
         "for": {
             "cpu grouped_relu": {"without": {"weight": ZEROS_AROUND}},
+            "xpu grouped_relu": {"without": {"weight": ZEROS_AROUND}},
             "no_batch": {
                 "without": {"huge": "whether a product of two of the largest numbers joins a sum, or overflows"}
             },
@@ -140,9 +142,7 @@ test_references_of_pools = references(test_pool, test_pool_backward, test_max_po
     weight=tensor(4, 3, 3, 3),
     grad=True,
     require={"all": {"graph_breaks": 0}},
-    numerics={
-        "for": {"cpu": {"without": {"huge": "whether a sum of the largest numbers overflows depends on its order"}}}
-    },
+    numerics={"for": {"cpu": OVERFLOW, "xpu": OVERFLOW}},
 )
 def test_pooled_beside(x, weight):
     y = functional.conv2d(x, weight, padding=1)
