@@ -15,6 +15,7 @@ from conformance import settings
 from conformance.capture.deviceless.prepare import prepare
 from conformance.cases.case import Case
 from conformance.cases.lookup import OPS
+from conformance.cases.opt_outs import opt_outs
 from conformance.devices.environment import torch_build, triton_version
 from conformance.devices.machine import Machine
 from conformance.devices.targets import GPUS, TargetError
@@ -340,7 +341,23 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     result = yield
     if problem:
         items[:] = [WrongDeclarationsItem.from_parent(session, name="declarations", message=problem)]
+    elif config.getoption("audit"):
+        _deselect_without_opt_outs(config, items)
     return result
+
+
+def _deselect_without_opt_outs(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """--audit runs only items whose case opts out of something there."""
+    chosen = [item for item in items if is_conformance_item(item) and _has_opt_outs(conformance_item(item))]
+    rest = set(items) - set(chosen)
+    if rest:
+        config.hook.pytest_deselected(items=[item for item in items if item in rest])
+        items[:] = chosen
+
+
+def _has_opt_outs(item: Item) -> bool:
+    """Whether the case opts out of something on the target."""
+    return bool(opt_outs(item.case, item.target.name, item.target.device))
 
 
 def _declaration_problem(config: pytest.Config, items: list[pytest.Item]) -> str:
@@ -492,6 +509,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and _SESSION in config.stash and config.option.keyword:
         keyword = config.option.keyword
         terminalreporter.write_line(f"-k {keyword!r} selects no item; list all items with: pytest --collect-only -q")
+    elif exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and config.getoption("audit"):
+        terminalreporter.write_line("--audit: no selected case opts out of anything")
     if result is None or not result.lines:
         return
     terminalreporter.write_sep("-", "conformance")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from conformance.errors import ConformanceError
 
@@ -41,7 +41,7 @@ class Settings:
     `emulation`: run the code for missing GPUs on the CPU. `item_timeout`: seconds for one item; 0 for no limit.
     `kernels`: how C++ kernels are compiled, one of KERNELS.
     `captures`: whether targets share captures that are the same for them, one of CAPTURES.
-    `fresh`: also run numerics that passed before.
+    `fresh`: also run numerics that passed before. `audit`: judge the opt-outs of cases instead of running all checks.
     """
 
     devices: str | None = None
@@ -63,6 +63,7 @@ class Settings:
     item_timeout: float = ITEM_TIMEOUT
     kernels: str = KERNELS[0]
     captures: str = CAPTURES[0]
+    audit: bool = False
 
     @property
     def backend_option(self) -> str:
@@ -73,6 +74,26 @@ class Settings:
         if self.via != "compile":
             return f"--via {self.via}"
         return f"--backend {self.backend}" if self.backend != "inductor" else ""
+
+
+def for_audit(settings: Settings, *, names_checks: bool) -> Settings:
+    """The settings of a run with --audit: numerics alone, and each target runs its own code.
+
+    `names_checks`: whether --checks was given. Raises SettingsError for options that --audit cannot be combined with.
+    """
+    wrong = {
+        f"--checks {','.join(settings.checks)}": names_checks and settings.checks != ("numerics",),
+        f"{ACCEPT}={settings.accept}": bool(settings.accept),
+        settings.backend_option: bool(settings.backend_option),
+        "--baseline": bool(settings.baseline),
+        "--verify-deviceless": settings.verify_deviceless,
+        "--fail-on-drift": settings.fail_on_drift,
+    }
+    if options := [option for option, is_given in wrong.items() if is_given]:
+        raise SettingsError(
+            f"--audit judges the opt-outs of numerics and makes no other check: leave out {' and '.join(options)}"
+        )
+    return replace(settings, checks=("numerics",), captures="alone")
 
 
 def parse_via(text: str, backend: str) -> str:

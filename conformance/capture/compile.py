@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,7 @@ class CaptureResult:
     `queries`: what torch has asked the pretended device so far. None without one.
     `shared_with`: the target that the capture was made for, if it is the same for this one; see shared_captures.py.
     `extents`: returns what the emulated kernels ran so far; nothing without emulation.
+    `judgements`: of the case's opt-outs, where the GPU-free worker judged them; see numerics/audit.py.
     """
 
     capture: Capture
@@ -55,6 +56,7 @@ class CaptureResult:
     queries: DeviceQueries | None = None
     shared_with: str = ""
     extents: Callable[[], Report] = Report
+    judgements: Sequence[Any] = ()
 
 
 @contextlib.contextmanager

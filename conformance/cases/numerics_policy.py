@@ -5,7 +5,7 @@ Keys of @case(numerics={...}), all optional:
     exact       True: the result must equal eager's bit for bit (NaN equals NaN). For functions that only move or select
                 data
     factor      compiled's error may be this many times eager's error, instead of POLICY's factor. A wider one needs a
-                `reason`
+                `reason`; above MEASURED_ABOVE, the reason names a measurement: "measured 11 ulp", "measured 12 times"
     reference   "eager": compare with eager instead of float64, because the function has no meaning in float64. Needs a
                 `reason`
     raises      the name of the exception that eager raises. Compiled must raise it too, when it compiles or when it is
@@ -20,10 +20,14 @@ Keys of @case(numerics={...}), all optional:
     recompiles  how often later calls may compile again (default 0). Needs a `reason`
     reason      why the case differs from the policy, in a sentence
     for         selector → any of these keys, for some cases only: {"cuda bf16": {"factor": 8, "reason": "…"}}
+
+`pytest --audit` finds entries that excuse nothing. A reason that begins with "on a device" is about what the emulation
+does not do: only a run on the device can judge it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -51,11 +55,16 @@ POLICY = {
 #: As POLICY, for dtypes that it does not list, such as float8: the same as for 16 bits.
 SMALL_DTYPES = (2.0, 1.0)
 
+#: A factor above this needs a reason that names a measurement. The largest factor that the policy itself has is 8.
+MEASURED_ABOVE = 8.0
+_MEASUREMENT = re.compile(r"\d\s*(ulp|times)\b")
+
 #: For cases whose denormals are flushed on cuda: numerics={"for": {"cuda": FLUSHED}}. The option
-#: torch._inductor.config.eager_numerics.disable_ftz turns flushing off.
+#: torch._inductor.config.eager_numerics.disable_ftz turns flushing off. The emulation does not flush, so only a run on
+#: a device can judge this opt-out (opt_outs.ON_DEVICE).
 FLUSHED = {
     "without": {
-        "denormals": "libdevice's functions flush them to 0: Inductor's settings make Triton take those functions"
+        "denormals": "on a device, libdevice's functions flush them to 0: Inductor's settings make Triton take them"
     }
 }
 
@@ -142,10 +151,16 @@ class Policy:
                 raise PolicyError(f"{where}: numerics['factor'] is {self.factor!r}; it must be a number of 0 or more")
             if self.exact:
                 raise PolicyError(f"{where}: numerics has both 'exact' and 'factor'; leave one out")
-            if self.factor > min(factor for factor, _ in POLICY.values()) and not self.reason.strip():
+            if is_wide(self.factor) and not self.reason.strip():
                 raise PolicyError(
                     f"{where}: numerics['factor'] = {self.factor:g} is wider than the policy; "
                     "say why: {'factor': …, 'reason': '…'}"
+                )
+            if self.factor > MEASURED_ABOVE and not _MEASUREMENT.search(self.reason):
+                raise PolicyError(
+                    f"{where}: numerics['factor'] = {self.factor:g} is above {MEASURED_ABOVE:g}, and its reason has no "
+                    f"measurement: {self.reason!r}; write what you measured, such as 'measured 11 ulp' or 'measured 12 "
+                    "times eager's error'"
                 )
         if self.reference == "eager" and not self.reason.strip():
             raise PolicyError(
@@ -177,6 +192,11 @@ class Policy:
             numbers = isinstance(values, (list, tuple)) and all(isinstance(v, (int, float)) for v in values)
             if not numbers:
                 raise PolicyError(f"{where}: numerics['branch'] is {values!r}; it must be {_KINDS['branch'].text}")
+
+
+def is_wide(factor: float) -> bool:
+    """Whether a factor is wider than the policy for some dtype."""
+    return factor > min(factor for factor, _ in POLICY.values())
 
 
 def validate(cases: Iterable[Case]) -> None:

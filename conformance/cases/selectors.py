@@ -7,7 +7,7 @@ torch 2.13 and newer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -44,10 +44,14 @@ class TargetName(NamedTuple):
 def values_for(declared: Mapping[str, Mapping[str, Any]], case: Case, target: SelectableTarget) -> dict[str, Any]:
     """Fact → value, from all selectors of `declared` that apply to this case and target. Later selectors override."""
     values: dict[str, Any] = {}
-    for selector, facts in declared.items():
-        if _applies(selector, case, target):
-            values |= facts
+    for selector in applying(declared, case, target):
+        values |= declared[selector]
     return values
+
+
+def applying(selectors: Iterable[str], case: Case, target: SelectableTarget) -> list[str]:
+    """Those of the selectors that apply to this case and target, in the same order."""
+    return [selector for selector in selectors if _applies(selector, case, target)]
 
 
 def exclusion(case: Case, target: SelectableTarget) -> str:

@@ -157,6 +157,11 @@ class KnownFailures:
         entries = self._entries(case_id, "numerics", target, torch_version, mode)
         return unexcused(problems, _excuses(entries))
 
+    def errors(self, case_id: str, check: str, target: str, torch_version: str, mode: str = "") -> list[str]:
+        """The `error` of each entry for this check of this item that has one."""
+        entries = self._entries(case_id, check, target, torch_version, mode)
+        return [failure.error for failure in entries if failure.error]
+
     def idle_problem(
         self, case_id: str, target: str, torch_version: str, problems: Sequence[Problem], mode: str = ""
     ) -> EntryProblem | None:

@@ -90,7 +90,7 @@ class CapturesAhead:
     def _needs_kernels(self, case: Case, target: Target, waiting: AheadCapture) -> bool:
         """Whether the item's numerics will run: they did not pass before."""
         session = self._session
-        if session.settings.fresh:
+        if session.settings.fresh or session.settings.audit:
             return True
         known = look_up(session.passed_numerics, case, target, session.machine, waiting.capture, fresh=False)
         return known.passed_before is None

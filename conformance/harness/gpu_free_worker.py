@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ from conformance.cases.case import Case
 from conformance.devices.environment import HIDE_GPUS
 from conformance.devices.targets import Target
 from conformance.errors import ConformanceError
+from conformance.numerics.audit import Audit, Judgement, check_and_audit
 from conformance.numerics.problem import Problem
 
 if TYPE_CHECKING:
@@ -44,13 +45,14 @@ class WorkerCapture:
     """A capture of the worker.
 
     `numerics`: returns the lines that say what the emulated numerics compared, or raises what their check raised.
-    `shared_with`, `extents`: see CaptureResult.
+    `shared_with`, `extents`, `judgements`: see CaptureResult.
     """
 
     capture: Capture
     numerics: Callable[[], list[str]]
     shared_with: str = ""
     extents: Callable[[], Report] = Report
+    judgements: Sequence[Judgement] = ()
 
 
 class GpuFreeWorker:
@@ -72,14 +74,16 @@ class GpuFreeWorker:
         emulate: bool = False,
         texts: bool = True,
         shares: bool = False,
+        audit: bool = False,
     ) -> WorkerCapture:
         """Captures a case without the device. Raises GpuFreeWorkerError.
 
         `texts`: with graphs and nodes, which are slow to make. `shares`: a capture of another target will do if it is
-        the same and nothing else is asked for.
+        the same and nothing else is asked for. `audit`: with `emulate`, also judges the case's opt-outs.
         """
         request: dict[str, Any] = {"file": str(case.file), "case": case.id, "target": target.name}
         request |= {"explore": explore, "emulate": emulate, "texts": texts, "shares": shares}
+        request |= {"audit": audit}
         if isinstance(case, AdhocCase):
             request |= {"spec": case.spec, "options": case.options}
         try:
@@ -91,8 +95,9 @@ class GpuFreeWorker:
             raise GpuFreeWorkerError(answer["raised"])
         numerics, shared_with = answer.pop("numerics", None), answer.pop("shared_with", "")
         extents = functools.partial(Report.from_json, (numerics or {}).get("extents", {}))
+        judgements = [Judgement.from_json(each) for each in answer.pop("judgements", ())]
         lines = functools.partial(_numerics_lines, numerics)
-        return WorkerCapture(Capture.from_json(answer), lines, shared_with, extents)
+        return WorkerCapture(Capture.from_json(answer), lines, shared_with, extents, judgements)
 
     def close(self) -> None:
         """Kills the process."""
@@ -145,8 +150,10 @@ def _capture(request: dict[str, Any]) -> dict[str, Any]:
         answer = captured.capture.to_json(complete=request["texts"])
         numerics = None
         if captured.compiled is not None:
-            numerics = answer["numerics"] = _numerics(case, captured.compiled, target)
+            audit = Audit() if request["audit"] else None
+            numerics = answer["numerics"] = _numerics(case, captured.compiled, target, audit)
             numerics["extents"] = captured.extents().to_json()
+            answer |= {"judgements": [each.to_json() for each in audit.judgements]} if audit else {}
     if may_share and (numerics is None or "lines" in numerics):
         _shared_captures().add(case, target, captured.capture, captured.queries, numerics)
     return answer
@@ -159,13 +166,17 @@ def _shared_captures() -> SharedCaptures:
     return SharedCaptures()
 
 
-def _numerics(case: Case, compiled: Callable[..., Any], target: Target) -> dict[str, Any]:
-    """What the numerics check found, as JSON: its lines, or the type and message of what it raised."""
+def _numerics(case: Case, compiled: Callable[..., Any], target: Target, audit: Audit | None) -> dict[str, Any]:
+    """What the numerics check found, as JSON: its lines, or the type and message of what it raised.
+
+    `audit`: gets the judgements of the opt-outs.
+    """
     from conformance.capture.emulation.fake_strides import with_device_strides
     from conformance.numerics.check import check_numerics
 
+    check = check_numerics if audit is None else functools.partial(check_and_audit, audit)
     try:
-        return {"lines": check_numerics(with_device_strides(case), compiled, target.device, target.name).summary()}
+        return {"lines": check(with_device_strides(case), compiled, target.device, target.name).summary()}
     except Exception as error:  # noqa: BLE001 - the parent raises it again
         problems = [problem.to_json() for problem in getattr(error, "problems", ())]
         is_failure = isinstance(error, AssertionError)

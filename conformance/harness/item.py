@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from conformance.cases.case import Case
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.errors import first_line
-from conformance.harness import artifacts, garbage_collection
+from conformance.harness import artifacts, garbage_collection, item_audit
 from conformance.harness.accidents import device_health
 from conformance.harness.accounting import NOTHING_STORED
 from conformance.harness.item_capture import ItemCapture
@@ -26,6 +27,7 @@ from conformance.harness.item_errors import (
 from conformance.harness.item_exclusion import generation_problem, item_exclusion
 from conformance.harness.item_known_failures import ItemKnownFailures
 from conformance.harness.session import Session
+from conformance.numerics.audit import Audit, check_and_audit
 from conformance.review.diff import compare_texts
 from conformance.review.review import nearest_text
 from conformance.storage.check_results import CheckResult, Outcome
@@ -104,6 +106,7 @@ class _ItemRun:
         self.ran_out_of_memory = False
         self.source = ItemCapture(item.session, item.case, item.target)
         self.known_failures = ItemKnownFailures(item.session, item.case, item.target)
+        self.audit = Audit() if item.session.settings.audit else None
 
     def run(self) -> None:
         excluded = item_exclusion(self.session, self.case, self.target, self.source)
@@ -118,6 +121,7 @@ class _ItemRun:
                     self._capture_and_check()
         finally:
             garbage_collection.collect_if_due()
+            self._record_audit()
             self.record.cpu_seconds = round(_cpu_seconds() - before, 3)
             self.session.run.write_item(self.record)
 
@@ -306,16 +310,28 @@ class _ItemRun:
             return
         try:
             if captured.worker_numerics is not None:
+                if self.audit is not None:
+                    self.audit.judgements += captured.judgements
                 captured.worker_numerics()
             elif captured.shared_with and self.source.emulates:
                 self.report.note("numerics", f"the code of {captured.shared_with} is the same, and it ran")
             elif captured.compiled is not None:
                 case = self.case if self.mode == "native" else with_device_strides(self.case)
-                check_numerics(case, captured.compiled, device, target, already_called=True)
+                check = check_numerics if self.audit is None else functools.partial(check_and_audit, self.audit)
+                check(case, captured.compiled, device, target, already_called=True)
             else:
                 raise SkipError(self._reason_not_run())
         except NotEmulatedError as error:
             raise SkipError(f"not emulated: {error}") from None
+
+    def _record_audit(self) -> None:
+        if self.audit is not None:
+            result = self.record.checks.get("numerics") or self.record.checks.get("compile")
+            why = result.detail if result else "the case does not check numerics"
+            how = "native" if self.mode == "native" else "emulated"
+            self.record.audit = item_audit.verdicts(
+                self.case, self.target, how, self.audit.judgements, self.known_failures, why
+            )
 
     def _reason_not_run(self) -> str:
         reason = "" if self.target.device == "cpu" else self.session.reason_not_emulated(self.target)

@@ -50,6 +50,13 @@ class ItemKnownFailures:
         listed = "".join(f"  {problem.name}\n" for problem in new)
         return f"known failures name {len(problems) - len(new)} of {len(problems)} problems, and not these:\n{listed}\n"
 
+    def unexcused(self, problems: Sequence[Problem]) -> list[Problem]:
+        """Those of some numerics problems that no entry names, nor excuses as an error that compiled raises."""
+        name, torch, mode = self._run
+        new = self._all.unexcused(self._case.id, name, torch, problems, mode)
+        errors = self._all.errors(self._case.id, "numerics", name, torch, mode)
+        return [each for each in new if each.rule != "raises" or not any(error in each.text for error in errors)]
+
     @property
     def _all(self) -> KnownFailures:
         return self._session.known_failures_of(self._case)

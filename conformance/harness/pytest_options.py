@@ -23,9 +23,10 @@ ENABLING = (
     "verify_deviceless",
     "no_emulation",
     "fresh",
+    "audit",
 )
 #: Options that leave cases, targets or checks out. With one of them, no snapshot is reported as unused.
-SELECTING = ("keyword", "markexpr", "device", "target", "quick", "checks", "baseline")
+SELECTING = ("keyword", "markexpr", "device", "target", "quick", "checks", "baseline", "audit")
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -69,6 +70,11 @@ def add_options(parser: pytest.Parser) -> None:
     add("--no-emulation", action="store_true", help="disable CPU emulation of missing GPUs")
     add("--fresh", action="store_true", help="also run numerics that passed before, with the same code and machine")
     add(
+        "--audit",
+        action="store_true",
+        help="check numerics without the opt-outs that cases declare, and fail if an opt-out excuses nothing",
+    )
+    add(
         "--item-timeout",
         metavar="SECONDS",
         type=float,
@@ -102,7 +108,7 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
     Raises SettingsError for a wrong value.
     """
     option = config.getoption
-    return Settings(
+    read = Settings(
         devices=option("device"),
         targets=option("target"),
         quick=option("quick"),
@@ -122,4 +128,6 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
         item_timeout=settings.parse_item_timeout(option("item_timeout")),
         kernels=option("kernels"),
         captures=option("captures"),
+        audit=option("audit"),
     )
+    return settings.for_audit(read, names_checks=option("checks") is not None) if read.audit else read

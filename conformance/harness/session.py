@@ -211,10 +211,23 @@ class Session:
 
         if mode == "deviceless" and target.device != "cpu" and self.machine.gpus:
             answer = self.gpu_free_worker.capture(
-                case, target, explore=explore, emulate=emulate, texts=texts, shares=self.settings.captures == "shared"
+                case,
+                target,
+                explore=explore,
+                emulate=emulate,
+                texts=texts,
+                shares=self.settings.captures == "shared",
+                audit=self.settings.audit,
             )
             numerics = answer.numerics if emulate else None
-            yield CaptureResult(answer.capture, None, numerics, shared_with=answer.shared_with, extents=answer.extents)
+            yield CaptureResult(
+                answer.capture,
+                None,
+                numerics,
+                shared_with=answer.shared_with,
+                extents=answer.extents,
+                judgements=answer.judgements,
+            )
             return
         ahead = self.waiting_captures.pop(f"{case.id}-{target.name}", None) if defer_build else None
         if ahead is not None:

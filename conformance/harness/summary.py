@@ -14,6 +14,7 @@ from conformance.devices.environment import cache_folder, triton_version
 from conformance.expectations import known_failures, requirements
 from conformance.facts.binary import INCOMPLETE
 from conformance.harness import accounting
+from conformance.harness.audit_report import audit_report
 from conformance.harness.session import Session
 from conformance.review import overview
 from conformance.review.causes import pluralise
@@ -21,7 +22,7 @@ from conformance.review.review import Review, review_items, run_text_finder, sto
 from conformance.storage import binaries, compiled_objects, passed_numerics
 from conformance.storage.accept import accept_snapshots
 from conformance.storage.check_results import Outcome
-from conformance.storage.runs import EVIDENCE, ItemRecord, Run
+from conformance.storage.runs import EVIDENCE, ItemRecord, Run, RunError
 from conformance.storage.unused import all_collected
 
 #: How many drifting items and unused snapshots the summary names.
@@ -95,6 +96,8 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     elif less and session.settings.strict_run:
         summary.lines.append("--strict-run: this run fails, because it compared less than it was asked to")
         summary.failed = True
+    if session.settings.audit:
+        _add_audit(items, summary)
     summary.review = _review(session, items)  # before anything is accepted
     if session.settings.accept and interrupted:
         summary.lines.append("the run was interrupted: nothing was accepted; run the same command again")
@@ -111,6 +114,17 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     _add_unused_known_failures(items, summary, session.settings.backend_option)
     summary.ending = _ending(session, items, summary.review)
     return summary
+
+
+def _add_audit(items: Sequence[ItemRecord], summary: Summary) -> None:
+    report = audit_report(items)
+    summary.lines += report.lines
+    summary.failed |= report.failed
+    try:
+        summary.run.write_audit(report.data)
+    except RunError as error:
+        summary.lines.append(str(error))
+        summary.failed = True
 
 
 def refuse_contradictions(summary: Summary, failed_node_ids: Sequence[str]) -> None:

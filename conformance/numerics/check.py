@@ -13,7 +13,7 @@ docs/numerics.md describes the whole check.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -45,6 +45,18 @@ OTHER_SIZES: dict[str, Callable[[int], int]] = {
 }
 #: The message shows this many problems of each further call.
 SHOWN_PER_CALL = 2
+
+
+@dataclass
+class Observed:
+    """What a check saw until it ended, also if it raised: for the audit of opt-outs.
+
+    `recompiled`: name of a call → how often it compiled again. `made_all_calls`: whether no call ended the check.
+    """
+
+    comparison: Comparison = field(default_factory=Comparison)
+    recompiled: dict[str, int] = field(default_factory=dict)
+    made_all_calls: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,43 +98,37 @@ def check_numerics(
     run_options: str = "",
     *,
     already_called: bool = False,
+    observed: Observed | None = None,
 ) -> Comparison:
     """Compares `compiled`, the compiled `case.fn`, with eager on `device` and with float64 on the CPU.
 
     `target`: name of the target, which selects what the case declares. `run_options`: pytest options of this run, for
     the command that reproduces a failure. `already_called`: `compiled` was called before, with other values; the code
-    of that call must serve the first call here too.
+    of that call must serve the first call here too. `observed`: is filled with what the check saw.
 
     Passes arguments by name. Makes all calls, also after one with a problem.
     Raises NumericsError with all problems; PolicyError for a malformed `case.numerics`; what eager raises in an
     ordinary call. If compiled raises in an ordinary call and all problems are exceptions, raises that exception.
     """
     policy = Policy.for_case(case, target, torch.device(device).type)
-    comparison = Comparison()
+    observed = observed or Observed()
+    comparison = observed.comparison
     reproduction = messages.reproduction(case, target, run_options)
     problems: list[Problem] = []
     raised: list[BaseException] = []
     for call in calls(case, policy, comparison):
-        before = compiled_frames()
-        found: list[Problem] = []
-        has_raised = False
-        try:
-            with call_modes.without_tf32(device):
-                found += _problems(case, compiled, device, policy, comparison, call)
-        except CandidateError as error:
-            cause = error.__cause__
-            if cause is None or _ends_the_check(cause):
-                raise cause or error from None
-            has_raised = True
-            raised.append(cause)
-            found.append(raised_problem(cause))
-        recompiled = compiled_frames() - before
+        found, error, recompiled = check_call(case, compiled, device, policy, comparison, call)
         may_compile = call.name == ORDINARY_CALLS[0] and not already_called
-        if recompiled > policy.recompiles and not may_compile and not policy.raises and not has_raised:
-            found.append(messages.recompilation(recompiled, already_called=already_called))
-        problems += [replace(problem, call=call.name) for problem in found]
+        if error is not None:
+            raised.append(error)
+        elif not may_compile:
+            observed.recompiled[call.name] = recompiled
+            if recompiled > policy.recompiles and not policy.raises:
+                found.append(recompilation(call, recompiled, already_called=already_called))
+        problems += found
         if policy.raises:
             break
+    observed.made_all_calls = True
     if not problems and not policy.raises and not _has_every_value(case):
         problems += comparison.constants.problems(policy.fill)
     if raised and all(problem.rule == "raises" for problem in problems):
@@ -130,6 +136,33 @@ def check_numerics(
     if problems:
         raise NumericsError(_message(problems, case, reproduction), problems)
     return comparison
+
+
+def check_call(
+    case: Case,
+    compiled: Callable[..., Any],
+    device: torch.device | str,
+    policy: Policy,
+    comparison: Comparison,
+    call: Call,
+) -> tuple[list[Problem], BaseException | None, int]:
+    """Makes one call. Returns its problems, what compiled raised with ordinary values, and how often it compiled."""
+    before = compiled_frames()
+    raised: BaseException | None = None
+    try:
+        with call_modes.without_tf32(device):
+            found = _problems(case, compiled, device, policy, comparison, call)
+    except CandidateError as error:
+        raised = error.__cause__
+        if raised is None or _ends_the_check(raised):
+            raise raised or error from None
+        found = [raised_problem(raised)]
+    return [replace(problem, call=call.name) for problem in found], raised, compiled_frames() - before
+
+
+def recompilation(call: Call, recompiled: int, *, already_called: bool) -> Problem:
+    """The problem that a call compiled again."""
+    return replace(messages.recompilation(recompiled, already_called=already_called), call=call.name)
 
 
 def _has_every_value(case: Case) -> bool:

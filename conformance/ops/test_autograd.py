@@ -43,12 +43,6 @@ class StraightThrough(torch.autograd.Function):
     },
     grad=True,
     require={"all": ONE_GRAPH},
-    numerics={
-        "without": {
-            "huge": "squares overflow",
-            "inf": "whether the gradient multiplies 0 by infinity depends on the order of operations",
-        }
-    },
 )
 def test_by_hand(x, function):
     return function(x)
@@ -64,7 +58,11 @@ def test_by_hand(x, function):
     },
     grad=True,
     require={"all": ONE_GRAPH},
-    numerics={"without": {"huge": "whether a product overflows depends on its order"}},
+    numerics={
+        "for": {
+            "gpu softmax": {"without": {"huge": "the kernel gets NaN where a score is about half the largest number"}}
+        }
+    },
 )
 def test_checkpoint(x, y, function):
     return function(x, y)
@@ -81,7 +79,6 @@ def test_checkpoint(x, y, function):
     },
     grad=True,
     require={"all": ONE_GRAPH},
-    numerics={"without": {"huge": "whether a product overflows depends on its order"}},
 )
 def test_cut_off(x, y, function):
     return function(x, y)

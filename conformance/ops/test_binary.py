@@ -11,9 +11,10 @@ ONE_KERNEL = {"kernels": 1, "kinds": ["pointwise"], "fallbacks": [], "extern": [
 VECTORISED = {"all": ONE_KERNEL, "cpu": {"vectorised": "yes"}}
 #: Inductor leaves these to eager, so nothing fuses with them.
 LOOP = {"all": {"fallbacks": [], "judgement": "it is a short loop for each element, which C++ and Triton can express"}}
-FUSED = {"without": {"huge": "whether the product overflows depends on whether it is fused with the sum"}}
-QUOTIENT = {"without": {"huge": "whether the quotient overflows depends on when it is halved"}}
-NO_DENORMALS = "next to 0 is the smallest normal number: Inductor's settings make the library flush denormals"
+FUSED = {
+    "without": {"huge": "on a device, the product is fused with the sum, and whether it overflows depends on that"}
+}
+NO_DENORMALS = "on a device, next to 0 is the smallest normal number: Inductor's settings flush the library's denormals"
 WITH_GRADIENT = {"all": {"kernels.backward": 1, "fallbacks": [], "extern": [], "graph_breaks": 0}}
 
 
@@ -190,7 +191,7 @@ def test_lerp(x, y):
     return torch.lerp(x, y, 0.25), torch.lerp(x, y, 0.75)
 
 
-@case(x=tensor(100), y=tensor(100), w=tensor(100), dtype="bf16", require=VECTORISED, numerics=FUSED)
+@case(x=tensor(100), y=tensor(100), w=tensor(100), dtype="bf16", require=VECTORISED, numerics={"for": {"cuda": FUSED}})
 def test_lerp_by_tensor(x, y, w):
     return torch.lerp(x, y, w)
 
@@ -201,7 +202,7 @@ def test_lerp_by_tensor(x, y, w):
     z=tensor(100),
     dtype=["bf16", "i64"],
     require=VECTORISED,
-    numerics={"for": {"cuda": FUSED}},
+    numerics={"for": {"cuda bf16": FUSED}},
 )
 def test_addcmul(x, y, z):
     return torch.addcmul(x, y, z, value=2)
@@ -213,7 +214,6 @@ def test_addcmul(x, y, z):
     z=tensor(100, low=0.5, high=2),
     dtype="bf16",
     require=VECTORISED,
-    numerics=QUOTIENT,
 )
 def test_addcdiv(x, y, z):
     return torch.addcdiv(x, y, z, value=0.5)

@@ -128,7 +128,6 @@ def test_gradient_of_widened(x):
     x=tensor(100, dtype="bf16"),
     require={"all": ONE_KERNEL},
     missed={"cpu": INT16["cpu i16"]},
-    numerics={"reference": "eager", "reason": "float64 has other bits"},
 )
 def test_bits_of_floats(x):
     return x.view(torch.int16) & 255

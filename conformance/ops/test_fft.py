@@ -5,7 +5,6 @@ import torch
 from conformance import case, tensor
 
 NO_GRAPH_BREAKS = {"graph_breaks": 0}
-ORDER = {"without": {"huge": "whether a sum of the largest numbers overflows depends on its order"}}
 
 
 @case(
@@ -25,7 +24,6 @@ ORDER = {"without": {"huge": "whether a sum of the largest numbers overflows dep
         "frequencies": lambda x: x * torch.fft.fftfreq(20, device=x.device),
     },
     require={"all": NO_GRAPH_BREAKS},
-    numerics=ORDER,
 )
 def test_transforms(x, function):
     return function(x)
@@ -39,7 +37,6 @@ def test_transforms(x, function):
     },
     grad=True,
     require={"all": NO_GRAPH_BREAKS},
-    numerics=ORDER,
 )
 def test_gradient(x, function):
     return function(x)
@@ -56,7 +53,6 @@ def test_gradient(x, function):
         ).abs(),
     },
     require={"all": NO_GRAPH_BREAKS},
-    numerics=ORDER,
 )
 def test_short_time(x, function):
     return function(x)

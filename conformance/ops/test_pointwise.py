@@ -259,7 +259,7 @@ def test_scalar(x, scale):
     vary="one_at_a_time",
     require={"all": ONE_KERNEL},
     numerics={
-        "for": {"f64": {"recompiles": 1, "reason": "Dynamo guards on whether a 0-dim float64 of the CPU is NaN"}}
+        "for": {"cpu f64": {"recompiles": 1, "reason": "Dynamo guards on whether a 0-dim float64 of the CPU is NaN"}}
     },
 )
 def test_zero_dimensional(x, y):

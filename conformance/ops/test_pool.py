@@ -5,9 +5,6 @@ from torch.nn import functional
 
 from conformance import case, references, tensor
 
-ANOTHER_NAN = {
-    "without": {"nan": "of several NaN, another one gets the gradient: a known failure of conv/pool_backward"}
-}
 INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
 ONE_KERNEL = INDUCTOR_ONLY | {"kernels": 1}
 
@@ -25,7 +22,6 @@ LINES = {
     dtype=["f32", "f16"],
     vary="one_at_a_time",
     require={"all": INDUCTOR_ONLY},
-    numerics={"for": {"lp": {"without": {"huge": "squares overflow"}}}},
 )
 def test_lines(x, pool):
     return pool(x)
@@ -60,7 +56,6 @@ def test_images(x, pool):
     grad=True,
     vary="one_at_a_time",
     require={"all": {"graph_breaks": 0, "extern": []}},
-    numerics=ANOTHER_NAN,
 )
 def test_backward(x, pool):
     return pool(x)
@@ -82,7 +77,7 @@ def test_volumes(x, pool):
 @case(
     x=tensor(2, 3, 8, 12),
     require={"all": {"graph_breaks": 0, "extern": []}},
-    numerics=ANOTHER_NAN | {"exact": True},
+    numerics={"exact": True},
 )
 def test_unpool(x):
     values, places = functional.max_pool2d(x, 2, return_indices=True)

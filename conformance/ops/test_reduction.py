@@ -6,10 +6,7 @@ from conformance import case, references, tensor
 
 OVERFLOW = {"without": {"huge": "whether a sum of the largest numbers overflows depends on its order"}}
 
-WELFORD = {
-    "without": OVERFLOW["without"]
-    | {"inf": "whether a running mean of infinities is NaN or infinite depends on how it is split"}
-}
+WELFORD = {"without": {"inf": "whether a running mean of infinities is NaN or infinite depends on how it is split"}}
 #: For the gradient of a product: eager checks that no factor is zero, the traced graph cannot.
 _DIVIDED = "eager divides the product by each factor, the traced gradient multiplies the other factors"
 PRODUCT_GRADIENT = {"without": {"nan": _DIVIDED, "inf": _DIVIDED, "huge": _DIVIDED}}
@@ -47,8 +44,13 @@ def test_sum(x):
     # to use the whole device, each block sums a part, and a second kernel sums the parts
     require={"all": INDUCTOR_ONLY, "cuda": {"kernels": 2}, "cpu": {"kernels": 1}, "cpu f32": {"vectorised": "yes"}},
     numerics={
-        **OVERFLOW,
-        "for": {"cpu": {"factor": 16, "reason": "each lane adds 8192 elements one after another; eager adds in pairs"}},
+        "for": {
+            "cpu f32": {
+                "factor": 16,
+                "reason": "each lane adds 8192 elements one after another, eager adds in pairs: measured 85 ulp, "
+                "8.7 times eager's error",
+            }
+        },
     },
 )
 def test_large_sum(x):
@@ -86,7 +88,6 @@ FUNCTIONS = {
     require={"all": ONE_KERNEL, "gpu": PERSISTENT},
     numerics={
         "for": {
-            "var": OVERFLOW,
             "gpu prod": PRODUCT_OVERFLOW,
             "prod bf16": PRODUCT_OVERFLOW,
         }
@@ -101,7 +102,7 @@ def test_rows(x, function):
     function={name: FUNCTIONS[name] for name in ("softmax", "amax", "var", "prod")},
     grad=True,
     require={"all": {"graph_breaks": 0, "extern": []}},
-    numerics={"for": {"var": OVERFLOW, "prod": PRODUCT_GRADIENT}},
+    numerics={"for": {"prod": PRODUCT_GRADIENT}},
 )
 def test_rows_backward(x, function):
     return function(x)
@@ -111,7 +112,7 @@ def test_rows_backward(x, function):
     x=tensor(16, 1300, dtype=["f32", "bf16"]),
     function={"softmax": FUNCTIONS["softmax"], "var": FUNCTIONS["var"]},
     require={"all": INDUCTOR_ONLY},
-    numerics={"for": {"var": OVERFLOW}},
+    numerics={"for": {"f32 var": OVERFLOW, "cpu_avx2 bf16 var": OVERFLOW, "xpu bf16 var": OVERFLOW}},
 )
 def test_long_rows(x, function):
     return function(x)
@@ -201,7 +202,7 @@ def test_cumsum(x):
         "logcumsumexp": lambda x: x.logcumsumexp(-1),
     },
     require={"all": {"graph_breaks": 0}},
-    numerics={"for": {"cumprod": {"without": {"huge": "whether a product overflows depends on its order"}}}},
+    numerics={"for": {"gpu cumprod": PRODUCT_OVERFLOW}},
 )
 def test_scan(x, function):
     return function(x)
@@ -220,8 +221,8 @@ def test_scan(x, function):
         "for": {
             "cuda median": {
                 "without": {
-                    "ties": "on cuda it is not defined which of the equal elements is returned",
-                    "nan": "nor which of several NaN",
+                    "ties": "on a device, any of the equal elements may be returned",
+                    "nan": "on a device, any of several NaN may be returned",
                 }
             }
         },

@@ -7,6 +7,11 @@ from conformance import case, references, tensor
 INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
 NO_EXTERN = {"extern": [], "graph_breaks": 0}
 EXACT = {"exact": True}
+ATOMIC = {
+    "without": {
+        "huge": "on a device, atomic operations come in any order, and whether a result overflows depends on it"
+    }
+}
 
 #: Each position occurs once: the result of several writes to one position is not defined.
 WRITTEN = {
@@ -62,11 +67,7 @@ ADDED = {
     dtype=["f32", "f64", "bf16"],
     vary="one_at_a_time",
     require={"all": NO_EXTERN},
-    numerics={
-        "without": {
-            "huge": "whether a sum overflows depends on its order",
-        }
-    },
+    numerics={"for": {"gpu": ATOMIC}},
 )
 def test_added(x, y, index, added):
     return added(x, y, index)
@@ -79,7 +80,7 @@ def test_added(x, y, index, added):
     added={name: ADDED[name] for name in ("index_add", "put_places")},
     grad="x y",
     require={"all": NO_EXTERN},
-    numerics={"without": {"huge": "whether a sum overflows depends on its order"}},
+    numerics={"for": {"gpu": ATOMIC}},
 )
 def test_added_backward(x, y, index, added):
     return added(x, y, index)
@@ -94,7 +95,7 @@ def test_added_backward(x, y, index, added):
     dtype=["f32", "i32"],
     vary="one_at_a_time",
     require={"all": NO_EXTERN},
-    numerics={"without": {"huge": "whether a sum or a product overflows depends on its order"}},
+    numerics={"for": {"gpu prod": ATOMIC, "gpu mean": ATOMIC}},
 )
 def test_reduced(x, y, index, reduce, include):
     return x.scatter_reduce(0, index[:, None].expand(30, 20), y, reduce, include_self=include)
@@ -107,7 +108,6 @@ def test_reduced(x, y, index, reduce, include):
     reduce=["amax"],
     grad="x y",
     require={"all": NO_EXTERN},
-    numerics={"without": {"huge": "whether a sum overflows depends on its order"}},
 )
 def test_reduced_backward(x, y, index, reduce):
     return x.scatter_reduce(0, index[:, None].expand(30, 20), y, reduce)
@@ -119,7 +119,6 @@ def test_reduced_backward(x, y, index, reduce):
     index=tensor(30, 20, dtype="i64", low=0, high=12),
     reduce={"replace": {}, "add": {"reduce": "add"}, "multiply": {"reduce": "multiply"}},
     require={"all": NO_EXTERN},
-    numerics={"without": {"huge": "whether a sum or a product overflows depends on its order"}},
 )
 def test_value(x, index, reduce):
     return x.scatter(0, index, 2.5, **reduce)

@@ -108,7 +108,6 @@ CASTS = {
     x=tensor(6, 8, low=-3, high=4),
     cast=CASTS,
     require={"all": {"graph_breaks": 0, "extern": []}},
-    numerics={"reference": "eager", "reason": "float64 has other bits"},
 )
 def test_bits(x, cast):
     first, second = cast

@@ -33,6 +33,8 @@ NOT_ENDED = "did not end"
 _UNUSED = "unused.json"
 _SELECTED = "selected.json"
 _WITHOUT_QUICK = "without_quick.json"
+#: With --audit: what audit_report.py says, as data.
+AUDIT = "audit.json"
 _UNNAMED = "[0-9]*T[0-9]*-[0-9]*"
 
 
@@ -59,6 +61,7 @@ class ItemRecord:
     ran only one program or one iteration and could have run more, so that it is not as well tested as others.
     `seconds`: the wall time of compiling, 0 with `shared_with`. `cpu_seconds`: the CPU time of the worker and of its
     processes.
+    `audit`: with --audit, the verdict on each opt-out; see harness/item_audit.py.
     """
 
     case: str
@@ -82,6 +85,7 @@ class ItemRecord:
     notices: list[str] = field(default_factory=list)
     seconds: float = 0.0
     cpu_seconds: float = 0.0
+    audit: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -206,6 +210,13 @@ class Run:
     def write_unused_snapshots(self, case_ids: Sequence[str], prune: str) -> None:
         """Writes the ids of snapshots without a case, and the command that removes them. All workers write the same."""
         _write_json(self.folder / _UNUSED, [list(case_ids), prune])
+
+    def write_audit(self, data: Mapping[str, Any]) -> None:
+        """Writes the verdicts on all opt-outs. Raises RunError if the folder cannot be written to."""
+        try:
+            _write_json(self.folder / AUDIT, data)
+        except OSError as error:
+            raise RunError(f"the run's folder {self.folder} cannot be written to: {error.strerror}") from error
 
     def unused_snapshots(self) -> tuple[list[str], str]:
         """Returns what `write_unused_snapshots` wrote; ([], "") if it wrote nothing."""

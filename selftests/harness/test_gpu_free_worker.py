@@ -40,6 +40,10 @@ def test_sine(x):
 def test_wrong(x):
     return x.cos() if torch.compiler.is_compiling() else x.sin()
 
+@case(x=tensor(20), numerics={"without": {"nan": "NaN is replaced", "huge": "a habit"}})
+def test_opted_out(x):
+    return torch.nan_to_num(x, 0, torch.inf, -torch.inf) if torch.compiler.is_compiling() else x * 1
+
 @case(x=tensor(20, 20), config={"wrapped": {"cpp_wrapper": True}})
 def test_wrapped(x):
     return x.sin()
@@ -80,6 +84,15 @@ def test_numerics_of_the_gpu_free_worker(beside_a_gpu: Path):
                 outcome()
         captured = worker.capture(right, target)
         assert (captured.numerics(), captured.extents().kernels) == ([], [])
+
+
+def test_the_gpu_free_worker_judges_opt_outs(beside_a_gpu: Path):
+    case, target = cases_in(beside_a_gpu)["mine/opted_out"], targets()["cuda_sm90"]
+    with contextlib.closing(GpuFreeWorker()) as worker:
+        assert not worker.capture(case, target, emulate=True).judgements
+        judged = worker.capture(case, target, emulate=True, audit=True).judgements
+    found = {each.opt_out.name: [(problem.call, problem.rule) for problem in each.problems] for each in judged}
+    assert found == {"nan": [("nan", "values")], "huge": []}
 
 
 def test_the_gpu_free_worker_shares_captures(beside_a_gpu: Path):

@@ -241,7 +241,10 @@ def test_modes_surround_the_call():
     ("numerics", "text"),
     [
         ({"without": {"nan": ""}}, "it must be the reason"),
-        ({"without": {"everything": "why"}}, "known are nan, inf, huge, denormals, edges, ties, wrap, sizes, x"),
+        (
+            {"without": {"everything": "why"}},
+            "known are nan, inf, huge, denormals, edges, ties, wrap, sizes, expanded cotangents, permuted cotangents, x",
+        ),
         ({"branch": "zero"}, "a list of numbers"),
         ({"branch": {"y": [1]}}, "the inputs are x"),
         ({"recompiles": 1}, "= 1 needs a 'reason'"),

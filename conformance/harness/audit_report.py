@@ -1,0 +1,173 @@
+"""The end of a run with --audit: which opt-outs are idle, and what the others excuse."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from conformance.harness.item_audit import IDLE, NEEDED, NOT_JUDGED, ONLY_ON_DEVICE
+from conformance.review.causes import pluralise
+from conformance.storage.runs import ItemRecord
+
+#: A line names so many kinds of problems for each target, and a list so many cases.
+_KINDS, _CASES = 2, 12
+
+#: Labels of a case → target → its entry of ItemRecord.audit.
+Cases = dict[str, dict[str, Mapping[str, Any]]]
+
+
+@dataclass
+class _Declaration:
+    """One opt-out as a file declares it, with all cases that have it."""
+
+    file: str
+    function: str
+    declaration: str
+    reason: str
+    cases: Cases = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        return f"{self.file} {self.function}  {self.declaration}"
+
+    @property
+    def idle(self) -> list[str]:
+        """Labels of the cases for which it excuses nothing on any target that could judge it."""
+        return [labels for labels, entries in self.cases.items() if _is_idle(entries.values())]
+
+    @property
+    def needed(self) -> list[str]:
+        """Labels of the cases for which it excuses something on some target."""
+        return [labels for labels, entries in self.cases.items() if _has(entries.values(), NEEDED)]
+
+    def targets(self, verdict: str) -> dict[str, list[Mapping[str, Any]]]:
+        """Target → the entries with that verdict there."""
+        found: dict[str, list[Mapping[str, Any]]] = {}
+        for entries in self.cases.values():
+            for target, entry in entries.items():
+                if entry["verdict"] == verdict:
+                    found.setdefault(target, []).append(entry)
+        return dict(sorted(found.items()))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "file": self.file,
+            "function": self.function,
+            "declaration": self.declaration,
+            "reason": self.reason,
+            "idle": self.idle,
+            "needed": self.needed,
+            "cases": {
+                labels: {
+                    target: {key: entry[key] for key in ("verdict", "how", "excuses", "why")}
+                    for target, entry in sorted(entries.items())
+                }
+                for labels, entries in self.cases.items()
+            },
+        }
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """`lines`: for the end of the run. `data`: for the run's folder. `failed`: whether an opt-out is idle."""
+
+    lines: list[str]
+    data: dict[str, Any]
+    failed: bool
+
+
+def audit_report(items: Iterable[ItemRecord]) -> AuditReport:
+    """Sums up the opt-outs of all items of a run."""
+    declarations: dict[tuple[str, ...], _Declaration] = {}
+    ways: dict[str, str] = {}
+    for item in items:
+        for entry in item.audit:
+            names = (entry["file"], entry["function"], entry["declaration"], entry["reason"])
+            found = declarations.setdefault(names, _Declaration(*names))
+            found.cases.setdefault(entry["labels"], {})[item.target] = entry
+            if entry["verdict"] != NOT_JUDGED:
+                ways[item.target] = entry["how"]
+    listed = [declarations[names] for names in sorted(declarations)]
+    idle, needed = sum(len(each.idle) for each in listed), sum(len(each.needed) for each in listed)
+    total = sum(len(each.cases) for each in listed)
+    how = "; ".join(
+        f"{way}: {', '.join(targets)}"
+        for way in ("native", "emulated")
+        if (targets := sorted(target for target, each in ways.items() if each == way))
+    )
+    counts = f"{needed} needed, {idle} idle, {total - idle - needed} not judged"
+    declared = pluralise(len(listed), "declaration")
+    lines = [f"audit of opt-outs ({how or 'nothing ran'}): {declared}; over all cases {counts}"]
+    if any(each.needed for each in listed):
+        lines += ["needed opt-outs:", *(f"  {each.title}: {_needed_text(each)}" for each in listed if each.needed)]
+    if unjudged := [each for each in listed if each.targets(NOT_JUDGED)]:
+        lines += ["not judged:", *(f"  {each.title}: {_not_judged_text(each)}" for each in unjudged)]
+    if idle:
+        lines += [
+            "--audit: this run fails, because these opt-outs excuse nothing; remove them or narrow their selector:",
+            *(f"  {each.title}: {_idle_text(each)}" for each in listed if each.idle),
+        ]
+    data = {"targets": ways, "declarations": [each.to_json() for each in listed]}
+    return AuditReport(lines, data, bool(idle))
+
+
+def _is_idle(entries: Iterable[Mapping[str, Any]]) -> bool:
+    found = list(entries)
+    waits = any(entry["why"] == ONLY_ON_DEVICE for entry in found)
+    return _has(found, IDLE) and not _has(found, NEEDED) and not waits
+
+
+def _has(entries: Iterable[Mapping[str, Any]], verdict: str) -> bool:
+    return any(entry["verdict"] == verdict for entry in entries)
+
+
+def _idle_text(declared: _Declaration) -> str:
+    """`idle for 3 of 8 cases (a, b, c), tried on cpu_avx2, cuda_sm90`."""
+    idle = declared.idle
+    tried = sorted({
+        target for labels in idle for target, entry in declared.cases[labels].items() if entry["verdict"] == IDLE
+    })  # fmt: skip
+    names = [name for name in idle if name]
+    shown = ", ".join(names[:_CASES]) + (f" and {len(names) - _CASES} more" if len(names) > _CASES else "")
+    if len(idle) == len(declared.cases):
+        which = "idle" if len(idle) == 1 else f"idle for all {len(idle)} cases"
+    else:
+        which = f"idle for {len(idle)} of {len(declared.cases)} cases ({shown})"
+    return f"{which}, tried on {', '.join(tried)}"
+
+
+def _needed_text(declared: _Declaration) -> str:
+    """`needed on cuda_sm90 (3 of 5 cases: output values number → inf), idle on cpu_avx2, cpu_avx512`."""
+    needed, idle = declared.targets(NEEDED), declared.targets(IDLE)
+    parts = []
+    for target, entries in needed.items():
+        judged = len(entries) + len(idle.get(target, ()))
+        count = str(judged) if judged == len(entries) else f"{len(entries)} of {judged}"
+        noun = "case" if judged == 1 else "cases"
+        parts.append(f"needed on {target} ({count} {noun}: {_kinds(entries)})")
+    if rest := [target for target in idle if target not in needed]:
+        parts.append(f"idle on {', '.join(rest)}")
+    return ", ".join(parts)
+
+
+def _kinds(entries: Sequence[Mapping[str, Any]]) -> str:
+    """The commonest kinds of problems: `output values number → inf`."""
+    kinds = Counter(
+        " ".join(part for part in (problem["tensor"], problem["rule"], ", ".join(problem["changes"])) if part)
+        for entry in entries
+        for problem in entry["excuses"]
+    )
+    shown = [kind for kind, _ in kinds.most_common(_KINDS)]
+    return "; ".join(shown) + (f" and {len(kinds) - _KINDS} more" if len(kinds) > _KINDS else "")
+
+
+def _not_judged_text(declared: _Declaration) -> str:
+    """`on cuda_sm90 (5 cases): not emulated: …`."""
+    parts = []
+    for target, entries in declared.targets(NOT_JUDGED).items():
+        reasons = list(dict.fromkeys(entry["why"] for entry in entries))
+        more = f" and {pluralise(len(reasons) - 1, 'other reason')}" if len(reasons) > 1 else ""
+        parts.append(f"on {target} ({pluralise(len(entries), 'case')}): {reasons[0]}{more}")
+    return "; ".join(parts)
