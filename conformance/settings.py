@@ -41,6 +41,7 @@ class Settings:
     `emulation`: run the code for missing GPUs on the CPU. `item_timeout`: seconds for one item; 0 for no limit.
     `kernels`: how C++ kernels are compiled, one of KERNELS.
     `captures`: whether targets share captures that are the same for them, one of CAPTURES.
+    `seed`: of all that is drawn at random, see cases/seeds.py.
     `fresh`: also run numerics that passed before. `audit`: judge the opt-outs of cases instead of running all checks.
     """
 
@@ -59,6 +60,7 @@ class Settings:
     fail_on_drift: bool = False
     verify_deviceless: bool = False
     emulation: bool = True
+    seed: int = 0
     fresh: bool = False
     item_timeout: float = ITEM_TIMEOUT
     kernels: str = KERNELS[0]
@@ -117,6 +119,13 @@ def parse_checks(text: str | None) -> tuple[str, ...]:
     if not names:
         raise SettingsError(f"--checks names nothing; known are {', '.join(known)}")
     return tuple(name for name in known if name in names)
+
+
+def parse_seed(text: str) -> int:
+    """The value of --seed. Raises SettingsError for anything but a whole number of 0 or more."""
+    if not (text.isascii() and text.isdigit()):
+        raise SettingsError(f"--seed {text}: give a whole number of 0 or more; 0 is the default")
+    return int(text)
 
 
 def parse_item_timeout(seconds: float) -> float:

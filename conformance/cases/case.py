@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from conformance.cases import call_modes
-from conformance.cases.inputs import Input, seed_of
+from conformance.cases.inputs import Input
 from conformance.cases.pairwise import pairwise_rows
 from conformance.errors import ConformanceError
 from conformance.settings import CHECKS
@@ -82,16 +82,16 @@ class Case:
         return f"{self.operator}/{'-'.join((self.name, *self.labels))}"
 
     def build(self, seed: int = 0) -> dict[str, Any]:
-        """The arguments by name. Tensors are on the CPU; their values depend on the case's id and the seed alone.
+        """The arguments by name. Tensors are on the CPU; their values depend on their declaration and on the seed.
 
         Tensors named in `grad` are leaves that require a gradient. Calls `prepare` first, and raises what that raises.
         """
         if self.prepare is not None:
             self.prepare()
         built = {}
-        for name, argument in self.arguments.items():
+        for position, (name, argument) in enumerate(self.arguments.items()):
             if isinstance(argument, Input):
-                value = argument.build(self.choices[name], seed_of(f"{self.id}/{name}/{seed}"), in_order=seed == 0)
+                value = argument.build(self.choices[name], position, seed, in_order=seed == 0)
                 built[name] = value.requires_grad_(name in self.grad)
             else:
                 built[name] = argument
@@ -415,16 +415,16 @@ def resized_arguments(case: Case, change: Callable[[int], int], seed: int = 2) -
     Sizes are what `shape` and `size` declare. Equal sizes stay equal. Sizes of 1 broadcast, so they stay 1.
     """
     built, changed = case.build(seed), False
-    for name, argument in case.arguments.items():
+    for position, (name, argument) in enumerate(case.arguments.items()):
         if not isinstance(argument, Input):
             continue
-        choice = dict(argument.defaults) | {key: v for key, v in case.choices[name].items() if v is not None}
+        choice = argument.values(case.choices[name])
         resized = dict(choice)
         if "shape" in choice:
             resized["shape"] = tuple(change(size) if size > 1 else size for size in choice["shape"])
         elif choice.get("size", 0) > 1:
             resized["size"] = change(choice["size"])
         changed |= resized != choice
-        value = argument.build(resized, seed_of(f"{case.id}/{name}/{seed}"))
+        value = argument.build(resized, position, seed)
         built[name] = value.requires_grad_(name in case.grad)
     return built if changed else None

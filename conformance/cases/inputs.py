@@ -8,10 +8,11 @@ from the keyword of @case with that name, else from the default. In
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from conformance.cases.seeds import seed_of
 
 if TYPE_CHECKING:
     import torch
@@ -62,11 +63,6 @@ def edges(*around: int | None, sizes: Sequence[int] = EDGE_SIZES) -> list[tuple[
     return [tuple(size if fixed is None else fixed for fixed in around) for size in sizes]
 
 
-def seed_of(text: str) -> int:
-    """A seed that depends on the text alone, not on the process, PYTHONHASHSEED or the order of cases."""
-    return zlib.crc32(text.encode())
-
-
 @dataclass(frozen=True)
 class Input:
     """One argument of a case that is a tensor.
@@ -81,14 +77,20 @@ class Input:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     every_value: bool = False
 
-    def build(self, choice: Mapping[str, Any], seed: int, *, in_order: bool = False) -> torch.Tensor:
-        """The tensor on the CPU. `choice`: property → value. The same choice and seed give the same tensor.
+    def values(self, choice: Mapping[str, Any]) -> dict[str, Any]:
+        """Property → value, with the defaults of those that `choice` does not set."""
+        return dict(self.defaults) | {name: value for name, value in choice.items() if value is not None}
 
+    def build(self, choice: Mapping[str, Any], *drawn: int, in_order: bool = False) -> torch.Tensor:
+        """The tensor on the CPU. `choice`: property → value. `drawn`: numbers that tell equal inputs apart.
+
+        The same values of all properties, the same numbers and the same seed of the run give the same tensor.
         `in_order`: for an input with every value: the values in the order of their bits, and not in the seed's order.
         """
         import torch
 
-        values = dict(self.defaults) | {name: value for name, value in choice.items() if value is not None}
+        values = self.values(choice)
+        seed = seed_of(sorted(values.items(), key=str), *drawn)
         if self.every_value:
             values["in_order"] = in_order
         return self.make(generator=torch.Generator().manual_seed(seed), **values).detach()

@@ -25,7 +25,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from conformance.cases.inputs import Input, seed_of
+from conformance.cases.inputs import Input
+from conformance.cases.seeds import seed_of
 
 if TYPE_CHECKING:
     import torch
@@ -70,8 +71,8 @@ def calls(case: Case, without: Mapping[str, str], branch: Any) -> Iterator[Speci
     function changes branch: a list for all floating inputs, or a dict of input → list.
     """
     inputs = {
-        name: each
-        for name, each in case.arguments.items()
+        name: (position, each)
+        for position, (name, each) in enumerate(case.arguments.items())
         if isinstance(each, Input) and not each.every_value and name not in without
     }
     for group in GROUPS if inputs else ():
@@ -84,10 +85,10 @@ def calls(case: Case, without: Mapping[str, str], branch: Any) -> Iterator[Speci
                 arguments[name],
                 _bounds(each, case.choices[name]),
                 branch.get(name, ()) if isinstance(branch, Mapping) else branch,
-                (position, seed_of(f"{case.id}/{name}/{group}")),
+                (position, seed_of(position, tuple(arguments[name].shape), arguments[name].dtype, group)),
                 ties="ties" not in without,
             )
-            for position, (name, each) in enumerate(inputs.items())
+            for name, (position, each) in inputs.items()
         ]
         if any(changed):
             yield SpecialCall(group, arguments)
@@ -98,7 +99,7 @@ _Bounds = tuple[float | None, float | None]
 
 
 def _bounds(each: Input, choice: Mapping[str, Any]) -> _Bounds:
-    values = dict(each.defaults) | {key: value for key, value in choice.items() if value is not None}
+    values = each.values(choice)
     low, high = values.get("low"), values.get("high")
     if low is None and high is None:
         return None, None

@@ -22,6 +22,7 @@ ENABLING = (
     "fail_on_drift",
     "verify_deviceless",
     "no_emulation",
+    "seed",
     "fresh",
     "audit",
 )
@@ -68,6 +69,12 @@ def add_options(parser: pytest.Parser) -> None:
         help="if this torch has no snapshots: fail if code differs from the nearest torch's",
     )
     add("--no-emulation", action="store_true", help="disable CPU emulation of missing GPUs")
+    add(
+        "--seed",
+        metavar="N",
+        default="0",
+        help="draw other random inputs, special values' places and cotangents; 0 is the default",
+    )
     add("--fresh", action="store_true", help="also run numerics that passed before, with the same code and machine")
     add(
         "--audit",
@@ -124,6 +131,7 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
         fail_on_drift=option("fail_on_drift"),
         verify_deviceless=option("verify_deviceless"),
         emulation=not option("no_emulation"),
+        seed=settings.parse_seed(option("seed")),
         fresh=option("fresh"),
         item_timeout=settings.parse_item_timeout(option("item_timeout")),
         kernels=option("kernels"),

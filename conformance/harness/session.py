@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conformance.capture.deviceless.prepare import prepare
+from conformance.cases import seeds
 from conformance.cases.case import Case
 from conformance.devices import environment, targets
 from conformance.devices.cpp_compiler import compiler_problem
@@ -89,6 +90,9 @@ class Session:
 
     def prepare(self) -> None:
         """Sets up this process before torch is imported, and finds out for which devices no code can be generated."""
+        seeds.use_run_seed(self.settings.seed)
+        if self.settings.seed:
+            self.notices.append(f"--seed {self.settings.seed}: all random values are other ones than by default")
         prepared = prepare(targets.GPUS if self.machine.gpus else ())
         triton = environment.triton_version()
         for device in targets.GPUS:

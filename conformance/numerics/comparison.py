@@ -11,8 +11,9 @@ import torch
 
 from conformance.capture import invoke
 from conformance.cases import call_modes
-from conformance.cases.inputs import copy_to, seed_of
+from conformance.cases.inputs import copy_to
 from conformance.cases.numerics_policy import Policy
+from conformance.cases.seeds import seed_of
 from conformance.errors import ConformanceError
 from conformance.numerics import messages
 from conformance.numerics.constants import Constants
@@ -80,10 +81,10 @@ class Comparison:
 class CallComparison:
     """Compares one call of a candidate with eager and with float64, all with the same arguments.
 
-    `salt`: seeds the random cotangents. `comparison`: collects measurements and notes. `title`: names the call.
-    `layout`: whether strides, storage offsets and shared storage must agree. `mode`: the case's call mode. `special`:
-    the arguments contain special values, so the candidate must raise what eager raises, and a result of eager that
-    equals float64 in every element may be luck.
+    `salt`: seeds the random cotangents, with their shapes and dtypes. `comparison`: collects measurements and notes.
+    `title`: names the call. `layout`: whether strides, storage offsets and shared storage must agree. `mode`: the
+    case's call mode. `special`: the arguments contain special values, so the candidate must raise what eager raises,
+    and a result of eager that equals float64 in every element may be luck.
     `cotangents`: one tensor for each output that requires a gradient, with its shape and dtype; None: random ones.
     `cotangent_layout`: of random cotangents, see cotangents.py.
     """
@@ -202,7 +203,9 @@ class CallComparison:
         dimensions = [tensor.dim() for tensor in outputs.values()]
         self.comparison.cotangent_dimensions = max(self.comparison.cotangent_dimensions, *dimensions, 0)
         return {
-            name: random_cotangent(t.shape, t.dtype, seed_of(f"{self.salt}/{name}"), self.cotangent_layout)
+            name: random_cotangent(
+                t.shape, t.dtype, seed_of(self.salt, name, tuple(t.shape), t.dtype), self.cotangent_layout
+            )
             for name, t in outputs.items()
         }
 
@@ -247,7 +250,7 @@ class CallComparison:
         try:
             return self._float64_outcome(self.arguments, cotangents)
         except Exception as error:
-            message = f"{self.salt}: eager runs, but its float64 reference raises {type(error).__name__}: {error}"
+            message = f"{self.title}: eager runs, but its float64 reference raises {type(error).__name__}: {error}"
             if self.special:
                 self.comparison.notes.append(message)
                 return None

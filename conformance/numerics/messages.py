@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from conformance.cases.seeds import run_seed
 from conformance.numerics.error_pattern import error_pattern
 from conformance.numerics.problem import Problem
 from conformance.numerics.tolerance import Measurement, bits_equal
@@ -62,6 +63,7 @@ def reproduction(case: Case, target: str, run_options: str = "") -> str:
     labels = "-".join((*case.labels, *([target] if target else [])))
     options = ["--checks numerics"]
     options += ["--thorough"] if case.combined else []
+    options += [f"--seed {run_seed()}"] if run_seed() else []
     options += [run_options] if run_options else []
     return f'pytest "{file}::test_{case.name}[{labels}]" {" ".join(options)}'
 

@@ -16,7 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.cases import call_modes
 from conformance.cases.case import Case
-from conformance.cases.inputs import copy_to, seed_of
+from conformance.cases.inputs import copy_to
+from conformance.cases.seeds import seed_of
 from conformance.numerics.cotangents import random_cotangent
 from conformance.numerics.outcome import Arguments, leaves_of
 from conformance.numerics.torch_references import inductor_decompositions

@@ -1,8 +1,8 @@
 """The digest of all that the numerics of one item depend on. Two runs with one digest have the same numerics.
 
 It has the generated code and what torch's runtime takes besides it; the case and the source text that it comes from;
-the target and how its code runs; the suite, torch without what only generates code, Triton and other libraries; the
-processor or GPU, the C++ compiler, and settings of this process.
+the seed of the run; the target and how its code runs; the suite, torch without what only generates code, Triton and
+other libraries; the processor or GPU, the C++ compiler, and settings of this process.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conformance.cases import seeds
 from conformance.devices import environment
 from conformance.harness.reuse.case_source import case_source
 from conformance.harness.reuse.file_states import digest_of, folder_states
@@ -87,7 +88,7 @@ def _parts(case: Case, target: Target, machine: Machine, capture: Capture) -> It
     yield from _process_state()
     yield from (capture.mode, json.dumps(dataclasses.asdict(target), sort_keys=True, default=repr))
     yield from (str(case.file), case.id, _source(case).digest, str(case.grad), str(case.dynamic), case.mode)
-    yield from (repr(case.config), repr(case.numerics), capture.joint_graph)
+    yield from (repr(case.config), repr(case.numerics), capture.joint_graph, str(seeds.run_seed()))
     for module, code in zip(capture.modules, codes, strict=True):
         yield from (module.kind, code, json.dumps(_runtime(module), sort_keys=True))
 
