@@ -14,6 +14,7 @@ LOOP = {"all": {"fallbacks": [], "judgement": "it is a short loop for each eleme
 FUSED = {
     "without": {"huge": "on a device, the product is fused with the sum, and whether it overflows depends on that"}
 }
+QUOTIENT = {"without": {"huge": "whether the quotient overflows depends on when it is halved"}}
 NO_DENORMALS = "on a device, next to 0 is the smallest normal number: Inductor's settings flush the library's denormals"
 WITH_GRADIENT = {"all": {"kernels.backward": 1, "fallbacks": [], "extern": [], "graph_breaks": 0}}
 
@@ -134,9 +135,10 @@ def test_gcd(x, y):
     return torch.gcd(x, y)
 
 
+# Where both are 0, they are equal.
 @case(
-    x=tensor(100),
-    y=tensor(100),
+    x=tensor(100, zeros=0.3),
+    y=tensor(100, zeros=0.3),
     dtype=["f64", "i64", "i16", "bool"],
     require={"all": ONE_KERNEL} | {f"cpu {dtype}": {"vectorised": "yes"} for dtype in ("f64", "i64", "bool")},
     missed=INT16,
@@ -154,8 +156,8 @@ def test_compare_with_integers(x, y):
 
 # PyTorch compares them as 16-bit integers, which hold the values of both.
 @case(
-    x=tensor(100, dtype="u8"),
-    y=tensor(100, dtype="i8"),
+    x=tensor(100, dtype="u8", zeros=0.3),
+    y=tensor(100, dtype="i8", zeros=0.3),
     require={"all": ONE_KERNEL},
     missed={"cpu": INT16["cpu i16"]},
     numerics={"exact": True},
@@ -214,6 +216,7 @@ def test_addcmul(x, y, z):
     z=tensor(100, low=0.5, high=2),
     dtype="bf16",
     require=VECTORISED,
+    numerics=QUOTIENT,
 )
 def test_addcdiv(x, y, z):
     return torch.addcdiv(x, y, z, value=0.5)

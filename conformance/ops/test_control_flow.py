@@ -10,8 +10,14 @@ from conformance import case, tensor
 ONE_GRAPH = {"graph_breaks": 0, "fallbacks": []}
 #: PyTorch turns scan and map into a while_loop that reads its counter as a number, which needs this option.
 SCALARS = {"dynamo.capture_scalar_outputs": True}
-#: Eager and compiled then take different branches.
-BRANCH = {"without": {"huge": "whether the condition's sum overflows depends on its order"}}
+ORDER = {"without": {"huge": "whether a sum overflows depends on its order"}}
+BRANCH = {
+    "without": {
+        "nan": "the condition compares NaN",
+        "inf": "the condition compares a sum of infinities",
+        "huge": "whether the condition's sum overflows depends on its order",
+    }
+}
 
 
 @case(
@@ -20,7 +26,7 @@ BRANCH = {"without": {"huge": "whether the condition's sum overflows depends on 
     dynamic=[False, True],
     vary="one_at_a_time",
     require={"all": ONE_GRAPH},
-    numerics={"for": {"gpu backward": BRANCH}},
+    numerics=BRANCH,
 )
 def test_cond(x):
     return torch.cond(x.sum() > 0, lambda x: x.sin() + 1, lambda x: x.cos() * 2, (x,))
@@ -32,13 +38,7 @@ def test_cond_of_a_flag(x, flag):
     return torch.cond(flag, lambda x: (x + 1, x.exp()), lambda x: (x - 1, x.abs()), (x,))
 
 
-@case(
-    x=tensor(4, 20),
-    y=tensor(20),
-    grad=[False, True],
-    require={"all": ONE_GRAPH},
-    numerics={"for": {"cpu forward": BRANCH}},
-)
+@case(x=tensor(4, 20), y=tensor(20), grad=[False, True], require={"all": ONE_GRAPH}, numerics=BRANCH)
 def test_cond_with_closures(x, y):
     doubled = y * 2
 
@@ -51,7 +51,7 @@ def test_cond_with_closures(x, y):
     return torch.cond(x.mean() > y.mean(), true, false, (x,)) * 3
 
 
-@case(x=tensor(60), require={"all": ONE_GRAPH})
+@case(x=tensor(60), require={"all": ONE_GRAPH}, numerics=BRANCH)
 def test_nested_cond(x):
     def positive(x):
         return torch.cond(x.max() > 2, lambda x: x.sin(), lambda x: x * 2, (x,))
@@ -60,7 +60,7 @@ def test_nested_cond(x):
 
 
 # The branches have a library call, a reduction and a scan.
-@case(x=tensor(8, 16), w=tensor(16, 16), require={"all": {"graph_breaks": 0}})
+@case(x=tensor(8, 16), w=tensor(16, 16), require={"all": {"graph_breaks": 0}}, numerics=BRANCH)
 def test_cond_with_a_product(x, w):
     return torch.cond(x.sum() > 0, lambda x, w: (x @ w).softmax(-1), lambda x, _: x.cumsum(-1), (x, w))
 
@@ -78,6 +78,7 @@ def test_while_loop(x):
     dtype="f32",
     require={"all": {"graph_breaks": 0}},
     numerics={
+        "without": {"n": "it is the number of iterations"},
         "fill": {"output[0]": "the loop runs until its counter is 0"},
     },
 )
@@ -128,7 +129,8 @@ def test_associative_scan(x, reverse):
     b=tensor(40, 3),
     only={"gpu": "PyTorch refuses combine_mode='pointwise' on the CPU"},
     require={"all": {"fallbacks": [], "graph_breaks": 0}},
-    numerics={"reference": "eager", "reason": "PyTorch refuses it on the CPU, where the float64 reference is computed"},
+    numerics={"reference": "eager", "reason": "PyTorch refuses it on the CPU, where the float64 reference is computed"}
+    | ORDER,
 )
 def test_recurrence(a, b):
     def combine(left, right):
@@ -138,6 +140,6 @@ def test_recurrence(a, b):
 
 
 # PyTorch turns it into steps of ordinary operators, about log2(length) of them.
-@case(x=tensor(9, 8), require={"all": {"graph_breaks": 0}})
+@case(x=tensor(9, 8), require={"all": {"graph_breaks": 0}}, numerics=ORDER)
 def test_generic_associative_scan(x):
     return associative_scan(lambda a, b: a + b, x, dim=0, combine_mode="generic")

@@ -23,7 +23,9 @@ ZEROS_AROUND = "layout, dtype and processor decide whether eager multiplies a Na
     require={"all": {"graph_breaks": 0}},
     numerics={
         "for": {
-            "dynamic": {"without": {"sizes": "Inductor makes the sizes of a convolution's weight static"}},
+            "dynamic": {
+                "without": OVERFLOW["without"] | {"sizes": "Inductor makes the sizes of a convolution's weight static"}
+            },
             "gpu bf16": {
                 "factor": 8,
                 "reason": "on a device, the library rounds its sums to bfloat16 before it adds the bias",
@@ -117,15 +119,7 @@ CONVOLUTIONS = {
     weight=tensor(4, 4, 3, 3),
     convolve=CONVOLUTIONS,
     require={"all": {"graph_breaks": 0}},
-    numerics={
-        "for": {
-            "cpu grouped_relu": {"without": {"weight": ZEROS_AROUND}},
-            "xpu grouped_relu": {"without": {"weight": ZEROS_AROUND}},
-            "no_batch": {
-                "without": {"huge": "whether a product of two of the largest numbers joins a sum, or overflows"}
-            },
-        }
-    },
+    numerics={"without": OVERFLOW["without"] | {"weight": ZEROS_AROUND}},
 )
 def test_convolutions(x, weight, convolve):
     return convolve(x, weight)

@@ -5,11 +5,9 @@ import torch
 from conformance import case, references, tensor
 
 NO_GRAPH_BREAKS = {"graph_breaks": 0}
-GIVEN_UP = "of infinities, the library says in compiled that it did not converge, and in eager it gives NaN"
-NEVER_ENDS = (
-    "on a device, the library returns anything for values that are not finite, raises, or never ends (matrix_exp)"
-)
-NOT_FINITE = {"without": dict.fromkeys(("nan", "inf", "huge"), NEVER_ENDS)}
+SINGULAR = {"without": {"ties": "a matrix of equal values has no inverse", "huge": "its products overflow"}}
+GIVEN_UP = "if values are not finite, the library returns anything, raises, or (matrix_exp on cuda) never ends"
+NOT_FINITE = {"without": SINGULAR["without"] | {"nan": GIVEN_UP, "inf": GIVEN_UP}}
 
 
 def positive_definite(a):
@@ -33,13 +31,7 @@ def positive_definite(a):
     dtype=["f32", "f64"],
     vary="one_at_a_time",
     require={"all": NO_GRAPH_BREAKS},
-    numerics={
-        "for": {
-            "cpu svdvals": {"without": {"inf": GIVEN_UP}},
-            "cuda matrix_exp": NOT_FINITE,
-            "cuda svdvals": NOT_FINITE,
-        }
-    },
+    numerics=SINGULAR | {"for": {"svdvals": NOT_FINITE, "cuda matrix_exp": NOT_FINITE}},
 )
 def test_factorised(a, function):
     return function(a)
@@ -55,7 +47,7 @@ def test_factorised(a, function):
         "multi_dot": lambda a, b: torch.linalg.multi_dot([a, a, b]) + 1,
     },
     require={"all": NO_GRAPH_BREAKS},
-    numerics={"for": {"cuda solve": NOT_FINITE}},
+    numerics=SINGULAR | {"for": {"cuda solve": NOT_FINITE}},
 )
 def test_solved(a, b, function):
     return function(a, b)
@@ -71,14 +63,14 @@ def test_solved(a, b, function):
     },
     grad=True,
     require={"all": NO_GRAPH_BREAKS},
-    numerics={"for": {"cuda inv": NOT_FINITE, "cuda solve": NOT_FINITE}},
+    numerics=SINGULAR | {"for": {"cuda inv": NOT_FINITE, "cuda solve": NOT_FINITE}},
 )
 def test_gradient(a, function):
     return function(a)
 
 
 # The library reads transposed inputs, and stores its results by columns.
-@case(a=tensor(3, 5, 5, layout=["transposed", "sliced"]), require={"all": NO_GRAPH_BREAKS})
+@case(a=tensor(3, 5, 5, layout=["transposed", "sliced"]), require={"all": NO_GRAPH_BREAKS}, numerics=SINGULAR)
 def test_layouts(a):
     return torch.linalg.inv(positive_definite(a)), torch.linalg.cholesky(positive_definite(a)).mT
 
@@ -100,6 +92,7 @@ def test_layouts(a):
         "tensordot": lambda x, y: torch.tensordot(x, y, dims=([1], [1])) * 2,
     },
     require={"all": NO_GRAPH_BREAKS},
+    numerics={"without": {"huge": "whether a product or a sum of products overflows depends on its order"}},
 )
 def test_products(x, y, function):
     return function(x, y)

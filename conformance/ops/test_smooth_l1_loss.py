@@ -44,23 +44,12 @@ FUSED = {
     },  # there, Inductor split for Blackwell from 2**19 elements on
 }
 
-#: The gradient of NaN is a known failure of one case. The other cases leave it out, and infinities that give NaN too.
-KNOWN_FAILURE = {
-    "without": {
-        "nan": "a known failure of functional-mean-20-f32-beta1-backward-static, which has the same decomposition",
-        "inf": "likewise, because infinities of one sign differ by NaN",
-    }
-}
-
 
 @case(
     x=tensor(),
     y=tensor(),
     reduction=["mean", "none", "sum"],
     **AXES,
-    numerics={
-        "for": {f"backward {other}": KNOWN_FAILURE for other in ("64x1000", "none", "f16", "dynamic")},
-    },
     require=FUSED
     | {
         "beta0": {"different_code_from": "aten"},
@@ -77,7 +66,6 @@ def test_functional(x, y, reduction, beta):
     y=tensor(),
     reduction={"mean": 1, "none": 0, "sum": 2},
     **AXES,
-    numerics={"for": {"backward": KNOWN_FAILURE}},
     require=FUSED,
 )
 def test_aten(x, y, reduction, beta):
