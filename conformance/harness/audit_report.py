@@ -71,7 +71,7 @@ class _Declaration:
 
 @dataclass(frozen=True)
 class AuditReport:
-    """`lines`: for the end of the run. `data`: for the run's folder. `failed`: whether an opt-out is idle."""
+    """`lines`: for the end of the run. `data`: for the run's folder. `failed`: whether an opt-out is idle for all its cases."""
 
     lines: list[str]
     data: dict[str, Any]
@@ -104,13 +104,18 @@ def audit_report(items: Iterable[ItemRecord]) -> AuditReport:
         lines += ["needed opt-outs:", *(f"  {each.title}: {_needed_text(each)}" for each in listed if each.needed)]
     if unjudged := [each for each in listed if each.targets(NOT_JUDGED)]:
         lines += ["not judged:", *(f"  {each.title}: {_not_judged_text(each)}" for each in unjudged)]
-    if idle:
+    if partly := [each for each in listed if each.idle and each.needed]:
+        lines += [
+            "idle for some cases; with other values (--seed), on another torch or device they may be needed:",
+            *(f"  {each.title}: {_idle_text(each)}" for each in partly),
+        ]
+    if wholly := [each for each in listed if each.idle and not each.needed]:
         lines += [
             "--audit: this run fails, because these opt-outs excuse nothing; remove them or narrow their selector:",
-            *(f"  {each.title}: {_idle_text(each)}" for each in listed if each.idle),
+            *(f"  {each.title}: {_idle_text(each)}" for each in wholly),
         ]
     data = {"targets": ways, "declarations": [each.to_json() for each in listed]}
-    return AuditReport(lines, data, bool(idle))
+    return AuditReport(lines, data, bool(wholly))
 
 
 def _is_idle(entries: Iterable[Mapping[str, Any]]) -> bool:
