@@ -71,7 +71,10 @@ class _Declaration:
 
 @dataclass(frozen=True)
 class AuditReport:
-    """`lines`: for the end of the run. `data`: for the run's folder. `failed`: whether an opt-out is idle for all its cases."""
+    """`lines`: for the end of the run. `data`: for the run's folder.
+
+    `failed`: whether an opt-out is idle for all its cases.
+    """
 
     lines: list[str]
     data: dict[str, Any]
