@@ -82,7 +82,7 @@ class Case:
         return f"{self.operator}/{'-'.join((self.name, *self.labels))}"
 
     def build(self, seed: int = 0) -> dict[str, Any]:
-        """The arguments by name. Tensors are on the CPU; their values depend on their declaration and on the seed.
+        """The arguments by name. Tensors are on the CPU; cases/seeds.py says what their values depend on.
 
         Tensors named in `grad` are leaves that require a gradient. Calls `prepare` first, and raises what that raises.
         """
@@ -91,7 +91,9 @@ class Case:
         built = {}
         for position, (name, argument) in enumerate(self.arguments.items()):
             if isinstance(argument, Input):
-                value = argument.build(self.choices[name], position, seed, in_order=seed == 0)
+                value = argument.build(
+                    self.choices[name], f"{self.id}/{name}/{seed}", position, seed, in_order=seed == 0
+                )
                 built[name] = value.requires_grad_(name in self.grad)
             else:
                 built[name] = argument
@@ -425,6 +427,6 @@ def resized_arguments(case: Case, change: Callable[[int], int], seed: int = 2) -
         elif choice.get("size", 0) > 1:
             resized["size"] = change(choice["size"])
         changed |= resized != choice
-        value = argument.build(resized, position, seed)
+        value = argument.build(resized, f"{case.id}/{name}/{seed}", position, seed)
         built[name] = value.requires_grad_(name in case.grad)
     return built if changed else None

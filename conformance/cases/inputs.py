@@ -81,16 +81,16 @@ class Input:
         """Property → value, with the defaults of those that `choice` does not set."""
         return dict(self.defaults) | {name: value for name, value in choice.items() if value is not None}
 
-    def build(self, choice: Mapping[str, Any], *drawn: int, in_order: bool = False) -> torch.Tensor:
-        """The tensor on the CPU. `choice`: property → value. `drawn`: numbers that tell equal inputs apart.
+    def build(self, choice: Mapping[str, Any], name: str, *drawn: int, in_order: bool = False) -> torch.Tensor:
+        """The tensor on the CPU. `choice`: property → value. `name`, `drawn`: tell equal inputs apart; see seed_of.
 
-        The same values of all properties, the same numbers and the same seed of the run give the same tensor.
+        The same choice, name, numbers and seed of the run give the same tensor.
         `in_order`: for an input with every value: the values in the order of their bits, and not in the seed's order.
         """
         import torch
 
         values = self.values(choice)
-        seed = seed_of(sorted(values.items(), key=str), *drawn)
+        seed = seed_of(name, sorted(values.items(), key=str), *drawn)
         if self.every_value:
             values["in_order"] = in_order
         return self.make(generator=torch.Generator().manual_seed(seed), **values).detach()

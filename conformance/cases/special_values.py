@@ -85,7 +85,16 @@ def calls(case: Case, without: Mapping[str, str], branch: Any) -> Iterator[Speci
                 arguments[name],
                 _bounds(each, case.choices[name]),
                 branch.get(name, ()) if isinstance(branch, Mapping) else branch,
-                (position, seed_of(position, tuple(arguments[name].shape), arguments[name].dtype, group)),
+                (
+                    position,
+                    seed_of(
+                        f"{case.id}/{name}/{group}",
+                        position,
+                        tuple(arguments[name].shape),
+                        arguments[name].dtype,
+                        group,
+                    ),
+                ),
                 ties="ties" not in without,
             )
             for name, (position, each) in inputs.items()

@@ -188,7 +188,7 @@ def _problems(
         Arguments(kwargs=dict(call.arguments)),
         device,
         policy,
-        SALTS.get(call.name, call.name),
+        f"{case.id}/{SALTS.get(call.name, call.name)}",
         comparison,
         call.title,
         mode=case.mode,
@@ -267,7 +267,7 @@ def assert_agrees_with_eager(
     policy = Policy.from_declaration(numerics or {}, where=title)
     comparison = Comparison()
     arguments = Arguments(inputs, options)
-    call_comparison = CallComparison(eager, arguments, device, policy, "call", comparison, title, layout)
+    call_comparison = CallComparison(eager, arguments, device, policy, title, comparison, "call", layout)
     call_comparison.special = values != "ordinary"
     if grad_outputs is not None:
         is_single = isinstance(grad_outputs, torch.Tensor)

@@ -81,7 +81,8 @@ class Comparison:
 class CallComparison:
     """Compares one call of a candidate with eager and with float64, all with the same arguments.
 
-    `salt`: seeds the random cotangents, with their shapes and dtypes. `comparison`: collects measurements and notes.
+    `salt`: seeds the random cotangents: the case, and after the last `/` the call. `comparison`: collects measurements
+    and notes.
     `title`: names the call. `layout`: whether strides, storage offsets and shared storage must agree. `mode`: the
     case's call mode. `special`: the arguments contain special values, so the candidate must raise what eager raises,
     and a result of eager that equals float64 in every element may be luck.
@@ -204,7 +205,10 @@ class CallComparison:
         self.comparison.cotangent_dimensions = max(self.comparison.cotangent_dimensions, *dimensions, 0)
         return {
             name: random_cotangent(
-                t.shape, t.dtype, seed_of(self.salt, name, tuple(t.shape), t.dtype), self.cotangent_layout
+                t.shape,
+                t.dtype,
+                seed_of(f"{self.salt}/{name}", self.salt.rpartition("/")[2], name, tuple(t.shape), t.dtype),
+                self.cotangent_layout,
             )
             for name, t in outputs.items()
         }
@@ -250,7 +254,7 @@ class CallComparison:
         try:
             return self._float64_outcome(self.arguments, cotangents)
         except Exception as error:
-            message = f"{self.title}: eager runs, but its float64 reference raises {type(error).__name__}: {error}"
+            message = f"{self.salt}: eager runs, but its float64 reference raises {type(error).__name__}: {error}"
             if self.special:
                 self.comparison.notes.append(message)
                 return None

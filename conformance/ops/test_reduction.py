@@ -6,7 +6,10 @@ from conformance import case, references, tensor
 
 OVERFLOW = {"without": {"huge": "whether a sum of the largest numbers overflows depends on its order"}}
 
-WELFORD = {"without": {"inf": "whether a running mean of infinities is NaN or infinite depends on how it is split"}}
+WELFORD = {
+    "without": OVERFLOW["without"]
+    | {"inf": "whether a running mean of infinities is NaN or infinite depends on how it is split"}
+}
 #: For the gradient of a product: eager checks that no factor is zero, the traced graph cannot.
 _DIVIDED = "eager divides the product by each factor, the traced gradient multiplies the other factors"
 PRODUCT_GRADIENT = {"without": {"nan": _DIVIDED, "inf": _DIVIDED, "huge": _DIVIDED}}
