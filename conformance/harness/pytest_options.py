@@ -72,7 +72,6 @@ def add_options(parser: pytest.Parser) -> None:
     add(
         "--seed",
         metavar="N",
-        default="0",
         help="draw other random inputs, special values' places and cotangents; 0 is the default",
     )
     add("--fresh", action="store_true", help="also run numerics that passed before, with the same code and machine")
@@ -131,7 +130,7 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
         fail_on_drift=option("fail_on_drift"),
         verify_deviceless=option("verify_deviceless"),
         emulation=not option("no_emulation"),
-        seed=settings.parse_seed(option("seed")),
+        seed=settings.parse_seed(option("seed") or "0"),
         fresh=option("fresh"),
         item_timeout=settings.parse_item_timeout(option("item_timeout")),
         kernels=option("kernels"),

@@ -103,7 +103,7 @@ def test_masked(q, k, v, mask):
     numerics={
         "for": {
             "xpu f16 additive": {
-                "factor": 4,
+                "factor": 8,
                 "reason": "without a fused gradient, compiled rounds probabilities to float16: emulated, 7.9 ulp",
             }
         }
