@@ -28,6 +28,9 @@ from conformance.settings import CHECKS
 #: Keywords of @case that say how to compile and call the function. Each may be an axis.
 COMPILE_KEYWORDS = ("grad", "dynamic", "config", "mode")
 
+#: The number of the call with other sizes. Ordinary calls are 0 and 1.
+_RESIZED_CALL = 2
+
 _LABEL = re.compile(r"[A-Za-z0-9_.+]+")
 
 
@@ -81,9 +84,10 @@ class Case:
         """`flip/hflip-224-u8-channels_last`: also the path of its snapshot in expected_code/, without .txt."""
         return f"{self.operator}/{'-'.join((self.name, *self.labels))}"
 
-    def build(self, seed: int = 0) -> dict[str, Any]:
+    def build(self, call: int | str = 0) -> dict[str, Any]:
         """The arguments by name. Tensors are on the CPU; cases/seeds.py says what their values depend on.
 
+        `call`: the number of the call, or the name of its group of special values.
         Tensors named in `grad` are leaves that require a gradient. Calls `prepare` first, and raises what that raises.
         """
         if self.prepare is not None:
@@ -91,9 +95,7 @@ class Case:
         built = {}
         for position, (name, argument) in enumerate(self.arguments.items()):
             if isinstance(argument, Input):
-                value = argument.build(
-                    self.choices[name], f"{self.id}/{name}/{seed}", position, seed, in_order=seed == 0
-                )
+                value = argument.build(self.choices[name], position, call, in_order=call == 0)
                 built[name] = value.requires_grad_(name in self.grad)
             else:
                 built[name] = argument
@@ -411,12 +413,12 @@ def _grad_names(value: Any, inputs: list[str], where: str) -> tuple[str, ...]:
     return names
 
 
-def resized_arguments(case: Case, change: Callable[[int], int], seed: int = 2) -> dict[str, Any] | None:
+def resized_arguments(case: Case, change: Callable[[int], int]) -> dict[str, Any] | None:
     """A case's arguments with `change` applied to every size above 1; None if no input has such a size.
 
     Sizes are what `shape` and `size` declare. Equal sizes stay equal. Sizes of 1 broadcast, so they stay 1.
     """
-    built, changed = case.build(seed), False
+    built, changed = case.build(_RESIZED_CALL), False
     for position, (name, argument) in enumerate(case.arguments.items()):
         if not isinstance(argument, Input):
             continue
@@ -427,6 +429,6 @@ def resized_arguments(case: Case, change: Callable[[int], int], seed: int = 2) -
         elif choice.get("size", 0) > 1:
             resized["size"] = change(choice["size"])
         changed |= resized != choice
-        value = argument.build(resized, f"{case.id}/{name}/{seed}", position, seed)
+        value = argument.build(resized, position, _RESIZED_CALL)
         built[name] = value.requires_grad_(name in case.grad)
     return built if changed else None

@@ -81,7 +81,7 @@ def _tensor(text: str, shape: str, words: list[str]) -> ParsedInput:
         recipe = tensor(*sizes, **bounds)
     choice = {"shape": sizes} | chosen
     try:
-        recipe.build(choice, name="x")
+        recipe.build(choice, position=0, call=0)
     except (ValueError, RuntimeError, IndexError) as error:
         raise InputError(f"--input {text!r}: {first_line(error)}") from error
     return ParsedInput(recipe, choice)

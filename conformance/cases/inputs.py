@@ -81,16 +81,25 @@ class Input:
         """Property → value, with the defaults of those that `choice` does not set."""
         return dict(self.defaults) | {name: value for name, value in choice.items() if value is not None}
 
-    def build(self, choice: Mapping[str, Any], name: str, *drawn: int, in_order: bool = False) -> torch.Tensor:
-        """The tensor on the CPU. `choice`: property → value. `name`, `drawn`: tell equal inputs apart; see seed_of.
+    def seed(self, choice: Mapping[str, Any], position: int, call: int | str) -> int:
+        """The seed of the tensor: its properties, its position in the signature, and the call.
 
-        The same choice, name, numbers and seed of the run give the same tensor.
+        `call`: the number of an ordinary call, or the group of special values.
+        """
+        return seed_of(sorted(self.values(choice).items(), key=str), position, call)
+
+    def build(
+        self, choice: Mapping[str, Any], position: int, call: int | str, *, in_order: bool = False
+    ) -> torch.Tensor:
+        """The tensor on the CPU. `choice`: property → value. `position`, `call`: as for `seed`.
+
+        The same choice, position, call and seed of the run give the same tensor.
         `in_order`: for an input with every value: the values in the order of their bits, and not in the seed's order.
         """
         import torch
 
         values = self.values(choice)
-        seed = seed_of(name, sorted(values.items(), key=str), *drawn)
+        seed = self.seed(choice, position, call)
         if self.every_value:
             values["in_order"] = in_order
         return self.make(generator=torch.Generator().manual_seed(seed), **values).detach()

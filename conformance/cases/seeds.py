@@ -1,8 +1,8 @@
 """Seeds of all that is drawn at random: inputs, the places of special values, and cotangents.
 
-With the run's seed 0, the default, a seed depends on a name: of the case, the input and the call. The bounds of known
-failures were written for these values. With another seed of the run, it depends on what is drawn instead, such as the
-shape and the dtype of an input, so that equal inputs of two cases have equal values.
+A seed depends on what is drawn, such as the position, the shape and the dtype of an input, and on the seed of the run.
+It does not depend on names. So equal inputs of two cases have equal values, and a case that gets another name keeps its
+values.
 """
 
 from __future__ import annotations
@@ -27,10 +27,6 @@ def run_seed() -> int:
     return int(os.environ.get(VARIABLE, "0"))
 
 
-def seed_of(name: str, *drawn: object) -> int:
-    """A seed for what is drawn. It does not depend on the process, PYTHONHASHSEED or an order.
-
-    `name`: counts with the run's seed 0. `drawn`: describe what is drawn; they count with other seeds of the run.
-    """
-    text = "/".join(map(str, (*drawn, run_seed()))) if run_seed() else name
-    return zlib.crc32(text.encode())
+def seed_of(*drawn: object) -> int:
+    """A seed for what `drawn` describes. It does not depend on the process, PYTHONHASHSEED or an order."""
+    return zlib.crc32("/".join(map(str, (*drawn, run_seed()))).encode())

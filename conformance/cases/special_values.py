@@ -10,10 +10,15 @@ There is one call for each group of values. Groups for floating and complex inpu
     edges      ±0, the smallest normal numbers, and values where functions often change branch: ±0.5, ±1, 1±ulp, 1.5,
                ±2, ±2.5, ±3, 6, 20; also the values of numerics={"branch": [...]}
     ties       few different values, each many times
+    exponents  in half of the elements: numbers of both signs, their exponents spread evenly, up to the fourth root of
+               the largest number and down to that of the smallest: products of a few of them do not overflow. Random
+               values are nearly all between 0.001 and 4
+    full_range the same up to the largest and down to the smallest normal number. Left out with `huge`
 
-Group for integer inputs:
+Groups for integer inputs:
 
     wrap       the smallest and the largest number and their neighbours, -1, 0, 1
+    full_range in half of the elements: integers that are uniform over the dtype's whole range
 
 An input with every value of its dtype has them already: it stays as it is. If an input declares `low` and `high`,
 values outside that range, and NaN, are not used. The ends of the range are.
@@ -21,21 +26,22 @@ values outside that range, and NaN, are not used. The ends of the range are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from conformance.cases.inputs import Input
-from conformance.cases.seeds import seed_of
+from conformance.cases.spread_values import Bounds, spread_exponents, uniform_integers
 
 if TYPE_CHECKING:
     import torch
 
     from conformance.cases.case import Case
 
-FLOATING = ("nan", "inf", "huge", "denormals", "edges", "ties")
-INTEGER = ("wrap",)
-GROUPS = (*FLOATING, *INTEGER)
+FLOATING = ("nan", "inf", "huge", "denormals", "edges", "ties", "exponents", "full_range")
+INTEGER = ("wrap", "full_range")
+GROUPS = tuple(dict.fromkeys((*FLOATING, *INTEGER)))
 
 #: Group → what it holds, for messages.
 DESCRIPTIONS = {
@@ -45,11 +51,17 @@ DESCRIPTIONS = {
     "denormals": "below the smallest normal number",
     "edges": "±0, where branches change",
     "ties": "equal values",
+    "exponents": "large and small numbers",
     "wrap": "the ends of the integers",
+    "full_range": "the dtype's whole range",
 }
 
 _BRANCHES = (0.5, -0.5, 1.0, -1.0, 1.5, 2.0, -2.0, 2.5, -2.5, 3.0, -3.0, 6.0, 20.0)
 _TIES = (-1.0, 0.0, 0.5, 1.0)
+#: Groups whose values are drawn.
+_DRAWN = ("exponents", "full_range")
+#: `exponents` has this share of the exponents: numbers up to the fourth root of the largest one.
+_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -85,17 +97,8 @@ def calls(case: Case, without: Mapping[str, str], branch: Any) -> Iterator[Speci
                 arguments[name],
                 _bounds(each, case.choices[name]),
                 branch.get(name, ()) if isinstance(branch, Mapping) else branch,
-                (
-                    position,
-                    seed_of(
-                        f"{case.id}/{name}/{group}",
-                        position,
-                        tuple(arguments[name].shape),
-                        arguments[name].dtype,
-                        group,
-                    ),
-                ),
-                ties="ties" not in without,
+                (position, each.seed(case.choices[name], position, group)),
+                without,
             )
             for name, (position, each) in inputs.items()
         ]
@@ -103,11 +106,7 @@ def calls(case: Case, without: Mapping[str, str], branch: Any) -> Iterator[Speci
             yield SpecialCall(group, arguments)
 
 
-#: An input's `low` and `high`; None, None if it declares neither.
-_Bounds = tuple[float | None, float | None]
-
-
-def _bounds(each: Input, choice: Mapping[str, Any]) -> _Bounds:
+def _bounds(each: Input, choice: Mapping[str, Any]) -> Bounds:
     values = each.values(choice)
     low, high = values.get("low"), values.get("high")
     if low is None and high is None:
@@ -118,29 +117,37 @@ def _bounds(each: Input, choice: Mapping[str, Any]) -> _Bounds:
 def _write_values(
     group: str,
     tensor: torch.Tensor,
-    bounds: _Bounds,
+    bounds: Bounds,
     branch: Sequence[float],
     place: tuple[int, int],
-    *,
-    ties: bool,
+    without: Collection[str],
 ) -> bool:
     """Writes the group's values into some elements of the tensor. False if the group has none for this tensor.
 
-    `place`: the input's position in the signature, and a seed. They decide which elements.
+    `place`: the input's position in the signature, and a seed. They decide which elements. `without`: groups that are
+    left out.
     """
     import torch
 
     floating = tensor.dtype.is_floating_point or tensor.dtype.is_complex
-    if not tensor.numel() or tensor.dtype == torch.bool or floating != (group in FLOATING):
+    if not tensor.numel() or tensor.dtype == torch.bool or group not in (FLOATING if floating else INTEGER):
         return False
-    values = _values(group, tensor.dtype, bounds, branch, signed_zero=ties)
-    if not values.numel():
+    if floating and group == "full_range" and "huge" in without:
         return False
     elements = unexpanded(tensor.detach())
     if elements.is_complex():
         elements = torch.view_as_real(elements)
     position, seed = place
     generator = torch.Generator().manual_seed(seed)
+    if group in _DRAWN:
+        count = (elements.numel() + 1) // 2
+        share = _SHARE if group == "exponents" else 1.0
+        draw = functools.partial(spread_exponents, share=share) if floating else uniform_integers
+        values = draw(elements.dtype, bounds, count, generator)
+    else:
+        values = _values(group, elements.dtype, bounds, branch, signed_zero="ties" not in without)
+    if not values.numel():
+        return False
     flat = elements.reshape(-1)  # a copy if the strides need one
     where = _where(group, flat.numel(), len(values), position, generator)
     if group in ("nan", "inf", "huge", "ties"):
@@ -171,7 +178,7 @@ def _where(group: str, total: int, values: int, position: int, generator: torch.
     if group == "ties":
         return torch.arange(total)
     fixed = total - 1 if position % 2 == 0 else 0
-    if group in ("denormals", "edges", "wrap"):  # each value once
+    if group in ("denormals", "edges", "wrap", *_DRAWN):  # each value once
         where = torch.randperm(total, generator=generator)[: min(values, total)]
         return torch.cat([where[where != fixed][: min(values, total) - 1], torch.tensor([fixed])])
     count = 1 if group == "huge" else max(1, int(total**0.5) // 2)
@@ -181,15 +188,14 @@ def _where(group: str, total: int, values: int, position: int, generator: torch.
 
 
 def _values(
-    group: str, dtype: torch.dtype, bounds: _Bounds, branch: Sequence[float], *, signed_zero: bool
+    group: str, dtype: torch.dtype, bounds: Bounds, branch: Sequence[float], *, signed_zero: bool
 ) -> torch.Tensor:
-    """The group's values, each once, of a real dtype (for a complex dtype: of its parts)."""
+    """The group's values, each once, of a real dtype."""
     import torch
 
     if group == "wrap":
         return torch.tensor(_integers(torch.iinfo(dtype), bounds), dtype=dtype)
-    real = dtype.to_real() if dtype.is_complex else dtype
-    info = torch.finfo(real)
+    info = torch.finfo(dtype)
     smallest, largest = info.tiny * info.eps, info.tiny * (1 - info.eps)
     following = info.tiny * (1 + info.eps)
     normal = [following, -following, 2 * info.tiny, info.tiny, -info.tiny]
@@ -206,10 +212,10 @@ def _values(
     if low is not None and high is not None:
         values = [value for value in values if low <= value <= high]
         values += [low, high] if group in ("edges", "ties") else []
-    return torch.tensor(values, dtype=torch.float64).to(real)
+    return torch.tensor(values, dtype=torch.float64).to(dtype)
 
 
-def _integers(info: torch.iinfo, bounds: _Bounds) -> list[int]:
+def _integers(info: torch.iinfo, bounds: Bounds) -> list[int]:
     low, high = bounds
     if low is not None and high is not None:  # `high` itself is outside the range, as in torch.randint
         return sorted({int(low), int(high) - 1})

@@ -36,8 +36,6 @@ __all__ = ["Comparison", "NumericsError", "assert_agrees_with_eager", "check_num
 
 #: Ordinary calls: name → title in messages. The second call finds constants that were baked into the code.
 TITLES = dict(zip(ORDINARY_CALLS, ("first call", "second call, with other values"), strict=True))
-#: Ordinary calls: name → what seeds their random cotangents.
-SALTS = {name: str(seed) for seed, name in enumerate(ORDINARY_CALLS)}
 #: Further calls under dynamic shapes: the name of the call, and the function that changes each size above 1.
 OTHER_SIZES: dict[str, Callable[[int], int]] = {
     SIZE_CALLS[0]: lambda size: size + 1,
@@ -188,12 +186,13 @@ def _problems(
         Arguments(kwargs=dict(call.arguments)),
         device,
         policy,
-        f"{case.id}/{SALTS.get(call.name, call.name)}",
+        case.id,
         comparison,
         call.title,
         mode=case.mode,
         special=call.kind == "special",
         cotangent_layout=call.name if call.kind == "cotangents" else "",
+        call=call.name,
     )
     if call.kind == "sizes" and (error := call_comparison.eager_error()):
         comparison.notes.append(f"{call.title}: skipped, because eager raises {error}")

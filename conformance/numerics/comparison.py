@@ -81,11 +81,11 @@ class Comparison:
 class CallComparison:
     """Compares one call of a candidate with eager and with float64, all with the same arguments.
 
-    `salt`: seeds the random cotangents: the case, and after the last `/` the call. `comparison`: collects measurements
-    and notes.
-    `title`: names the call. `layout`: whether strides, storage offsets and shared storage must agree. `mode`: the
-    case's call mode. `special`: the arguments contain special values, so the candidate must raise what eager raises,
-    and a result of eager that equals float64 in every element may be luck.
+    `name`: of the case, for messages. `comparison`: collects measurements and notes. `title`: of the call, for
+    messages. `call`: the call's name, a part of the seed of random cotangents. `layout`: whether strides, storage
+    offsets and shared storage must agree. `mode`: the case's call mode. `special`: the arguments contain special
+    values, so the candidate must raise what eager raises, and a result of eager that equals float64 in every element
+    may be luck.
     `cotangents`: one tensor for each output that requires a gradient, with its shape and dtype; None: random ones.
     `cotangent_layout`: of random cotangents, see cotangents.py.
     """
@@ -94,7 +94,7 @@ class CallComparison:
     arguments: Arguments
     device: Any
     policy: Policy
-    salt: str
+    name: str
     comparison: Comparison
     title: str
     layout: bool = True
@@ -102,6 +102,7 @@ class CallComparison:
     special: bool = False
     cotangents: list[torch.Tensor] | None = None
     cotangent_layout: str = ""
+    call: str = "first"
     used_cotangents: Mapping[str, torch.Tensor] = field(default_factory=dict)
     _perturbed_outcomes: list[tuple[Outcome, Outcome]] | None = None
 
@@ -207,7 +208,7 @@ class CallComparison:
             name: random_cotangent(
                 t.shape,
                 t.dtype,
-                seed_of(f"{self.salt}/{name}", self.salt.rpartition("/")[2], name, tuple(t.shape), t.dtype),
+                seed_of(self.call, name, tuple(t.shape), t.dtype),
                 self.cotangent_layout,
             )
             for name, t in outputs.items()
@@ -254,7 +255,8 @@ class CallComparison:
         try:
             return self._float64_outcome(self.arguments, cotangents)
         except Exception as error:
-            message = f"{self.salt}: eager runs, but its float64 reference raises {type(error).__name__}: {error}"
+            raised = f"{type(error).__name__}: {error}"
+            message = f"{self.name}, {self.title}: eager runs, but its float64 reference raises {raised}"
             if self.special:
                 self.comparison.notes.append(message)
                 return None

@@ -69,7 +69,8 @@ def operator_calls(case: Case, arguments: Mapping[str, Any]) -> list[OperatorCal
         value = case.fn(**copies.kwargs)
     outputs = {f"output{path}": leaf for path, leaf in leaves_of(value) if isinstance(leaf, torch.Tensor)}
     outputs = {name: t for name, t in outputs.items() if t.requires_grad}
-    cotangents = [random_cotangent(t.shape, t.dtype, seed_of(name)) for name, t in outputs.items()]
+    seeds = [seed_of(name, tuple(t.shape), t.dtype) for name, t in outputs.items()]
+    cotangents = [random_cotangent(t.shape, t.dtype, seed) for t, seed in zip(outputs.values(), seeds, strict=True)]
     with recorder:
         if outputs:
             torch.autograd.backward(list(outputs.values()), cotangents)

@@ -72,7 +72,8 @@ def test_cumsum_as_another_dtype(x):
     require={"all": NO_EXTERN},
     missed={"cpu 3x1025": MISSED["cpu"]},
     numerics={
-        "for": {"3x0": {"fill": dict.fromkeys(("output[0]", "output[1][0]", "output[1][1]"), "it has no elements")}}
+        "without": {"full_range": "whether a sum overflows depends on its order"},
+        "for": {"3x0": {"fill": dict.fromkeys(("output[0]", "output[1][0]", "output[1][1]"), "it has no elements")}},
     },
 )
 def test_sizes(x):

@@ -13,7 +13,7 @@ def value_of(text: str, seed: int = 0):
     name, value = parse_input(f"x={text}")
     assert name == "x"
     argument = value.argument
-    return argument.build(value.choice, str(seed)) if hasattr(argument, "build") else argument
+    return argument.build(value.choice, 0, seed) if hasattr(argument, "build") else argument
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,13 @@ def test_the_target_is_part_of_the_reproduction():
         check_numerics(EXP, lambda x: x, "cpu", target="cpu_avx2")
 
 
+def test_the_seed_is_part_of_the_reproduction():
+    with pytest.raises(NumericsError, match=r"--checks numerics --seed 2"):
+        check_numerics(EXP, lambda x: x, "cpu", seed=2)
+    with pytest.raises(NumericsError, match=r"--checks numerics$"):
+        check_numerics(EXP, lambda x: x, "cpu", seed=0)
+
+
 def test_a_small_element_is_not_excused_by_the_error_of_a_large_one():
     def wide(x):
         return torch.exp(x)

@@ -87,7 +87,11 @@ def test_a_broadcast_input_is_shown_too():
         (torch.round, lambda x: torch.floor(x + 0.5), "(edges, ties)"),
         (torch.reciprocal, lambda x: 1 / (x + 0.0), "(edges)"),  # -0 becomes 0
         (torch.tanh, lambda x: 1 - 2 / (torch.exp(2 * x.double()).float() + 1), ""),
-        (torch.sigmoid, lambda x: torch.exp(x.double()).float() / (1 + torch.exp(x.double()).float()), "(inf, huge)"),
+        (
+            torch.sigmoid,
+            lambda x: torch.exp(x.double()).float() / (1 + torch.exp(x.double()).float()),
+            "(inf, huge, exponents, full_range)",
+        ),
         (lambda x: x.argmax(-1), lambda x: x.shape[-1] - 1 - x.flip(-1).argmax(-1), "(nan, inf, ties)"),
         (lambda x: x.amax(-1), lambda x: x.nan_to_num(-9.0, float("inf"), -float("inf")).amax(-1), "(nan)"),
     ],
@@ -110,8 +114,9 @@ def test_integers_that_do_not_wrap():
     def increment(x):
         return x + 1
 
-    a_case = case_of(increment, x=tensor(9, dtype="i8"))
-    fails_with(a_case, lambda x: torch.where(x == -128, x, x + 1), "special values (wrap)", "inputs there  x = -128")
+    a_case = case_of(increment, x=tensor(9, dtype="i16"))
+    wrong = lambda x: torch.where(x == -32768, x, x + 1)  # noqa: E731
+    fails_with(a_case, wrong, "special values (wrap)", "inputs there  x = -32768")
 
 
 def test_special_values_keep_to_the_range_of_an_input():
@@ -161,7 +166,9 @@ def test_what_is_computed_in_another_order_is_right(fn, other, dtype):
     def function(x, y):
         return fn(x, y)
 
-    check_numerics(case_of(function, x=tensor(16, 64, dtype=dtype), y=tensor(16, 64, dtype=dtype)), other, "cpu")
+    inputs = {"x": tensor(16, 64, dtype=dtype), "y": tensor(16, 64, dtype=dtype)}
+    order = {"without": {"full_range": "whether a product or a sum overflows depends on its order"}}
+    check_numerics(case_of(function, **inputs, numerics=order), other, "cpu")
 
 
 # Calls ---------------------------------------------------------------------------------------------------------------
@@ -243,7 +250,7 @@ def test_modes_surround_the_call():
         ({"without": {"nan": ""}}, "it must be the reason"),
         (
             {"without": {"everything": "why"}},
-            "ties, wrap, sizes, expanded cotangents, permuted cotangents, x",
+            "ties, exponents, full_range, wrap, sizes, expanded cotangents, permuted cotangents, x",
         ),
         ({"branch": "zero"}, "a list of numbers"),
         ({"branch": {"y": [1]}}, "the inputs are x"),

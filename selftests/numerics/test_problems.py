@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from conformance import case, tensor
+from conformance.cases.numerics_policy import COTANGENT_CALLS
+from conformance.cases.special_values import FLOATING
 from conformance.numerics.check import NumericsError, check_numerics
 from conformance.numerics.problem import RULES, Excuse, Problem, WrongValues, unexcused
 from conformance.numerics.wrong_values import wrong_values
@@ -51,14 +53,8 @@ def test_the_check_goes_on_after_a_problem():
     assert [problem.call for problem in found] == [
         "first",
         "second",
-        "expanded cotangents",
-        "permuted cotangents",
-        "nan",
-        "inf",
-        "huge",
-        "denormals",
-        "edges",
-        "ties",
+        *COTANGENT_CALLS,
+        *FLOATING,
     ]
     assert found[0].wrong_values == WrongValues({"number → number": 96}, 1.0, pytest.approx(1.0, rel=1e-5))
 
@@ -74,7 +70,7 @@ def test_the_message_describes_the_first_call_and_names_the_others():
         check_numerics(RELU, lambda x: torch.relu(x) + 1, "cpu")
     lines = str(caught.value).splitlines()
     assert lines[0].endswith("relu, first call: compiled disagrees with eager")
-    assert "other calls disagree too: second call, with other values, nan, inf, huge, denormals, edges, ties" in lines
+    assert f"other calls disagree too: second call, with other values, {', '.join(FLOATING)}" in lines
 
 
 def test_what_compiled_raises_is_a_problem_beside_others():
