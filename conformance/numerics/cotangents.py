@@ -11,7 +11,7 @@ import torch
 
 from conformance.cases.numerics_policy import COTANGENT_CALLS
 
-_EXPANDED, _PERMUTED = COTANGENT_CALLS
+EXPANDED, _PERMUTED = COTANGENT_CALLS
 
 
 def random_cotangent(shape: torch.Size, dtype: torch.dtype, seed: int, layout: str = "") -> torch.Tensor:
@@ -25,7 +25,7 @@ def random_cotangent(shape: torch.Size, dtype: torch.dtype, seed: int, layout: s
     """
     generator = torch.Generator().manual_seed(seed)
     wide = torch.complex128 if dtype.is_complex else torch.float64
-    if layout == _EXPANDED:
+    if layout == EXPANDED:
         return torch.randn(shape[1:], dtype=wide, generator=generator).to(dtype).expand(shape)
     values = torch.randn(shape, dtype=wide, generator=generator).to(dtype)
     return _permuted(values) if layout == _PERMUTED else values

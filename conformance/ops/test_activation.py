@@ -32,6 +32,7 @@ NAN_BY_POSITION = (
     "for NaN, eager's result on cpu depends on the position: https://github.com/pytorch/pytorch/issues/195075"
 )
 NO_NAN = {"without": {"nan": NAN_BY_POSITION}}
+ERF = {"factor": 8, "reason": "vectorised erf is good to an absolute error of 1.5e-7"}
 #: Functions for whose gradient eager's vectorised loop makes other comparisons than its scalar loop.
 OTHER_COMPARISONS = ("elu", "hardtanh", "hardswish", "hardshrink", "softshrink")
 
@@ -41,7 +42,7 @@ OTHER_COMPARISONS = ("elu", "hardtanh", "hardswish", "hardshrink", "softshrink")
     function=FUNCTIONS,
     grad=True,
     require=WITH_GRADIENT | {"cpu": {"vectorised": "yes"}},
-    numerics={"branch": KINKS, "for": dict.fromkeys(OTHER_COMPARISONS, NO_NAN)},
+    numerics={"branch": KINKS, "for": dict.fromkeys(OTHER_COMPARISONS, NO_NAN) | {"gelu": ERF}},
 )
 def test_gradient(x, function):
     return function(x)
@@ -107,7 +108,7 @@ def test_gated(x, gate):
     return value * gate(by)
 
 
-@case(x=tensor(200), dynamic=True, grad=True, require=WITH_GRADIENT)
+@case(x=tensor(200), dynamic=True, grad=True, require=WITH_GRADIENT, numerics=NO_NAN)
 def test_dynamic(x):
     return functional.silu(x) + functional.hardtanh(x)
 
@@ -121,5 +122,4 @@ test_references = references(
     test_glu,
     test_gated,
     test_dynamic,
-    disagree={"aten.hardtanh_backward.default": NAN_BY_POSITION},
 )

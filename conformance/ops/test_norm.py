@@ -9,6 +9,8 @@ functional = torch.nn.functional
 OVERFLOW = {"without": {"huge": "whether a sum of the largest numbers overflows depends on its order"}}
 INFINITE_WEIGHT = {"weight": "the order of operations decides where an infinite weight and the mean cancel"}
 
+ONE_VALUE = "one large value has nearly the whole variance, so the others are differences of nearly equal numbers"
+
 INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
 
 ACTIVATIONS = {"plain": lambda x: x, "relu": torch.relu, "gelu": functional.gelu, "silu": functional.silu}
@@ -96,7 +98,8 @@ def test_batch_norm_eval(x, mean, var, weight, bias, activation):
     numerics={
         "without": OVERFLOW["without"]
         | INFINITE_WEIGHT
-        | {"inf": "whether a running mean of infinities is NaN or infinite depends on how it is split"}
+        | {"inf": "whether a running mean of infinities is NaN or infinite depends on how it is split"},
+        "for": {"cpu": {"factor": 8, "reason": ONE_VALUE}},
     },
 )
 def test_batch_norm_train(x, mean, var, weight, bias):
@@ -150,7 +153,7 @@ def test_rms_norm_without_weight(x):
     dtype="bf16",
     grad=[False, True],
     require={"all": INDUCTOR_ONLY, "forward": {"kernels": 1}},
-    numerics=OVERFLOW,
+    numerics=OVERFLOW | {"for": {"backward": {"factor": 4, "reason": ONE_VALUE}}},
 )
 def test_rms_norm_in_float32(x, weight):
     wide = x.float()
@@ -165,7 +168,8 @@ def test_rms_norm_in_float32(x, weight):
     },
     vary="one_at_a_time",
     require={"all": INDUCTOR_ONLY},
-    numerics=OVERFLOW,
+    numerics=OVERFLOW
+    | {"for": {"cpu instance f32": {"factor": 16, "reason": f"{ONE_VALUE}: measured 11 ulp, 19 times eager's error"}}},
 )
 def test_of_images(x, norm):
     return norm(x)
@@ -183,7 +187,7 @@ def test_local_response(x):
     },
     grad=True,
     require={"all": INDUCTOR_ONLY},
-    numerics=OVERFLOW,
+    numerics=OVERFLOW | {"factor": 8, "reason": ONE_VALUE},
 )
 def test_of_images_backward(x, norm):
     return norm(x)

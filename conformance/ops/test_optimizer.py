@@ -57,6 +57,7 @@ STATE = {
     "square": tensor(16, 33, low=0, high=1),
 }
 QUOTIENT = {"without": {"huge": "whether a quotient overflows depends on what it is multiplied by first"}}
+SQUARE = {"without": {"full_range": "whether a square overflows depends on what it is multiplied by first"}}
 
 
 def nesterov(x, grad_x, buffer, square):
@@ -91,7 +92,7 @@ def lion(x, grad_x, buffer, square):
     **STATE,
     step={"nesterov": nesterov, "rmsprop": rmsprop, "adagrad": adagrad, "adamax": adamax, "lion": lion},
     require={"all": INDUCTOR_ONLY | {"kernels": 1}, "cpu": {"vectorised": "yes"}},
-    numerics={"for": {"adamax": QUOTIENT}},
+    numerics={"for": {"adamax": QUOTIENT, "rmsprop": SQUARE}},
 )
 def test_step(x, grad_x, buffer, square, step):
     step(x, grad_x, buffer, square)
@@ -112,6 +113,7 @@ def test_clipping(grad_a, grad_b, grad_c):
     mean=tensor(16, 33),
     square=tensor(16, 33, low=0, high=1),
     require={"all": INDUCTOR_ONLY | {"kernels": 1}, "cpu": {"vectorised": "yes"}},
+    numerics=SQUARE,
 )
 def test_adam_of_two_precisions(x, grad_x, mean, square):
     wide = grad_x.float()

@@ -74,7 +74,10 @@ def test_channels_last(x, dim):
     x=tensor(),
     shape=edges(5, None, sizes=(0, 1025)),
     require={"all": INDUCTOR_ONLY},
-    numerics={"for": {"5x0": {"fill": {f"output[{number}]": "the rows have no elements" for number in range(3)}}}},
+    numerics={
+        "without": {"full_range": "whether a sum overflows depends on its order"},
+        "for": {"5x0": {"fill": {f"output[{number}]": "the rows have no elements" for number in range(3)}}},
+    },
 )
 def test_sizes(x):
     return x.sum(-1), x.mean(-1), x.sum()
