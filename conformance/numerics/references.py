@@ -31,8 +31,8 @@ def references(*tests: Any, disagree: Mapping[str, str] | None = None) -> Callab
     """A test that compares the references of all operators that the cases of `tests` call with eager.
 
     `tests`: functions declared by @case. `disagree`: operator ("aten.smooth_l1_loss_backward.default") → why a
-    reference of it disagrees with eager. The test fails if it no longer disagrees, with the run's seed 0. Ranges of torch versions may follow
-    the operator ("… torch<2.13").
+    reference of it disagrees with eager. With seed 0, the test fails if it no longer disagrees. Ranges of torch
+    versions may follow the operator ("… torch<2.13").
     """
 
     def test_references() -> None:

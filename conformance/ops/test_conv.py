@@ -30,6 +30,7 @@ ZEROS_AROUND = "layout, dtype and processor decide whether eager multiplies a Na
             "gpu bf16": {
                 "factor": 8,
                 "reason": "on a device, the library rounds its sums to bfloat16 before it adds the bias",
+                "without": {"full_range": OVERFLOW["without"]["huge"]},
             },
         }
     },

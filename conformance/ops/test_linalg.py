@@ -5,7 +5,14 @@ import torch
 from conformance import case, references, tensor
 
 NO_GRAPH_BREAKS = {"graph_breaks": 0}
-SINGULAR = {"without": {"ties": "a matrix of equal values has no inverse", "huge": "its products overflow"}}
+ROUNDED = "rounding decides whether a matrix of large and small numbers is positive definite"
+SINGULAR = {
+    "without": {
+        "ties": "a matrix of equal values has no inverse",
+        "huge": "its products overflow",
+        "exponents": ROUNDED,
+    }
+}
 GIVEN_UP = "if values are not finite, the library returns anything, raises, or (matrix_exp on cuda) never ends"
 NOT_FINITE = {"without": SINGULAR["without"] | {"nan": GIVEN_UP, "inf": GIVEN_UP}}
 

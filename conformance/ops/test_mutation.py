@@ -63,7 +63,12 @@ def test_index_fill_in_place(x, index):
     return x + 1
 
 
-@case(x=tensor(20, 33), grad=True, require={"all": INDUCTOR_ONLY})
+@case(
+    x=tensor(20, 33),
+    grad=True,
+    require={"all": INDUCTOR_ONLY},
+    numerics={"factor": 8, "reason": "in its gradient, 1 - sigmoid is the difference of two nearly equal numbers"},
+)
 def test_in_place_on_a_result(x):
     y = x * 2
     y.sigmoid_()

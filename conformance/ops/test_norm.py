@@ -59,7 +59,13 @@ def test_rms_norm(x, weight):
     vary="one_at_a_time",
     require={"all": {"graph_breaks": 0, "extern": []}, "forward": {"fallbacks": []}},
     # Eager first computes a scale and a shift from mean, weight and bias. So does the code for cpu.
-    numerics=OVERFLOW | {"for": {"gpu": {"without": OVERFLOW["without"] | INFINITE_WEIGHT}}},
+    numerics=OVERFLOW
+    | {
+        "for": {
+            "gpu": {"without": OVERFLOW["without"] | INFINITE_WEIGHT},
+            "gpu backward": {"factor": 8, "reason": ONE_VALUE},
+        }
+    },
 )
 def test_group_norm(x, weight, bias, activation):
     return activation(functional.group_norm(x, 4, weight, bias))
@@ -209,7 +215,13 @@ def test_batch_norm_of_other_shapes(x, mean, var):
     return functional.batch_norm(x, mean, var, training=True)
 
 
-@case(v=tensor(7, 20), g=tensor(7, 1), grad=True, require={"all": INDUCTOR_ONLY}, numerics=OVERFLOW)
+@case(
+    v=tensor(7, 20),
+    g=tensor(7, 1),
+    grad=True,
+    require={"all": INDUCTOR_ONLY},
+    numerics=OVERFLOW | {"factor": 16, "reason": f"{ONE_VALUE}: measured 10 times eager's error"},
+)
 def test_weight_norm(v, g):
     return v * (g / torch.linalg.vector_norm(v, dim=1, keepdim=True))
 

@@ -48,6 +48,7 @@ def test_cell(x, h, c, w, u, cell):
     u=tensor(32, 8),
     grad=True,
     require={"all": NO_GRAPH_BREAKS | {"fallbacks": []}},
+    numerics={"factor": 8, "reason": "the gradient of a saturated gate is the difference of two nearly equal numbers"},
 )
 def test_cell_backward(x, h, c, w, u):
     return lstm(x, h, c, w, u)
