@@ -2,6 +2,7 @@
 
     python benchmarks/batched_results.py                             # every 10th case, all CPU targets that run here
     python benchmarks/batched_results.py --every 1 --target cpu_avx2 # all cases: 40 minutes on one core
+    python benchmarks/batched_results.py --every 16 --first 3        # the third of 16 parts, for 16 processes
 
 Each case is called once with its second set of inputs, and its gradients are computed. The last line counts the cases
 with the same results, with other results, and those that cannot be captured ahead or that raise. Exit status 1 if
@@ -106,6 +107,7 @@ def compare(cases: Sequence[Case], target: Target) -> Counter[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--every", type=int, default=10, metavar="N", help="every N-th case")
+    parser.add_argument("--first", type=int, default=0, metavar="N", help="the first case of them (default 0)")
     parser.add_argument("--target", help="one target; all CPU targets that run here by default")
     options = parser.parse_args()
     machine, differs = Machine.detect(), False
@@ -115,7 +117,9 @@ def main() -> int:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
         for target in rows:
             if options.target in (None, target.name):
-                cases = [case for case in cases_below([OPS])[:: options.every] if not exclusion(case, target)]
+                cases = [
+                    case for case in cases_below([OPS])[options.first :: options.every] if not exclusion(case, target)
+                ]
                 counts = Counter[str]()
                 for start in range(0, len(cases), BATCH):
                     counts += compare(cases[start : start + BATCH], target)

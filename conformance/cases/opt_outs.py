@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: A reason that begins so is about the device itself: the emulation on the CPU cannot judge the opt-out.
 ON_DEVICE = "on a device"
+#: What a reason says if a library may not return without the opt-out: then the audit does not try it.
+NEVER_ENDS = "never ends"
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,11 @@ class OptOut:
     def needs_device(self) -> bool:
         """Whether only a run on the device can judge it."""
         return self.reason.startswith(ON_DEVICE)
+
+    @property
+    def may_never_end(self) -> bool:
+        """Whether the case might never end without it."""
+        return NEVER_ENDS in self.reason
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -23,6 +23,7 @@ COMMANDS = {
     "accept": ("accept", "store the code that a run generated, on this machine or on another one"),
     "diff": ("diff", "show what changed between two torch versions in the stored snapshots"),
     "missed": ("missed", "list the optimisations that Inductor misses, with its reasons"),
+    "audit": ("audit", "list the opt-outs that excuse nothing in all of several runs with --audit"),
     "bugs": ("bugs", "list the known bugs of Inductor, each with a script that needs only torch"),
     "prune": ("prune", "list or remove the snapshots of cases that no longer exist"),
     "drop": ("drop", "remove everything that is stored for a torch version"),

@@ -1,4 +1,7 @@
-"""The end of a run with --audit: which opt-outs are idle, and what the others excuse."""
+"""The end of a run with --audit: which opt-outs are idle, and what the others excuse.
+
+`python -m conformance audit` joins several such runs.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,13 @@ from conformance.harness.item_audit import IDLE, NEEDED, NOT_JUDGED, ONLY_ON_DEV
 from conformance.review.causes import pluralise
 from conformance.storage.runs import ItemRecord
 
+#: Of several runs, the verdict that counts for a case on a target is the one that comes first here.
+_STRONGEST = (NEEDED, IDLE, NOT_JUDGED)
 #: A line names so many kinds of problems for each target, and a list so many cases.
 _KINDS, _CASES = 2, 12
+
+#: What tells one declaration from the others.
+_NAMES = ("file", "function", "declaration", "reason")
 
 #: Labels of a case → target → its entry of ItemRecord.audit.
 Cases = dict[str, dict[str, Mapping[str, Any]]]
@@ -51,6 +59,13 @@ class _Declaration:
                     found.setdefault(target, []).append(entry)
         return dict(sorted(found.items()))
 
+    def add(self, labels: str, target: str, entry: Mapping[str, Any]) -> None:
+        """Adds the verdict of one item. One of another run stays if it is stronger."""
+        entries = self.cases.setdefault(labels, {})
+        before = entries.get(target)
+        if before is None or _STRONGEST.index(entry["verdict"]) < _STRONGEST.index(before["verdict"]):
+            entries[target] = entry
+
     def to_json(self) -> dict[str, Any]:
         return {
             "file": self.file,
@@ -81,25 +96,49 @@ class AuditReport:
     failed: bool
 
 
+@dataclass
+class _Audited:
+    """All opt-outs of one run, or of several."""
+
+    declarations: dict[tuple[str, ...], _Declaration] = field(default_factory=dict)
+    ways: dict[str, set[str]] = field(default_factory=dict)
+
+    def add(self, names: Sequence[str], labels: str, target: str, entry: Mapping[str, Any]) -> None:
+        """`names`: the fields of _Declaration before `cases`."""
+        self.declarations.setdefault(tuple(names), _Declaration(*names)).add(labels, target, entry)
+        if entry["verdict"] != NOT_JUDGED:
+            self.ways.setdefault(entry["how"], set()).add(target)
+
+
 def audit_report(items: Iterable[ItemRecord]) -> AuditReport:
     """Sums up the opt-outs of all items of a run."""
-    declarations: dict[tuple[str, ...], _Declaration] = {}
-    ways: dict[str, str] = {}
+    audited = _Audited()
     for item in items:
         for entry in item.audit:
-            names = (entry["file"], entry["function"], entry["declaration"], entry["reason"])
-            found = declarations.setdefault(names, _Declaration(*names))
-            found.cases.setdefault(entry["labels"], {})[item.target] = entry
-            if entry["verdict"] != NOT_JUDGED:
-                ways[item.target] = entry["how"]
-    listed = [declarations[names] for names in sorted(declarations)]
+            audited.add([entry[name] for name in _NAMES], entry["labels"], item.target, entry)
+    return _report(audited)
+
+
+def joined_report(runs: Iterable[Mapping[str, Any]]) -> AuditReport:
+    """Sums up the opt-outs of several runs: those with other seeds, torch versions, machines. `runs`: AuditReport.data.
+
+    An opt-out that one of them needs is needed.
+    """
+    audited = _Audited()
+    for data in runs:
+        for declared in data["declarations"]:
+            for labels, entries in declared["cases"].items():
+                for target, entry in entries.items():
+                    audited.add([declared[name] for name in _NAMES], labels, target, entry)
+    return _report(audited)
+
+
+def _report(audited: _Audited) -> AuditReport:
+    ways = audited.ways
+    listed = [audited.declarations[names] for names in sorted(audited.declarations)]
     idle, needed = sum(len(each.idle) for each in listed), sum(len(each.needed) for each in listed)
     total = sum(len(each.cases) for each in listed)
-    how = "; ".join(
-        f"{way}: {', '.join(targets)}"
-        for way in ("native", "emulated")
-        if (targets := sorted(target for target, each in ways.items() if each == way))
-    )
+    how = "; ".join(f"{way}: {', '.join(sorted(ways[way]))}" for way in ("native", "emulated") if way in ways)
     counts = f"{needed} needed, {idle} idle, {total - idle - needed} not judged"
     declared = pluralise(len(listed), "declaration")
     lines = [f"audit of opt-outs ({how or 'nothing ran'}): {declared}; over all cases {counts}"]
@@ -114,10 +153,13 @@ def audit_report(items: Iterable[ItemRecord]) -> AuditReport:
         ]
     if wholly := [each for each in listed if each.idle and not each.needed]:
         lines += [
-            "--audit: this run fails, because these opt-outs excuse nothing; remove them or narrow their selector:",
+            "audit failed, because these opt-outs excuse nothing; remove them or narrow their selector:",
             *(f"  {each.title}: {_idle_text(each)}" for each in wholly),
         ]
-    data = {"targets": ways, "declarations": [each.to_json() for each in listed]}
+    data = {
+        "targets": {way: sorted(each) for way, each in ways.items()},
+        "declarations": [each.to_json() for each in listed],
+    }
     return AuditReport(lines, data, bool(wholly))
 
 

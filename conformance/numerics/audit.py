@@ -96,6 +96,8 @@ def judge(
     for opt_out in opt_outs(case, target, torch.device(device).type):
         problems: list[Problem] = []
         not_judged = "" if observed.made_all_calls else "the check of the case itself ended early"
+        if opt_out.may_never_end:
+            not_judged = "its reason says that the case never ends without it"
         if not not_judged:
             try:
                 problems = auditor.problems(opt_out)

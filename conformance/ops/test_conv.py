@@ -26,7 +26,7 @@ ZEROS_AROUND = "layout, dtype and processor decide whether eager multiplies a Na
             "dynamic": {
                 "without": OVERFLOW["without"] | {"sizes": "Inductor makes the sizes of a convolution's weight static"}
             },
-            "cpu backward": {"without": {"full_range": OVERFLOW["without"]["huge"]}},
+            "backward": {"without": {"full_range": OVERFLOW["without"]["huge"]}},
             "gpu bf16": {
                 "factor": 8,
                 "reason": "on a device, the library rounds its sums to bfloat16 before it adds the bias",

@@ -8,6 +8,8 @@ import pytest
 from suites import NATIVE, SM90
 from suites import PreloadedSuite as Suite
 
+from conformance.cli.main import main
+
 #: The opt-out of `keeps` is idle, that of `drops` is needed.
 CASES = """
 import torch
@@ -101,7 +103,8 @@ check = "numerics"
 target = "cuda_sm90"
 torch = ">=2.11"
 problems = [
-  { call = ["first", "second", "nan", "inf", "huge", "denormals", "edges", "ties"], tensor = "output", rule = "values",\
+  { call = ["first", "second", "nan", "inf", "huge", "denormals", "edges", "ties", "exponents", "full_range"],\
+ tensor = "output", rule = "values",\
  changes = ["0 → number", "-0 → number", "number → 0", "number → number"], off_by = 1.1 },
 ]
 reason = "it is off by 1"
@@ -130,7 +133,7 @@ def test_idle_opt_outs_fail_the_run_and_needed_ones_do_not(suite, workers):
     ran.has(
         "audit of opt-outs (emulated: cuda_sm90): 2 declarations; over all cases 1 needed, 1 idle, 0 not judged",
         f"ops/test_audited.py test_drops  {NAN}: needed on cuda_sm90 (1 case: output values NaN → 0)",
-        "--audit: this run fails, because these opt-outs excuse nothing",
+        "audit failed, because these opt-outs excuse nothing",
         f"ops/test_audited.py test_keeps  {NAN}: idle, tried on cuda_sm90",
         "2 items = 2 passed",
     )
@@ -141,7 +144,7 @@ def test_idle_opt_outs_fail_the_run_and_needed_ones_do_not(suite, workers):
 
 
 def test_needed_opt_outs_alone(suite):
-    suite.run(*SM90, "--audit", "-k", "drops").ends(0).has("1 needed, 0 idle").has_not("this run fails")
+    suite.run(*SM90, "--audit", "-k", "drops").ends(0).has("1 needed, 0 idle").has_not("audit failed")
 
 
 def test_each_kind_of_opt_out(tmp_path):
@@ -180,7 +183,7 @@ def test_an_opt_out_that_one_target_needs_is_not_idle(tmp_path):
         f"{title}: needed on cuda_sm90 (1 of 2 cases: output values NaN → 0), idle on {NATIVE}",
         "idle for some cases; with other values (--seed), on another torch or device they may be needed:",
         f"{title}: idle for 1 of 2 cases (f64), tried on {NATIVE}, cuda_sm90",
-    ).has_not("this run fails")
+    ).has_not("audit failed")
 
 
 def test_what_known_failures_excuse_does_not_count(tmp_path):
@@ -195,6 +198,46 @@ def test_the_store_of_what_passed_is_not_written_or_read(suite):
         suite.run(*SM90, "--audit", "-k", "drops").ends(0).has("numerics passed: 1 emulated").has_not("passed before")
     suite.run(*SM90, "--checks", "numerics", "-k", "drops").ends(0).has_not("passed before")
     suite.run(*SM90, "--audit", "-k", "drops").ends(0).has("numerics passed: 1 emulated").has_not("passed before")
+
+
+#: Which of the two opt-outs is needed depends on the values that are drawn.
+DRAWN = """
+import torch
+from conformance import case, tensor
+from conformance.cases.seeds import run_seed
+
+def compiling():
+    return torch.compiler.is_compiling()
+
+@case(x=tensor(20), numerics={"without": {"nan": "NaN is replaced"}})
+def test_sometimes(x):
+    return torch.nan_to_num(x, 0, torch.inf, -torch.inf) if compiling() and run_seed() == 2 else x * 1
+
+@case(x=tensor(20), numerics={"without": {"nan": "a library never ends"}})
+def test_hangs(x):
+    return torch.nan_to_num(x, 0, torch.inf, -torch.inf) if compiling() else x * 1
+"""
+
+
+def test_several_runs_are_joined(suite, monkeypatch, capsys):
+    suite.write("ops/test_audited.py", DRAWN)
+    suite.run(*SM90, "--audit", "--save-run", "one").ends(1).has(f"test_sometimes  {NAN}: idle")
+    suite.run(*SM90, "--audit", "--seed", "2", "--save-run", "two").ends(0).has(f"test_sometimes  {NAN}: needed")
+    monkeypatch.chdir(suite.root)
+
+    def joined(status, *runs):
+        assert main(["audit", *runs]) == status
+        printed = capsys.readouterr()
+        return printed.out + printed.err
+
+    assert f"test_sometimes  {NAN}: idle" in joined(1, "one")
+    text = joined(0, "one", ".conformance/runs/two/audit.json")
+    assert f"test_sometimes  {NAN}: needed on cuda_sm90" in text
+    assert "its reason says that the case never ends without it" in text
+    assert "there is no run 'three'; existing runs: last, one, two" in joined(2, "three")
+    assert "there is no ops/three.json; a run with --audit writes it" in joined(2, "ops/three.json")
+    suite.write("ops/wrong.json", "{}")
+    assert "is no audit of this version of the suite" in joined(2, "ops/wrong.json")
 
 
 def test_nothing_to_audit(suite):
