@@ -109,6 +109,11 @@ class Machine:
             return target.isa in self.isas
         return target.device in self.gpus and self.target_of(target.device).name == target.name
 
+    def foreign_targets(self) -> list[str]:
+        """Names of the cpu targets of another architecture than this machine's: no machine like it runs their code."""
+        has_neon = "neon" in self.isas
+        return [each.name for each in targets().values() if each.device == "cpu" and (each.isa == "neon") != has_neon]
+
     def describe(self, device: str) -> str:
         """`native (NVIDIA H200, cuda_sm90)`, `native (avx2, avx512)` or `deviceless`: as pytest's header shows it."""
         if device == "cpu":

@@ -1,6 +1,6 @@
 """Known failures: data in known_failures/*.toml. An entry excuses one error, or the problems that it names.
 
-An entry that excuses nothing is an error. So is a problem of an entry that does not occur.
+An entry that excuses nothing is stale. So is a problem of an entry that occurs in none of its items.
 
 [[failure]]
 case = "sum/sum-64x1000-f16"          # an id, or a list of ids; also what only --thorough combines
@@ -11,6 +11,7 @@ via = "export"                        # optional: for runs with --via export; a 
 backend = ["inductor", "aot_eager"]   # optional, likewise; without `via` and `backend`: for runs of Inductor only
 torch = ">=2.11,<2.14"                # a version range
 run = false                           # optional: the check does not run, because it would end the process
+sometimes = "which element is NaN"    # optional: what decides whether it occurs; then it is never stale
 error = "KeyError: 'buf"              # a part of the error's type and message; or, for wrong numerics:
 problems = [{ call = "nan", tensor = "output", rule = "values", changes = "NaN → 0" }]   # see excuses.py
 reason = "accumulates in f16"
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -55,7 +56,7 @@ _EVERY_FAILURE = ("disagrees with eager", "compiled disagrees", "strides are", "
 _RUN_OPTIONS = ("via", "backend")
 
 _KEYS = ("case", "check", "target", "torch", "reason", "issue")
-_OPTIONAL = ("error", "problems", "reproduction", "mode", "run", *_RUN_OPTIONS)
+_OPTIONAL = ("error", "problems", "reproduction", "mode", "run", "sometimes", *_RUN_OPTIONS)
 
 #: (case, check, target): one check of one item.
 ItemCheck = tuple[str, str, str]
@@ -72,7 +73,8 @@ class KnownFailure:
     """One entry. `where`: file and number, for messages. `backend_options`: see Settings.backend_option.
 
     It has either `error` or `excuses`: the error that it excuses, or the problems of wrong numerics.
-    `run`: whether the check runs. If it does not, nobody notices that its failure is gone.
+    `run`: whether the check runs. If it does not, nobody notices that its failure is gone. Nor does anybody with
+    `sometimes`: what decides whether the failure occurs.
     """
 
     where: str
@@ -88,6 +90,7 @@ class KnownFailure:
     mode: str = ""
     backend_options: tuple[str, ...] = ("",)
     run: bool = True
+    sometimes: str = ""
 
     def items(self) -> Iterator[ItemCheck]:
         for case in self.cases:
@@ -101,6 +104,14 @@ class KnownFailure:
         if backend_option is not None and backend_option not in self.backend_options:
             return False
         return self.torch.contains(_release(torch_version), prereleases=True)
+
+
+@dataclass(frozen=True)
+class RanNumerics:
+    """The numerics of an item that ran. `mode`: "native" or "deviceless". `problems`: those that entries excused."""
+
+    mode: str
+    problems: Sequence[Problem] = ()
 
 
 @dataclass(frozen=True)
@@ -167,7 +178,9 @@ class KnownFailures:
     ) -> EntryProblem | None:
         """For excused numerics: an entry none of whose problems occurs; None if there is no such entry."""
         for failure in self._entries(case_id, "numerics", target, torch_version, mode):
-            if failure.excuses and not any(each.matches(problem) for each in failure.excuses for problem in problems):
+            if failure.sometimes or not failure.excuses:
+                continue
+            if not any(each.matches(problem) for each in failure.excuses for problem in problems):
                 return EntryProblem(
                     _severity(torch_version),
                     f"{failure.where}: {case_id} on {target} has no problem that the entry names on torch "
@@ -203,7 +216,8 @@ class KnownFailures:
         self, case_id: str, check: str, target: str, torch_version: str, mode: str = ""
     ) -> EntryProblem | None:
         """For a check that passed: the entry that says that it fails; None if there is none."""
-        failure = self.entry_for(case_id, check, target, torch_version, mode)
+        entries = self._entries(case_id, check, target, torch_version, mode)
+        failure = next((each for each in entries if not each.sometimes), None)
         if failure is None:
             return None
         return EntryProblem(
@@ -227,7 +241,7 @@ class KnownFailures:
                 for item in failure.items()
                 if item in checks and self._applies(failure, torch_version, modes.get((item[0], item[2]), ""))
             ]
-            if items and not self.used.intersection(items):
+            if items and not failure.sometimes and not self.used.intersection(items):
                 problems.append(
                     EntryProblem(
                         _severity(torch_version),
@@ -236,6 +250,34 @@ class KnownFailures:
                     )
                 )
         return problems
+
+    def unused_problems(
+        self, ran: Mapping[tuple[str, str], RanNumerics], torch_version: str, unreachable: Collection[str] = ()
+    ) -> list[EntryProblem]:
+        """Problems of entries that occurred in none of the entry's items, if all of them ran.
+
+        `ran`: (case, target) → its numerics. `unreachable`: targets that no run on this kind of machine can execute.
+        An entry of which nothing occurred is not mentioned: `unused_entries` has it.
+        """
+        unused = []
+        for failure in self.failures:
+            names = [(case, target) for case, _, target in failure.items() if target not in unreachable]
+            if failure.sometimes or not failure.excuses or not names or not all(name in ran for name in names):
+                continue
+            items = [ran[name] for name in names if self._applies(failure, torch_version, ran[name].mode)]
+            problems = [problem for item in items for problem in item.problems]
+            idle = [each for each in failure.excuses if not any(each.matches(problem) for problem in problems)]
+            if len(idle) < len(failure.excuses):
+                unused += [
+                    EntryProblem(
+                        _severity(torch_version),
+                        f"{failure.where}: its problem {failure.excuses.index(each) + 1} ({', '.join(each.calls)}: "
+                        f"{', '.join(each.tensors)} {each.rule}) occurred in none of its {len(items)} items on torch "
+                        f"{torch_version}; correct or remove it",
+                    )
+                    for each in idle
+                ]
+        return unused
 
     def _applies(self, failure: KnownFailure, torch_version: str, mode: str) -> bool:
         return failure.applies_to(torch_version, mode, self.backend_option)
@@ -318,6 +360,7 @@ def _parse_entry(where: str, entry: Any) -> KnownFailure:
             f"{where}: with `run = false` nobody notices that a newer torch mends the bug; end the range, as in "
             f"torch = '{values['torch']},<2.14'"
         )
+    sometimes = _parse_text(where, "sometimes", entry["sometimes"]) if "sometimes" in entry else ""
     text, named = _parse_matcher(where, values["check"], entry)
     return KnownFailure(
         where,
@@ -333,6 +376,7 @@ def _parse_entry(where: str, entry: Any) -> KnownFailure:
         mode=mode,
         backend_options=_parse_backend_options(where, entry),
         run=run,
+        sometimes=sometimes,
     )
 
 

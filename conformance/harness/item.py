@@ -25,7 +25,7 @@ from conformance.harness.item_errors import (
     StaleKnownFailureError,
 )
 from conformance.harness.item_exclusion import generation_problem, item_exclusion
-from conformance.harness.item_known_failures import ItemKnownFailures
+from conformance.harness.item_known_failures import ItemKnownFailures, problems_of
 from conformance.harness.session import Session
 from conformance.numerics.audit import Audit, check_and_audit
 from conformance.review.diff import compare_texts
@@ -295,6 +295,7 @@ class _ItemRun:
         if failure := self.known_failures.entry_for(check, error):
             self._report_entry(check, self.known_failures.idle_problem(error))
             self.record.checks[check] = CheckResult(Outcome.KNOWN, failure.reason)
+            self.record.problems = [problem.to_json() for problem in problems_of(error)]
             self.report.known(f"{failure.reason} ({failure.issue})")
         self.record.checks[check] = CheckResult(Outcome.FAILED, f"{type(error).__name__}: {first_line(error)}")
 

@@ -16,10 +16,10 @@ from conformance.facts.binary import INCOMPLETE
 from conformance.harness import accounting
 from conformance.harness.audit_report import audit_report
 from conformance.harness.session import Session
+from conformance.numerics.problem import Problem
 from conformance.review import overview
 from conformance.review.causes import pluralise
 from conformance.review.review import Review, review_items, run_text_finder, stored_text_finder
-from conformance.settings import Settings
 from conformance.storage import binaries, compiled_objects, passed_numerics
 from conformance.storage.accept import accept_snapshots
 from conformance.storage.check_results import Outcome
@@ -112,7 +112,7 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
         )
     summary.lines += unconfirmed_lines(items)
     summary.lines += _unused_snapshot_lines(session.run)
-    _add_unused_known_failures(items, summary, session.settings)
+    _add_unused_known_failures(items, summary, session)
     summary.ending = _ending(session, items, summary.review)
     return summary
 
@@ -262,11 +262,12 @@ def _unused_snapshot_lines(run: Run) -> list[str]:
     return [f"{pluralise(len(names), 'snapshot')} {verb} to no case: {shown}; remove with: {command}"]
 
 
-def _add_unused_known_failures(items: Sequence[ItemRecord], summary: Summary, settings: Settings) -> None:
-    """Adds known failures that excused nothing although their items ran. Items themselves report stale ones.
+def _add_unused_known_failures(items: Sequence[ItemRecord], summary: Summary, session: Session) -> None:
+    """Adds known failures, and problems that they name, that excused nothing although their items ran.
 
-    With another seed, a known failure of numerics need not occur.
+    Items themselves report stale entries. With another seed, a known failure of numerics need not occur.
     """
+    settings = session.settings
     for folder in sorted({item.known for item in items if item.known}):
         group = [item for item in items if item.known == folder]
         try:
@@ -281,9 +282,24 @@ def _add_unused_known_failures(items: Sequence[ItemRecord], summary: Summary, se
             *((item.case, "compile", item.target) for item in group if item.text),
         ]
         modes = {(item.case, item.target): item.mode for item in group}
-        for problem in failures.unused_entries(ran, group[0].torch, modes):
+        unused = failures.unused_entries(ran, group[0].torch, modes)
+        if not settings.seed:
+            unused += failures.unused_problems(_ran_numerics(group), group[0].torch, session.machine.foreign_targets())
+        for problem in unused:
             summary.lines.append(f"known failure: {problem.message}")
             summary.failed |= problem.severity == "error"
+
+
+def _ran_numerics(items: Sequence[ItemRecord]) -> dict[tuple[str, str], known_failures.RanNumerics]:
+    """(case, target) → its numerics, if they ran and nothing else excused them."""
+    ran = (Outcome.PASSED, Outcome.KNOWN)
+    return {
+        (item.case, item.target): known_failures.RanNumerics(
+            item.mode, [Problem.from_json(each) for each in item.problems]
+        )
+        for item in items
+        if item.outcome("numerics") in ran
+    }
 
 
 def _checks_with(items: Sequence[ItemRecord], outcome: Outcome) -> list[known_failures.ItemCheck]:

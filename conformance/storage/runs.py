@@ -62,6 +62,7 @@ class ItemRecord:
     `seconds`: the wall time of compiling, 0 with `shared_with`. `cpu_seconds`: the CPU time of the worker and of its
     processes.
     `audit`: with --audit, the verdict on each opt-out; see harness/item_audit.py.
+    `problems`: those of wrong numerics that known failures excused, as Problem.to_json gives them.
     """
 
     case: str
@@ -86,6 +87,7 @@ class ItemRecord:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     audit: list[dict[str, Any]] = field(default_factory=list)
+    problems: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def name(self) -> str:
