@@ -103,9 +103,12 @@ class _Audited:
     declarations: dict[tuple[str, ...], _Declaration] = field(default_factory=dict)
     ways: dict[str, set[str]] = field(default_factory=dict)
 
-    def add(self, names: Sequence[str], labels: str, target: str, entry: Mapping[str, Any]) -> None:
-        """`names`: the fields of _Declaration before `cases`."""
-        self.declarations.setdefault(tuple(names), _Declaration(*names)).add(labels, target, entry)
+    def add(self, named: Mapping[str, Any], labels: str, target: str, entry: Mapping[str, Any]) -> None:
+        """`named`: has the keys file, function, declaration and reason."""
+        file, function, declaration, reason = (str(named[name]) for name in _NAMES)
+        key = (file, function, declaration, reason)
+        found = self.declarations.setdefault(key, _Declaration(file, function, declaration, reason))
+        found.add(labels, target, entry)
         if entry["verdict"] != NOT_JUDGED:
             self.ways.setdefault(entry["how"], set()).add(target)
 
@@ -115,7 +118,7 @@ def audit_report(items: Iterable[ItemRecord]) -> AuditReport:
     audited = _Audited()
     for item in items:
         for entry in item.audit:
-            audited.add([entry[name] for name in _NAMES], entry["labels"], item.target, entry)
+            audited.add(entry, entry["labels"], item.target, entry)
     return _report(audited)
 
 
@@ -129,7 +132,7 @@ def joined_report(runs: Iterable[Mapping[str, Any]]) -> AuditReport:
         for declared in data["declarations"]:
             for labels, entries in declared["cases"].items():
                 for target, entry in entries.items():
-                    audited.add([declared[name] for name in _NAMES], labels, target, entry)
+                    audited.add(declared, labels, target, entry)
     return _report(audited)
 
 

@@ -3,7 +3,8 @@
 Each opt-out is dropped alone; the others hold. The calls that it concerns are made, and their problems are what it
 excuses:
 
-    without     a group of special values: the calls of the group; for `ties` also those of `edges`, which then have -0.
+    without     a group of special values: the calls of the group; for `ties` also those of `edges`, which then have -0;
+                for `huge` also those of `full_range`, which then have floating numbers.
                 "sizes": the calls with other sizes. Cotangents: that call. An input: all calls with special values
     factor      all calls, with the policy's factor: the problems of the rule "values"
     reference   all calls, with float64
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from conformance.numerics.check import Call, Comparison, Observed
 
 _NOT_EMULATED = "compiled raised NotEmulatedError: "
+#: Groups of special values whose calls have fewer or other values with an opt-out from another group.
+_SHARED = {"ties": {"edges"}, "huge": {"full_range"}}
 #: Keys of opt-outs that are judged by calls.
 _OF_CALLS = ("without", "factor", "reference")
 
@@ -145,7 +148,7 @@ class _Auditor:
         """Whether an entry of `without` concerns a call."""
         if name == "sizes":
             return lambda call: call.kind == "sizes"
-        groups = {name} | ({"edges"} if name == "ties" else set())
+        groups = {name} | _SHARED.get(name, set())
         if name in (*special_values.GROUPS, *COTANGENT_CALLS):
             return lambda call: call.name in groups
         return lambda call: call.kind == "special"

@@ -215,7 +215,7 @@ def test_cumsum(x):
         "logcumsumexp": lambda x: x.logcumsumexp(-1),
     },
     require={"all": {"graph_breaks": 0}},
-    numerics={"for": {"cpu cumprod": PRODUCT_OVERFLOW_ON_CPU, "gpu cumprod": PRODUCT_OVERFLOW}},
+    numerics={"for": {"gpu cumprod": PRODUCT_OVERFLOW}},
 )
 def test_scan(x, function):
     return function(x)
@@ -290,4 +290,5 @@ test_references = references(
     test_median,
     test_dynamic,
     test_two_sums_of_one_pass,
+    disagree={"aten.cumprod.default": "the Python reference multiplies in another order, which decides what overflows"},
 )

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from conformance.expectations.known_failures import KnownFailureError, load
+from conformance.expectations.known_failures import KnownFailureError, RanNumerics, load
+from conformance.numerics.problem import Problem
 
 ENTRY = {
     "case": ["sum/sum-f16", "sum/sum-bf16"],
@@ -86,6 +87,48 @@ def test_unused_is_only_what_ran(known):
     assert known.unused_entries([ITEM], "2.14.0") == [], "the range has ended"
     known.add_used([ITEM])
     assert known.unused_entries([ITEM, OTHER_ITEM], "2.13.0") == []
+
+
+def test_what_occurs_sometimes_is_never_stale(tmp_path):
+    known = load(written(tmp_path, ENTRY | {"sometimes": "which element is NaN"}))
+    assert known.match(*ITEM, "2.13.0", "NumericsError: NaN and inf").sometimes == "which element is NaN"
+    assert known.stale_entry(*ITEM, "2.13.0") is None
+    assert known.unused_entries([ITEM, OTHER_ITEM], "2.13.0") == []
+
+
+#: An entry with two problems, for two cases on two targets.
+PROBLEMS = """
+[[failure]]
+case = ["sum/sum-f16", "sum/sum-bf16"]
+check = "numerics"
+target = ["cpu_avx2", "cpu_neon"]
+torch = ">=2.11"
+problems = [
+  { call = "first", tensor = "output", rule = "strides" },
+  { call = ["nan", "inf"], tensor = "output", rule = "dtype" },
+]
+reason = "why"
+issue = "not reported"
+"""
+
+
+def test_a_problem_that_occurs_in_no_item(tmp_path):
+    (tmp_path / "sum.toml").write_text(PROBLEMS)
+    known = load(tmp_path)
+    strides, dtype = Problem("output", "strides", "text", "first"), Problem("output", "dtype", "text", "inf")
+    ran = {("sum/sum-f16", "cpu_avx2"): RanNumerics("native", [strides])}
+    assert known.unused_problems(ran, "2.13.0", ["cpu_neon"]) == [], "one of the cases did not run"
+    ran["sum/sum-bf16", "cpu_avx2"] = RanNumerics("native")
+    assert known.unused_problems(ran, "2.13.0") == [], "one of the targets did not run"
+    (problem,) = known.unused_problems(ran, "2.13.0", ["cpu_neon"])
+    assert problem.severity == "error"
+    assert problem.message.startswith(
+        "sum.toml, failure 1: its problem 2 (nan, inf: output dtype) occurred in none of its 2 items"
+    )
+    ran["sum/sum-bf16", "cpu_avx2"] = RanNumerics("native", [dtype])
+    assert known.unused_problems(ran, "2.13.0", ["cpu_neon"]) == []
+    ran = dict.fromkeys(ran, RanNumerics("native"))
+    assert known.unused_problems(ran, "2.13.0", ["cpu_neon"]) == [], "unused_entries reports an entry without a problem"
 
 
 def test_entries_of_one_mode(tmp_path):
