@@ -13,7 +13,7 @@ OVERFLOW = {"without": {"huge": "whether a sum of the largest numbers overflows 
 PADDED = {
     "cumsum": lambda x: functional.pad(x.cumsum(-1), (1, 0)),
     "sum": lambda x: functional.pad(x.exp(), (1, 2), value=0.5).sum(-1),
-    "amin": lambda x: functional.pad(x + 5, (2, 1), value=9.0).amin(-1),
+    "amin": lambda x: functional.pad(x.abs() + 5, (2, 1), value=9.0).amin(-1),
 }
 
 
@@ -210,3 +210,14 @@ def test_rows_and_columns(x):
 @case(x=tensor(2, 6, 5, 7, layout="channels_last"), require=NO_GRAPH_BREAKS, numerics={"exact": True})
 def test_memory_formats(x):
     return x.to(memory_format=torch.contiguous_format), torch.empty_like(x).copy_(x)
+
+
+@case(x=tensor(6, 4), require=NO_GRAPH_BREAKS)
+def test_divided_by_a_constant(x):
+    ones = 1.0 * torch.ones(6, dtype=x.dtype, device=x.device)
+    return (x / ones[..., None]).softmax(1)
+
+
+@case(x=tensor(2, 65536, low=3, high=5), require=NO_GRAPH_BREAKS)
+def test_variance_of_many(x):
+    return x.var(-1)

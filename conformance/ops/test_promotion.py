@@ -27,18 +27,17 @@ def test_product_of_integers(a, b):
 # The 8 bits wrap around before they are widened.
 @case(x=tensor(100), y=tensor(100), dtype=["u8", "i8"], require={"all": INDUCTOR_ONLY}, numerics=EXACT)
 def test_widened_after_wrapping(x, y):
-    return (x + x).to(torch.int16), (x * y - x).to(torch.int64), (-x).to(torch.float32)
+    return (x + x).to(torch.int16), (x * y).to(torch.int64), (-x).to(torch.float32)
 
 
-@case(x=tensor(3, 4, 4, dtype="i32"), y=tensor(3, 4, 4, dtype="i32"), require={"all": INDUCTOR_ONLY}, numerics=EXACT)
+@case(x=tensor(7, 4, 1, dtype="i32"), y=tensor(7, 4, 1, dtype="i32"), require={"all": INDUCTOR_ONLY}, numerics=EXACT)
 def test_sums_that_wrap(x, y):
-    return ((x * y) + (y * x)).sum(1), (x + y).sum()
+    return (x * y).sum(1), (x + y).sum()
 
 
-@case(x=tensor(100, dtype=["i8", "u8", "i32", "i64"]), y=tensor(100, low=0, high=70), numerics=EXACT)
+@case(x=tensor(100), y=tensor(100, low=0, high=70), dtype=["i8", "u8", "i16", "i32", "i64"], numerics=EXACT)
 def test_shift_beyond_the_width(x, y):
-    count = y.to(x.dtype)
-    return x << count, x >> count
+    return x << y, x >> y
 
 
 # Positions are 32-bit numbers in a kernel, but 64-bit numbers in the function.
@@ -76,7 +75,7 @@ def test_casts_that_are_emulated(x, to):
 
 @case(x=tensor(9, 20, dtype="bool"), require={"all": {"graph_breaks": 0}}, numerics=EXACT)
 def test_first_true(x):
-    return x.int().argmax(-1), (x & x.flip(0)).int().argmin(-1)
+    return x.max(-1), (x & x.flip(0)).min(-1)
 
 
 @case(
@@ -94,3 +93,8 @@ def test_dtype_of_normal(x, dtype_of):
 )
 def test_of_numbers(x):
     return torch.where(x > 1, 1.5, x), torch.rsub(x, 2), torch.arange(5, device=x.device) / 2
+
+
+@case(mean=tensor(50, dtype="f16"), deviation=tensor(50, low=0.5, high=2), require={"all": {"graph_breaks": 0}})
+def test_dtype_of_drawn(mean, deviation):
+    return torch.normal(mean, deviation).isfinite() & mean.isfinite(), torch.normal(mean, deviation) * 0
