@@ -32,7 +32,9 @@ from conformance.harness.generator import GeneratingError, Generator
 
 CPU, GPU = "cpu_avx512", "cuda_sm90"
 PAGE = ROOT / "docs" / "kinds.md"
-_ROW = re.compile(r"^\| `(?P<kind>[\w-]+)` \|(?P<sentence>[^|]*)\|(?P<issue>[^|]*)\|(?P<case>[^|]*)\|(?P<seen>[^|]*)\|$")
+_ROW = re.compile(
+    r"^\| `(?P<kind>[\w-]+)` \|(?P<sentence>[^|]*)\|(?P<issue>[^|]*)\|(?P<case>[^|]*)\|(?P<seen>[^|]*)\|$"
+)
 _CPP, _TRITON = "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton"
 _SCHEDULER = "torch._inductor.scheduler.Scheduler"
 _ACCESSED = "torch._higher_order_ops.triton_kernel_wrap.identify_accessed_tensors"
@@ -68,7 +70,9 @@ def _naive_variance(x: Any, dim: Any = None, *, correction: Any = None, keepdim:
     for each in dims:
         count *= x.shape[each]
     mean = x.mean(dims, keepdim=keepdim)
-    return ((x * x).mean(dims, keepdim=keepdim) - mean * mean) * (count / (count - (1 if correction is None else correction)))
+    return ((x * x).mean(dims, keepdim=keepdim) - mean * mean) * (
+        count / (count - (1 if correction is None else correction))
+    )
 
 
 def _with_writes(identify: Callable[..., Any], count: int) -> Callable[..., Any]:
@@ -100,12 +104,16 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     ),
     "avg-pool-ceil": (
         CPU,
-        replaced("torch._inductor.lowering.pooling_size", lambda size: lambda *args, **kw: (size(*args, **kw)[0], False)),
+        replaced(
+            "torch._inductor.lowering.pooling_size", lambda size: lambda *args, **kw: (size(*args, **kw)[0], False)
+        ),
     ),
     "bmm-dtype": (CPU, decomposed("bmm.default", lambda a, b: (a.unsqueeze(-1) * b.unsqueeze(-3)).sum(-2))),
     "ignored-offset": (
         CPU,
-        lowered("as_strided.default", lambda as_strided: lambda x, size, stride, _=None: as_strided(x, size, stride, 0)),
+        lowered(
+            "as_strided.default", lambda as_strided: lambda x, size, stride, _=None: as_strided(x, size, stride, 0)
+        ),
     ),
     "search-offset": (GPU, Edit(r"(bucketize_binary_search\(tmp\d+, in_ptr\d+, 6, 7, 1, )1,", r"\g<1>0,")),
     "welford-persistent": (GPU, decomposed("var.correction", _naive_variance)),
@@ -165,7 +173,10 @@ PLANTED: dict[str, tuple[str, Plant]] = {
         ),
     ),
     "argmax-nan": (GPU, Edit(r"max_with_index\((tmp\d+), ", r"max_with_index(tl.where(\1 != \1, -1e30, \1), ")),
-    "amax-nan": (GPU, Edit(r"triton_helpers\.max2\((tmp\d+), ", r"triton_helpers.max2(tl.where(\1 != \1, -1e30, \1), ")),
+    "amax-nan": (
+        GPU,
+        Edit(r"triton_helpers\.max2\((tmp\d+), ", r"triton_helpers.max2(tl.where(\1 != \1, -1e30, \1), "),
+    ),
     "flex-batch-mask": (GPU, Edit(r"= \w+ % SPARSE_Z$", "= 0")),
     # Sizes, dtypes and memory
     "baked-size": (CPU, Edit(r"static_cast<int64_t>\(ks1\)", "static_cast<int64_t>(9L)")),
@@ -202,7 +213,9 @@ def main() -> int:
         results.append(result)
         print(f"{kind:32} {table[kind].case:58} {how:8} {result}", flush=True)
     missed, untried = results.count("missed"), sum(result.startswith("not tried") for result in results)
-    print(f"torch {version}: {len(wanted)} kinds: {len(wanted) - missed - untried} found, {missed} missed, {untried} not tried")
+    print(
+        f"torch {version}: {len(wanted)} kinds: {len(wanted) - missed - untried} found, {missed} missed, {untried} not tried"
+    )
     return 1 if missed else 0
 
 

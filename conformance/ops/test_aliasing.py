@@ -43,9 +43,7 @@ def test_view_before_the_write(x):
     return expanded, part
 
 
-@case(
-    x=tensor(3, 5), y=tensor(4, 3), index=tensor(4, dtype="i64", low=0, high=5), require={"all": {"graph_breaks": 0}}
-)
+@case(x=tensor(3, 5), y=tensor(4, 3), index=tensor(4, dtype="i64", low=0, high=5), require={"all": {"graph_breaks": 0}})
 def test_add_to_rows_of_a_transpose(x, y, index):
     rows = x.permute(1, 0)
     rows.index_add_(0, index, y)

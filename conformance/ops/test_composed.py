@@ -42,9 +42,7 @@ PRODUCTS = {
 }
 
 
-@case(
-    a=tensor(12, 20), b=tensor(20, 16), c=tensor(12, 20), summed=PRODUCTS, require=NO_GRAPH_BREAKS, numerics=OVERFLOW
-)
+@case(a=tensor(12, 20), b=tensor(20, 16), c=tensor(12, 20), summed=PRODUCTS, require=NO_GRAPH_BREAKS, numerics=OVERFLOW)
 def test_sum_of_products(a, b, c, summed):
     return summed(a, b, c)
 
@@ -173,7 +171,10 @@ def test_generic_scan(x, reverse):
     return associative_scan(lambda a, b: a + b, x, dim=1, reverse=reverse, combine_mode="generic")
 
 
-@case(x=tensor(shape=()), function={"flip": lambda x: x.flip(()), "cumsum": lambda x: x.cumsum(0), "sort": lambda x: x.sort().values})
+@case(
+    x=tensor(shape=()),
+    function={"flip": lambda x: x.flip(()), "cumsum": lambda x: x.cumsum(0), "sort": lambda x: x.sort().values},
+)
 def test_zero_dimensional(x, function):
     return function(x)
 
