@@ -64,7 +64,7 @@ def source(dotted: str, old: str, new: str) -> Plant:
         static = isinstance(inspect.getattr_static(owner, name), staticmethod)
         found: dict[str, Any] = {}
         exec("from __future__ import annotations\n" + text.replace(old, new), function.__globals__, found)  # noqa: S102
-        with mock.patch.object(owner, name, found[name] if static or not inspect.isclass(owner) else found[name]):
+        with mock.patch.object(owner, name, staticmethod(found[name]) if static else found[name]):
             yield
 
     return plant

@@ -112,7 +112,7 @@ class NoGradient(torch.autograd.Function):
         return torch.sin(x)
 
     @staticmethod
-    def setup_context(ctx, inputs, output):
+    def setup_context(ctx, inputs, _output):
         ctx.save_for_backward(*inputs)
 
     @staticmethod
