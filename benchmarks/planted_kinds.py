@@ -78,6 +78,12 @@ def _naive_variance(x: Any, dim: Any = None, *, correction: Any = None, keepdim:
     )
 
 
+def _contiguous_format() -> Any:
+    import torch
+
+    return torch.contiguous_format
+
+
 def _with_writes(identify: Callable[..., Any], count: int) -> Callable[..., Any]:
     """Torch's analysis of a user's kernel, which finds no more than `count` of the tensors that it writes."""
 
@@ -123,6 +129,10 @@ PLANTED: dict[str, tuple[str, Plant]] = {
             "as_strided.default", lambda as_strided: lambda x, size, stride, _=None: as_strided(x, size, stride, 0)
         ),
     ),
+    "upsample-layout": (
+        CPU,
+        replaced("torch._prims_common.suggest_memory_format", lambda _: lambda _: _contiguous_format()),
+    ),
     "search-offset": (GPU, Edit(r"(bucketize_binary_search\(tmp\d+, in_ptr\d+, 6, 7, 1, )1,", r"\g<1>0,")),
     "welford-persistent": (GPU, decomposed("var.correction", _naive_variance)),
     # Passes over graphs
@@ -132,6 +142,11 @@ PLANTED: dict[str, tuple[str, Plant]] = {
     ),
     "attention-scale": (CPU, replaced(_SDPA, lambda sdpa: _without(sdpa, "scale"))),
     "attention-mask": (CPU, replaced(_SDPA, lambda sdpa: _without(sdpa, "attn_mask"))),
+    "attention-permuted": (
+        CPU,
+        replaced(_SDPA, lambda sdpa: lambda q, k, v, **kw: sdpa(q, k, v.transpose(1, 2).reshape(v.shape), **kw)),
+    ),
+    "scatter-on-constant": (CPU, Edit(r"static_cast<float>\(0\.0\)", "static_cast<float>(0.5)")),
     # Fusion
     "indirect-fusion": (
         GPU,
@@ -195,9 +210,15 @@ PLANTED: dict[str, tuple[str, Plant]] = {
             source(f"{_CPP}.CppVecOverrides.to_dtype", "and not config.emulate_precision_casts", ""),
         ),
     ),
+    "constant-written": (CPU, Edit(r"buf1 = empty_strided_cpu\(.*\)", "buf1 = buf0")),
     "buffer-too-early": (CPU, Edit(r"buf6 = empty_strided_cpu\(.*\)", "buf6 = buf0")),
     "views-of-complex": (CPU, Edit(r"buf5 = empty_strided_cpu\(.*\)", "buf5 = buf0")),
     # User's Triton kernels
+    "two-outputs": (GPU, Edit(r"row_kernel_0\.run\(arg0_1, buf0, buf1,", "row_kernel_0.run(arg0_1, buf0, buf0,")),
+    "operator-of-views": (
+        CPU,
+        Edit(r"(add_to_both\.default\()(reinterpret_tensor\(arg0_1, .*\)), reinterpret_tensor\(.*$", r"\1\2, \2)"),
+    ),
     "mutation-not-seen": (GPU, replaced(_ACCESSED, lambda identify: _with_writes(identify, 0))),
 }
 
