@@ -85,3 +85,19 @@ def test_block_mask(q, k, v, mask):
 )
 def test_grouped_heads(q, k, v):
     return flex_attention(q, k, v, enable_gqa=True, scale=0.5)
+
+
+def half_in_the_first(batch, _head, _query, key):
+    return (key < 128) | (batch > 0)
+
+
+@case(
+    q=tensor(2, 1, 128, 16),
+    **{name: tensor(2, 1, 256, 16) for name in "kv"},
+    only=ONLY,
+    require=TEMPLATE,
+    numerics={"without": HUGE},
+)
+def test_mask_of_batches(q, k, v):
+    blocks = create_block_mask(half_in_the_first, 2, None, 128, 256, device=q.device, BLOCK_SIZE=128)
+    return flex_attention(q, k, v, block_mask=blocks)

@@ -201,3 +201,19 @@ class Doubled(torch.autograd.Function):
 @case(x=tensor(200), grad=True, only=ONLY, require={"all": {"fallbacks": [], "graph_breaks": 0}})
 def test_gradient(x):
     return Doubled.apply(x.sin()).cos()
+
+
+@triton.jit
+def reverse_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    for start in range(0, n, BLOCK):
+        place = start + tl.arange(0, BLOCK)
+        x = tl.load(x_ptr + place, place < n)
+        tl.store(out_ptr + n - 1 - place, x, place < n)
+
+
+# The kernel reads a copy of what it writes to. One program reads and writes all, so that each run has the same result.
+@case(x=tensor(500), only=ONLY, require={"all": {"fallbacks": [], "graph_breaks": 0}}, numerics={"exact": True})
+def test_reversed_into(x):
+    y = x.clone()
+    reverse_kernel[(1,)](y, x, 500, BLOCK=128)
+    return x * 2

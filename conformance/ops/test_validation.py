@@ -1,0 +1,50 @@
+"""validation: arguments that eager refuses. Compiled must refuse them too, not return any numbers."""
+
+import torch
+
+from conformance import case, tensor
+
+functional = torch.nn.functional
+CPU = {"cpu": "on a GPU, eager's check of values is an assertion that ends the process"}
+RAISES = {"raises": "RuntimeError"}
+
+
+@case(x=tensor(4, 4, low=0.1, high=0.9), target=tensor(4, 4, low=1.5, high=2), only=CPU, numerics=RAISES)
+def test_cross_entropy_of_no_probability(x, target):
+    return functional.binary_cross_entropy(x, target)
+
+
+@case(x=tensor(3, 4), numerics={"raises": "IndexError"})
+def test_select_beyond_the_end(x):
+    base = x.unsqueeze(1)
+    return torch.cat([base.select(1, 0), base.select(1, 1)], -1)
+
+
+@case(x=tensor(4, 4, low=1, high=2), only=CPU, numerics={"raises": "_LinAlgError"})
+def test_cholesky_of_no_positive_matrix(x):
+    return torch.linalg.cholesky(-x)
+
+
+@case(x=tensor(4, 4, low=1.5, high=2), only=CPU, numerics=RAISES)
+def test_bernoulli_of_no_probability(x):
+    return torch.bernoulli(x)
+
+
+@case(
+    x=tensor(2, 3, 0, 5),
+    sampling=["nearest", "bilinear"],
+    only={"cpu": "eager makes this check before it chooses a device"},
+    numerics=RAISES,
+)
+def test_resized_from_nothing(x, sampling):
+    return functional.interpolate(x, size=(3, 3), mode=sampling)
+
+
+@case(x=tensor(shape=(), dtype="u8"), only=CPU, numerics={"raises": "NotImplementedError"})
+def test_logcumsumexp_of_a_byte(x):
+    return torch.logcumsumexp(x, 0)
+
+
+@case(x=tensor(3, 4), y=tensor(4, 5), numerics=RAISES)
+def test_shapes_that_do_not_match(x, y):
+    return x + y
