@@ -79,7 +79,7 @@ def test_casts_that_are_emulated(x, to):
     x=tensor(9, 20, dtype="bool"),
     function={"input": lambda x: (x.max(-1).indices, x.min(-1).indices), "result": lambda x: (x | x.flip(0)).min(-1)},
     require={"all": {"graph_breaks": 0}},
-    numerics=EXACT,
+    numerics=EXACT | {"for": {"gpu result": {"fill": {"output[0]": "each row has a False; what counts is its index"}}}},
 )
 def test_first_true(x, function):
     return function(x)
