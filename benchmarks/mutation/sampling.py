@@ -1,0 +1,70 @@
+"""Which mutants there are, which of them some item executes, and the order in which a seed takes them."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
+from types import CodeType
+
+from mutation.making import Mutant, Tree
+from mutation.reached import Reached
+from mutation.sources import Source
+
+
+@dataclass
+class Population:
+    """All mutants that some item executes, by area. `unreached`: how many others there are, by area."""
+
+    by_area: dict[str, list[Mutant]]
+    unreached: dict[str, int]
+    trees: dict[str, Tree]
+    reached: Reached
+
+    def rows(self, mutant: Mutant) -> list[int]:
+        """The items that execute the mutant's line."""
+        return _rows(self.trees[mutant.file].source, self.reached, mutant.line, mutant.statement)
+
+    def order(self, seed: int) -> Iterator[Mutant]:
+        """All mutants in the order of a seed: one of each area in turn, while the area has some."""
+        queues = []
+        for area, mutants in self.by_area.items():
+            queue = list(mutants)
+            random.Random(f"{seed} {area}").shuffle(queue)
+            queues.append(queue)
+        return (mutant for turn in itertools.zip_longest(*queues) for mutant in turn if mutant is not None)
+
+
+def population(sources: Sequence[Source], reached: Reached) -> Population:
+    """Makes all mutants. It takes ten seconds."""
+    by_area: dict[str, list[Mutant]] = defaultdict(list)
+    unreached: dict[str, int] = defaultdict(int)
+    trees = {}
+    for source in sources:
+        tree = trees[source.name] = Tree(source)
+        executed = functools.cache(lambda line, statement, source=source: bool(_rows(source, reached, line, statement)))
+        by_area[source.area] += tree.mutants(executed)
+        unreached[source.area] += tree.skipped
+    return Population(dict(by_area), dict(unreached), trees, reached)
+
+
+def _rows(source: Source, reached: Reached, line: int, statement: int) -> list[int]:
+    """A line without an instruction of its own, such as one with a part of a constant, counts as its statement's."""
+    file = str(source.path)
+    return reached.of_line(file, line if line in _lines_with_code(source) else statement)
+
+
+@functools.cache
+def _lines_with_code(source: Source) -> frozenset[int]:
+    code = SourceFileLoader(source.path.stem, str(source.path)).get_code(source.path.stem)
+    lines: set[int] = set()
+    pending = [code]
+    while pending:
+        each = pending.pop()
+        lines.update(line for _, _, line in each.co_lines() if line)
+        pending += [constant for constant in each.co_consts if isinstance(constant, CodeType)]
+    return frozenset(lines)
