@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mutation.operators import Edit, edits
-from mutation.sources import ONLY, Source
+from mutation.sources import CHOICES, ONLY, Source
 
 #: Areas whose strings are generated code.
 TEXT_AREAS = frozenset({"codegen", "codegen cpp", "codegen triton", "wrapper"})
@@ -74,6 +74,8 @@ class Tree:
         for top, statement in enumerate(self.module.body):
             for place in _places(statement):
                 if only is not None and not only & set(place.function):
+                    continue
+                if not CHOICES.isdisjoint(place.function):
                     continue
                 wanted = is_wanted is None or is_wanted(place.node.lineno, place.statement)
                 for number, edit in enumerate(edits(place.node, text=text)):

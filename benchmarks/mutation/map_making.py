@@ -24,7 +24,7 @@ from mutation.suite import TARGETS, Suite
 
 #: The rooms of the suite that decide which text an item has.
 _ROOMS = ("capture", "cases", "devices", "facts", "normalize")
-#: Before anything is traced, and before a mutant is planted: what torch makes once a process is made by these. They have
+#: What torch makes once a process is made by these, before anything is traced and before a mutant is planted. They have
 #: no gradients: autograd does not work in a copy of a process that has run a backward.
 _WARM_UP = ("flip/hflip-224-u8-contiguous", "loss/bce_with_logits-mean-f32-forward")
 
@@ -109,7 +109,7 @@ def _trace(
                 text = suite.text(item)
             except Exception as error:  # noqa: BLE001 -- compiling may raise anything; the item takes no part
                 message = f"  no code: {item[0]} on {item[1]}: {type(error).__name__}: {error}"
-                print(message.split("\n")[0][:300], file=sys.stderr, flush=True)
+                print(message.partition("\n")[0][:300], file=sys.stderr, flush=True)
         collector.add(item, text, time.monotonic() - start, digests[item], lines)
         if number % 100 == 0:
             print(f"  {number} of {len(items)}, {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)

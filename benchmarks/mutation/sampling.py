@@ -6,7 +6,7 @@ import functools
 import itertools
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from types import CodeType
@@ -30,13 +30,25 @@ class Population:
         return _rows(self.trees[mutant.file].source, self.reached, mutant.line, mutant.statement)
 
     def order(self, seed: int) -> Iterator[Mutant]:
-        """All mutants in the order of a seed: one of each area in turn, while the area has some."""
-        queues = []
-        for area, mutants in self.by_area.items():
-            queue = list(mutants)
-            random.Random(f"{seed} {area}").shuffle(queue)
-            queues.append(queue)
-        return (mutant for turn in itertools.zip_longest(*queues) for mutant in turn if mutant is not None)
+        """All mutants in the order of a seed: the areas take turns, and inside each area the operators do."""
+        return _in_turn([_in_turn(_by_operator(mutants, f"{seed} {area}")) for area, mutants in self.by_area.items()])
+
+
+def _by_operator(mutants: Sequence[Mutant], seed: str) -> list[list[Mutant]]:
+    """A shuffled list for each operator, the lists shuffled too."""
+    queues: dict[str, list[Mutant]] = defaultdict(list)
+    for mutant in mutants:
+        queues[mutant.operator].append(mutant)
+    source = random.Random(seed)
+    for queue in queues.values():
+        source.shuffle(queue)
+    result = list(queues.values())
+    source.shuffle(result)
+    return result
+
+
+def _in_turn(queues: Iterable[Iterable[Mutant]]) -> Iterator[Mutant]:
+    return (mutant for turn in itertools.zip_longest(*queues) for mutant in turn if mutant is not None)
 
 
 def population(sources: Sequence[Source], reached: Reached) -> Population:

@@ -88,6 +88,24 @@ ONLY: dict[str, frozenset[str]] = {
 }
 
 
+#: Classes and functions that choose between codes that compute the same: loops, tilings, fusions, layouts to pad.
+CHOICES = frozenset(
+    {
+        "CppScheduling",
+        "SIMDScheduling",
+        "TilingSelect",
+        "TritonScheduling",
+        "can_fuse_horizontal",
+        "create_tiling",
+        "num_splits",
+        "pad_strides",
+        "should_pad_bench",
+        "should_use_cooperative_reduction",
+        "should_use_persistent_reduction",
+    }
+)
+
+
 @dataclass(frozen=True)
 class Source:
     """A file of torch. `name`: its path below torch's folder, with slashes."""
