@@ -17,7 +17,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,9 @@ from mutation.pool import Note, outcomes
 from mutation.sampling import Population, population
 from mutation.sources import sources
 from mutation.suite import Suite
+
+from conformance import atomic_files
+from conformance.devices.environment import torch_build
 
 _SURVIVORS = Path(__file__).parent / "mutants_survivors.toml"
 
@@ -58,17 +61,14 @@ def main() -> None:
     gc.freeze()  # so that copies of this process share its memory
     _say(f"ready after {time.monotonic() - start:.0f} s")
     baseline = Baseline(suite, items, arguments.workers)
-    results = sample(suite, everything, functions, baseline, arguments)
-    joined = report.sort_out(results, sorted_survivors)
+    results = []
+    for result in sample(suite, everything, functions, baseline, arguments):
+        results.append(result)
+        joined = report.sort_out(results, sorted_survivors)
+        if arguments.json:
+            _write(arguments.json, arguments.seed, joined)
     counts = {area: len(mutants) for area, mutants in everything.by_area.items()}
-    print(report.text(joined, everything.unreached, counts))
-    if arguments.json:
-        data = {
-            "torch": torch.__version__,
-            "seed": arguments.seed,
-            "mutants": [report.to_json(each) for each in joined],
-        }
-        arguments.json.write_text(json.dumps(data, indent=1))
+    print(report.text(report.sort_out(results, sorted_survivors), everything.unreached, counts))
     _say(f"{time.monotonic() - start:.0f} s")
 
 
@@ -85,6 +85,12 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def _write(file: Path, seed: int, results: Sequence[report.Result]) -> None:
+    """Writes all results so far, so that an interrupted sample keeps them."""
+    data = {"torch": torch_build().version, "seed": seed, "mutants": [report.to_json(each) for each in results]}
+    atomic_files.write_atomically(file, json.dumps(data, indent=1), survives_power_loss=False)
+
+
 def _positive(text: str) -> int:
     if (value := int(text)) < 1:
         raise argparse.ArgumentTypeError("it must be 1 or more")
@@ -99,22 +105,20 @@ def _natural(text: str) -> int:
 
 def sample(
     suite: Suite, everything: Population, functions: Functions, baseline: Baseline, arguments: argparse.Namespace
-) -> list[tuple[Mutant, Judgement]]:
+) -> Iterator[tuple[Mutant, Judgement]]:
     """The mutants of a seed, in order, until enough of them changed some code."""
-    results: list[tuple[Mutant, Judgement]] = []
     mutants = (mutant for mutant in everything.order(arguments.seed) if arguments.only in mutant.id)
     changed, begin = 0, time.monotonic()
     judged = judged_mutants(suite, everything, functions, baseline, mutants, arguments.workers)
-    for mutant, judgement in judged:
-        results.append((mutant, judgement))
+    for number, (mutant, judgement) in enumerate(judged, 1):
+        yield mutant, judgement
         changed += judgement.outcome in {"found", "survived"}
         minutes = (time.monotonic() - begin) / 60
         outcome = " ".join([judgement.outcome, *judgement.how])
-        _say(f"{changed:4} of {len(results):4}, {minutes:5.1f} min: {outcome}: {mutant.id}")
+        _say(f"{changed:4} of {number:4}, {minutes:5.1f} min: {outcome}: {mutant.id}")
         if changed >= arguments.sample or (arguments.minutes and minutes >= arguments.minutes):
             break
     judged.close()
-    return results
 
 
 def judged_mutants(
