@@ -92,6 +92,7 @@ ONLY: dict[str, frozenset[str]] = {
 CHOICES = frozenset(
     {
         "CppScheduling",
+    "EfficientPeakEstimate",
         "SIMDScheduling",
         "TilingSelect",
         "TritonScheduling",
