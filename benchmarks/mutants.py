@@ -11,6 +11,7 @@ code takes no part: it finds every change and proves nothing. docs/mutants.md sa
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import gc
 import json
@@ -61,7 +62,7 @@ def main() -> None:
     gc.freeze()  # so that copies of this process share its memory
     _say(f"ready after {time.monotonic() - start:.0f} s")
     baseline = Baseline(suite, items, arguments.workers)
-    results = []
+    results = [] if arguments.again is None else earlier(arguments.again, everything)
     for result in sample(suite, everything, functions, baseline, arguments):
         results.append(result)
         joined = report.sort_out(results, sorted_survivors)
@@ -80,6 +81,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cases", type=_natural, default=0, metavar="N", help="use N cases of each function; 0: all")
     parser.add_argument("--minutes", type=_positive, default=None, metavar="N", help="stop the sample after N minutes")
     parser.add_argument("--only", default="", metavar="TEXT", help="only mutants whose id contains TEXT")
+    parser.add_argument("--again", type=Path, metavar="FILE", help="judge the survivors in a --json file once more")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write each mutant and what came of it")
     parser.add_argument("--survivors", type=Path, default=_SURVIVORS, metavar="FILE", help="survivors that are sorted")
     return parser.parse_args()
@@ -107,7 +109,8 @@ def sample(
     suite: Suite, everything: Population, functions: Functions, baseline: Baseline, arguments: argparse.Namespace
 ) -> Iterator[tuple[Mutant, Judgement]]:
     """The mutants of a seed, in order, until enough of them changed some code."""
-    mutants = (mutant for mutant in everything.order(arguments.seed) if arguments.only in mutant.id)
+    order = everything.order(arguments.seed) if arguments.again is None else survivors_of(arguments.again, everything)
+    mutants = (mutant for mutant in order if arguments.only in mutant.id)
     changed, begin = 0, time.monotonic()
     judged = judged_mutants(suite, everything, functions, baseline, mutants, arguments.workers)
     for number, (mutant, judgement) in enumerate(judged, 1):
@@ -119,6 +122,26 @@ def sample(
         if changed >= arguments.sample or (arguments.minutes and minutes >= arguments.minutes):
             break
     judged.close()
+
+
+def earlier(file: Path, everything: Population) -> list[tuple[Mutant, Judgement]]:
+    """What an earlier run says of all mutants but survivors. Mutants that no longer exist are left out."""
+    names = [field.name for field in dataclasses.fields(Judgement)]
+    return [
+        (mutant, Judgement(**{name: entry[name] for name in names}))
+        for mutant, entry in _entries(file, everything)
+        if entry["outcome"] != "survived"
+    ]
+
+
+def survivors_of(file: Path, everything: Population) -> list[Mutant]:
+    return [mutant for mutant, entry in _entries(file, everything) if entry["outcome"] == "survived"]
+
+
+def _entries(file: Path, everything: Population) -> list[tuple[Mutant, dict[str, Any]]]:
+    by_id = {mutant.id: mutant for mutants in everything.by_area.values() for mutant in mutants}
+    entries = json.loads(file.read_text(encoding="utf-8"))["mutants"]
+    return [(by_id[entry["id"]], entry) for entry in entries if entry["id"] in by_id]
 
 
 def judged_mutants(

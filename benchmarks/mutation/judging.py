@@ -23,9 +23,10 @@ OUTCOMES = {
     "found": "",
     "survived": "",
 }
-#: Of the items that execute the changed line: so many are generated; of those that change, so many are run. A mutant
-#: that changes items and was not found so far gets the second numbers.
-GENERATED, RUN = (8, 4), (24, 8)
+#: Of the items that execute the changed line, so many are generated; once the code of one has changed, so many.
+GENERATED, GENERATED_IF_CHANGED = 8, 24
+#: Of the items whose code changed, so many are run.
+RUN = 8
 #: An item that takes longer than this to generate is left out where there are enough others.
 SLOW_SECONDS = 4.0
 ITEM_SECONDS = 60
@@ -68,7 +69,7 @@ def candidates(mutant: Mutant, rows: Sequence[int], reached: Reached, left_out: 
     """
     rows = [row for row in rows if reached.texts[row] and item_name(reached.items[row]) not in left_out]
     fast = [row for row in rows if reached.seconds[row] <= SLOW_SECONDS]
-    rows = fast if len(fast) >= GENERATED[1] else rows
+    rows = fast if len(fast) >= GENERATED_IF_CHANGED else rows
     shuffled = random.Random(mutant.id)
     groups: dict[str, list[int]] = defaultdict(list)
     for row in rows:
@@ -102,9 +103,8 @@ def judge(
         return Judgement("not planted", message=str(error))
     for row in order:
         spent = time.process_time() - start
-        if result.generated >= GENERATED[bool(result.changed)] or result.ran >= RUN[1] or spent > CPU_SECONDS:
-            break
-        if result.ran >= RUN[0] and result.generated >= GENERATED[1]:
+        limit = GENERATED_IF_CHANGED if result.changed else GENERATED
+        if result.generated >= limit or result.ran >= RUN or spent > CPU_SECONDS:
             break
         _try(suite, reached, row, result, note)
         if result.outcome:

@@ -92,7 +92,7 @@ ONLY: dict[str, frozenset[str]] = {
 CHOICES = frozenset(
     {
         "CppScheduling",
-    "EfficientPeakEstimate",
+        "EfficientPeakEstimate",
         "SIMDScheduling",
         "TilingSelect",
         "TritonScheduling",
