@@ -268,6 +268,7 @@ def _interface(queries: DeviceQueries) -> type:
             def __exit__(self, *exc: object) -> None: ...
 
         Event, Stream = torch.Event, torch.Stream
+        is_gpu = staticmethod(lambda: True)  # from torch 2.14
         current_device = staticmethod(lambda: 0)
         set_device = staticmethod(lambda device: None)
         exchange_device = staticmethod(lambda device: 0)
