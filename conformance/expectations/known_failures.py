@@ -194,7 +194,9 @@ class KnownFailures:
         self, case_id: str, check: str, target: str, torch_version: str, mode: str = ""
     ) -> KnownFailure | None:
         """The entry that says that this check must not run; None if there is none. Records that the entry was used."""
-        failure = next((each for each in self._entries(case_id, check, target, torch_version, mode) if not each.run), None)
+        failure = next(
+            (each for each in self._entries(case_id, check, target, torch_version, mode) if not each.run), None
+        )
         if failure is not None:
             self.used.add((case_id, check, target))
         return failure

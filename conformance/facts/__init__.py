@@ -14,8 +14,8 @@ from conformance.facts.binary import MEASURES
 from conformance.facts.bytes_moved import buffers, bytes_moved
 from conformance.facts.calls import extern, fallbacks
 from conformance.facts.diff import changed_facts
+from conformance.facts.double_precision import fp64
 from conformance.facts.dynamo import graph_breaks, guards
-from conformance.facts.fp64 import fp64
 from conformance.facts.kernels import kernels, kinds
 from conformance.facts.loop_bodies import atomics, casts, layout_changes, loads, stores, tiling, tma
 from conformance.facts.model import Extractor, Fact, FactError, Facts, ObservedCapture

@@ -167,7 +167,7 @@ class _ItemRun:
 
     def _capture_and_check(self) -> None:
         from conformance import facts
-        from conformance.facts import fp64
+        from conformance.facts import double_precision
         from conformance.normalize.text import snapshot_text
 
         with self._captured() as captured:
@@ -175,7 +175,7 @@ class _ItemRun:
             found = facts.extract(capture)
             self.record.facts = found.lines()
             if not self.target.has_fp64:
-                self.record.needs_fp64 = "; ".join(fp64.reasons(capture))
+                self.record.needs_fp64 = "; ".join(double_precision.reasons(capture))
             if self.case.has_stored_code:
                 self.record.text = canonical_text(snapshot_text(capture, self.record.facts, self.target.device))
             self.record.seconds = capture.seconds

@@ -258,7 +258,7 @@ def _fp64_lines(items: Sequence[ItemRecord]) -> list[str]:
     lines = []
     for target, count in Counter(item.target for item in items if item.needs_fp64).items():
         ran = sum(item.target == target for item in items)
-        lines.append(f"{target} has no double precision (fp64); {count} of its {ran} items need it and would raise there:")
+        lines.append(f"{target} has no double precision (fp64); {count} of its {ran} items need it and would raise:")
         named = [item for item in items if item.target == target and item.needs_fp64]
         lines += [f"  {item.case}: {item.needs_fp64}" for item in named[:_NAMED]]
     return lines

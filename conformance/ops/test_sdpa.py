@@ -21,8 +21,7 @@ MASKS = {"boolean": "bool", "additive": None}
 CPU_KERNEL = "aten._scaled_dot_product_flash_attention_for_cpu"
 #: Of the devices that have a fused gradient. On xpu it is Intel's flash attention: not on Arc A and Lunar Lake.
 FUSED_GRADIENT = {
-    f"{device} f16 backward": {"kernels": 0, "extern": []}
-    for device in ("cuda", "xpu_pvc", "xpu_bmg", "xpu_pvc_1100")
+    f"{device} f16 backward": {"kernels": 0, "extern": []} for device in ("cuda", "xpu_pvc", "xpu_bmg", "xpu_pvc_1100")
 }
 
 #: A head of 64 features needs no padding, a head of 65 does. Then the scale, which is that of the head without padding,

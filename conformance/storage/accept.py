@@ -87,7 +87,7 @@ def is_confirmed(item: ItemRecord) -> bool:
 def _without_inherited(
     store: Store, case: str, items: dict[TextKey, ItemRecord], mode: str
 ) -> dict[TextKey, ItemRecord]:
-    """Returns the items without the variants that give the text which will be stored for the base: it holds for them."""
+    """Returns the items without the variants whose text will be stored for the target that they are variants of."""
     try:
         stored = store.read(case) or Snapshot()
     except SnapshotError:

@@ -115,7 +115,7 @@ def _max_clock_rate(queries: DeviceQueries, device: int | None = None) -> float:
     return kilohertz // 1000 if device is None else kilohertz / 1000
 
 
-def _xpu(queries: DeviceQueries, answer: Callable[[str, Any], Patch]) -> list[Patch]:
+def _xpu(queries: DeviceQueries, _answer: Callable[[str, Any], Patch]) -> list[Patch]:
     return [
         Patch(
             "torch._higher_order_ops.triton_kernel_wrap:generate_ttir",

@@ -21,8 +21,8 @@ from conformance.devices.environment import torch_build
 #: intel/torch-xpu-ops#2912, intel/intel-xpu-backend-for-triton#7308, intel/torch-xpu-ops#4253 (2.14; assumed for 2.15).
 COMPILERS = {(2, 11): "20250302", (2, 12): "20260000", (2, 13): "20260000", (2, 14): "20260100", (2, 15): "20260100"}
 
-#: Modules that ask how torch was built when they are imported. Captures for cuda use them too, and some import what only
-#: a build for xpu has. So they are imported before torch.xpu._is_compiled is patched. Some versions lack some of them.
+#: Modules that ask how torch was built when they are imported. Captures for cuda use them too, and some import what
+#: only a build for xpu has. So they are imported before torch.xpu._is_compiled is patched. Not all versions have all.
 DECIDE_AT_IMPORT = (
     "torch._dynamo.device_interface",
     "torch._inductor.codegen.cutlass.utils",

@@ -44,7 +44,7 @@ def chosen(device):
         (NEW, "new: torch/_inductor/new.py:chosen asks 'xpu'"),
         ("import torch\nSIZE = 2 if torch.xpu._is_compiled() else 1", "new: torch/_inductor/new.py asks torch.xpu._is"),
         ("class A:\n    wide = lambda x: x.is_xpu and not x.is_cuda", "new: torch/_inductor/new.py:A asks .is_xpu"),
-        ("import torch\ndef f():\n    return torch.version.xpu", "new: torch/_inductor/new.py:f asks torch.version.xpu"),
+        ("import torch\ndef f():\n    return torch.version.xpu", "new: torch/_inductor/new.py:f asks torch.ver"),
     ],
 )
 def test_a_new_branch_is_noticed(tmp_path: Path, text: str, line: str):

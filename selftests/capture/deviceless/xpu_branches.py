@@ -63,7 +63,10 @@ def installed(package: str) -> Path | None:
 
 
 def places(torch: Path, triton: Path | None = None) -> Places:
-    """Place, such as "torch/_inductor/kernel/bmm.py" or "torch/_inductor/graph.py:GraphLowering.x" → question → count."""
+    """Place, such as "torch/_inductor/kernel/bmm.py" or "torch/_inductor/graph.py:GraphLowering.x" → question → count.
+
+    `torch`, `triton`: their folders.
+    """
     found: Places = {}
     roots = [(torch, "torch", TORCH), *([(triton, "triton", TRITON)] if triton else [])]
     for root, package, parts in roots:
@@ -131,7 +134,7 @@ def _chain(node: ast.AST) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string as a question: as it is if it is short; functions of torch.xpu, and code and sentences, by their kind."""
+    """A string as a question: as it is if it is short; functions of torch.xpu, code and sentences by their kind."""
     if re.fullmatch(r"torch(\._C)?\.?_?xpu[\w.]*|torch\._C\._xpu\w*", text):
         return "'torch.xpu.…'"
     return repr(text) if len(text) <= 40 and "\n" not in text else "text with xpu"
