@@ -62,6 +62,11 @@ def patches() -> list[Patch]:
             lambda _: list,
             "it calls a C function that only a build for xpu has (no architecture: those of the wheels are not known)",
         ),
+        Patch(
+            "torch._inductor.kernel.bmm:aten_bmm_dtype.cpp_kernel_name",
+            lambda _: "at::_bmm_out_dtype_xpu",
+            "it is chosen when the module is imported; a C++ wrapper calls this function",
+        ),
     ]
     if "cuda" in gpus:
         found.append(
@@ -69,15 +74,6 @@ def patches() -> list[Patch]:
                 "torch._subclasses.fake_tensor:FakeTensorMode.avoid_device_init",
                 lambda _: property(lambda self: False),
                 "it refuses a build for both cuda and xpu",
-            )
-        )
-    if release >= (2, 13):
-        found.append(
-            Patch(
-                "torch._inductor.kernel.bmm:aten_bmm_dtype.cpp_kernel_name",
-                lambda _: "at::_bmm_out_dtype_xpu",
-                "it is chosen when the module is imported; a C++ wrapper calls this function",
-                versions="2.13 to 2.15",
             )
         )
     if release >= (2, 15):
