@@ -24,14 +24,14 @@ OUTCOMES = {
     "survived": "",
 }
 #: Of the items that execute the changed line, so many are generated; once the code of one has changed, so many.
-GENERATED, GENERATED_IF_CHANGED = 8, 24
+GENERATED, GENERATED_IF_CHANGED = 8, 40
 #: Of the items whose code changed, so many are run.
-RUN = 8
+RUN = 16
 #: An item that takes longer than this to generate is left out where there are enough others.
 SLOW_SECONDS = 4.0
 ITEM_SECONDS = 60
 #: CPU seconds after which no further item is tried.
-CPU_SECONDS = 60.0
+CPU_SECONDS = 45.0
 _DIFF_LINES = 60
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 #: Of one job. A copy may use so much CPU time, so much time in all, and so much memory beyond the parent's.
-CPU_SECONDS, WALL_SECONDS, MORE_BYTES = 150, 600, 6 << 30
+CPU_SECONDS, WALL_SECONDS, MORE_BYTES = 90, 600, 6 << 30
 _POLL_SECONDS = 0.02
 
 Note = Callable[[Any], None]
