@@ -32,6 +32,27 @@ def test_functions(z, w, function):
 
 
 @case(
+    z=tensor(4, 20, dtype="c64", layout=["contiguous", "transposed"]),
+    w=tensor(4, 20, dtype="c64"),
+    function={
+        "mul": lambda z, w: z * w,
+        "div": lambda z, w: z / w,
+        "scaled": lambda z, w: z * 2.5 - w.conj(),
+        "parts": lambda z, w: z.real * w.imag,
+        "abs": lambda z, w: (z * w).abs(),
+        "exp": lambda z, w: torch.exp(z).real * w.real,
+        "product": lambda z, w: z @ w.mH,
+        "as_real": lambda z, w: torch.view_as_real(z).relu().sum(-1) * torch.view_as_real(w).amax(-1),
+    },
+    vary="one_at_a_time",
+    grad=True,
+    require={"all": NO_GRAPH_BREAKS},
+)
+def test_gradient(z, w, function):
+    return function(z, w)
+
+
+@case(
     x=tensor(4, 20),
     y=tensor(4, 20),
     function={

@@ -21,8 +21,28 @@ def test_grid_sample(x, grid, interpolation, padding):
 
 
 @case(
+    x=tensor(2, 3, 7, 9, layout=["contiguous", "channels_last"]),
+    grid=tensor(2, 4, 5, 2, low=-1.2, high=1.2),
+    interpolation=["bilinear", "nearest", "bicubic"],
+    padding=["zeros", "border", "reflection"],
+    vary="one_at_a_time",
+    grad=True,
+    require={"all": {"graph_breaks": 0}},
+    numerics={
+        "for": {
+            "nearest": {"fill": {"gradient of grid": "a small move of the grid changes no nearest pixel"}},
+            "gpu bicubic": {"without": {"huge": "whether a sum of the largest numbers cancels depends on its order"}},
+        }
+    },
+)
+def test_grid_sample_backward(x, grid, interpolation, padding):
+    return functional.grid_sample(x, grid, mode=interpolation, padding_mode=padding, align_corners=False)
+
+
+@case(
     theta=tensor(2, 2, 3),
     align_corners=[True, False],
+    grad=[False, True],
     require={"all": {"graph_breaks": 0}},
 )
 def test_affine_grid(theta, align_corners):
@@ -39,6 +59,20 @@ def test_affine_grid(theta, align_corners):
     require={"all": INDUCTOR_ONLY},
 )
 def test_shuffle(x, shuffle):
+    return shuffle(x)
+
+
+@case(
+    x=tensor(2, 8, 6, 10),
+    shuffle={
+        "pixels": lambda x: functional.pixel_shuffle(x.sin(), 2),
+        "unshuffle": lambda x: functional.pixel_unshuffle(x.sin(), 2),
+        "channels": lambda x: functional.channel_shuffle(x.sin(), 2),
+    },
+    grad=True,
+    require={"all": INDUCTOR_ONLY},
+)
+def test_shuffle_backward(x, shuffle):
     return shuffle(x)
 
 
