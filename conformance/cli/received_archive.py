@@ -42,7 +42,7 @@ def accept_archive(path: Path, paths: Sequence[Path], *, confirm_only: bool, new
         raise TargetError(f"--add-row {new_row}: the device has a row already: {target.name}")
     result = merge_archive(archive, folders, target.name, list(targets()), confirm_only=confirm_only)
     print("\n".join(result.lines()))
-    if result.differences:
+    if any(item.name in result.differences for item in result.items):
         print(f"see the differences with: python -m conformance review {_write_run(path, manifest, result)}")
     return int(not result.is_complete)
 

@@ -91,7 +91,10 @@ def merge_archive(
             continue
         text = _text(item, archive, stored, target)
         if text is None:
-            result.unknown[record.name] = "its code is neither in the archive nor stored here"
+            result.differences[record.name] = (
+                "the stored code has changed since the archive was written, and the archive holds no code where the "
+                "device gave the stored one"
+            )
             continue
         record.text = text
         result.items.append(record)

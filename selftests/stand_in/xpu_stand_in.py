@@ -37,6 +37,8 @@ from typing import Any
 
 #: torch.version.xpu of a real build.
 COMPILER = "20260000"
+#: Xpu's number among torch's device types.
+XPU = 12
 #: What an Intel runtime raises for a device that does not answer any more.
 LOST = "Native API failed. Native API returns: 20 (UR_RESULT_ERROR_DEVICE_LOST)"
 
@@ -94,6 +96,9 @@ class _Loader(importlib.abc.Loader):
         return getattr(self._loader, name)
 
 
+def _nothing(*_arguments: Any, **_named: Any) -> None: ...
+
+
 class Runtime:
     """The functions of torch._C that torch.xpu calls. `synchronized`: how often synchronize was called."""
 
@@ -142,7 +147,8 @@ class Runtime:
         return total, total
 
     def statistics(self, device: int) -> dict[str, Any]:
-        sizes = {name: 0 for name in ("current", "peak", "allocated", "freed")}
+        self.properties(device)  # refuses a device that is not here
+        sizes = dict.fromkeys(("current", "peak", "allocated", "freed"), 0)
         kinds = ("allocated_bytes", "reserved_bytes", "active_bytes", "requested_bytes")
         return {kind: {pool: dict(sizes) for pool in ("all", "small_pool", "large_pool")} for kind in kinds}
 
@@ -158,23 +164,23 @@ class Runtime:
             "_xpu_exchangeDevice": self.exchange,
             "_xpu_maybeExchangeDevice": self.exchange,
             "_xpu_synchronize": self.synchronize,
-            "_xpu_emptyCache": lambda: None,
+            "_xpu_emptyCache": _nothing,
             "_xpu_memoryStats": self.statistics,
-            "_xpu_resetPeakMemoryStats": lambda device: None,
-            "_xpu_resetAccumulatedMemoryStats": lambda device: None,
+            "_xpu_resetPeakMemoryStats": _nothing,
+            "_xpu_resetAccumulatedMemoryStats": _nothing,
             "_xpu_getMemoryInfo": self.memory,
             "_xpu_getArchFlags": lambda: "pvc bmg",
-            "_xpu_getCurrentStream": lambda device: (0, device, 12),
-            "_xpu_getCurrentRawStream": lambda device: 0,
-            "_xpu_setStream": lambda **data: None,
+            "_xpu_getCurrentStream": lambda device: (0, device, XPU),
+            "_xpu_getCurrentRawStream": lambda _device: 0,
+            "_xpu_setStream": _nothing,
             "_xpu_isCurrentStreamCapturing": lambda: False,
             "_xpu_graph_pool_handle": lambda: (0, 0),
             "_XPUGraph": Unused,
             "_XPUMemPool": Unused,
             "_xpu_XPUAllocator": Unused,
-            "_xpu_beginAllocateCurrentThreadToPool": lambda device, pool: None,
-            "_xpu_endAllocateToPool": lambda device, pool: None,
-            "_xpu_releasePool": lambda device, pool: None,
+            "_xpu_beginAllocateCurrentThreadToPool": _nothing,
+            "_xpu_endAllocateToPool": _nothing,
+            "_xpu_releasePool": _nothing,
             "_XpuDeviceProperties": DeviceProperties,
             "_XpuStreamBase": Stream,
             "_XpuEventBase": Event,
@@ -198,7 +204,7 @@ class Unused:
 
 
 class Stream:
-    def __new__(cls, priority: int = 0, stream_id: int = 0, device_index: int = 0, device_type: int = 12) -> Stream:
+    def __new__(cls, priority: int = 0, stream_id: int = 0, device_index: int = 0, device_type: int = XPU) -> Stream:
         created = super().__new__(cls)
         created.priority, created.stream_id = priority, stream_id
         created.device_index, created.device_type = device_index, device_type
@@ -224,10 +230,10 @@ class Event:
         created.enable_timing, created.recorded = enable_timing, 0.0
         return created
 
-    def record(self, stream: Stream) -> None:
+    def record(self, _stream: Stream) -> None:
         self.recorded = time.perf_counter()
 
-    def wait(self, stream: Stream) -> None: ...
+    def wait(self, _stream: Stream) -> None: ...
 
     def query(self) -> bool:
         return True
