@@ -106,7 +106,7 @@ class Confirmation:
         left_out = write_archive(self.output, archive, anonymiser, conformance.__version__)
         size, with_code = self.output.stat().st_size / 1024, len(archive.code) - len(left_out)
         lines = [
-            f"{self.output}: items: {len(archive.items)}; with code that is not stored yet: {with_code}; {size:,.0f} KiB",
+            f"{self.output}: items: {len(archive.items)}; with code that is not stored: {with_code}; {size:,.0f} KiB",
             *(f"without the code of {case}: it has a path of this machine" for case in left_out),
             "It has no paths, user names or host names. Look into it before you send it: it is a zip file of texts.",
         ]

@@ -113,8 +113,8 @@ def stores_of(archive: ConfirmArchive, folders: Mapping[str, Path], order: Seque
     if not found:
         example = f", such as {archive.items[0].record.case}" if archive.items else ""
         raise ArchiveError(
-            f"none of the {len(archive.items)} items of the archive is of a case that is here{example}: the archive is of "
-            "another project, or `accept` needs the path of its cases"
+            f"none of the {len(archive.items)} items of the archive is of a case that is here{example}: the archive is "
+            "of another project, or `accept` needs the path of its cases"
         )
     stores = {folder: Store(folder, order) for folder in found}
     refuse_unstored_version(archive.manifest.torch, stores.values())
