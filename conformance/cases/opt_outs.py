@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 ON_DEVICE = "on a device"
 #: What a reason says if a library may not return without the opt-out: then the audit does not try it.
 NEVER_ENDS = "never ends"
+#: What a reason says if an operator is not deterministic: then one run does not show that an opt-out is idle.
+VARIES = "differs between runs"
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,11 @@ class OptOut:
     def may_never_end(self) -> bool:
         """Whether the case might never end without it."""
         return NEVER_ENDS in self.reason
+
+    @property
+    def varies(self) -> bool:
+        """Whether a result without it may be right in one run and wrong in another, with the same inputs."""
+        return VARIES in self.reason
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

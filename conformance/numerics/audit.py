@@ -110,6 +110,8 @@ def judge(
                 not_judged = f"{type(error).__name__}: {error}"
         if missing := [problem.text for problem in problems if _NOT_EMULATED in problem.text]:
             problems, not_judged = [], f"not emulated: {missing[0].splitlines()[0].partition(_NOT_EMULATED)[2]}"
+        if opt_out.varies and not problems and not not_judged:
+            not_judged = "its reason says that the result differs between runs, and in this run it was right"
         judgements.append(Judgement(opt_out, problems, not_judged))
     idle = [each.opt_out for each in judgements if not each.problems and not each.not_judged]
     together = auditor.problems_together([opt_out for opt_out in idle if opt_out.key in _OF_CALLS])

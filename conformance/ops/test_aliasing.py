@@ -19,7 +19,6 @@ SCATTERED = {
     y=tensor(4, 6),
     scattered=SCATTERED,
     require={"all": NO_EXTERN},
-    numerics={"fill": {"x after the call": "the function fills it with zeros"}},
 )
 def test_overwritten_after_scatter(x, y, scattered):
     result = scattered(x, y)

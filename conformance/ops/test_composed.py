@@ -42,7 +42,7 @@ PRODUCTS = {
 }
 
 
-@case(a=tensor(12, 20), b=tensor(20, 16), c=tensor(12, 20), summed=PRODUCTS, require=NO_GRAPH_BREAKS, numerics=OVERFLOW)
+@case(a=tensor(12, 20), b=tensor(20, 16), c=tensor(12, 20), summed=PRODUCTS, require=NO_GRAPH_BREAKS)
 def test_sum_of_products(a, b, c, summed):
     return summed(a, b, c)
 
@@ -91,7 +91,6 @@ def test_sum_of_a_scatter_backward(x, y, scattered):
     reduce=["amax", "mean"],
     grad="y",
     require=NO_GRAPH_BREAKS,
-    numerics=OVERFLOW,
 )
 def test_index_reduce_backward(x, y, index, reduce):
     return x.index_reduce(0, index, y, reduce, include_self=False)
@@ -189,7 +188,6 @@ def test_search_in_a_part(values, offsets):
     x=tensor(6, 10, 4, layout=["strided", "transposed"]),
     dynamic=True,
     require=NO_GRAPH_BREAKS,
-    numerics={"for": {"strided": {"recompiles": 1, "reason": "Dynamo takes a stride of 2 for a size"}}},
 )
 def test_reshaped_in_any_size(x):
     return x.mT.reshape(x.shape[0], -1) + 1, x.flatten()

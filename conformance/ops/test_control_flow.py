@@ -54,7 +54,7 @@ def test_nested_cond(x):
 
 
 # The branches have a library call, a reduction and a scan.
-@case(x=tensor(8, 16), w=tensor(16, 16), require={"all": {"graph_breaks": 0}}, numerics=BRANCH)
+@case(x=tensor(8, 16), w=tensor(16, 16), require={"all": {"graph_breaks": 0}})
 def test_cond_with_a_product(x, w):
     return torch.cond(x.sum() > 0, lambda x, w: (x @ w).softmax(-1), lambda x, _: x.cumsum(-1), (x, w))
 
@@ -122,8 +122,7 @@ def test_associative_scan(x, reverse):
     b=tensor(40, 3),
     only={"gpu": "PyTorch refuses combine_mode='pointwise' on the CPU"},
     require={"all": {"fallbacks": [], "graph_breaks": 0}},
-    numerics={"reference": "eager", "reason": "PyTorch refuses it on the CPU, where the float64 reference is computed"}
-    | ORDER,
+    numerics={"reference": "eager", "reason": "PyTorch refuses it on the CPU, where the float64 reference is computed"},
 )
 def test_recurrence(a, b):
     def combine(left, right):
@@ -133,6 +132,6 @@ def test_recurrence(a, b):
 
 
 # PyTorch turns it into steps of ordinary operators, about log2(length) of them.
-@case(x=tensor(9, 8), require={"all": {"graph_breaks": 0}}, numerics=ORDER)
+@case(x=tensor(9, 8), require={"all": {"graph_breaks": 0}})
 def test_generic_associative_scan(x):
     return associative_scan(lambda a, b: a + b, x, dim=0, combine_mode="generic")

@@ -23,9 +23,7 @@ ZEROS_AROUND = "layout, dtype and processor decide whether eager multiplies a Na
     require={"all": {"graph_breaks": 0}},
     numerics={
         "for": {
-            "dynamic": {
-                "without": OVERFLOW["without"] | {"sizes": "Inductor makes the sizes of a convolution's weight static"}
-            },
+            "dynamic": {"without": {"sizes": "Inductor makes the sizes of a convolution's weight static"}},
             "backward": {"without": {"full_range": OVERFLOW["without"]["huge"]}},
             "gpu bf16": {
                 "factor": 16,

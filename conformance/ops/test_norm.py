@@ -31,7 +31,13 @@ ACTIVATIONS = {"plain": lambda x: x, "relu": torch.relu, "gelu": functional.gelu
         "cpu f32 forward": {"vectorised": "yes"},
         "backward": {"fallbacks": [], "extern": []},
     },
-    numerics=OVERFLOW | {"for": {"backward": {"without": OVERFLOW["without"] | INFINITE_WEIGHT}}},
+    numerics=OVERFLOW
+    | {
+        "for": {
+            "backward": {"without": OVERFLOW["without"] | INFINITE_WEIGHT},
+            "cuda relu": {"factor": 8, "reason": f"{ONE_VALUE}: on an H200 31 ulp, 5 times eager's error"},
+        }
+    },
 )
 def test_layer_norm(x, weight, bias, activation):
     return activation(functional.layer_norm(x, (65,), weight, bias))
@@ -105,7 +111,6 @@ def test_batch_norm_eval(x, mean, var, weight, bias, activation):
         "without": OVERFLOW["without"]
         | INFINITE_WEIGHT
         | {"inf": "whether a running mean of infinities is NaN or infinite depends on how it is split"},
-        "for": {"cpu": {"factor": 8, "reason": ONE_VALUE}},
     },
 )
 def test_batch_norm_train(x, mean, var, weight, bias):
@@ -117,7 +122,6 @@ def test_batch_norm_train(x, mean, var, weight, bias):
     residual=tensor(8, 65),
     weight=tensor(65),
     require={"all": INDUCTOR_ONLY | {"kernels": 1}},
-    numerics=OVERFLOW,
 )
 def test_residual_rms_norm(x, residual, weight):
     x = x + residual
@@ -137,7 +141,7 @@ def test_layer_norm_without_weight(x, shape):
 
 
 # The mean of one element is the element, and its variance is 0.
-@case(x=tensor(), shape=edges(5, None, sizes=(1,)), require={"all": INDUCTOR_ONLY}, numerics=OVERFLOW)
+@case(x=tensor(), shape=edges(5, None, sizes=(1,)), require={"all": INDUCTOR_ONLY})
 def test_sizes(x):
     return functional.layer_norm(x, x.shape[-1:]), functional.rms_norm(x, x.shape[-1:])
 
@@ -146,7 +150,6 @@ def test_sizes(x):
     x=tensor(8, 33, dtype="f16"),
     dynamic=[False, True],
     require={"all": INDUCTOR_ONLY | {"kernels": 1}},
-    numerics=OVERFLOW,
 )
 def test_rms_norm_without_weight(x):
     return functional.rms_norm(x, x.shape[-1:])
@@ -159,7 +162,7 @@ def test_rms_norm_without_weight(x):
     dtype="bf16",
     grad=[False, True],
     require={"all": INDUCTOR_ONLY, "forward": {"kernels": 1}},
-    numerics=OVERFLOW | {"for": {"backward": {"factor": 4, "reason": ONE_VALUE}}},
+    numerics={"for": {"backward": {"factor": 4, "reason": ONE_VALUE}}},
 )
 def test_rms_norm_in_float32(x, weight):
     wide = x.float()
@@ -181,7 +184,7 @@ def test_of_images(x, norm):
     return norm(x)
 
 
-@case(x=tensor(2, 6, 5, 9), require={"all": INDUCTOR_ONLY}, numerics=OVERFLOW)
+@case(x=tensor(2, 6, 5, 9), require={"all": INDUCTOR_ONLY})
 def test_local_response(x):
     return functional.local_response_norm(x, 3)
 
@@ -220,7 +223,7 @@ def test_batch_norm_of_other_shapes(x, mean, var):
     g=tensor(7, 1),
     grad=True,
     require={"all": INDUCTOR_ONLY},
-    numerics=OVERFLOW | {"factor": 16, "reason": f"{ONE_VALUE}: measured 10 times eager's error"},
+    numerics={"factor": 16, "reason": f"{ONE_VALUE}: measured 10 times eager's error"},
 )
 def test_weight_norm(v, g):
     return v * (g / torch.linalg.vector_norm(v, dim=1, keepdim=True))

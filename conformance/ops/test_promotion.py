@@ -77,7 +77,11 @@ def test_casts_that_are_emulated(x, to):
 
 @case(
     x=tensor(9, 20, dtype="bool"),
-    function={"input": lambda x: (x.max(-1).indices, x.min(-1).indices), "result": lambda x: (x | x.flip(0)).min(-1)},
+    function={
+        "input": lambda x: (x.max(-1).indices, x.min(-1).indices),
+        # Each row has one False: eager on a GPU takes any of several.
+        "result": lambda x: (x.sum(-1, keepdim=True) != torch.arange(21, device=x.device)).min(-1),
+    },
     require={"all": {"graph_breaks": 0}},
     numerics=EXACT | {"for": {"gpu result": {"fill": {"output[0]": "each row has a False; what counts is its index"}}}},
 )

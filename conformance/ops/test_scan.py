@@ -41,7 +41,6 @@ def test_columns(x, scan):
     vary="one_at_a_time",
     require=ONE_KERNEL,
     missed=MISSED,
-    numerics={"for": {"cumprod": PRODUCTS}},
 )
 def test_dtypes(x, scan):
     return scan(x, -1)

@@ -25,6 +25,16 @@ def test_cholesky_of_no_positive_matrix(x):
     return torch.linalg.cholesky(-x)
 
 
+@case(
+    x=tensor(4, 4),
+    function={"inv": torch.linalg.inv, "solve": lambda x: torch.linalg.solve(x, x + 1)},
+    only=CPU,
+    numerics={"raises": "_LinAlgError"},
+)
+def test_inverse_of_a_singular_matrix(x, function):
+    return function(torch.zeros_like(x))
+
+
 @case(x=tensor(4, 4, low=1.5, high=2), only=CPU, numerics=RAISES)
 def test_bernoulli_of_no_probability(x):
     return torch.bernoulli(x)

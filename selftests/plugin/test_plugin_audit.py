@@ -216,6 +216,10 @@ def test_sometimes(x):
 @case(x=tensor(20), numerics={"without": {"nan": "a library never ends"}})
 def test_hangs(x):
     return torch.nan_to_num(x, 0, torch.inf, -torch.inf) if compiling() else x * 1
+
+@case(x=tensor(20), numerics={"without": {"nan": "which NaN is returned differs between runs"}})
+def test_varies(x):
+    return torch.nan_to_num(x, 0, torch.inf, -torch.inf) if compiling() and run_seed() == 2 else x * 1
 """
 
 
@@ -234,6 +238,8 @@ def test_several_runs_are_joined(suite, monkeypatch, capsys):
     text = joined(0, "one", ".conformance/runs/two/audit.json")
     assert f"test_sometimes  {NAN}: needed on cuda_sm90" in text
     assert "its reason says that the case never ends without it" in text
+    assert "the result differs between runs, and in this run it was right" in joined(1, "one")
+    assert f"test_varies  {NAN}: needed on cuda_sm90" in text
     assert "there is no run 'three'; existing runs: last, one, two" in joined(2, "three")
     assert "there is no ops/three.json; a run with --audit writes it" in joined(2, "ops/three.json")
     suite.write("ops/wrong.json", "{}")
