@@ -32,6 +32,11 @@ def test_product(x, y):
 def test_sizes(x):
     return (x + 1).sum(-1)
 
+@case(weight=tensor(7, 5), grad=True)
+def test_rows(weight):
+    import torch
+    return torch.nn.functional.embedding(torch.tensor([1, 6, 1], device=weight.device), weight)
+
 @case(x=tensor(20), checks=["numerics"])
 def test_wrong(x):
     import torch
@@ -92,13 +97,33 @@ def test_doctor(suite, cache):
 def test_items_are_native_and_as_without_the_device(suite, cache):
     options = (*NATIVE, "--verify-deviceless", "--fresh", "--checks", "numerics,requirements", "-n", "2")
     ran = suite.run(*options, env=gpu() | cache).ends(1)
-    ran.has("xpu native (Intel(R) Arc(TM) B580 Graphics, xpu_bmg)", "6 items: 6 native", "numerics passed: 5 native")
+    ran.has("xpu native (Intel(R) Arc(TM) B580 Graphics, xpu_bmg)", "7 items: 7 native", "numerics passed: 6 native")
     items = {item.case: item for item in last_run(suite).items()}
     assert {item.mode for item in items.values()} == {"native"}
     assert {item.evidence for item in items.values()} == {"native"}
     assert items.pop("mine/wrong").outcome("numerics") is Outcome.FAILED
     assert {item.outcome("deviceless") for item in items.values()} == {Outcome.PASSED}
-    assert all(item.text.count("# kernel ") >= 1 for item in items.values())
+
+
+def test_a_build_without_xpu_generates_the_same(suite, cache):
+    """The run that is compared with has no stand-in: its torch is built without xpu."""
+    suite.run("--target", "xpu_bmg", "--checks", "requirements", "--save-run", "without", "-k", "not wrong").ends(0)
+    options = (*NATIVE, "--checks", "code", "--baseline", "without", "-k", "not wrong")
+    suite.run(*options, env=gpu() | cache).ends(0).has("6 items = 6 passed")
+
+
+STORY = """
+from conformance import explanation
+
+def test_story_beside_a_gpu_of_another_type():
+    assert "kernels" in explanation(test_soft, "f32", target="cuda_sm90").facts
+"""
+
+
+def test_a_story_about_another_type_of_gpu(suite, cache):
+    suite.write("ops/test_mine.py", FILE + STORY)
+    outcome = suite.run(*NATIVE, "-k", "story", env=gpu() | cache).ends(0).outcomes()
+    assert sum(outcome.values()) - outcome.get("deselected", 0) == 1  # it is for one torch: skipped on others
 
 
 def test_a_gpu_without_a_row_is_compared_too(suite, cache):

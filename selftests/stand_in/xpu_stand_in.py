@@ -323,6 +323,9 @@ def _change_pretended_device(module: Any) -> None:
         register(tuple(dict.fromkeys((*devices, "xpu"))))
         set_or_stand_in(None)
         torch.autograd.set_multithreading_enabled(False)
+        storage = torch.storage._StorageBase
+        if not hasattr(storage.clone, "_of_stand_in"):
+            storage.clone = _clone(storage.clone)
 
     def set_or_stand_in(target: Any) -> None:
         from conformance.devices.targets import targets
@@ -330,6 +333,21 @@ def _change_pretended_device(module: Any) -> None:
         set_device(target or targets()[os.environ["STAND_IN_XPU"]])
 
     module.load, module.register_operators, module.set_device = load_with_xpu, register_with_xpu, set_or_stand_in
+
+
+def _clone(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Copies of constants: torch's own function allocates with the build's allocator for the device."""
+
+    def clone(self: Any) -> Any:
+        import torch
+
+        if self.device.type != "xpu":
+            return original(self)
+        copy = torch.empty(self.nbytes(), dtype=torch.uint8, device=self.device).untyped_storage()
+        return copy.copy_(self)
+
+    clone._of_stand_in = True
+    return clone
 
 
 def _change_recorder(module: Any) -> None:
