@@ -45,7 +45,7 @@ def confirmed(stored, tmp_path_factory) -> tuple[Suite, Path]:
     """The suite on a machine with the GPU, after `confirm`, and its archive."""
     suite = stored.copy_to(tmp_path_factory.mktemp("with_gpu"))
     cache = {"CONFORMANCE_CACHE": str(empty_cache(suite.root))}
-    ran = command(suite, "confirm", "ops", "-n", "0", "--output", "mine.zip", env=gpu() | cache)
+    ran = command(suite, "confirm", "ops", "-n", "2", "--output", "mine.zip", env=gpu() | cache)
     ran.ends(1).has("Runs natively for xpu_bmg. Then writes mine.zip.", "items: 2; with code that is not stored: 0;")
     ran.has("Look into it before you send it", "Attach it to an issue of the project")
     return suite, suite.root / "mine.zip"
