@@ -10,7 +10,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from suites import REPOSITORY, PytestResult, Suite, environment
+
+from conformance.devices.environment import torch_build, triton_version
+
+#: Why the stand-in cannot take the place of a GPU here; "" where it can.
+PROBLEM = (
+    "Triton is not installed: pip install triton"
+    if not triton_version()
+    else "torch refuses a build for both cuda and xpu: the stand-in needs a torch without cuda"
+    if "cuda" in torch_build().gpus
+    else ""
+)
+needs_stand_in = pytest.mark.skipif(bool(PROBLEM), reason=PROBLEM)
 
 FOLDER = Path(__file__).parent / "stand_in"
 

@@ -8,14 +8,13 @@ import sys
 
 import pytest
 from accidents import last_run
-from standing_in import command, gpu
+from standing_in import command, gpu, needs_stand_in
 from suites import Suite, empty_cache, environment, section
 
-from conformance.devices.environment import triton_version
 from conformance.devices.targets import targets
 from conformance.storage.check_results import Outcome
 
-pytestmark = pytest.mark.skipif(not triton_version(), reason="Triton is not installed: pip install triton")
+pytestmark = needs_stand_in
 
 FILE = """
 from conformance import case, tensor

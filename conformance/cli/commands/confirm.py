@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from conformance.cli import confirming, diagnosis
-from conformance.cli.commands.doctor import print_findings
+from conformance.cli.commands.doctor import print_missing
 from conformance.cli.run_options import add_paths_argument, case_paths
 from conformance.storage.confirm_archive import SUFFIX
 
@@ -49,7 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     paths = case_paths(arguments)
     confirming.check_output(arguments.output)
     findings = list(diagnosis.findings())
-    print_findings(findings)
+    print("\n".join(f"{finding.name:<9} {finding.text}" for finding in findings))
+    print_missing(findings)
     try:
         confirmation = confirming.prepare(findings, arguments.target, paths, arguments.output)
         print(f"\n{confirmation.announcement()}", flush=True)

@@ -35,15 +35,15 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.describe_device:
         return describe_device(Machine.detect())
     findings = [Finding("Python", f"{platform.python_version()} ({sys.executable})"), *diagnosis.findings()]
-    print_findings(findings)
+    print(_findings_table(findings))
+    print_missing(findings)
     fatal = any(finding.fatal for finding in findings)
     print(f"\n{styled('The suite cannot run here.', 'red') if fatal else 'The suite can run here.'}")
     return int(fatal)
 
 
-def print_findings(findings: list[Finding]) -> None:
-    """Prints what was found, then what is missing with the commands that install it."""
-    print(_findings_table(findings))
+def print_missing(findings: list[Finding]) -> None:
+    """Prints what is missing, with the commands that install it."""
     missing = [finding for finding in findings if finding.missing]
     if missing:
         print(f"\n{heading('Missing:')}")
