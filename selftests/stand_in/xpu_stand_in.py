@@ -7,7 +7,8 @@ torch._C is imported, so that torch.xpu's own code runs, with its argument check
     STAND_IN_PROPERTIES    JSON: properties that differ from the row, to have a GPU without a row
     STAND_IN_LOST          after so many calls of synchronize, the device is lost: each further call raises
 
-It needs a torch that is built without cuda: torch refuses a build for both. The GPU-free worker hides GPUs by a variable; then the stand-in has no device, like a real build.
+It needs a torch that is built without cuda: torch refuses a build for both. The GPU-free worker hides GPUs by a
+variable; then the stand-in has no device, like a real build.
 
 What it cannot try, because it has no device and no compiler for one:
 
