@@ -37,6 +37,8 @@ def device_row(device: str, gpu: Mapping[str, Any], torch: str, name: str = "") 
         "properties": properties,
     }
     before = [] if target.local else [f"# targets.toml has this device already: {target.name}"]
+    if target.local and device == "xpu":
+        before = ["# not reported: flash_attention (docs/xpu.md says which devices have it); variant_of, if it is one"]
     after = [f"# this torch does not report: {key}" for key in sorted(wanted - set(properties))]
     return "\n".join([*before, tomli_w.dumps({name or _row_name(target, gpu): row}).rstrip("\n"), *after])
 

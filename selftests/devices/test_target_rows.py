@@ -35,6 +35,7 @@ def test_the_name_of_the_row(tmp_path, device, described, name):
     table.write_text(text)
     assert list(targets(table)) == [name]
     assert text.startswith("# targets.toml has this device already") is (name == "xpu_bmg")
+    assert text.startswith("# not reported: flash_attention") is (name == "xpu_name_it")
 
 
 def test_a_given_name(tmp_path):
