@@ -24,6 +24,9 @@ from conformance.storage.runs import Run
 #: The Triton for a torch whose wheel brings none; the same as in tox.ini.
 TRITON = {(2, 11): "3.6.0", (2, 13): "3.7.1", (2, 15): "3.9.0"}
 
+#: The vendor's number of a GPU → torch's device type, and the vendor.
+_VENDORS = {"0x8086": ("xpu", "Intel"), "0x1002": ("cuda", "AMD")}
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -133,6 +136,35 @@ def _devices(machine: Machine) -> Iterator[Finding]:
         yield Finding(device, text)
     if "cuda" not in machine.gpus and Path("/dev/nvidia0").exists():
         yield _unused_gpu()
+    yield from unused_render_nodes(machine)
+
+
+def unused_render_nodes(
+    machine: Machine, drm: Path = Path("/sys/class/drm"), devices: Path = Path("/dev/dri")
+) -> Iterator[Finding]:
+    """Yields the GPUs of Intel and AMD that the kernel has and torch does not use. `drm`, `devices`: of the kernel."""
+    for node in sorted(drm.glob("renderD*")):
+        vendor = node / "device" / "vendor"
+        number = vendor.read_text(encoding="utf-8").strip() if vendor.exists() else ""
+        device, name = _VENDORS.get(number, ("", ""))
+        if not device or device in machine.gpus:
+            continue
+        text = f"this machine has a GPU of {name} that torch does not use"
+        file = devices / node.name
+        if device not in environment.torch_build().gpus:
+            yield Finding("", f"{text}: this torch is built without {device if name == 'Intel' else 'ROCm'}")
+        elif file.exists() and not os.access(file, os.R_OK | os.W_OK):
+            missing = f"Access to {file}: this user has to be in its group. Without it, torch finds no {device} device."
+            yield Finding("", text, missing, f"sudo usermod -aG {_group(file)} $USER  # then log in again")
+        else:
+            yield Finding("", text, "The GPU's driver: torch is built for the GPU, and its runtime finds none.")
+
+
+def _group(file: Path) -> str:
+    try:
+        return file.group()
+    except KeyError:
+        return "render"
 
 
 def _unused_gpu() -> Finding:

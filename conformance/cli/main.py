@@ -21,6 +21,7 @@ COMMANDS = {
     "bench": ("bench", "time compiled against eager on a device of this machine; explain where compiled is slower"),
     "review": ("review", "accept or reject the changes of a run, grouped by cause"),
     "accept": ("accept", "store the code that a run generated, on this machine or on another one"),
+    "confirm": ("confirm", "if you have a GPU: run the suite on it, and write an archive of what it gave"),
     "diff": ("diff", "show what changed between two torch versions in the stored snapshots"),
     "missed": ("missed", "list the optimisations that Inductor misses, with its reasons"),
     "audit": ("audit", "list the opt-outs that excuse nothing in all of several runs with --audit"),

@@ -26,7 +26,8 @@ ISAS = ("avx2", "avx512", "neon")
 PUBLIC = "public: "
 UNCONFIRMED = "unconfirmed"
 
-_TABLE = Path(__file__).with_name("targets.toml")
+#: The table.
+TABLE = Path(__file__).with_name("targets.toml")
 
 
 class TargetError(ConformanceError, ValueError):
@@ -72,9 +73,17 @@ class Target:
         """Whether the device calculates in double precision. Only xpu has devices that do not."""
         return bool(self.properties.get("has_fp64", True))
 
+    def to_json(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Target:
+        """Reads what to_json wrote, after JSON turned its tuples into lists."""
+        return cls(**{**data, "capability": tuple(data["capability"]), "assumed": tuple(data["assumed"])})
+
 
 @cache
-def targets(path: Path = _TABLE) -> dict[str, Target]:
+def targets(path: Path = TABLE) -> dict[str, Target]:
     """Name → target, in the order of the table. Raises TargetError, which names the row and its mistake."""
     rows = tomllib.loads(path.read_text(encoding="utf-8"))
     found = {name: _target(name, dict(row)) for name, row in rows.items()}

@@ -54,7 +54,7 @@ def explanation(test: Callable[..., Any], labels: str, *, target: str) -> Explan
     if reason := _skip_reason(row):
         _skip(reason)
     environment.disable_trace_records()
-    if row.device in _native_gpus():
+    if row.device != "cpu" and _native_gpus():  # then this process pretends no GPU, of any type
         result = _gpu_free_worker().capture(case, row).capture
     else:
         with capture(case, row, "deviceless") as captured:
@@ -102,7 +102,7 @@ def _skip_reason(target: Target) -> str:
     from conformance.capture.deviceless.prepare import prepare
 
     prepared = prepare(_native_gpus())
-    if target.device == "cpu" or target.device in _native_gpus():
+    if target.device == "cpu" or _native_gpus():
         return ""
     if not environment.triton_version():
         return "Triton is not installed: pip install triton"

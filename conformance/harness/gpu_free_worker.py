@@ -81,7 +81,7 @@ class GpuFreeWorker:
         `texts`: with graphs and nodes, which are slow to make. `shares`: a capture of another target will do if it is
         the same and nothing else is asked for. `audit`: with `emulate`, also judges the case's opt-outs.
         """
-        request: dict[str, Any] = {"file": str(case.file), "case": case.id, "target": target.name}
+        request: dict[str, Any] = {"file": str(case.file), "case": case.id, "target": target.to_json()}
         request |= {"explore": explore, "emulate": emulate, "texts": texts, "shares": shares}
         request |= {"audit": audit}
         if isinstance(case, AdhocCase):
@@ -128,7 +128,7 @@ def _capture(request: dict[str, Any]) -> dict[str, Any]:
         case, _ = resolve_case(request["spec"], list(targets()), options)
     else:
         case = cases_in(Path(request["file"]))[request["case"]]
-    target = targets()[request["target"]]
+    target = Target.from_json(request["target"])  # a GPU that matches no row is not in the table
     may_share = request["shares"] and not (request["explore"] or request["texts"])
     shared = _shared_captures().find(case, target) if may_share else None
     if shared is not None and (shared.numerics is not None or not request["emulate"]):

@@ -156,8 +156,9 @@ class CallComparison:
         return ""
 
     def _call(self, fn: Callable[..., Any]) -> Outcome:
+        arguments = self.arguments.copy_to(self.device)  # made outside inference mode, as the capture's are
         with call_modes.enter_mode(self.mode, self.device):
-            return call(fn, self.arguments.copy_to(self.device))
+            return call(fn, arguments)
 
     def _value_problems(
         self, part: str, names: list[str], got: Outcome, eager: Outcome, reference: Outcome | None

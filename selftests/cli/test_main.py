@@ -327,6 +327,30 @@ def test_doctor_with_a_cache_that_cannot_be_written(call, monkeypatch):
     assert re.search("^cache +CONFORMANCE_CACHE=/proc/none cannot be written", out, re.MULTILINE)
 
 
+@pytest.mark.parametrize(
+    ("vendor", "built_for", "mode", "text", "missing"),
+    [
+        ("0x8086", (), 0o600, "a GPU of Intel that torch does not use: this torch is built without xpu", ""),
+        ("0x1002", (), 0o600, "a GPU of AMD that torch does not use: this torch is built without ROCm", ""),
+        ("0x8086", ("xpu",), 0o000, "a GPU of Intel that torch does not use", "Access to "),
+        ("0x8086", ("xpu",), 0o600, "a GPU of Intel that torch does not use", "The GPU's driver: "),
+    ],
+)
+def test_doctor_names_unused_gpus(tmp_path, monkeypatch, vendor, built_for, mode, text, missing):
+    (tmp_path / "drm/renderD128/device").mkdir(parents=True)
+    (tmp_path / "drm/renderD128/device/vendor").write_text(f"{vendor}\n")
+    (tmp_path / "dri").mkdir()
+    (tmp_path / "dri/renderD128").touch(mode)
+    monkeypatch.setattr(diagnosis.os, "access", lambda path, _how: bool(Path(path).stat().st_mode & 0o600))
+    monkeypatch.setattr(environment, "torch_build", lambda: environment.TorchBuild("2.13.0", built_for, tmp_path))
+    [found] = diagnosis.unused_render_nodes(Machine(), tmp_path / "drm", tmp_path / "dri")
+    assert text in found.text
+    assert found.missing.startswith(missing)
+    assert found.command.startswith("sudo usermod -aG ") is (missing == "Access to ")
+    used = Machine(gpus={"xpu": {}, "cuda": {}})
+    assert not list(diagnosis.unused_render_nodes(used, tmp_path / "drm", tmp_path / "dri"))
+
+
 def test_describe_device(call, monkeypatch):
     machine = Machine(gpus={})
     monkeypatch.setattr(Machine, "detect", lambda: machine)

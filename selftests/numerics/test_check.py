@@ -461,3 +461,12 @@ def test_placed_keeps_everything_but_the_storage():
     assert leaf.requires_grad
     assert leaf.dtype == torch.float64
     assert copy_to(torch.ones(1).expand(5), "cpu").stride() == (0,)
+
+
+@pytest.mark.parametrize("mode", ["no_grad", "inference", "autocast"])
+def test_the_code_of_the_capture_serves_the_check(mode):
+    """In each call mode: inputs that inference mode makes are others than those of the capture."""
+    a_case = case_of(product, x=tensor(20, 30), y=tensor(30, 10), mode=mode)
+    compiled = torch.compile(a_case.fn, backend="eager")
+    invoke.call(a_case, compiled, "cpu")
+    check_numerics(a_case, compiled, "cpu", already_called=True)

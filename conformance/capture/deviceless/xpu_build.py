@@ -115,10 +115,12 @@ def registered_lowerings() -> Iterator[None]:
         return
     fallbacks.registered_fallbacks()
     lowering.make_fallback(operator, warn=False)
+    overloads = (operator, operator.default, operator.out)
     try:
-        yield
+        with fallbacks.registered_by_build(*overloads):
+            yield
     finally:
-        for overload in (operator, operator.default, operator.out):
+        for overload in overloads:
             lowering.lowerings.pop(overload, None)
 
 

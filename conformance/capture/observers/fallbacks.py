@@ -9,12 +9,13 @@ torch/_inductor/lowering.py. Checked with torch 2.11 to 2.15.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
@@ -68,6 +69,20 @@ def registered_fallbacks() -> frozenset[Any]:
     from torch._inductor import lowering
 
     return frozenset(lowering.fallbacks)
+
+
+#: Further ones, which only the build that is pretended now registers.
+_of_build: set[Any] = set()
+
+
+@contextlib.contextmanager
+def registered_by_build(*operators: Any) -> Iterator[None]:
+    """Inside, the operators count as registered by torch itself."""
+    _of_build.update(operators)
+    try:
+        yield
+    finally:
+        _of_build.difference_update(operators)
 
 
 def inductor_heading(name: str) -> str:
@@ -201,7 +216,7 @@ def _without_lowering(target: Any) -> str:
 
     if not torch._library.utils.is_builtin(target):
         return "custom operator"
-    if target in registered_fallbacks():
+    if target in registered_fallbacks() or target in _of_build:
         return "make_fallback: no lowering"
     return "no lowering and no decomposition"
 

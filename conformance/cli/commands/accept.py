@@ -1,24 +1,29 @@
-"""`accept`: stores the code that a run generated, on this machine or on another one."""
+"""`accept`: stores the code that a run generated, on this machine or on another one, or an archive of `confirm`."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+from pathlib import Path
 
+from conformance.cli.received_archive import accept_archive
 from conformance.cli.run_options import add_paths_argument, add_run_argument, case_paths, find_run, snapshot_folders
 from conformance.devices.targets import targets
 from conformance.storage.accept import accept_snapshots
+from conformance.storage.runs import RunError
 
 DESCRIPTION = """\
 Store the code that a run generated, on this machine or on another one.
 Items whose numerics fail are not stored.
-Exit status 1: something was not stored; the output says why."""
+An archive of `confirm` marks stored code as confirmed, and stores what is new; what differs is listed and not stored.
+Exit status 1: something was not stored, or an archive shows a difference; the output says why."""
 
 EXAMPLES = """\
 examples:
   python -m conformance accept last               the last run in this folder
   python -m conformance accept artifacts/h200     a run of a machine with a GPU
-  python -m conformance accept artifacts/h200 --confirm-only"""
+  python -m conformance accept artifacts/h200 --confirm-only
+  python -m conformance accept conformance-xpu_bmg-torch2.13.zip"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,10 +34,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="store no code; only mark stored code as confirmed if the run generated equal code on the real device",
     )
+    parser.add_argument(
+        "--add-row",
+        metavar="NAME",
+        help="with an archive of a device that has no row in targets.toml: add its row under this name",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Returns 1 if something was not stored. Raises RunError and CaseError."""
+    """Returns 1 if something was not stored. Raises RunError, ArchiveError, TargetError and CaseError."""
+    if Path(arguments.run).is_file():
+        return accept_archive(
+            Path(arguments.run),
+            case_paths(arguments),
+            confirm_only=arguments.confirm_only,
+            new_row=arguments.add_row,
+        )
+    if arguments.add_row:
+        raise RunError("--add-row is for an archive of `python -m conformance confirm`, and this is a run")
     folders = snapshot_folders(case_paths(arguments))
     items, unknown = [], []
     for item in find_run(arguments.run).items():

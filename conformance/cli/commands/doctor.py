@@ -9,7 +9,7 @@ import sys
 from conformance.cli import diagnosis
 from conformance.cli.diagnosis import Finding
 from conformance.devices.machine import Machine
-from conformance.devices.targets import targets
+from conformance.devices.target_rows import target_row
 from conformance.terminal import heading, styled, table_text
 
 DESCRIPTION = """\
@@ -36,6 +36,14 @@ def run(arguments: argparse.Namespace) -> int:
         return describe_device(Machine.detect())
     findings = [Finding("Python", f"{platform.python_version()} ({sys.executable})"), *diagnosis.findings()]
     print(_findings_table(findings))
+    print_missing(findings)
+    fatal = any(finding.fatal for finding in findings)
+    print(f"\n{styled('The suite cannot run here.', 'red') if fatal else 'The suite can run here.'}")
+    return int(fatal)
+
+
+def print_missing(findings: list[Finding]) -> None:
+    """Prints what is missing, with the commands that install it."""
     missing = [finding for finding in findings if finding.missing]
     if missing:
         print(f"\n{heading('Missing:')}")
@@ -43,9 +51,6 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"  {finding.missing}")
         if finding.command:
             print(f"      {finding.command}")
-    fatal = any(finding.fatal for finding in findings)
-    print(f"\n{styled('The suite cannot run here.', 'red') if fatal else 'The suite can run here.'}")
-    return int(fatal)
 
 
 def _findings_table(findings: list[Finding]) -> str:
@@ -65,30 +70,3 @@ def describe_device(machine: Machine) -> int:
         return 1
     print("\n\n".join(target_row(machine, device) for device in machine.gpus))
     return 0
-
-
-def target_row(machine: Machine, device: str) -> str:
-    """Returns a row of targets.toml as TOML, with the properties that Inductor reads."""
-    import tomli_w
-
-    from conformance.devices.environment import torch_build
-
-    gpu, target = machine.gpus[device], machine.target_of(device)
-    name = target.name
-    if target.local:
-        major, minor = gpu["capability"]
-        name = f"cuda_sm{major}{minor}" if device == "cuda" else f"{device}_name_it"
-        while name in targets():
-            name += "_other"
-    wanted = {key for row in targets().values() if row.device == device for key in row.properties}
-    properties = {key: value for key, value in gpu["properties"].items() if key in wanted}
-    row = {
-        "device": device,
-        "description": str(gpu["properties"].get("name", device)),
-        "confirmed": f"on the device, torch {torch_build().version}",
-        "capability": gpu["capability"],
-        "properties": properties,
-    }
-    before = [] if target.local else [f"# targets.toml has this device already: {target.name}"]
-    after = [f"# this torch does not report: {key}" for key in sorted(wanted - set(properties))]
-    return "\n".join([*before, tomli_w.dumps({name: row}).rstrip("\n"), *after])
