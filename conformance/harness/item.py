@@ -242,6 +242,7 @@ class _ItemRun:
                 captured = stack.enter_context(self.source.captured())
             except Exception as error:
                 self._record_failure("compile", error)
+                self._write_script("compile", error)
                 raise
             self.record.shared_with = captured.shared_with
             yield captured
@@ -269,12 +270,25 @@ class _ItemRun:
                 if isinstance(error, AssertionError) and capture is not None:
                     folder = self.session.run.artifacts(self.name)
                     problem = self.source.add_texts(capture)
-                    artifacts.write(folder, self.case, self.target, capture)
+                    artifacts.write(folder, capture)
+                    self._write_script(name, error)
                     problem += self.known_failures.text_of_new_problems(error)
                     raise type(error)(f"{error}\n\n{problem}artifacts: {folder}") from None
+                if name == "numerics" and capture is not None:
+                    self._write_script(name, error)
                 raise
             self._report_entry(name, self.known_failures.stale_entry(name))
             self.record.checks[name] = CheckResult(Outcome.PASSED, self.record.reused if name == "numerics" else "")
+
+    def _write_script(self, check: str, error: Exception) -> None:
+        """Writes `reproduce.py` for an error that may be Inductor's, or that a check raised."""
+        if not isinstance(error, AssertionError):
+            if self.session.settings.backend_option or not artifacts.is_of_the_code(error):
+                return
+            if add_note := getattr(error, "add_note", None):  # from Python 3.11
+                add_note(f"artifacts: {self.session.run.artifacts(self.name)}")
+        folder = self.session.run.artifacts(self.name)
+        artifacts.write_script(folder, self.case, self.target, check, error, native=self.mode == "native")
 
     def _note_begun(self, check: str) -> None:
         """Numerics run the compiled code, which may crash: then the record says where."""
