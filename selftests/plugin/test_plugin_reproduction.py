@@ -30,7 +30,7 @@ def test_special(x):
 
 @case(x=tensor(5, 6), y=tensor(6), grad="x")
 def test_strides(x, y):
-    return x.exp() + y
+    return (x - y).relu()
 
 @case(x=tensor(64))
 def test_exception(x):
@@ -44,14 +44,13 @@ def test_kernels(x):
 #: Faults of Inductor. Importing the module plants them.
 PLANTED = """
 import torch
-from torch._inductor import compile_fx, lowering
+from torch._inductor import lowering
+from torch._inductor.output_code import CompiledFxGraph
 
 aten = torch.ops.aten
-mul, add, floor, where, ne, full_like = (
+mul, add, floor, where, ne = (
     lowering.lowerings[each]
-    for each in (
-        aten.mul.Tensor, aten.add.Tensor, aten.floor.default, aten.where.self, aten.ne.Tensor, aten.full_like.default
-    )
+    for each in (aten.mul.Tensor, aten.add.Tensor, aten.floor.default, aten.where.self, aten.ne.Tensor)
 )
 
 
@@ -59,29 +58,17 @@ def refused(x):
     raise RuntimeError("planted: sin is refused")
 
 
-class Transposed:
-    _boxed_call = True
-
-    def __init__(self, inner):
-        self.inner = inner
-
-    def __call__(self, inputs):
-        outputs = self.inner(inputs)
-        return [each.mT.contiguous().mT if isinstance(each, torch.Tensor) and each.dim() == 2 else each for each in outputs]
-
-    def __getattr__(self, name):
-        return getattr(self.__dict__["inner"], name)
-
-
-def transposed_gradients(*args, original=compile_fx.compile_fx_inner, **options):
-    compiled = original(*args, **options)
-    return Transposed(compiled) if options.get("is_backward") else compiled
+def transposed_gradients(graph, inputs, call=CompiledFxGraph.__call__):
+    outputs = call(graph, inputs)
+    if not graph.fx_kwargs.get("is_backward"):
+        return outputs
+    return [each if each is None or each.dim() != 2 else each.mT.contiguous().mT for each in outputs]
 
 
 lowering.lowerings[aten.mul.Tensor] = lambda a, b: add(mul(a, b), 1)
-lowering.lowerings[aten.floor.default] = lambda a: where(ne(a, a), full_like(a, 0.0), floor(a))
+lowering.lowerings[aten.floor.default] = lambda a: where(ne(a, a), 0.0, floor(a))
 lowering.lowerings[aten.sin.default] = refused
-compile_fx.compile_fx_inner = transposed_gradients
+CompiledFxGraph.__call__ = transposed_gradients
 """
 
 CONFTEST = """
@@ -106,7 +93,7 @@ def failures(tmp_path_factory):
     suite = Suite(tmp_path_factory.mktemp("suite"), CONFTEST)
     suite.write("ops/test_planted.py", CASES)
     suite.write("planted.py", PLANTED)
-    suite.accept("--target", NATIVE, "--target", "cuda_sm90", "--fresh", "-k", "not cuda or values").ends(1)
+    suite.accept("--target", f"{NATIVE},cuda_sm90", "--fresh", "-k", "not cuda or values").ends(1)
     return suite.root / ".conformance/runs/last/failures/planted"
 
 
