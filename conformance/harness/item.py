@@ -7,6 +7,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from conformance.cases.case import Case
@@ -271,7 +272,7 @@ class _ItemRun:
                     folder = self.session.run.artifacts(self.name)
                     problem = self.source.add_texts(capture)
                     artifacts.write(folder, capture)
-                    self._write_script(name, error)
+                    self._write_script(name, error, folder)
                     problem += self.known_failures.text_of_new_problems(error)
                     raise type(error)(f"{error}\n\n{problem}artifacts: {folder}") from None
                 if name == "numerics" and capture is not None:
@@ -280,14 +281,15 @@ class _ItemRun:
             self._report_entry(name, self.known_failures.stale_entry(name))
             self.record.checks[name] = CheckResult(Outcome.PASSED, self.record.reused if name == "numerics" else "")
 
-    def _write_script(self, check: str, error: Exception) -> None:
-        """Writes `reproduce.py` for an error that may be Inductor's, or that a check raised."""
+    def _write_script(self, check: str, error: Exception, folder: Path | None = None) -> None:
+        """Writes `reproduce.py` for an error that may be Inductor's, or that a check raised. `folder`: if it exists."""
         if not isinstance(error, AssertionError):
             if self.session.settings.backend_option or not artifacts.is_of_the_code(error):
                 return
+        if folder is None:
+            folder = self.session.run.artifacts(self.name)  # empty
             if add_note := getattr(error, "add_note", None):  # from Python 3.11
-                add_note(f"artifacts: {self.session.run.artifacts(self.name)}")
-        folder = self.session.run.artifacts(self.name)
+                add_note(f"artifacts: {folder}")
         artifacts.write_script(folder, self.case, self.target, check, error, native=self.mode == "native")
 
     def _note_begun(self, check: str) -> None:
