@@ -32,7 +32,8 @@ class SettingsError(ConformanceError, ValueError):
 class Settings:
     """The options of one run.
 
-    `devices`, `targets`: what --device and --target name, as text; see targets.select_targets.
+    `devices`, `targets`: what --device and --target name, as text; see targets.select_targets. `variants`: targets that
+    are variants of others run too.
     `accept`: which snapshots are accepted: "" (none), "all" or "new" (those not stored yet).
     `save_run`, `baseline`: names of runs.
     `backend`: a backend of torch.compile, or `module:function`. `via`: one of VIA.
@@ -47,6 +48,7 @@ class Settings:
 
     devices: str | None = None
     targets: str | None = None
+    variants: bool = False
     quick: bool = False
     require_device: bool = False
     strict_run: bool = False

@@ -88,7 +88,10 @@ def mutated(text: str, rng: random.Random) -> str:
     if kind == "twice" and not line.startswith("# kernel"):
         return "\n".join([*lines[:number], line, *lines[number:]])
     places = list(re.finditer(kind, line))
-    if not places or re.match(r"\s*(auto )?\w+ = ", line[places[0].start() :]):
+    # A parameter with another name would leave the name that the kernel uses undefined.
+    if not places or (kind.startswith(r"\b(?:tmp") and "def " in line):
+        return text
+    if re.match(r"\s*(auto )?\w+ = ", line[places[0].start() :]):
         return text
     place = rng.choice(places)
     others = sorted(set(re.findall(kind, text)) - {place[0]})

@@ -121,7 +121,7 @@ def select_target(machine: Machine, devices: str | None, names: str | None, thre
     """
     known = list(machine.targets().values())
     here = [target for target in known if machine.is_native(target)]
-    chosen = select_targets(known, devices or (None if names else "cpu"), names)
+    chosen = select_targets(known, devices or (None if names else "cpu"), names, with_variants=True)
     native = [target for target in chosen if target in here]
     if not native:
         raise TargetError(f"this machine does not run {_names(chosen)}; it runs {_names(here) or 'no target'}")

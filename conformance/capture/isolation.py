@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from conformance.capture.deviceless import gpu_patches, pretended_device, user_kernels
+from conformance.capture.deviceless import gpu_patches, pretended_device, user_kernels, xpu_build
 from conformance.capture.deviceless.device_queries import DeviceQueries, kernel_properties
 from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.model import Mode
@@ -207,6 +207,7 @@ def isolated(
             pretended_device.register_operators(prepare().pretended_devices)
             queries = queries or DeviceQueries(target)
             kernel_properties(target)  # before the patches below replace what it needs
+            xpu_build.import_deciding_modules()
             pretended_device.set_device(target)
             stack.callback(pretended_device.set_device, None)
             stack.callback(_note_choices, queries, pretended_device.choice_count())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -22,6 +22,10 @@ GPUS = ("cuda", "xpu")
 DEVICES = ("cpu", *GPUS)
 ISAS = ("avx2", "avx512", "neon")
 
+#: How `confirmed` begins if users of the device posted the values.
+PUBLIC = "public: "
+UNCONFIRMED = "unconfirmed"
+
 _TABLE = Path(__file__).with_name("targets.toml")
 
 
@@ -33,11 +37,14 @@ class TargetError(ConformanceError, ValueError):
 class Target:
     """One row of the table: a device type, and all properties of the device that Inductor's choices depend on.
 
-    `confirmed`: where the values were read. `isa`, `threads`: cpu only. `capability`: (major, minor).
+    `confirmed`: where the values were read: on a device, or after PUBLIC who posted them, or UNCONFIRMED. `assumed`:
+    the names of properties that no post shows. `isa`, `threads`: cpu only. `capability`: (major, minor).
     `properties`: what torch.<device>.get_device_properties() returns for the device, in torch's units (bytes, counts).
     `cudnn`: cuda only: the version of cuDNN, as torch.backends.cudnn.version() returns it, by which PyTorch chooses an
     attention kernel; 0: the version in torch's wheels.
     `flash_attention`: xpu only: whether the device runs Intel's flash attention.
+    `variant_of`: the name of the row whose stored code holds for this target too, where none is stored for itself. A
+    target with such a row is a variant: it runs on request.
     `local`: made from a real GPU that matches no row. No code is stored for it.
     """
 
@@ -51,14 +58,44 @@ class Target:
     properties: Mapping[str, Any] = field(default_factory=dict, hash=False)
     cudnn: int = 0
     flash_attention: bool = False
+    assumed: tuple[str, ...] = ()
+    variant_of: str = ""
     local: bool = False
+
+    @property
+    def read_on_device(self) -> bool:
+        """Whether the suite's own tools read the values on the device."""
+        return self.confirmed != UNCONFIRMED and not self.confirmed.startswith(PUBLIC)
+
+    @property
+    def has_fp64(self) -> bool:
+        """Whether the device calculates in double precision. Only xpu has devices that do not."""
+        return bool(self.properties.get("has_fp64", True))
 
 
 @cache
 def targets(path: Path = _TABLE) -> dict[str, Target]:
     """Name → target, in the order of the table. Raises TargetError, which names the row and its mistake."""
     rows = tomllib.loads(path.read_text(encoding="utf-8"))
-    return {name: _target(name, dict(row)) for name, row in rows.items()}
+    found = {name: _target(name, dict(row)) for name, row in rows.items()}
+    for target in found.values():
+        _check_variant(target, found)
+    return found
+
+
+def _check_variant(target: Target, known: Mapping[str, Target]) -> None:
+    base = known.get(target.variant_of)
+    if target.variant_of and (base is None or base.device != target.device or base.variant_of):
+        raise TargetError(
+            f"target {target.name}: variant_of is {target.variant_of!r}; it must name a {target.device} row that is "
+            "not a variant itself"
+        )
+
+
+def base_of(name: str) -> str:
+    """The name of the row that the target `name` is a variant of; "" if it is none, or not in the table."""
+    target = targets().get(name)
+    return target.variant_of if target else ""
 
 
 def _target(name: str, row: dict[str, Any]) -> Target:
@@ -77,6 +114,9 @@ def _target(name: str, row: dict[str, Any]) -> Target:
         row["capability"] = tuple(row.get("capability", ()))
         if len(row["capability"]) != 2 or not row.get("properties"):
             raise TargetError(f"target {name}: a GPU needs capability = [major, minor] and a table of properties")
+    row["assumed"] = tuple(row.get("assumed", ()))
+    if unknown := set(row["assumed"]) - set(row.get("properties", ())):
+        raise TargetError(f"target {name}: assumed names {min(unknown)!r}, which is none of its properties")
     return Target(name=name, **row)
 
 
@@ -86,12 +126,13 @@ def multiprocessor_count(properties: Mapping[str, Any]) -> int:
 
 
 def matching_target(device: str, capability: tuple[int, int], properties: Mapping[str, Any]) -> Target:
-    """The target of a real GPU: the row with its number of multiprocessors and, on cuda, its capability.
+    """The target of a real GPU: the row with its number of multiprocessors and, on cuda, its capability; on xpu, the
+    row must also agree on fp64.
 
     Without such a row: a local target, `cuda_local` or `xpu_local`.
     """
     for target in targets().values():
-        same_part = device != "cuda" or target.capability == capability
+        same_part = target.capability == capability if device == "cuda" else _same_fp64(target.properties, properties)
         same_size = multiprocessor_count(target.properties) == multiprocessor_count(properties)
         if target.device == device and same_part and same_size:
             return target
@@ -106,19 +147,30 @@ def matching_target(device: str, capability: tuple[int, int], properties: Mappin
     )
 
 
-def select_targets(known: Iterable[Target], devices: str | None, names: str | None) -> list[Target]:
+def _same_fp64(row: Mapping[str, Any], properties: Mapping[str, Any]) -> bool:
+    return row.get("has_fp64", True) == properties.get("has_fp64", True)
+
+
+def select_targets(
+    known: Iterable[Target],
+    devices: str | None,
+    names: str | None,
+    with_variants: bool | Callable[[Target], bool] = False,
+) -> list[Target]:
     """The targets that --device and --target select, in table order. Both are comma-separated lists.
 
-    With both options, a target must be in both. Raises TargetError for an unknown name and for an empty selection.
+    With both options, a target must be in both. `with_variants`: whether a variant that `names` does not name is
+    selected too, for all or for each. Raises TargetError for an unknown name and for an empty selection.
     """
     known = list(known)
     wanted_devices = _names(devices, [*DEVICES, "all"], "device")
     wanted_targets = _names(names, [target.name for target in known], "target")
+    is_wanted = with_variants if callable(with_variants) else lambda _target: with_variants
     selected = [
         target
         for target in known
         if (not wanted_devices or "all" in wanted_devices or target.device in wanted_devices)
-        and (not wanted_targets or target.name in wanted_targets)
+        and (target.name in wanted_targets if wanted_targets else not target.variant_of or is_wanted(target))
     ]
     if not selected:
         raise TargetError(f"--device {devices} and --target {names} have no target in common")

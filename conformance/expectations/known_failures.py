@@ -31,6 +31,7 @@ from typing import Any, Literal
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
+from conformance.devices.targets import base_of
 from conformance.errors import ConformanceError
 from conformance.expectations import excuses
 from conformance.numerics.problem import Excuse, Problem, unexcused
@@ -177,7 +178,7 @@ class KnownFailures:
         self, case_id: str, target: str, torch_version: str, problems: Sequence[Problem], mode: str = ""
     ) -> EntryProblem | None:
         """For excused numerics: an entry none of whose problems occurs; None if there is no such entry."""
-        for failure in self._entries(case_id, "numerics", target, torch_version, mode):
+        for failure in self._own_entries(case_id, "numerics", target, torch_version, mode):
             if failure.sometimes or not failure.excuses:
                 continue
             if not any(each.matches(problem) for each in failure.excuses for problem in problems):
@@ -189,6 +190,12 @@ class KnownFailures:
         return None
 
     def _entries(self, case_id: str, check: str, target: str, torch_version: str, mode: str) -> list[KnownFailure]:
+        """The entries for a target; for a variant that none names, those for the target that it is a variant of."""
+        found = self._own_entries(case_id, check, target, torch_version, mode)
+        base = base_of(target)
+        return found or (self._own_entries(case_id, check, base, torch_version, mode) if base else [])
+
+    def _own_entries(self, case_id: str, check: str, target: str, torch_version: str, mode: str) -> list[KnownFailure]:
         item = (case_id, check, target)
         return [
             failure
@@ -200,13 +207,12 @@ class KnownFailures:
         self, case_id: str, check: str, target: str, torch_version: str, mode: str = ""
     ) -> KnownFailure | None:
         """The entry that says that this check must not run; None if there is none. Records that the entry was used."""
-        for failure in self.failures:
-            if failure.run or (case_id, check, target) not in failure.items():
-                continue
-            if self._applies(failure, torch_version, mode):
-                self.used.add((case_id, check, target))
-                return failure
-        return None
+        failure = next(
+            (each for each in self._entries(case_id, check, target, torch_version, mode) if not each.run), None
+        )
+        if failure is not None:
+            self.used.add((case_id, check, target))
+        return failure
 
     def add_used(self, items: Iterable[ItemCheck]) -> None:
         """Records checks that entries excused in another process."""
@@ -216,7 +222,7 @@ class KnownFailures:
         self, case_id: str, check: str, target: str, torch_version: str, mode: str = ""
     ) -> EntryProblem | None:
         """For a check that passed: the entry that says that it fails; None if there is none."""
-        entries = self._entries(case_id, check, target, torch_version, mode)
+        entries = self._own_entries(case_id, check, target, torch_version, mode)
         failure = next((each for each in entries if not each.sometimes), None)
         if failure is None:
             return None

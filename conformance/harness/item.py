@@ -168,12 +168,15 @@ class _ItemRun:
 
     def _capture_and_check(self) -> None:
         from conformance import facts
+        from conformance.facts import double_precision
         from conformance.normalize.text import snapshot_text
 
         with self._captured() as captured:
             capture = captured.capture
             found = facts.extract(capture)
             self.record.facts = found.lines()
+            if not self.target.has_fp64:
+                self.record.needs_fp64 = "; ".join(double_precision.reasons(capture))
             if self.case.has_stored_code:
                 self.record.text = canonical_text(snapshot_text(capture, self.record.facts, self.target.device))
             self.record.seconds = capture.seconds
@@ -400,7 +403,8 @@ class _ItemRun:
         if snapshot is not None and stored is not None:
             if self.target.device != "cpu":
                 self.record.confirmed = snapshot.is_confirmed(session.torch, self.target.name)
-            self._compare_code(stored, accept_command(self.case, self.target))
+            if not (session.settings.accept == "new" and snapshot.is_inherited(session.torch, self.target.name)):
+                self._compare_code(stored, accept_command(self.case, self.target))
         elif session.settings.accept != "new":
             self._check_code_without_snapshot(snapshot)
 

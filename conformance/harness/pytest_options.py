@@ -13,6 +13,7 @@ from conformance.settings import Settings
 ENABLING = (
     "device",
     "target",
+    "variants",
     "quick",
     "require_device",
     "strict_run",
@@ -36,6 +37,11 @@ def add_options(parser: pytest.Parser) -> None:
     add = group.addoption
     add("--device", metavar="LIST", help="test targets of these device types: cpu, cuda, xpu, or all (default)")
     add("--target", metavar="LIST", help="test these targets, such as cuda_sm90,cpu_avx2; with --device, those in both")
+    add(
+        "--variants",
+        action="store_true",
+        help="also test the targets that are variants of others, such as xpu_dg2",
+    )
     add("--quick", action="store_true", help="test one case of each function, on one target of each device type")
     add(
         "--strict-run",
@@ -117,6 +123,7 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
     read = Settings(
         devices=option("device"),
         targets=option("target"),
+        variants=option("variants"),
         quick=option("quick"),
         require_device=option("require_device"),
         strict_run=option("strict_run"),

@@ -22,7 +22,7 @@ def one_target_a_device(selected: Sequence[Target], machine: Machine) -> list[Ta
     """One of the selected targets for each device type.
 
     The native one; on CPU, the one with the widest vectors. Without a native one: the last row of the table whose
-    values were read on a real device, else the last row.
+    values were read on a real device, else the last row. A variant only if it is native or nothing else is selected.
     """
     result = []
     for device in DEVICES:
@@ -30,7 +30,8 @@ def one_target_a_device(selected: Sequence[Target], machine: Machine) -> list[Ta
         native = [target for target in rows if machine.is_native(target)]
         if device == "cpu":
             native.sort(key=lambda target: machine.isas.index(target.isa))
-        confirmed = [target for target in rows if target.confirmed != "unconfirmed"]
+        rows = [target for target in rows if not target.variant_of] or rows
+        confirmed = [target for target in rows if target.read_on_device]
         result += (native or confirmed or rows)[-1:]
     return result
 

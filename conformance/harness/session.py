@@ -82,7 +82,12 @@ class Session:
     @functools.cached_property
     def named_targets(self) -> list[Target]:
         """The targets that --device and --target select, whether --quick leaves some out or not."""
-        return targets.select_targets(self.machine.targets().values(), self.settings.devices, self.settings.targets)
+        return targets.select_targets(
+            self.machine.targets().values(),
+            self.settings.devices,
+            self.settings.targets,
+            self.settings.variants or self.machine.is_native,
+        )
 
     @functools.cached_property
     def torch(self) -> str:

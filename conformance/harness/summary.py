@@ -111,6 +111,7 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
             f"missed optimisations: {missed}; `python -m conformance missed` lists them with Inductor's reasons"
         )
     summary.lines += unconfirmed_lines(items)
+    summary.lines += _fp64_lines(items)
     summary.lines += _unused_snapshot_lines(session.run)
     _add_unused_known_failures(items, summary, session)
     summary.ending = _ending(session, items, summary.review)
@@ -251,6 +252,17 @@ def unconfirmed_lines(items: Sequence[ItemRecord]) -> list[str]:
     count = f"{missing} of the {len(confirmed)} compared GPU texts"
     command = "EXPECTTEST_ACCEPT=new pytest --verify-deviceless"
     return [f"no real GPU has confirmed {count}; on such a GPU, run {command}"]
+
+
+def _fp64_lines(items: Sequence[ItemRecord]) -> list[str]:
+    """For each target without double precision: how many items need it, and why the first ones do."""
+    lines = []
+    for target, count in Counter(item.target for item in items if item.needs_fp64).items():
+        ran = sum(item.target == target for item in items)
+        lines.append(f"{target} has no double precision (fp64); {count} of its {ran} items need it and would raise:")
+        named = [item for item in items if item.target == target and item.needs_fp64]
+        lines += [f"  {item.case}: {item.needs_fp64}" for item in named[:_NAMED]]
+    return lines
 
 
 def _unused_snapshot_lines(run: Run) -> list[str]:

@@ -28,8 +28,9 @@ ZEROS_AROUND = "layout, dtype and processor decide whether eager multiplies a Na
             },
             "backward": {"without": {"full_range": OVERFLOW["without"]["huge"]}},
             "gpu bf16": {
-                "factor": 8,
-                "reason": "on a device, the library rounds its sums to bfloat16 before it adds the bias",
+                "factor": 16,
+                "reason": "on a device, the library rounds its sums to bfloat16 before it adds the bias: emulated, "
+                "measured 3 ulp, 12 times eager's error",
                 "without": {"full_range": OVERFLOW["without"]["huge"]},
             },
         }

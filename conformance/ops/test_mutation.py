@@ -204,3 +204,20 @@ def test_overlapping_windows(x):
 @case(x=tensor(9, 20), require={"all": {"graph_breaks": 0}})
 def test_dropout_of_nothing(x):
     return torch.nn.functional.dropout(x, 0.5, training=False).add_(1)
+
+
+# The write back comes after a use of the values before it, so that the first write must go to a copy.
+@case(
+    x=tensor(20, 33),
+    written={
+        "index_put": lambda x: x.index_put((torch.tensor([3, 7], device=x.device),), x[:2] + 1),
+        "slice_scatter": lambda x: x.slice_scatter(x[:5] * 2, 0, 5, 10),
+        "scatter": lambda x: x.scatter(0, torch.zeros(1, 33, dtype=torch.int64, device=x.device), x[4:5]),
+    },
+    require={"all": {"graph_breaks": 0}},
+)
+def test_read_before_copied_back(x, written):
+    after = written(x)
+    before = x.sin()
+    x.copy_(after)
+    return before

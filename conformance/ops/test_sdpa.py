@@ -19,6 +19,10 @@ QKV = {name: tensor(*SHAPE) for name in "qkv"}
 MASKS = {"boolean": "bool", "additive": None}
 
 CPU_KERNEL = "aten._scaled_dot_product_flash_attention_for_cpu"
+#: Of the devices that have a fused gradient. On xpu it is Intel's flash attention: not on Arc A and Lunar Lake.
+FUSED_GRADIENT = {
+    f"{device} f16 backward": {"kernels": 0, "extern": []} for device in ("cuda", "xpu_pvc", "xpu_bmg", "xpu_pvc_1100")
+}
 
 #: A head of 64 features needs no padding, a head of 65 does. Then the scale, which is that of the head without padding,
 #: becomes a constant.
@@ -54,7 +58,7 @@ COMBINATIONS = [
         "all": {"graph_breaks": 0},
         # One fused kernel. On GPUs PyTorch chooses it by device, dtype and version; the snapshots show which one.
         "forward": {"kernels": 0, "extern": []},
-        "gpu f16 backward": {"kernels": 0, "extern": []},
+        **FUSED_GRADIENT,
         "cuda f32 backward": {"kernels": 0, "extern": []},  # xpu has no fused gradient in float32
         "cpu forward": {"fallbacks": [CPU_KERNEL]},
         "cpu backward": {"fallbacks": [CPU_KERNEL, f"{CPU_KERNEL}_backward"]},
@@ -157,7 +161,7 @@ NOT_FUSED = {"patterns.fuse_attention": 0, "kernels": 1, "extern": ["bmm", "bmm"
         "forward": FUSED,
         "cpu forward": {"fallbacks": [CPU_KERNEL]},
         "cpu backward": {"fallbacks": [CPU_KERNEL, f"{CPU_KERNEL}_backward"]},
-        "gpu f16 backward": {"kernels": 0, "extern": []},
+        **FUSED_GRADIENT,
         "cuda f32 forward": NOT_FUSED,
     },
     numerics=HUGE

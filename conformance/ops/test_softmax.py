@@ -112,3 +112,19 @@ test_references = references(
 )
 def test_of_a_constant(x, fill):
     return x + torch.full((9, 4), fill, device=x.device).softmax(-1)
+
+
+# Inductor subtracts the maximum before it scales, unless a scaled value overflows: eager then gives NaN.
+@case(
+    x=tensor(16, 40),
+    scaled={
+        "product": lambda x: x * 2,
+        "negative_product": lambda x: -3 * x,
+        "quotient": lambda x: x / 0.5,
+        "negative_quotient": lambda x: x / -0.25,
+        "by_rows": lambda x: x * (torch.arange(16).to(x).unsqueeze(-1) - 7.5),
+    },
+    require={"all": INDUCTOR_ONLY},
+)
+def test_scaled(x, scaled):
+    return scaled(x).softmax(-1)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from conformance.devices.targets import base_of
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord
 from conformance.storage.snapshots import (
@@ -64,7 +65,7 @@ def accept_snapshots(items: Iterable[ItemRecord], mode: str, targets: Sequence[s
         texts: dict[str, dict[TextKey, str]] = {}
         confirmed: dict[str, set[TextKey]] = {}
         for case, items_of_case in cases.items():
-            selected = _select(store, case, items_of_case, mode, result)
+            selected = _select(store, case, _without_inherited(store, case, items_of_case, mode), mode, result)
             if selected:
                 texts[case] = {key: item.text for key, item in selected.items()}
                 confirmed[case] = {key for key, item in selected.items() if is_confirmed(item)}
@@ -83,6 +84,24 @@ def is_confirmed(item: ItemRecord) -> bool:
     return item.mode == "native" and item.outcome("deviceless") is Outcome.PASSED
 
 
+def _without_inherited(
+    store: Store, case: str, items: dict[TextKey, ItemRecord], mode: str
+) -> dict[TextKey, ItemRecord]:
+    """Returns the items without the variants whose text will be stored for the target that they are variants of."""
+    try:
+        stored = store.read(case) or Snapshot()
+    except SnapshotError:
+        return items  # merging them raises the same error, which is then reported
+    new = {key: canonical_text(item.text) for key, item in items.items()}
+    after = {"all": stored.texts | new, "new": new | stored.texts, "confirm": stored.texts}[mode]
+
+    def is_inherited(key: TextKey, item: ItemRecord) -> bool:
+        torch, target = key
+        return key not in stored.texts and after.get((torch, base_of(target))) == canonical_text(item.text)
+
+    return {key: item for key, item in items.items() if not is_inherited(key, item)}
+
+
 def _select(
     store: Store, case: str, items: dict[TextKey, ItemRecord], mode: str, result: AcceptResult
 ) -> dict[TextKey, ItemRecord]:
@@ -99,7 +118,7 @@ def _select(
         if before == canonical_text(item.text):
             if is_confirmed(item):
                 selected[key] = item
-        elif mode == "new" and before is None:
+        elif mode == "new" and (before is None or stored.is_inherited(*key)):
             selected[key] = item
         elif mode == "confirm":
             result.refused[item.name] = "its text differs from the stored text" if before else "nothing is stored"

@@ -61,6 +61,7 @@ class ItemRecord:
     ran only one program or one iteration and could have run more, so that it is not as well tested as others.
     `seconds`: the wall time of compiling, 0 with `shared_with`. `cpu_seconds`: the CPU time of the worker and of its
     processes.
+    `needs_fp64`: on a target without double precision, why the code needs it, so that the device would raise.
     `audit`: with --audit, the verdict on each opt-out; see harness/item_audit.py.
     `problems`: those of wrong numerics that known failures excused, as Problem.to_json gives them.
     """
@@ -86,6 +87,7 @@ class ItemRecord:
     notices: list[str] = field(default_factory=list)
     seconds: float = 0.0
     cpu_seconds: float = 0.0
+    needs_fp64: str = ""
     audit: list[dict[str, Any]] = field(default_factory=list)
     problems: list[dict[str, Any]] = field(default_factory=list)
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from conformance import atomic_files
+from conformance.devices.targets import base_of
 from conformance.errors import ConformanceError
 from conformance.storage import snapshot_format
 from conformance.storage.snapshot_format import TextKey
@@ -65,7 +66,14 @@ class Snapshot:
     confirmed: set[TextKey] = field(default_factory=set)
 
     def text(self, torch: str, target: str) -> str | None:
-        return self.texts.get((torch_release(torch), target))
+        """Returns the stored text. Where nothing is stored for a variant, that of the target it is a variant of."""
+        release = torch_release(torch)
+        own = self.texts.get((release, target))
+        return own if own is not None else self.texts.get((release, base_of(target)))
+
+    def is_inherited(self, torch: str, target: str) -> bool:
+        """Returns whether `text` returns the text of another target."""
+        return (torch_release(torch), target) not in self.texts and self.text(torch, target) is not None
 
     def is_confirmed(self, torch: str, target: str) -> bool:
         return (torch_release(torch), target) in self.confirmed

@@ -74,4 +74,4 @@ def test_no_edit_hides_behind_another():
         alone = find_causes([ChangedText("small", "t", text, new)])
         assert alone
         assert all(len(each.members) == 1 for each in alone)
-    assert consequences <= 8
+    assert consequences <= 12

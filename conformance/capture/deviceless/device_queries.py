@@ -16,15 +16,22 @@ from __future__ import annotations
 import contextlib
 import functools
 import types
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from conformance.capture.deviceless.asked_numbers import AskedNumber, Comparison
 from conformance.capture.patching.patch import Patch, applied
+from conformance.devices.environment import torch_build
 from conformance.devices.targets import Target, multiprocessor_count, targets
 
-#: Properties that only estimates use. On xpu, torch has them from 2.13 on.
-_BANDWIDTH = ("memory_clock_rate", "memory_bus_width")
+#: Properties of xpu → the first torch that answers them. The others are answered from 2.11 on.
+_SINCE = {
+    "memory_clock_rate": (2, 13),
+    "memory_bus_width": (2, 13),
+    "last_level_cache_size": (2, 13),
+    "is_integrated_gpu": (2, 13),
+}
 #: The answer where the device lacks the property.
 _NO_PROPERTY = "no such property"
 _HINTS = "torch._inductor.runtime.hints"
@@ -188,12 +195,18 @@ class _Properties:
 def _compute_capability(target: Target) -> Any:
     """The result of get_compute_capability() in Inductor: 90 for (9, 0) on cuda, a dict of properties on xpu.
 
-    The dict has no bandwidth: generated code contains the dict's text, which must not depend on torch's version.
+    Like torch.xpu.get_device_capability(), the dict leaves out the uuid.
     """
     major, minor = target.capability
     if target.device == "xpu":
-        return {name: value for name, value in target.properties.items() if name not in _BANDWIDTH}
+        return {name: target.properties[name] for name in _names(target)}
     return major * 10 + minor
+
+
+def _names(target: Target) -> list[str]:
+    """The names of the properties that the installed torch answers, sorted like dir() sorts them."""
+    release = torch_build().release
+    return sorted(name for name in target.properties if target.device != "xpu" or release >= _SINCE.get(name, (0, 0)))
 
 
 def _has_bf16(target: Target) -> bool:
@@ -207,11 +220,12 @@ def _shared_memory(target: Target) -> Any:
 #: Question → how a target answers.
 _ANSWERS: Mapping[str, Callable[[Target], Any]] = {
     "capability": lambda target: target.capability,
-    "names of properties": lambda target: sorted(target.properties),
+    "names of properties": _names,
     "compute capability": _compute_capability,
     "multiprocessors": lambda target: multiprocessor_count(target.properties),
     "bf16": _has_bf16,
     "memory": lambda target: target.properties["total_memory"],
+    "integrated": lambda target: target.properties.get("is_integrated_gpu", False),
     "shared memory": _shared_memory,
     "warp size": lambda target: target.properties.get("warp_size", 32),
     "clock rate": lambda target: target.properties.get("clock_rate", 0),
@@ -244,7 +258,9 @@ def _property(target: Target, name: str) -> Any:
     if target.device == "cuda" and name in ("major", "minor", "gcnArchName"):
         major, minor = target.capability
         return {"major": major, "minor": minor, "gcnArchName": ""}[name]
-    return target.properties.get(name, _NO_PROPERTY)
+    if target.device == "xpu" and name == "uuid":
+        return uuid.UUID(int=0)  # it names one card, not a product
+    return target.properties[name] if name in _names(target) else _NO_PROPERTY
 
 
 @functools.cache

@@ -13,8 +13,8 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from conformance.capture.deviceless import xpu_build
 from conformance.capture.deviceless.device_queries import DeviceQueries
-from conformance.capture.observers import fallbacks
 from conformance.capture.patching.patch import Patch
 from conformance.devices.targets import GPUS, Target
 
@@ -115,7 +115,7 @@ def _max_clock_rate(queries: DeviceQueries, device: int | None = None) -> float:
     return kilohertz // 1000 if device is None else kilohertz / 1000
 
 
-def _xpu(_queries: DeviceQueries, answer: Callable[[str, Any], Patch]) -> list[Patch]:
+def _xpu(queries: DeviceQueries, _answer: Callable[[str, Any], Patch]) -> list[Patch]:
     return [
         Patch(
             "torch._higher_order_ops.triton_kernel_wrap:generate_ttir",
@@ -129,12 +129,12 @@ def _xpu(_queries: DeviceQueries, answer: Callable[[str, Any], Patch]) -> list[P
             "it returns the options that a user's launch may give; without xpu's backend, cuda's serve",
             optional=True,  # from 2.15
         ),
-        answer("is_tf32_supported", True),
         Patch(
-            "torch._subclasses.fake_tensor:FakeTensorMode.avoid_device_init",
-            lambda _: property(lambda self: False),
-            "a build without xpu looks for cuda, so it would make constants on the CPU and copy them",
+            "torch.xpu:mem_get_info",
+            lambda _: xpu_build.memory_information(queries.ask),
+            "programs call it, and there is no device to answer",
         ),
+        *xpu_build.patches(),
     ]
 
 
@@ -234,33 +234,15 @@ def registered_target(queries: DeviceQueries) -> Iterator[None]:
     list(device_interface.get_registered_device_interfaces())  # makes torch register its own interfaces first
     before = dict(device_interface.device_interfaces)
     interface, target = _interface(queries), queries.target
+    lowerings = xpu_build.registered_lowerings() if target.device == "xpu" else contextlib.nullcontext()
     for name in (target.device, f"{target.device}:0"):
         device_interface.register_interface_for_device(name, interface)
     try:
-        with _triton_driver(queries), _xpu_fallbacks(target):
+        with _triton_driver(queries), lowerings:
             yield
     finally:
         device_interface.device_interfaces.clear()
         device_interface.device_interfaces.update(before)
-
-
-@contextlib.contextmanager
-def _xpu_fallbacks(target: Target) -> Iterator[None]:
-    """Registers the lowering that Inductor registers only in a build for xpu (2.11 to 2.15)."""
-    import torch
-    from torch._inductor import lowering
-
-    operator = torch.ops.aten.embedding_dense_backward
-    if target.device != "xpu" or operator.default in lowering.lowerings:
-        yield
-        return
-    fallbacks.registered_fallbacks()
-    lowering.make_fallback(operator, warn=False)
-    try:
-        yield
-    finally:
-        for overload in (operator, operator.default, operator.out):
-            lowering.lowerings.pop(overload, None)
 
 
 def _interface(queries: DeviceQueries) -> type:
@@ -286,6 +268,7 @@ def _interface(queries: DeviceQueries) -> type:
             def __exit__(self, *exc: object) -> None: ...
 
         Event, Stream = torch.Event, torch.Stream
+        is_gpu = staticmethod(lambda: True)  # from torch 2.14
         current_device = staticmethod(lambda: 0)
         set_device = staticmethod(lambda device: None)
         exchange_device = staticmethod(lambda device: 0)

@@ -358,6 +358,32 @@ def declared(_target: str) -> str:
     return code(lambda x: x.sum(), {"cpp_wrapper": True}, x=random(20))("cpu_avx2")
 
 
+def answered(name: str) -> Callable[[str], str]:
+    """What a function of the device's module returns during a capture."""
+
+    def outcome(target: str) -> str:
+        with isolation.isolated(targets()[target], "deviceless", {}):
+            return str(getattr(getattr(torch, targets()[target].device), name)())
+
+    return outcome
+
+
+def built_for(target: str) -> str:
+    """The version that torch was built with."""
+    with isolation.isolated(targets()[target], "deviceless", {}):
+        return str(getattr(torch.version, targets()[target].device))
+
+
+def heuristic(target: str) -> str:
+    """The heuristics of pointwise kernels during a capture, after someone asked for them."""
+    from torch._inductor.heuristics.registry import get_codegen_heuristic
+
+    device = targets()[target].device
+    get_codegen_heuristic("pointwise", device)
+    with isolation.isolated(targets()[target], "deviceless", {}):
+        return type(get_codegen_heuristic("pointwise", device)).__name__
+
+
 #: Where a patch is, with "gpu" for the device → a function whose outcome changes without the patch.
 OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._inductor.fx_passes.joint_graph:lazy_init": registered,
@@ -379,7 +405,16 @@ OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch.gpu:device_count": using_answer("device_count"),
     "torch.gpu:current_device": using_answer("current_device"),
     "torch.gpu:get_device_properties": using_answer("get_device_properties"),
-    "torch.gpu:is_tf32_supported": using_answer("is_tf32_supported"),
+    "torch.gpu:_is_compiled": using_answer("_is_compiled"),
+    "torch.gpu:get_arch_list": answered("get_arch_list"),
+    "torch.version:xpu": built_for,
+    "torch._inductor.kernel.bmm:aten_bmm_dtype.cpp_kernel_name": code(
+        lambda a, b: torch.bmm(a, b, out_dtype=torch.float32),
+        {"cpp_wrapper": True},
+        **dict.fromkeys("ab", random(2, 16, 16, dtype=torch.half)),
+    ),
+    "torch._inductor.heuristics.registry:_HEURISTIC_REGISTRY": heuristic,
+    "torch._inductor.heuristics.registry:_HEURISTIC_CACHE": heuristic,
     "torch.gpu:synchronize": code(synchronised, x=random(4)),
     "torch.gpu:_lazy_init": add,
     "torch.gpu:is_current_stream_capturing": using_answer("is_current_stream_capturing"),
@@ -389,7 +424,8 @@ OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._dynamo.variables.ctx_manager:DeviceVariable._exchange_fn": code(within, x=random(4)),
     "torch._dynamo.variables.ctx_manager:DeviceVariable._maybe_exchange_fn": code(within, x=random(4)),
     "torch.gpu:get_rng_state": add,
-    "torch.gpu:mem_get_info": scatter,
+    "torch.cuda:mem_get_info": scatter,
+    "torch.xpu:mem_get_info": answered("mem_get_info"),
     "torch._subclasses.fake_tensor:FakeTensorMode.avoid_device_init": listed,
     "torch.storage:_StorageBase.clone": listed,
     "torch._C:_get_cudnn_batch_norm_reserve_space_size": normed,
@@ -417,6 +453,8 @@ OUTCOMES: dict[str, Callable[[str], str]] = {
 
 def generic(where: str) -> str:
     """The patch's key in OUTCOMES."""
+    if where in OUTCOMES:
+        return where
     where = re.sub(r":(CUDA|XPU)Device", ":Device", re.sub(r":Vec\w+\.", ":VecISA.", where))
     return re.sub(r"^torch.(cuda|xpu):", "torch.gpu:", where)
 

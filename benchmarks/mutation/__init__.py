@@ -1,0 +1,1 @@
+"""Mutation testing of Inductor: parts of benchmarks/mutants.py."""
