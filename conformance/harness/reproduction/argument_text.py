@@ -71,7 +71,8 @@ class ArgumentText:
         """The name of a function or class of torch or Python."""
         import torch
 
-        if isinstance(value, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):  # noqa: SLF001 - no public name
+        # The classes of operators have no public name.
+        if isinstance(value, (type(torch.ops.aten.add), type(torch.ops.aten.add.Tensor))):
             return f"torch.ops.{value}" if str(value).startswith(("aten.", "prims.")) else None
         name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
         if not isinstance(name, str):
@@ -106,7 +107,8 @@ class ArgumentText:
         for node in ast.walk(self._module.tree):
             if isinstance(node, ast.Lambda) and node.lineno == value.__code__.co_firstlineno:
                 text = ast.unparse(node)
-                if _signature(_code_of(text, value.__code__.co_freevars)) == _signature(value.__code__):
+                made = _code_of(text, value.__code__.co_freevars, self._module.imports())
+                if _signature(made) == _signature(value.__code__):
                     return self._lambda(node, value)
         return None
 
@@ -176,9 +178,12 @@ def _parsed(expression: str) -> ast.expr:
     return ast.parse(expression, mode="eval").body
 
 
-def _code_of(text: str, around: tuple[str, ...]) -> types.CodeType | None:
-    """The code of a lambda inside a function whose parameters are the variables `around` it."""
-    made = compile(f"def make({', '.join(around)}):\n    return ({text})", "text", "exec")
+def _code_of(text: str, around: tuple[str, ...], imports: str) -> types.CodeType | None:
+    """The code of a lambda inside a function whose parameters are the variables `around` it.
+
+    `imports`: those of its file. Python from 3.11 calls a function of an imported module with another instruction.
+    """
+    made = compile(f"{imports}\ndef make({', '.join(around)}):\n    return ({text})", "text", "exec")
     [make] = [each for each in made.co_consts if isinstance(each, types.CodeType)]
     return next((each for each in make.co_consts if isinstance(each, types.CodeType)), None)
 

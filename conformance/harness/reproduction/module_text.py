@@ -73,6 +73,11 @@ class ModuleText:
                 return text
         raise NotSelfContainedError(f"{name} is not written at the top level of its file")
 
+    def imports(self) -> str:
+        """All top-level imports of the file."""
+        statements = [each for each in self.tree.body if isinstance(each, (ast.Import, ast.ImportFrom))]
+        return "\n".join(ast.unparse(each) for each in statements if not _is_of_future(each))
+
     def text(self) -> str:
         """The imports, and the other statements in the order of the file."""
         for _ in self.tree.body:
@@ -171,6 +176,10 @@ def _with_names(statement: ast.Import | ast.ImportFrom, names: list[ast.alias]) 
     if isinstance(statement, ast.Import):
         return ast.Import(names=names)
     return ast.ImportFrom(module=statement.module, names=names, level=statement.level)
+
+
+def _is_of_future(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
 
 
 def _refuse_local_module(statement: ast.Import | ast.ImportFrom, name: str) -> None:
