@@ -15,7 +15,6 @@ from conformance.numerics.comparison import CallComparison, Comparison
 from conformance.numerics.cotangents import EXPANDED
 from conformance.numerics.outcome import Arguments, Outcome
 from conformance.numerics.problem import ORDINARY_CALLS, Problem
-from conformance.numerics.tolerance import NEIGHBOURS
 
 #: Part of an outcome → the beginning and the end of the names of its tensors in problems.
 _PARTS = {"gradients": ("gradient of ", ""), "inputs": ("", " after the call"), "outputs": ("", "")}
@@ -24,22 +23,62 @@ _PARTS = {"gradients": ("gradient of ", ""), "inputs": ("", " after the call"), 
 def failing_calls(case: Case, target: str, device: str, problems: Sequence[Problem]) -> list[dict[str, Any]]:
     """The first call, which compiles, and the calls with problems, as dicts that torch.save writes.
 
-    `title`: of the call. `inputs`: name → CPU tensor. `cotangents`: output → CPU tensor. `failed`: the problems, as
-    (tensor, rule). `limits`: name of a tensor with wrong values → what `limit` returns.
-    Calls eager on `device`. Raises what eager raises with ordinary values.
+    Where a call compiles again, the calls before the last failing one too: they decide which code it gets. Otherwise
+    they change nothing.
+
+    `title`: of the call. `inputs`: name → CPU tensor. `cotangents`: output → CPU tensor. `eager raises`: whether eager
+    does. `failed`: the problems, as (tensor, rule). `limits`: name of a tensor with wrong values → what `limit`
+    returns.
+    Recompiles are not among them. Calls eager on `device`. Raises what eager raises with ordinary values.
     """
     policy = Policy.for_case(case, target, torch.device(device).type)
     comparison = Comparison()
-    failing = {problem.call for problem in problems} | {ORDINARY_CALLS[0]}
+    shown = [problem for problem in problems if problem.rule != "recompiles"]
+    missing = {problem.call for problem in shown} | {ORDINARY_CALLS[0]}
+    keeps_all = policy.recompiles > 0 or len(shown) < len(problems)
     found = []
     for call in calls(case, policy, comparison):
-        if call.name in failing or call.name in ORDINARY_CALLS:
-            made = _CallLimits(case, call, device, policy, comparison).record(problems)
-            if call.name in failing:
+        fails = call.name in missing
+        # Ordinary calls are made in any case: they say which cotangents there are.
+        if fails or keeps_all or call.name in ORDINARY_CALLS:
+            limits = _CallLimits(case, call, device, policy, comparison)
+            if call.kind == "sizes" and limits.eager_error():
+                continue
+            made = limits.record(shown)
+            if fails or keeps_all:
                 found.append(made)
-        if failing == {each["call"] for each in found}:
+        missing.discard(call.name)
+        if not missing:
             break
     return found
+
+
+def limit(
+    eager: torch.Tensor,
+    reference: torch.Tensor | None,
+    policy: Policy,
+    sensitivity: torch.Tensor | float,
+    *,
+    may_be_exact: bool,
+) -> dict[str, Any]:
+    """How far the values of a tensor may be from float64. The arguments: see tolerance.measure.
+
+    `exact`: not at all from eager. `expected`: float64 or complex128, or None for eager's values. `factor`, `floor`,
+    `sensitivity`: see tolerance.py. `may be exact`: where eager equals float64, compiled must. `one ulp`: that of the
+    largest element counts for all.
+    """
+    floating = eager.dtype.is_floating_point or eager.dtype.is_complex
+    factor, floor = policy.factor_and_floor(eager.dtype) if floating else (0.0, 0.0)
+    measurable = eager.dtype not in (torch.float64, torch.complex128) and policy.reference == "float64"
+    return {
+        "exact": policy.exact or not floating,
+        "expected": reference if floating and not policy.exact else None,
+        "sensitivity": sensitivity,
+        "factor": factor,
+        "floor": floor,
+        "may be exact": measurable and may_be_exact,
+        "one ulp": not measurable,
+    }
 
 
 class _CallLimits(CallComparison):
@@ -77,42 +116,27 @@ class _CallLimits(CallComparison):
             reference = self._reference(cotangents)
             limits = {title: self._limit(title, eager, reference) for title in wrong}
         return {
-            "call": self.call,
             "title": self.title,
             "inputs": self.arguments.tensors(),
             "cotangents": cotangents,
+            "eager raises": eager is None,
             "failed": [(problem.tensor, problem.rule) for problem in mine],
             "limits": limits,
         }
 
     def _limit(self, title: str, eager: Outcome, reference: Outcome | None) -> dict[str, Any]:
-        """How far the values of a tensor may be from float64.
-
-        `exact`: not at all from eager. `expected`: float64 or complex128, or None for eager's values. `factor`,
-        `floor`, `sensitivity`: see tolerance.py. `may be exact`: where eager equals float64, compiled must. `one ulp`:
-        that of the largest element counts for all.
-        """
+        """The limit of the tensor with this name in problems."""
         part = next(each for each, (start, end) in _PARTS.items() if title.startswith(start) and title.endswith(end))
         name = title.removeprefix(_PARTS[part][0]).removesuffix(_PARTS[part][1])
         tensor = getattr(eager, part)[name].detach().cpu()
         before = self.arguments.tensors()
         unchanged = part == "inputs" and messages.same_values(tensor, before[name].detach().cpu())
+        policy = Policy(exact=True) if unchanged else self.policy
         wide = getattr(reference, part).get(name) if reference is not None else None
         wide = wide.detach().cpu() if isinstance(wide, torch.Tensor) and wide.shape == tensor.shape else None
         floating = tensor.dtype.is_floating_point or tensor.dtype.is_complex
         sensitivity: torch.Tensor | float = 0.0
         if floating and wide is not None:
             sensitivity = self._sensitivity(part, name, wide)
-            if tensor.numel() < NEIGHBOURS and not self.special:
-                sensitivity = sensitivity.amax() if tensor.numel() else 0.0
-        factor, floor = self.policy.factor_and_floor(tensor.dtype) if floating else (0.0, 0.0)
-        measurable = tensor.dtype not in (torch.float64, torch.complex128) and self.policy.reference == "float64"
-        return {
-            "exact": self.policy.exact or unchanged or not floating,
-            "expected": wide if floating else None,
-            "sensitivity": sensitivity,
-            "factor": factor,
-            "floor": floor,
-            "may be exact": measurable and not self.special and self.cotangent_layout != EXPANDED,
-            "one ulp": not measurable,
-        }
+        may_be_exact = not self.special and self.cotangent_layout != EXPANDED
+        return limit(tensor, wide, policy, sensitivity, may_be_exact=may_be_exact)

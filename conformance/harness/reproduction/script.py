@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -20,11 +21,13 @@ NAME, WITH_SUITE, INPUTS = "reproduce.py", "reproduce_with_suite.py", "inputs.pt
 _WIDTHS = {"avx2": 256, "avx512": 512}
 #: Inductor's cache would hide a change of Inductor.
 _NO_CACHES = {"fx_graph_cache": False, "fx_graph_remote_cache": False}
-_START_OF_THE_COPY = "# What follows makes the calls and compares them.\n"
+#: The modules whose text is a part of the script, and what they import.
+_COPIED = ("calls", "tolerance", "differences", "main")
+_IMPORTS = ("import contextlib", "import platform", "import sys", "from pathlib import Path", "import torch")
 
 
-def write(folder: Path, case: Case, target: Target, *, error: BaseException | None, native: bool) -> None:
-    """Writes the script of a failing item, and what it reads, into the folder.
+def write(folder: Path, case: Case, target: Target, *, error: BaseException | None, native: bool) -> str:
+    """Writes the script of a failing item, and what it reads, into the folder. Returns a line that says how to run it.
 
     `error`: what compiling or the numerics check raised; None for a failure of the suite's other checks. `native`:
     whether the code ran on its own device.
@@ -36,23 +39,28 @@ def write(folder: Path, case: Case, target: Target, *, error: BaseException | No
         save_inputs(folder / INPUTS, case, target, problems, native=native)
     except NotSelfContainedError as reason:
         (folder / NAME).write_text(f"# This script needs the suite: {reason}.\n{with_suite}", encoding="utf-8")
-        return
+        return f"to reproduce: python {folder / NAME} (it needs the suite: {reason})"
     (folder / NAME).write_text(script(case, target, text, native=native), encoding="utf-8")
     (folder / WITH_SUITE).write_text(with_suite, encoding="utf-8")
+    if native:
+        return f"to reproduce with torch alone: python {folder / NAME}"
+    device = target.description if target.device == "cpu" else f"a real GPU ({target.device})"
+    return f"to reproduce: python {folder / WITH_SUITE} (with torch alone, on {device}: {NAME} beside it)"
 
 
 def failed_problems(error: BaseException | None) -> Sequence[Problem]:
-    """The problems of a numerics check; one problem of the first call for another exception.
+    """The problems of a numerics check. Another exception may come from either ordinary call.
 
     Raises NotSelfContainedError for a failure of another check (None), where the case's declaration is wrong, and where
     the suite must count recompiles.
     """
     if error is None:
         raise NotSelfContainedError("the failure is not one of the numerics, and only the suite finds it")
-    problems: Sequence[Problem] = getattr(error, "problems", ()) or [Problem("", "raises", "", ORDINARY_CALLS[0])]
-    problems = [problem for problem in problems if problem.rule not in (*OF_THE_DECLARATION, "recompiles")]
-    if not problems:
-        raise NotSelfContainedError("it fails by a rule of the suite: a recompile, or the case's declaration")
+    problems: Sequence[Problem] = getattr(error, "problems", ())
+    problems = problems or [Problem("", "raises", "", call) for call in ORDINARY_CALLS]
+    problems = [problem for problem in problems if problem.rule not in OF_THE_DECLARATION]
+    if all(problem.rule == "recompiles" for problem in problems):
+        raise NotSelfContainedError("only the suite counts recompiles and checks the case's declaration")
     return problems
 
 
@@ -88,32 +96,43 @@ def script(case: Case, target: Target, text: CaseText, *, native: bool) -> str:
     import torch
 
     constants = "".join(f"    {name!r}: {value},\n" for name, value in text.constants.items())
-    standalone = resources.files(__package__).joinpath("standalone.py").read_text(encoding="utf-8")
-    imports = ["import contextlib", "import sys", "from pathlib import Path", "import torch", *text.imports]
     parts = [
         f'"""{case.id} for {target.name}, torch {torch.__version__}: eager and compiled, without the suite.\n',
         _needs(target, native=native),
-        f"Exits with 1 if compiled differs from eager as it did, else with 0. {INPUTS} holds the calls.",
+        "Ends with an AssertionError and status 1 if compiled still differs from eager as it did, else with status 0.",
+        f"{INPUTS} must be beside it: it holds the calls.",
         '"""\n',
-        *dict.fromkeys(imports),
+        *dict.fromkeys((*_IMPORTS, *text.imports)),
         "",
         text.statements,
         f"\n\n{text.function}\n\n",
         f"CONSTANTS = {{\n{constants}}}" if constants else "CONSTANTS = {}",
-        f"\n\n{standalone.partition(_START_OF_THE_COPY)[2]}",
+        *[f"\n\n{_definitions(module)}" for module in _COPIED],
         '\nif __name__ == "__main__":',
         *_options(case, target),
-        f'    reproduce({text.name}, CONSTANTS, "{target.device}", dynamic={case.dynamic}, mode="{case.mode}")\n',
+        f"    reproduce({text.name}, CONSTANTS, {_arguments(case, target)})\n",
     ]
     return "\n".join(parts)
 
 
+def _definitions(module: str) -> str:
+    """The text of a module of standalone/, without its docstring and imports."""
+    source = (resources.files(__package__) / "standalone" / f"{module}.py").read_text(encoding="utf-8")
+    imports = [each for each in ast.parse(source).body if isinstance(each, (ast.Import, ast.ImportFrom))]
+    return "\n".join(source.splitlines()[imports[-1].lineno :]).strip()
+
+
+def _arguments(case: Case, target: Target) -> str:
+    isa = target.isa if target.device == "cpu" else ""
+    return f'"{target.device}", isa="{isa}", dynamic={case.dynamic}, mode="{case.mode}"'
+
+
 def _needs(target: Target, *, native: bool) -> str:
     if target.device == "cpu":
-        return f"Needs torch, a C++ compiler and a CPU like {target.description}."
-    emulated = "" if native else " The failure was found without one, by running the kernels in Triton's interpreter."
-    name = f"The suite needs no GPU: {WITH_SUITE}."
-    return f"Needs torch, Triton and a real GPU ({target.device}) like {target.description}.{emulated}\n{name}"
+        needs = f"Needs torch, a C++ compiler and a CPU like {target.description}."
+    else:
+        needs = f"Needs torch, Triton and a real GPU ({target.device}) like {target.description}."
+    return needs if native else f"{needs}\nThe suite found the failure without one: {WITH_SUITE} shows it so."
 
 
 def _options(case: Case, target: Target) -> list[str]:
