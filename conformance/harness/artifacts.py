@@ -1,19 +1,57 @@
-"""Artifacts of a failing item: all generated code, graphs and IR, and a script that compiles the case again."""
+"""Artifacts of a failing item: all generated code, graphs and IR, and a script that shows the failure again."""
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.cases.case import Case
 from conformance.devices.targets import Target
+from conformance.errors import ConformanceError
+from conformance.harness.reproduction import script
+from conformance.harness.session import Session
 
 if TYPE_CHECKING:
     from conformance.capture.model import Capture
 
 
-def write(folder: Path, case: Case, target: Target, capture: Capture) -> None:
-    """Writes output code, graphs, IR before and after fusion, and `reproduce.py` into the folder."""
+class ItemArtifacts:
+    """The artifacts of one item. Several of its checks may fail: they share a folder."""
+
+    def __init__(self, session: Session, case: Case, target: Target) -> None:
+        self._session, self._case, self._target = session, case, target
+        self._has_script = False
+
+    def of_check(self, check: str, error: AssertionError, capture: Capture) -> str:
+        """Writes the artifacts of a failed check. Returns the last lines of its message."""
+        write(self._folder, capture)
+        if check == "numerics":
+            return f"{self._write_script(error)}\nartifacts: {self._folder}"
+        if not self._has_script:
+            self._write_script(None)
+        return f"artifacts: {self._folder}"
+
+    def of_exception(self, error: Exception) -> None:
+        """Writes the script for an exception of compiling or of a call, and notes it in the exception."""
+        if not is_of_the_code(error):
+            return
+        line = self._write_script(error)
+        if add_note := getattr(error, "add_note", None):  # from Python 3.11
+            add_note(f"{line}\nartifacts: {self._folder}")
+
+    @cached_property
+    def _folder(self) -> Path:
+        return self._session.run.artifacts(f"{self._case.id}-{self._target.name}")
+
+    def _write_script(self, error: Exception | None) -> str:
+        self._has_script = True
+        native = self._session.mode(self._target) == "native"
+        return script.write(self._folder, self._case, self._target, error=error, native=native)
+
+
+def write(folder: Path, capture: Capture) -> None:
+    """Writes output code, graphs, and IR before and after fusion into the folder."""
     for number, module in enumerate(capture.complete().modules):
         parts = {
             "output_code.py": module.code,
@@ -26,16 +64,13 @@ def write(folder: Path, case: Case, target: Target, capture: Capture) -> None:
                 (folder / f"{number}_{module.kind}_{name}").write_text(text, encoding="utf-8")
     if capture.joint_graph:
         (folder / "joint_graph.py").write_text(capture.joint_graph, encoding="utf-8")
-    (folder / "reproduce.py").write_text(_reproduce_script(case, target), encoding="utf-8")
 
 
-def _reproduce_script(case: Case, target: Target) -> str:
-    """A script that compiles the case for the target, without pytest."""
-    return f'''"""Compiles {case.id} for {target.name}, shows facts and code, and checks the numerics where it runs."""
+def is_of_the_code(error: Exception) -> bool:
+    """Whether an exception of a compile or a call may be Inductor's: not one of this package, of memory or the disk."""
+    import torch
 
-import sys
+    from conformance.capture.emulation.errors import NotEmulatedError
 
-from conformance.cli.main import main
-
-sys.exit(main(["show", "{case.file}::{case.id}", "--target", "{target.name}", "--numerics"]))
-'''
+    others = (ConformanceError, NotEmulatedError, MemoryError, torch.OutOfMemoryError, OSError)
+    return not isinstance(error, others)

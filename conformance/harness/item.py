@@ -13,9 +13,10 @@ from conformance.cases.case import Case
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.errors import first_line
-from conformance.harness import artifacts, garbage_collection, item_audit
+from conformance.harness import garbage_collection, item_audit
 from conformance.harness.accidents import device_health
 from conformance.harness.accounting import NOTHING_STORED
+from conformance.harness.artifacts import ItemArtifacts
 from conformance.harness.item_capture import ItemCapture
 from conformance.harness.item_errors import (
     CodeError,
@@ -106,6 +107,7 @@ class _ItemRun:
         self.ran_out_of_memory = False
         self.source = ItemCapture(item.session, item.case, item.target)
         self.known_failures = ItemKnownFailures(item.session, item.case, item.target)
+        self.artifacts = ItemArtifacts(item.session, item.case, item.target)
         self.audit = Audit() if item.session.settings.audit else None
 
     def run(self) -> None:
@@ -245,6 +247,7 @@ class _ItemRun:
                 captured = stack.enter_context(self.source.captured())
             except Exception as error:
                 self._record_failure("compile", error)
+                self.artifacts.of_exception(error)
                 raise
             self.record.shared_with = captured.shared_with
             yield captured
@@ -270,11 +273,12 @@ class _ItemRun:
             except Exception as error:
                 self._record_failure(name, error)
                 if isinstance(error, AssertionError) and capture is not None:
-                    folder = self.session.run.artifacts(self.name)
                     problem = self.source.add_texts(capture)
-                    artifacts.write(folder, self.case, self.target, capture)
+                    lines = self.artifacts.of_check(name, error, capture)
                     problem += self.known_failures.text_of_new_problems(error)
-                    raise type(error)(f"{error}\n\n{problem}artifacts: {folder}") from None
+                    raise type(error)(f"{error}\n\n{problem}{lines}") from None
+                if name == "numerics" and capture is not None:
+                    self.artifacts.of_exception(error)
                 raise
             self._report_entry(name, self.known_failures.stale_entry(name))
             self.record.checks[name] = CheckResult(Outcome.PASSED, self.record.reused if name == "numerics" else "")

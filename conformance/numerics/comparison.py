@@ -191,8 +191,6 @@ class CallComparison:
             measurement = measure(got_tensor, eager_tensor, wide, policy, may_be_exact=may_be_exact)
             if measurement.wrong_count and not measurement.exact and wide is not None:
                 sensitivity = self._sensitivity(part, name, wide)
-                if eager_tensor.numel() < NEIGHBOURS and not self.special:
-                    sensitivity = sensitivity.amax()
                 measurement = measure(got_tensor, eager_tensor, wide, policy, sensitivity, may_be_exact=may_be_exact)
             self.comparison.measurements.append((self.title, title, measurement))
             if measurement.wrong_count:
@@ -221,6 +219,7 @@ class CallComparison:
 
         A sum whose terms cancel moves far. The cotangents are inputs of the backward, so they move too. The answer is 0
         for an element that jumps, as elements do where a function changes branch: a jump must not excuse an error.
+        In a tensor of fewer than NEIGHBOURS elements, all have the largest answer.
 
         `reference`: float64 or complex128. Returns float64 of the same shape.
         """
@@ -235,6 +234,8 @@ class CallComparison:
                 (getattr(outcome, part)[name].detach() - reference).abs().nan_to_num(0, 0, 0) for outcome in pair
             )
             largest = largest.maximum(torch.where(near <= far * _SMOOTH, far, 0.0))
+        if 0 < largest.numel() < NEIGHBOURS and not self.special:
+            return largest.amax().expand_as(largest)
         return largest
 
     def _perturbed_outcome(self, seed: int, scale: float) -> Outcome:

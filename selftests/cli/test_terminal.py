@@ -15,7 +15,7 @@ from conformance.cases.lookup import find_case
 from conformance.cli.highlighting import highlighted
 from conformance.cli.main import COMMANDS, main
 from conformance.devices.targets import targets
-from conformance.harness import artifacts
+from conformance.harness.reproduction.script import suite_script
 
 ROOT = Path(__file__).parents[2]
 SNAPSHOTS = sorted((ROOT / "conformance" / "expected_code" / "flip").glob("*.txt"))
@@ -109,7 +109,7 @@ def test_the_script_that_a_failing_item_leaves_shows_the_case(tmp_path):
     """The script is a text: only running it shows whether its imports are right."""
     case, _ = find_case("flip/hflip-224-u8-contiguous", ())
     script = tmp_path / "reproduce.py"
-    script.write_text(artifacts._reproduce_script(case, targets()["cpu_neon"]))
+    script.write_text(suite_script(case, targets()["cpu_neon"]))
     result = subprocess.run([sys.executable, script], cwd=ROOT, capture_output=True, text=True, check=False)
     # A build of torch for cuda says that it does not replace the hooks of the pretended device.
     errors = [line for line in result.stderr.splitlines() if not line.startswith("Higher priority item already")]

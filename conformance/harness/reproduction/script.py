@@ -1,0 +1,167 @@
+"""Writes `reproduce.py`: the case's function with the inputs of its failing calls, or a script that needs the suite."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from conformance.cases.case import Case
+from conformance.cases.compiler_options import split_options
+from conformance.devices.targets import Target
+from conformance.harness.reproduction.case_text import CaseText, case_text
+from conformance.harness.reproduction.module_text import NotSelfContainedError
+from conformance.numerics.problem import OF_THE_DECLARATION, ORDINARY_CALLS, Problem
+
+NAME, WITH_SUITE, INPUTS = "reproduce.py", "reproduce_with_suite.py", "inputs.pt"
+#: The width in bits by which Inductor chooses an instruction set of x86.
+_WIDTHS = {"avx2": 256, "avx512": 512}
+#: Inductor's cache would hide a change of Inductor.
+_NO_CACHES = {"fx_graph_cache": False, "fx_graph_remote_cache": False}
+#: The modules whose text is a part of the script, and what they import.
+_COPIED = ("calls", "tolerance", "differences", "main")
+_IMPORTS = ("import contextlib", "import platform", "import sys", "from pathlib import Path", "import torch")
+
+
+def write(folder: Path, case: Case, target: Target, *, error: BaseException | None, native: bool) -> str:
+    """Writes the script of a failing item, and what it reads, into the folder. Returns a line that says how to run it.
+
+    `error`: what compiling or the numerics check raised; None for a failure of the suite's other checks. `native`:
+    whether the code ran on its own device.
+    """
+    with_suite = suite_script(case, target)
+    try:
+        problems = failed_problems(error)
+        text = case_text(case)
+        save_inputs(folder / INPUTS, case, target, problems, native=native)
+    except NotSelfContainedError as reason:
+        (folder / NAME).write_text(f"# This script needs the suite: {reason}.\n{with_suite}", encoding="utf-8")
+        return f"to reproduce: python {folder / NAME} (it needs the suite: {reason})"
+    (folder / NAME).write_text(script(case, target, text, native=native), encoding="utf-8")
+    (folder / WITH_SUITE).write_text(with_suite, encoding="utf-8")
+    if native:
+        return f"to reproduce with torch alone: python {folder / NAME}"
+    device = target.description if target.device == "cpu" else f"a real GPU ({target.device})"
+    return f"to reproduce: python {folder / WITH_SUITE} (with torch alone, on {device}: {NAME} beside it)"
+
+
+def failed_problems(error: BaseException | None) -> Sequence[Problem]:
+    """The problems of a numerics check. Another exception may come from either ordinary call.
+
+    Raises NotSelfContainedError for a failure of another check (None), where the case's declaration is wrong, and where
+    the suite must count recompiles.
+    """
+    if error is None:
+        raise NotSelfContainedError("the failure is not one of the numerics, and only the suite finds it")
+    problems: Sequence[Problem] = getattr(error, "problems", ())
+    problems = problems or [Problem("", "raises", "", call) for call in ORDINARY_CALLS]
+    problems = [problem for problem in problems if problem.rule not in OF_THE_DECLARATION]
+    if all(problem.rule == "recompiles" for problem in problems):
+        raise NotSelfContainedError("only the suite counts recompiles and checks the case's declaration")
+    return problems
+
+
+def save_inputs(file: Path, case: Case, target: Target, problems: Sequence[Problem], *, native: bool) -> None:
+    """Saves the first call and the failing calls. Raises NotSelfContainedError where eager does not run here."""
+    import torch
+
+    from conformance.numerics.limits import failing_calls
+
+    try:
+        found = failing_calls(case, target.name, target.device if native else "cpu", problems)
+    except Exception as error:
+        raise NotSelfContainedError(
+            f"eager cannot run again here: {type(error).__name__}: {error}".splitlines()[0]
+        ) from error
+    torch.save(found, file)
+
+
+def suite_script(case: Case, target: Target) -> str:
+    """A script that compiles the case for the target with this package."""
+    return f'''"""Compiles {case.id} for {target.name}, shows facts and code, and checks the numerics where it runs."""
+
+import sys
+
+from conformance.cli.main import main
+
+sys.exit(main(["show", "{case.file}::{case.id}", "--target", "{target.name}", "--numerics"]))
+'''
+
+
+def script(case: Case, target: Target, text: CaseText, *, native: bool) -> str:
+    """The text of the script that needs only torch."""
+    import torch
+
+    constants = "".join(f"    {name!r}: {value},\n" for name, value in text.constants.items())
+    parts = [
+        f'"""{case.id} for {target.name}, torch {torch.__version__}: eager and compiled, without the suite.\n',
+        _needs(target, native=native),
+        "Ends with an AssertionError and status 1 if compiled still differs from eager as it did, else with status 0.",
+        f"{INPUTS} must be beside it: it holds the calls.",
+        '"""\n',
+        *dict.fromkeys((*_IMPORTS, *text.imports)),
+        "",
+        text.statements,
+        f"\n\n{text.function}\n\n",
+        f"CONSTANTS = {{\n{constants}}}" if constants else "CONSTANTS = {}",
+        *[f"\n\n{_definitions(module)}" for module in _COPIED],
+        '\nif __name__ == "__main__":',
+        *_options(case, target),
+        f"    reproduce({text.name}, CONSTANTS, {_arguments(case, target)})\n",
+    ]
+    return "\n".join(parts)
+
+
+def _definitions(module: str) -> str:
+    """The text of a module of standalone/, without its docstring and imports."""
+    source = (resources.files(__package__) / "standalone" / f"{module}.py").read_text(encoding="utf-8")
+    imports = [each for each in ast.parse(source).body if isinstance(each, (ast.Import, ast.ImportFrom))]
+    return "\n".join(source.splitlines()[imports[-1].lineno :]).strip()
+
+
+def _arguments(case: Case, target: Target) -> str:
+    isa = target.isa if target.device == "cpu" else ""
+    return f'"{target.device}", isa="{isa}", dynamic={case.dynamic}, mode="{case.mode}"'
+
+
+def _needs(target: Target, *, native: bool) -> str:
+    if target.device == "cpu":
+        needs = f"Needs torch, a C++ compiler and a CPU like {target.description}."
+    else:
+        needs = f"Needs torch, Triton and a real GPU ({target.device}) like {target.description}."
+    return needs if native else f"{needs}\nThe suite found the failure without one: {WITH_SUITE} shows it so."
+
+
+def _options(case: Case, target: Target) -> list[str]:
+    """The lines that set the compiler's options, as the suite does where it matters for the result."""
+    inductor, dynamo = split_options(case.config)
+    chosen: dict[str, Any] = dict(_NO_CACHES)
+    if target.device == "cpu":
+        chosen |= {"cpp.threads": target.threads}
+        chosen |= {"cpp.simdlen": _WIDTHS[target.isa]} if target.isa in _WIDTHS else {}
+    specialised = {"specialize_float": True, "specialize_int": True} if case.dynamic else {}
+    modules: Mapping[str, Mapping[str, Any]] = {
+        "torch._inductor": chosen | inductor,
+        "torch._dynamo": specialised | dynamo,
+        "torch._functorch": {"enable_autograd_cache": False, "force_non_lazy_backward_lowering": True},
+    }
+    lines = []
+    for module, options in modules.items():
+        for name, value in options.items():
+            if _has_option(module, name):
+                lines += [f"    {module}.config.{name} = {value!r}"]
+    return [f"    import {module}.config" for module in modules] + lines
+
+
+def _has_option(module: str, name: str) -> bool:
+    import importlib
+
+    config: Any = importlib.import_module(f"{module}.config")
+    with contextlib.suppress(AttributeError):
+        for part in name.split("."):
+            config = getattr(config, part)
+        return True
+    return False
