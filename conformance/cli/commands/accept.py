@@ -15,8 +15,10 @@ from conformance.storage.runs import RunError
 DESCRIPTION = """\
 Store the code that a run generated, on this machine or on another one.
 Items whose numerics fail are not stored.
-An archive of `confirm` marks stored code as confirmed, and stores what is new; what differs is listed and not stored.
-Exit status 1: something was not stored, or an archive shows a difference; the output says why."""
+An archive of `confirm` marks stored code as confirmed, and stores what is new.
+What differs is listed and not stored.
+Exit status 1: something was not stored, or an archive shows a difference; the
+output says why."""
 
 EXAMPLES = """\
 examples:

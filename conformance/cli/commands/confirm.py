@@ -13,16 +13,17 @@ from conformance.storage.confirm_archive import SUFFIX
 
 DESCRIPTION = f"""\
 If you have a GPU: compare it with what the suite expects of it.
-Checks the environment. Runs the suite on the GPU, and generates its code without the GPU too. Writes what it gave into
-one archive ({SUFFIX}), without paths, user names and host names. `accept` stores the archive elsewhere.
-Exit status 1: the archive is written, and something differs or fails on this device."""
+Checks the environment. Runs the suite on the GPU, and generates its code
+without the GPU too. Writes what it gave into one archive ({SUFFIX}), without
+paths, user names and host names. `accept` stores the archive elsewhere.
+Exit status 1: the archive is written, and something differs or fails here."""
 
 EXAMPLES = """\
 examples:
-  python -m conformance confirm --quick                          one case of each function: begin with this
-  python -m conformance confirm -n 8                             everything, in 8 processes
+  python -m conformance confirm --quick       one case of each function: the first
+  python -m conformance confirm -n 8          everything, in 8 processes
   python -m conformance confirm -k "hflip or vflip" --output flips.zip
-  python -m conformance confirm --target cpu_avx2 -k hflip       tries the command on a CPU"""
+  python -m conformance confirm --target cpu_avx2 -k hflip    on a CPU, to try it"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
