@@ -20,7 +20,7 @@ Exit status 1: the archive is written, and something differs or fails here."""
 
 EXAMPLES = """\
 examples:
-  python -m conformance confirm --quick       one case of each function: the first
+  python -m conformance confirm --quick       one case of each function
   python -m conformance confirm -n 8          everything, in 8 processes
   python -m conformance confirm -k "hflip or vflip" --output flips.zip
   python -m conformance confirm --target cpu_avx2 -k hflip    on a CPU, to try it"""
