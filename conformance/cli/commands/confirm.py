@@ -23,7 +23,7 @@ examples:
   python -m conformance confirm --quick       one case of each function
   python -m conformance confirm -n 8          everything, in 8 processes
   python -m conformance confirm -k "hflip or vflip" --output flips.zip
-  python -m conformance confirm --target cpu_avx2 -k hflip    on a CPU, to try it"""
+  python -m conformance confirm --target cpu_avx2 -k hflip  on a CPU"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
