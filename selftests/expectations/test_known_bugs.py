@@ -36,11 +36,13 @@ def test_the_page(folder, capsys):
     assert main(["bugs", str(folder)]) == 0
     page = capsys.readouterr().out
     assert (
-        "## Sums are off\n\n- upstream: <https://github.com/pytorch/pytorch/issues/1>\n- torch >=2.11; cpu_avx2" in page
+        "### Sums are off\n\n- upstream: <https://github.com/pytorch/pytorch/issues/1>\n- torch >=2.11; cpu_avx2"
+        in page
     )
     assert '```python\nassert 1 + 1 == 3, "sums are off"\n```' in page
-    assert page.index("## Without a reproduction") > page.index("## It was fixed")
-    assert "**No script**" in page
+    assert page.index("### No script") > page.index("### It was fixed")
+    assert "\n- no script: " in page
+    assert "## Does not compile, or raises\n\n3 bugs. " in page
 
 
 def test_a_bug_that_no_longer_shows_is_named(folder, capsys):
