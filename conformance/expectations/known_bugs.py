@@ -10,12 +10,14 @@ import itertools
 import subprocess
 import sys
 import tempfile
+import urllib.parse
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from conformance.expectations.known_failures import KnownFailure
 from conformance.expectations.severity import DEFAULT_TOLERANCE, Severity, severity
+from conformance.expectations.triage import Triage
 
 #: Seconds after which a script is stopped. It then counts as one that does not show its bug.
 TIMEOUT = 300
@@ -32,6 +34,11 @@ class Bug:
     def reproduction(self) -> str:
         """The script of the first failure that has one; "" where none has."""
         return next((failure.reproduction for failure in self.failures if failure.reproduction), "")
+
+    @property
+    def triage(self) -> Triage | None:
+        """That of the first failure that has one."""
+        return next((failure.triage for failure in self.failures if failure.triage), None)
 
     @property
     def severity(self) -> Severity:
@@ -53,15 +60,13 @@ def bugs(failures: Iterable[KnownFailure]) -> list[Bug]:
     return sorted(by_reason.values(), key=lambda bug: (bug.severity, not bug.reproduction))
 
 
-def run_reproduction(bug: Bug) -> tuple[bool, str]:
-    """Runs the bug's script with this Python and its torch. Returns whether it shows the bug, and its last line."""
+def run_reproduction(bug: Bug, python: str = sys.executable) -> tuple[bool, str]:
+    """Runs the bug's script with a Python and its torch. Returns whether it shows the bug, and its last line."""
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder, "bug.py")  # TorchScript reads the source of what it compiles
         script.write_text(bug.reproduction, encoding="utf-8")
         try:
-            done = subprocess.run(
-                [sys.executable, script], capture_output=True, text=True, timeout=TIMEOUT, check=False
-            )
+            done = subprocess.run([python, script], capture_output=True, text=True, timeout=TIMEOUT, check=False)
         except subprocess.TimeoutExpired:
             return False, f"it still ran after {TIMEOUT} s, so it was stopped"
     last = (done.stderr.strip().splitlines() or ["it ends without an error"])[-1]
@@ -88,10 +93,23 @@ def markdown(entries: Iterable[Bug]) -> Iterator[str]:
         for bug in bugs_of_severity:
             yield from ["", f"### {bug.reason[0].upper()}{bug.reason[1:]}", ""]
             yield from _summary(bug)
+            yield from _triage(bug)
             if bug.reproduction:
                 yield from ["", "```python", bug.reproduction.strip(), "```"]
             else:
                 yield "- no script: only older versions have it, or only a device or the generated code shows it"
+
+
+def _triage(bug: Bug) -> Iterator[str]:
+    """Since when, which result is right, and how upstream was searched; nothing where nobody has found out."""
+    if bug.triage is None:
+        return
+    if bug.triage.since:
+        yield f"- since torch {bug.triage.since}"
+    source = f" (<{bug.triage.source}>)" if bug.triage.source else ""
+    yield f"- right by the documentation: {bug.triage.right}. {bug.triage.because}{source}"
+    words = urllib.parse.quote_plus(bug.triage.searched)
+    yield f"- searched upstream: [{bug.triage.searched}](https://github.com/pytorch/pytorch/issues?q={words})"
 
 
 def _summary(bug: Bug) -> Iterator[str]:

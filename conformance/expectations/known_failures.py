@@ -17,6 +17,8 @@ problems = [{ call = "nan", tensor = "output", rule = "values", changes = "NaN â
 reason = "accumulates in f16"
 issue = "https://github.com/pytorch/pytorch/issues/1"   # or "not reported"
 reproduction = '''â€¦'''              # optional: a script that needs only torch (known_bugs.py); one for each reason
+
+[failure.triage]                      # optional: one for each reason, see triage.py
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from packaging.version import Version
 
 from conformance.devices.targets import base_of
 from conformance.errors import ConformanceError
-from conformance.expectations import excuses
+from conformance.expectations import excuses, triage
 from conformance.numerics.problem import Excuse, Problem, unexcused
 from conformance.settings import VIA
 
@@ -57,7 +59,7 @@ _EVERY_FAILURE = ("disagrees with eager", "compiled disagrees", "strides are", "
 _RUN_OPTIONS = ("via", "backend")
 
 _KEYS = ("case", "check", "target", "torch", "reason", "issue")
-_OPTIONAL = ("error", "problems", "reproduction", "mode", "run", "sometimes", *_RUN_OPTIONS)
+_OPTIONAL = ("error", "problems", "reproduction", "triage", "mode", "run", "sometimes", *_RUN_OPTIONS)
 
 #: (case, check, target): one check of one item.
 ItemCheck = tuple[str, str, str]
@@ -92,6 +94,7 @@ class KnownFailure:
     backend_options: tuple[str, ...] = ("",)
     run: bool = True
     sometimes: str = ""
+    triage: triage.Triage | None = None
 
     def items(self) -> Iterator[ItemCheck]:
         for case in self.cases:
@@ -383,7 +386,15 @@ def _parse_entry(where: str, entry: Any) -> KnownFailure:
         backend_options=_parse_backend_options(where, entry),
         run=run,
         sometimes=sometimes,
+        triage=_parse_triage(where, entry),
     )
+
+
+def _parse_triage(where: str, entry: Mapping[str, Any]) -> triage.Triage | None:
+    try:
+        return triage.parse(entry["triage"]) if "triage" in entry else None
+    except triage.TriageError as wrong:
+        raise KnownFailureError(f"{where}: {wrong}") from None
 
 
 def _parse_matcher(where: str, check: str, entry: Mapping[str, Any]) -> tuple[str, tuple[Excuse, ...]]:

@@ -27,6 +27,7 @@ from conformance.harness.item_errors import (
 )
 from conformance.harness.item_exclusion import generation_problem, item_exclusion
 from conformance.harness.item_known_failures import ItemKnownFailures, problems_of
+from conformance.harness.known_failure_lines import LEFT_OUT
 from conformance.harness.session import Session
 from conformance.numerics.audit import Audit, check_and_audit
 from conformance.review.diff import compare_texts
@@ -292,7 +293,7 @@ class _ItemRun:
     def _leave_out(self, check: str) -> None:
         """Does not return where a known failure says that the check must not run."""
         if failure := self.known_failures.entry_that_leaves_out(check):
-            reason = f"not run: {failure.reason}"
+            reason = f"{LEFT_OUT}{failure.reason}"
             self.record.checks[check] = CheckResult(Outcome.KNOWN, reason)
             self.report.known(f"{reason} ({failure.issue})")
 

@@ -15,6 +15,7 @@ from conformance.expectations import known_failures, requirements
 from conformance.facts.binary import INCOMPLETE
 from conformance.harness import accounting
 from conformance.harness.audit_report import audit_report
+from conformance.harness.known_failure_lines import known_failure_lines
 from conformance.harness.session import Session
 from conformance.numerics.problem import Problem
 from conformance.review import overview
@@ -113,7 +114,7 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     summary.lines += unconfirmed_lines(items)
     summary.lines += _fp64_lines(items)
     summary.lines += _unused_snapshot_lines(session.run)
-    _add_unused_known_failures(items, summary, session)
+    _add_known_failures(items, summary, session)
     summary.ending = _ending(session, items, summary.review)
     return summary
 
@@ -274,12 +275,14 @@ def _unused_snapshot_lines(run: Run) -> list[str]:
     return [f"{pluralise(len(names), 'snapshot')} {verb} to no case: {shown}; remove with: {command}"]
 
 
-def _add_unused_known_failures(items: Sequence[ItemRecord], summary: Summary, session: Session) -> None:
+def _add_known_failures(items: Sequence[ItemRecord], summary: Summary, session: Session) -> None:
     """Adds known failures, and problems that they name, that excused nothing although their items ran.
 
-    Items themselves report stale entries. With another seed, a known failure of numerics need not occur.
+    After them come those that excused something, by severity. Items themselves report stale entries. With another
+    seed, a known failure of numerics need not occur.
     """
     settings = session.settings
+    excused = []
     for folder in sorted({item.known for item in items if item.known}):
         group = [item for item in items if item.known == folder]
         try:
@@ -288,6 +291,7 @@ def _add_unused_known_failures(items: Sequence[ItemRecord], summary: Summary, se
             summary.lines.append(f"known failure: {error}")
             summary.failed = True
             continue
+        excused.append((group, failures))
         failures.add_used(_checks_with(group, Outcome.KNOWN))
         ran = [
             *(each for each in _checks_with(group, Outcome.FAILED) if each[1] != "numerics" or not settings.seed),
@@ -300,6 +304,7 @@ def _add_unused_known_failures(items: Sequence[ItemRecord], summary: Summary, se
         for problem in unused:
             summary.lines.append(f"known failure: {problem.message}")
             summary.failed |= problem.severity == "error"
+    summary.lines += known_failure_lines(excused)
 
 
 def _ran_numerics(items: Sequence[ItemRecord]) -> dict[tuple[str, str], known_failures.RanNumerics]:
