@@ -26,11 +26,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from mutation import report, survivors
 from mutation.baseline import Baseline
+from mutation.campaign import judged
 from mutation.judging import Judgement, candidates, judge
 from mutation.making import Mutant
 from mutation.map_making import reached, warm_up
 from mutation.planting import Functions
-from mutation.pool import Note, outcomes
+from mutation.pool import Note
 from mutation.sampling import Population, population
 from mutation.sources import sources
 from mutation.suite import Suite
@@ -61,7 +62,7 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # so that copies of this process share its memory
     _say(f"ready after {time.monotonic() - start:.0f} s")
-    baseline = Baseline(suite, items, arguments.workers)
+    baseline = Baseline(suite, items)
     results = [] if arguments.again is None else earlier(arguments.again, everything)
     for result in sample(suite, everything, functions, baseline, arguments):
         results.append(result)
@@ -112,8 +113,9 @@ def sample(
     order = everything.order(arguments.seed) if arguments.again is None else survivors_of(arguments.again, everything)
     mutants = (mutant for mutant in order if arguments.only in mutant.id)
     changed, begin = 0, time.monotonic()
-    judged = judged_mutants(suite, everything, functions, baseline, mutants, arguments.workers)
-    for number, (mutant, judgement) in enumerate(judged, 1):
+    run = functools.partial(_judge, suite, everything, functions, baseline)
+    in_order = judged(mutants, run, baseline, arguments.workers)
+    for number, (mutant, judgement) in enumerate(in_order, 1):
         yield mutant, judgement
         changed += judgement.outcome in {"found", "survived"}
         minutes = (time.monotonic() - begin) / 60
@@ -121,7 +123,7 @@ def sample(
         _say(f"{changed:4} of {number:4}, {minutes:5.1f} min: {outcome}: {mutant.id}")
         if changed >= arguments.sample or (arguments.minutes and minutes >= arguments.minutes):
             break
-    judged.close()
+    in_order.close()
 
 
 def earlier(file: Path, everything: Population) -> list[tuple[Mutant, Judgement]]:
@@ -144,24 +146,6 @@ def _entries(file: Path, everything: Population) -> list[tuple[Mutant, dict[str,
     return [(by_id[entry["id"]], entry) for entry in entries if entry["id"] in by_id]
 
 
-def judged_mutants(
-    suite: Suite,
-    everything: Population,
-    functions: Functions,
-    baseline: Baseline,
-    mutants: Iterator[Mutant],
-    workers: int,
-) -> Iterator[tuple[Mutant, Judgement]]:
-    """Judges mutants in order. What an item finds that fails without a mutant too counts for nothing."""
-    run = functools.partial(_judge, suite, everything, functions, baseline)
-    for mutant, result, how in outcomes(mutants, run, workers):
-        judgement = _judgement(result, how)
-        while judgement.outcome == "found" and not baseline.passes(judgement.item):
-            ((_, *again),) = outcomes([mutant], run, 1)
-            judgement = _judgement(*again)
-        yield mutant, judgement
-
-
 def _judge(
     suite: Suite, everything: Population, functions: Functions, baseline: Baseline, mutant: Mutant, note: Note
 ) -> dict[str, Any]:
@@ -169,21 +153,6 @@ def _judge(
     tree = everything.trees[mutant.file]
     judgement = judge(suite, functions, tree, mutant, everything.reached, order, lambda each: note(each.to_json()))
     return judgement.to_json()
-
-
-def _judgement(result: dict[str, Any] | None, how: str) -> Judgement:
-    """What a process said, or, where it did not end by itself, what follows from that."""
-    if result is None:
-        raise RuntimeError(f"the process of a mutant ended before it said anything: {how}")
-    judgement = Judgement(**result)
-    if not how:
-        return judgement
-    judgement.message = f"{how} while {judgement.message}"
-    if judgement.changed:
-        judgement.outcome, judgement.how = "found", ["timeout" if how.startswith("killed") else "error"]
-    else:
-        judgement.outcome = "does not compile"
-    return judgement
 
 
 def _say(text: str) -> None:

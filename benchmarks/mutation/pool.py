@@ -8,7 +8,8 @@ import resource
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,66 +20,68 @@ _POLL_SECONDS = 0.02
 Note = Callable[[Any], None]
 
 
-def outcomes(jobs: Iterable[Any], function: Callable[[Any, Note], Any], workers: int) -> Iterator[tuple[Any, Any, str]]:
-    """Yields (job, result, how its process ended) in the order of the jobs.
+class Pool:
+    """Runs jobs in copies of this process, at most `workers` at a time. Its exit ends those that still run."""
 
-    `function` runs in a copy of this process. It returns something that JSON can hold. Where its process does not end
-    by itself, the result is what it noted last, and the third value says how it ended: "killed after …", "signal 11".
-    The third value is "" otherwise. Ends the copies that still run when the caller stops.
-    """
-    running: dict[int, tuple[int, float, Path]] = {}
-    ended: dict[int, tuple[Any, str]] = {}
-    waiting = iter(enumerate(jobs))
-    kept: dict[int, Any] = {}
-    following, exhausted = 0, False
-    with tempfile.TemporaryDirectory(prefix="mutants-pool-") as folder:
-        try:
-            while True:
-                while len(running) < workers and not exhausted:
-                    number, job = next(waiting, (-1, None))
-                    if number < 0:
-                        exhausted = True
-                        break
-                    kept[number] = job
-                    file = Path(folder) / f"{number}.json"
-                    running[_fork(function, job, file)] = (number, time.monotonic(), file)
-                _reap(running, ended)
-                while following in ended:
-                    result, how = ended.pop(following)
-                    yield kept.pop(following), result, how
-                    following += 1
-                if exhausted and not running:
-                    return
-                time.sleep(_POLL_SECONDS)
-        finally:
-            for process in running:
-                os.killpg(process, signal.SIGKILL)
-                os.waitpid(process, 0)
+    def __init__(self, workers: int) -> None:
+        self._workers = workers
+        self._folder = tempfile.TemporaryDirectory(prefix="mutants-pool-")
+        self._waiting: deque[tuple[Any, Callable[[Note], Any]]] = deque()
+        self._running: dict[int, tuple[Any, float, Path]] = {}
+        self._started = 0
 
+    def __enter__(self) -> Pool:
+        return self
 
-def _reap(running: dict[int, tuple[int, float, Path]], ended: dict[int, tuple[Any, str]]) -> None:
-    for process, (number, start, file) in list(running.items()):
-        how = ""
-        if time.monotonic() - start > WALL_SECONDS:
+    def __exit__(self, *_: object) -> None:
+        for process in self._running:
             os.killpg(process, signal.SIGKILL)
             os.waitpid(process, 0)
-            how = f"killed after {WALL_SECONDS} s"
-        else:
-            found, status = os.waitpid(process, os.WNOHANG)
-            if not found:
-                continue
-            if os.WIFSIGNALED(status):
-                number_of_signal = os.WTERMSIG(status)
-                how = f"signal {number_of_signal}"
-                if number_of_signal == signal.SIGXCPU:
-                    how = f"killed after {CPU_SECONDS} s of CPU time"
-            elif os.WEXITSTATUS(status):
-                how = f"exit status {os.WEXITSTATUS(status)}"
-        del running[process]
-        ended[number] = (json.loads(file.read_text()) if file.exists() else None, how)
+        self._folder.cleanup()
+
+    def submit(self, key: Any, job: Callable[[Note], Any], *, first: bool = False) -> None:
+        """`job` runs in a copy of this process as it is when the job starts. It returns something that JSON can hold.
+
+        `first`: before all jobs that wait.
+        """
+        (self._waiting.appendleft if first else self._waiting.append)((key, job))
+
+    def next(self) -> tuple[Any, Any, str]:
+        """Waits until a job ends. Returns its key, its result, and how its process ended.
+
+        Where the process does not end by itself, the result is what it noted last, and the third value says how it
+        ended: "killed after …", "signal 11". The third value is "" otherwise. At least one job must be open.
+        """
+        while True:
+            while self._waiting and len(self._running) < self._workers:
+                key, job = self._waiting.popleft()
+                file = Path(self._folder.name) / f"{self._started}.json"
+                self._started += 1
+                self._running[_fork(job, file)] = (key, time.monotonic(), file)
+            for process, (key, start, file) in self._running.items():
+                how = _ended(process, start)
+                if how is not None:
+                    del self._running[process]
+                    return key, json.loads(file.read_text()) if file.exists() else None, how
+            time.sleep(_POLL_SECONDS)
 
 
-def _fork(function: Callable[[Any, Note], Any], job: Any, file: Path) -> int:
+def _ended(process: int, start: float) -> str | None:
+    """How a process ended: "" by itself; None while it runs. Ends a process that has run for too long."""
+    if time.monotonic() - start > WALL_SECONDS:
+        os.killpg(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        return f"killed after {WALL_SECONDS} s"
+    found, status = os.waitpid(process, os.WNOHANG)
+    if not found:
+        return None
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        return f"killed after {CPU_SECONDS} s of CPU time" if number == signal.SIGXCPU else f"signal {number}"
+    return f"exit status {os.WEXITSTATUS(status)}" if os.WEXITSTATUS(status) else ""
+
+
+def _fork(job: Callable[[Note], Any], file: Path) -> int:
     process = os.fork()
     if process:
         return process
@@ -89,7 +92,7 @@ def _fork(function: Callable[[Any, Note], Any], job: Any, file: Path) -> int:
         silent = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(silent, stream)
-        _write(file, function(job, lambda value: _write(file, value)))
+        _write(file, job(lambda value: _write(file, value)))
         status = 0
     finally:
         os._exit(status)

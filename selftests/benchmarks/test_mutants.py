@@ -1,5 +1,6 @@
 """benchmarks/mutants.py on a small module: which mutants it has, how they are planted, and what is said of them."""
 
+import functools
 import importlib.util
 import os
 import signal
@@ -14,10 +15,12 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 from mutation import report, survivors
+from mutation.campaign import AHEAD
+from mutation.campaign import judged as campaign
 from mutation.judging import Judgement, candidates, judge
 from mutation.making import Tree
 from mutation.planting import Functions, NotPlantedError
-from mutation.pool import outcomes
+from mutation.pool import Pool
 from mutation.reached import Collector, Reached, joined, lines_traced
 from mutation.sampling import population
 from mutation.sources import Source
@@ -66,6 +69,14 @@ class Code:
 '''
 
 
+def outcomes(jobs, run):
+    """Runs one job after the other in copies of this process: (job, result, how its process ended)."""
+    with Pool(1) as pool:
+        for job in jobs:
+            pool.submit(job, functools.partial(run, job))
+        return [pool.next() for _ in jobs]
+
+
 class Sample:
     """The module, imported from a file, with its mutants."""
 
@@ -90,7 +101,7 @@ class Sample:
             Functions([str(self.source.path)]).plant(self.tree, mutant)
             return value(self.module)
 
-        ((_, result, how),) = outcomes([self.mutant(text)], run, 1)
+        ((_, result, how),) = outcomes([self.mutant(text)], run)
         assert not how
         return result
 
@@ -200,7 +211,7 @@ def judged(sample, text, items=(("other", "cpu"), ("case", "cpu"))):
         result = judge(suite, functions, sample.tree, mutant, reached, order, lambda each: note(each.to_json()))
         return result.to_json()
 
-    ((_, result, how),) = outcomes([sample.mutant(text)], run, 1)
+    ((_, result, how),) = outcomes([sample.mutant(text)], run)
     assert not how
     return Judgement(**result)
 
@@ -238,7 +249,7 @@ def test_an_error_while_compiling_is_no_changed_code(sample, monkeypatch):
         functions = Functions([str(sample.source.path)])
         return judge(suite, functions, sample.tree, mutant, reached, [0], lambda each: note(each.to_json())).to_json()
 
-    ((_, result, _),) = outcomes([sample.mutant("x + 1 → x - 1")], run, 1)
+    ((_, result, _),) = outcomes([sample.mutant("x + 1 → x - 1")], run)
     assert (result["outcome"], result["message"]) == ("does not compile", "ZeroDivisionError: in Inductor")
 
 
@@ -286,24 +297,57 @@ def test_a_seed_gives_an_order(sample):
 # Processes -----------------------------------------------------------------------------------------------------------
 
 
-def test_outcomes_come_in_order_and_tell_how_a_process_ended():
+def test_jobs_tell_how_their_processes_ended():
     def run(job, note):
         note(f"{job} began")
         if job == "killed":
             os.kill(os.getpid(), signal.SIGSEGV)
         if job == "raises":
             raise ValueError
-        if job == "slow":
-            time.sleep(0.3)
         return job
 
-    result = list(outcomes(["slow", "killed", "raises", "fast"], run, 2))
-    assert result == [
-        ("slow", "slow", ""),
+    assert outcomes(["fast", "killed", "raises"], run) == [
+        ("fast", "fast", ""),
         ("killed", "killed began", f"signal {signal.SIGSEGV}"),
         ("raises", "raises began", "exit status 1"),
-        ("fast", "fast", ""),
     ]
+
+
+def test_a_job_that_is_first_does_not_wait_for_others():
+    with Pool(1) as pool:
+        for key in ("one", "two"):
+            pool.submit(key, lambda _note: "")
+        pool.submit("check", lambda _note: "", first=True)
+        assert [pool.next()[0] for _ in range(3)] == ["check", "one", "two"]
+
+
+class Checks:
+    """A baseline with items that fail without a mutant."""
+
+    def __init__(self, *fail):
+        self.fail, self.passing, self.failing = fail, set(), set()
+
+    def run(self, name, _note):
+        return {"crash": name in self.fail}
+
+    def add(self, name, result, how):
+        assert not how
+        (self.failing if result["crash"] else self.passing).add(name)
+
+
+def test_a_campaign_keeps_the_order_and_judges_again_without_what_fails_anyhow():
+    checks = Checks("flaky")
+
+    def judge(mutant, _note):
+        if mutant == 0:
+            time.sleep(0.3)
+        return Judgement("found", item="good" if "flaky" in checks.failing or mutant != 1 else "flaky").to_json()
+
+    mutants = range(2 * AHEAD)
+    results = list(campaign(iter(mutants), judge, checks, 2))
+    assert [mutant for mutant, _ in results] == list(mutants)
+    assert {judgement.item for _, judgement in results} == {"good"}
+    assert (checks.passing, checks.failing) == ({"good"}, {"flaky"})
 
 
 # The report ----------------------------------------------------------------------------------------------------------
