@@ -3,8 +3,8 @@
     python benchmarks/bug_releases.py --json releases.json v26/bin/python v28/bin/python    # adds what is not known yet
     python benchmarks/bug_releases.py --json releases.json                                  # prints the table
 
-Each Python needs torch alone. The scripts run on the CPU. The first release that shows a bug, with all that were tried
-after it up to the first release of its known failure, is written as `since` into the entry (known_failures/*.toml).
+Each Python needs torch alone. The scripts run on the CPU. The table has what to write as `since` into the entry of a
+bug (conformance/known_failures/*.toml): the first release that shows it, if all later ones that were tried do so too.
 """
 
 from __future__ import annotations
@@ -64,13 +64,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pythons", nargs="*", metavar="PYTHON", help="a Python that has a torch release")
     parser.add_argument("--json", type=Path, required=True, help="the results: read, and written after each script")
-    parser.add_argument("--unsettled", action="store_true", help="only bugs whose earliest known release shows them")
+    parser.add_argument("--unsettled", action="store_true", help="leave out bugs that the earliest known release shows")
     arguments = parser.parse_args()
     known = json.loads(arguments.json.read_text(encoding="utf-8")) if arguments.json.exists() else {}
     failures = known_failures.load(OPS.parent / "known_failures").failures
     bugs = [bug for bug in known_bugs.bugs(failures) if bug.reproduction]
+    asked = bugs
+    if arguments.unsettled:
+        asked = [bug for bug in bugs if not since(known.get(bug.reason, {})).endswith("earlier")]
     for python in arguments.pythons:
-        _run(bugs, python, known, arguments.json)
+        _run(asked, python, known, arguments.json)
     for bug in bugs:
         print(f"{since(known.get(bug.reason, {})) or 'not shown':16}  {bug.reason}")
     return 0
