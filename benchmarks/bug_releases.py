@@ -68,7 +68,7 @@ def main() -> int:
     arguments = parser.parse_args()
     known = json.loads(arguments.json.read_text(encoding="utf-8")) if arguments.json.exists() else {}
     failures = known_failures.load(OPS.parent / "known_failures").failures
-    bugs = [bug for bug in known_bugs.bugs(failures) if bug.reproduction]
+    bugs = [bug for bug in known_bugs.bugs(failures) if bug.reproduction and "cpu" in bug.devices]
     asked = bugs
     if arguments.unsettled:
         asked = [bug for bug in bugs if not since(known.get(bug.reason, {})).endswith("earlier")]

@@ -45,6 +45,11 @@ class Bug:
         """The worst one of its failures."""
         return severity(self.failures)
 
+    @property
+    def devices(self) -> set[str]:
+        """Types of the devices that show it, as the names of targets begin with them: "cpu", "cuda", "xpu"."""
+        return {target.partition("_")[0] for failure in self.failures for target in failure.targets}
+
     def applies_to(self, torch_version: str) -> bool:
         return any(failure.applies_to(torch_version) for failure in self.failures)
 
@@ -86,6 +91,9 @@ def markdown(entries: Iterable[Bug]) -> Iterator[str]:
     yield "The most severe bugs come first. The severity is computed from what the known failures excuse: calls, rules,"
     yield f"changes of values, and a bound of |compiled - eager|. A bound above {DEFAULT_TOLERANCE:g}"
     yield "counts as beyond the default tolerances."
+    yield ""
+    yield "Since: the first torch release whose CPU build shows the bug by its script. 2.6 is the earliest one tried."
+    yield "A bug without this line has no script, or a CPU does not show it."
     for each, group in itertools.groupby(entries, key=lambda bug: bug.severity):
         bugs_of_severity = list(group)
         count = len(bugs_of_severity)

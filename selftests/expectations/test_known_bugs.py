@@ -4,6 +4,7 @@ import pytest
 
 from conformance.cases.lookup import OPS
 from conformance.cli.main import main
+from conformance.devices.machine import Machine
 from conformance.expectations import known_bugs, known_failures
 
 ENTRY = """
@@ -51,6 +52,15 @@ def test_a_bug_that_no_longer_shows_is_named(folder, capsys):
     assert "shows  sums are off: AssertionError: sums are off" in out
     assert "does NOT show  it was fixed: it ends without an error" in out
     assert "no script" not in out
+
+
+def test_a_bug_of_a_missing_gpu_is_not_run(folder, capsys, monkeypatch):
+    """A torch without CUDA raises an AssertionError for `device="cuda"`, as if the script showed the bug."""
+    monkeypatch.setattr(Machine, "detect", Machine)
+    for file in folder.glob("*.toml"):
+        file.write_text(file.read_text().replace("cpu_avx2", "xpu_pvc"))
+    assert main(["bugs", str(folder), "--check"]) == 0
+    assert "not run  sums are off: it needs a real GPU (xpu)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

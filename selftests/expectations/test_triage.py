@@ -2,6 +2,7 @@
 
 import pytest
 
+from conformance.cases.lookup import OPS
 from conformance.expectations import known_bugs, known_failures
 from conformance.expectations.triage import Triage
 
@@ -62,3 +63,17 @@ def test_no_table(tmp_path):
     (tmp_path / "a.toml").write_text(f'{ENTRY}\ntriage = "eager"\n')
     with pytest.raises(known_failures.KnownFailureError, match=r"triage is 'eager'; write a table \[failure.triage\]"):
         known_failures.load(tmp_path)
+
+
+def test_each_bug_has_one_triage():
+    failures = known_failures.load(OPS.parent / "known_failures").failures
+    counts = {bug.reason: sum(each.triage is not None for each in bug.failures) for bug in known_bugs.bugs(failures)}
+    assert not {reason: count for reason, count in counts.items() if count != 1}
+
+
+def test_each_bug_of_a_cpu_with_a_script_has_its_first_release():
+    failures = known_failures.load(OPS.parent / "known_failures").failures
+    bugs = [bug for bug in known_bugs.bugs(failures) if bug.reproduction and bug.triage and not bug.triage.since]
+    assert not [
+        bug.reason for bug in bugs if any(name.startswith("cpu") for each in bug.failures for name in each.targets)
+    ]

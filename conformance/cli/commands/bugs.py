@@ -8,13 +8,14 @@ from pathlib import Path
 
 from conformance.cases.lookup import OPS
 from conformance.devices.environment import torch_build
+from conformance.devices.machine import Machine
 from conformance.expectations import known_bugs, known_failures
 from conformance.terminal import progress
 
 DESCRIPTION = """\
 List the known bugs of Inductor as Markdown, each with a script that needs only
-torch. With --check: run the scripts of the bugs that this torch has.
-Exit status 1: a script no longer shows its bug."""
+torch. With --check: run the scripts of the bugs that this torch has, on a
+device that is here. Exit status 1: a script no longer shows its bug."""
 
 EXAMPLES = """\
 examples:
@@ -49,7 +50,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(bugs: Sequence[known_bugs.Bug]) -> int:
     version = torch_build().version
-    checked = [bug for bug in bugs if bug.reproduction and bug.applies_to(version)]
+    asked = [bug for bug in bugs if bug.reproduction and bug.applies_to(version)]
+    here = {"cpu", *Machine.detect().gpus}
+    checked = [bug for bug in asked if bug.devices & here]
+    for bug in asked:
+        if bug not in checked:
+            print(f"not run  {bug.reason}: it needs a real GPU ({' or '.join(sorted(bug.devices))})")
     gone = 0
     with progress(len(checked)) as show:
         for bug in checked:
