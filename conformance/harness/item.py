@@ -106,6 +106,8 @@ class _ItemRun:
         self.record = item.new_record()
         self.mode = self.session.mode(self.target)
         self.ran_out_of_memory = False
+        #: What known failures have excused. An asynchronous error of the device is reported once more after the item.
+        self.excused_errors: list[str] = []
         self.source = ItemCapture(item.session, item.case, item.target)
         self.known_failures = ItemKnownFailures(item.session, item.case, item.target)
         self.artifacts = ItemArtifacts(item.session, item.case, item.target)
@@ -162,7 +164,7 @@ class _ItemRun:
             for check, result in failed.items():
                 if state.error not in result.detail:
                     self.record.checks[check] = CheckResult(result.outcome, f"{result.detail} ({state.error})")
-        if state.error and not failed:
+        if state.error and not failed and not any(state.error in error for error in self.excused_errors):
             with self.report.check("device"):
                 error = DeviceError(f"{self.name}: the device reports after the item: {state.error}")
                 self.record.checks["device"] = CheckResult(Outcome.FAILED, f"{type(error).__name__}: {error}")
@@ -303,6 +305,7 @@ class _ItemRun:
         if failure := self.known_failures.entry_for(check, error):
             self._report_entry(check, self.known_failures.idle_problem(error))
             self.record.checks[check] = CheckResult(Outcome.KNOWN, failure.reason)
+            self.excused_errors.append(str(error))
             self.record.problems = [problem.to_json() for problem in problems_of(error)]
             self.report.known(f"{failure.reason} ({failure.issue})")
         self.record.checks[check] = CheckResult(Outcome.FAILED, f"{type(error).__name__}: {first_line(error)}")

@@ -2,7 +2,7 @@
 
 import torch
 
-from conformance import case, tensor
+from conformance import FLUSHED, case, tensor
 
 ONE_KERNEL = {"kernels": 1, "kinds": ["pointwise"], "fallbacks": [], "extern": [], "graph_breaks": 0}
 
@@ -19,6 +19,12 @@ BINARY = {
 }
 
 
-@case(x=tensor(20, 30), y=tensor(20, 30), function=BINARY, require={"all": ONE_KERNEL})
+@case(
+    x=tensor(20, 30),
+    y=tensor(20, 30),
+    function=BINARY,
+    require={"all": ONE_KERNEL},
+    numerics={"for": {"cuda atan2": FLUSHED}},
+)
 def test_alone(x, y, function):
     return function(x) + y
