@@ -32,13 +32,15 @@ class MergeResult:
 
     `accepted`: what was stored and marked. `inherited`: how many texts of a variant are those of the row that it is a
     variant of: they need no mark. `same_on_cpu`: how many texts for a CPU are the stored ones: they get no mark.
-    `differences`, `failures`, `unknown`: name of an item → why it is listed. `items`: all items with their texts, for a
-    run that `review` shows.
+    `known`: items that are not marked because a known failure excuses the comparison with deviceless code.
+    `known`, `differences`, `failures`, `unknown`: name of an item → why it is listed. `items`: all items with their
+    texts, for a run that `review` shows.
     """
 
     accepted: AcceptResult = field(default_factory=AcceptResult)
     inherited: int = 0
     same_on_cpu: int = 0
+    known: dict[str, str] = field(default_factory=dict)
     differences: dict[str, str] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
@@ -57,7 +59,13 @@ class MergeResult:
             lines.append(f"the same as the row that the target is a variant of, so nothing to store: {self.inherited}")
         if self.same_on_cpu:
             lines.append(f"the same as the stored code, which has no marks for CPUs: {self.same_on_cpu}")
-        for title, found in (("differs", self.differences), ("failed", self.failures), ("ignored", self.unknown)):
+        listed = {
+            "not confirmed, a known failure": self.known,
+            "differs": self.differences,
+            "failed": self.failures,
+            "ignored": self.unknown,
+        }
+        for title, found in listed.items():
             lines += [f"{title}: {name}: {reason}" for name, reason in sorted(found.items())]
         return lines
 
@@ -157,6 +165,8 @@ def _is_mergeable(record: ItemRecord, item: ArchivedItem, stored: Snapshot, resu
         reason = f"{record.checks['deviceless'].detail}"
     elif not is_same and has_own:
         reason = "the stored code is another one"
+    elif deviceless is Outcome.KNOWN:
+        result.known[record.name] = record.checks["deviceless"].detail
     elif not is_confirmed(record):
         reason = "it was not compared with code that is generated without the device"
     elif is_same and not has_own:

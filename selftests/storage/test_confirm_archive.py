@@ -133,6 +133,14 @@ def test_what_differs_is_listed_and_not_stored(store, accept, suite, tmp_path, c
         assert "1 text of 1 case " in capsys.readouterr().out
 
 
+def test_a_known_failure_of_the_comparison_is_no_difference(store, accept, suite, tmp_path):
+    before = suite.stored()
+    given = item(deviceless=CheckResult(Outcome.KNOWN, "a reason"))
+    status, text = accept(archive(tmp_path / "a.zip", given))
+    assert (status, "not confirmed, a known failure: scale/double-f32-xpu_bmg: a reason\n" in text) == (0, True), text
+    assert suite.stored() == before
+
+
 def test_a_variant_stores_what_differs_from_its_row(store, accept, tmp_path):
     store.merge({F16: {(TORCH, "xpu_bmg"): STORED}})
     items = [item(target="xpu_dg2"), item(F16, OTHER, target="xpu_dg2")]
