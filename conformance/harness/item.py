@@ -14,13 +14,12 @@ from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.errors import first_line
 from conformance.harness import garbage_collection, item_audit
-from conformance.harness.accidents import device_health
 from conformance.harness.accounting import NOTHING_STORED
 from conformance.harness.artifacts import ItemArtifacts
 from conformance.harness.item_capture import ItemCapture
+from conformance.harness.item_device import ItemDevice
 from conformance.harness.item_errors import (
     CodeError,
-    DeviceError,
     DevicelessError,
     SkipError,
     StaleKnownFailureError,
@@ -105,9 +104,7 @@ class _ItemRun:
         self.name, self.report = item.name, report
         self.record = item.new_record()
         self.mode = self.session.mode(self.target)
-        self.ran_out_of_memory = False
-        #: What known failures have excused. An asynchronous error of the device is reported once more after the item.
-        self.excused_errors: list[str] = []
+        self.device = ItemDevice(item.session, item.target, self.record, report.check)
         self.source = ItemCapture(item.session, item.case, item.target)
         self.known_failures = ItemKnownFailures(item.session, item.case, item.target)
         self.artifacts = ItemArtifacts(item.session, item.case, item.target)
@@ -119,7 +116,7 @@ class _ItemRun:
             self._skip(reason, Outcome.EXCLUDED if excluded else Outcome.SKIPPED)
         before = _cpu_seconds()
         try:
-            with self._device_checked():
+            with self.device.checked():
                 if self.session.settings.backend_option:
                     self._check_other_backend()
                 else:
@@ -138,37 +135,6 @@ class _ItemRun:
         if asked:
             raise PreparationError(f"{self.name}: {reason}")
         self.report.skip(reason)
-
-    @contextlib.contextmanager
-    def _device_checked(self) -> Iterator[None]:
-        try:
-            yield
-        except KeyboardInterrupt:
-            raise  # the device may hang, and the user wants to stop
-        except BaseException:
-            self._check_device()
-            raise
-        self._check_device()
-
-    def _check_device(self) -> None:
-        """After an item on a real GPU: reports an error that no check has met. Notes that this process must end."""
-        if self.ran_out_of_memory:
-            device_health.release_memory(self.target.device)
-        if self.mode != "native" or self.target.device == "cpu":
-            return
-        state = device_health.device_state(self.target.device)
-        if state.is_broken:
-            self.session.broken = f"{self.name} has broken the {self.target.device} context ({state.error})"
-        failed = {check: result for check, result in self.record.checks.items() if result.outcome is Outcome.FAILED}
-        if state.is_broken:
-            for check, result in failed.items():
-                if state.error not in result.detail:
-                    self.record.checks[check] = CheckResult(result.outcome, f"{result.detail} ({state.error})")
-        if state.error and not failed and not any(state.error in error for error in self.excused_errors):
-            with self.report.check("device"):
-                error = DeviceError(f"{self.name}: the device reports after the item: {state.error}")
-                self.record.checks["device"] = CheckResult(Outcome.FAILED, f"{type(error).__name__}: {error}")
-                raise error
 
     def _capture_and_check(self) -> None:
         from conformance import facts
@@ -301,11 +267,11 @@ class _ItemRun:
 
     def _record_failure(self, check: str, error: Exception) -> None:
         """Records a failed check. Does not return where a known failure excuses the error."""
-        self.ran_out_of_memory |= device_health.is_out_of_memory(error)
+        self.device.note(error)
         if failure := self.known_failures.entry_for(check, error):
             self._report_entry(check, self.known_failures.idle_problem(error))
             self.record.checks[check] = CheckResult(Outcome.KNOWN, failure.reason)
-            self.excused_errors.append(str(error))
+            self.device.note_excused(error)
             self.record.problems = [problem.to_json() for problem in problems_of(error)]
             self.report.known(f"{failure.reason} ({failure.issue})")
         self.record.checks[check] = CheckResult(Outcome.FAILED, f"{type(error).__name__}: {first_line(error)}")

@@ -104,7 +104,7 @@ class _CallLimits(CallComparison):
         mine = [problem for problem in problems if problem.call == self.call]
         try:
             eager = self._call(self.eager)
-        except Exception:
+        except Exception:  # eager may refuse special values, with any type of exception
             if not self.special and not self.policy.raises:
                 raise
             eager = None
