@@ -164,6 +164,15 @@ def test_argmax_of_a_sum(x, y, function):
     return function(x + y)
 
 
+@case(
+    x=tensor(12, 16, layout=["contiguous", "transposed"]),
+    require={"all": {"graph_breaks": 0, "extern": []}},
+    numerics={"exact": True},
+)
+def test_argmax_of_all(x):
+    return (x * 2).argmax()
+
+
 # No element is 0, the value that fills up vectors.
 @case(x=tensor(16, 100, low=1, high=100, dtype=["i32", "i16", "u8"]), require={"all": ONE_KERNEL})
 def test_extremes_of_integers(x):
@@ -280,6 +289,7 @@ test_references = references(
     test_ties,
     test_argmax,
     test_argmax_of_a_sum,
+    test_argmax_of_all,
     test_extremes_of_integers,
     test_var_mean,
     test_var_of_near_numbers,

@@ -27,7 +27,7 @@ for script in sys.argv[1:]:
     try:
         runpy.run_path(script)
         error = "it ends without an error"
-    except Exception as raised:
+    except Exception as raised:  # each script raises another type
         error = str(raised)
     print(json.dumps([script, error]))
 """
