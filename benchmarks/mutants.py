@@ -16,6 +16,7 @@ import functools
 import gc
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -27,11 +28,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from mutation import report, survivors
 from mutation.baseline import Baseline
 from mutation.campaign import judged
-from mutation.judging import Judgement, candidates, judge
+from mutation.judging import EVERY_ITEM, Judgement, Limits, candidates, item_name, judge
 from mutation.making import Mutant
 from mutation.map_making import reached, warm_up
 from mutation.planting import Functions
-from mutation.pool import Note
+from mutation.pool import CPU_SECONDS, Note, Pool
 from mutation.sampling import Population, population
 from mutation.sources import sources
 from mutation.suite import Suite
@@ -39,6 +40,8 @@ from mutation.suite import Suite
 from conformance import atomic_files
 from conformance.devices.environment import torch_build
 
+#: CPU seconds that one mutant may take with --items.
+_SECONDS_FOR_EVERY_ITEM = 900
 _SURVIVORS = Path(__file__).parent / "mutants_survivors.toml"
 
 
@@ -83,6 +86,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=_positive, default=None, metavar="N", help="stop the sample after N minutes")
     parser.add_argument("--only", default="", metavar="TEXT", help="only mutants whose id contains TEXT")
     parser.add_argument("--again", type=Path, metavar="FILE", help="judge the survivors in a --json file once more")
+    parser.add_argument(
+        "--items",
+        type=_expression,
+        metavar="REGEX",
+        help="try every item whose name contains REGEX and that executes the changed line, and no others",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write each mutant and what came of it")
     parser.add_argument("--survivors", type=Path, default=_SURVIVORS, metavar="FILE", help="survivors that are sorted")
     return parser.parse_args()
@@ -100,6 +109,13 @@ def _positive(text: str) -> int:
     return value
 
 
+def _expression(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
+
+
 def _natural(text: str) -> int:
     if (value := int(text)) < 0:
         raise argparse.ArgumentTypeError("it must be 0 or more")
@@ -113,8 +129,10 @@ def sample(
     order = everything.order(arguments.seed) if arguments.again is None else survivors_of(arguments.again, everything)
     mutants = (mutant for mutant in order if arguments.only in mutant.id)
     changed, begin = 0, time.monotonic()
-    run = functools.partial(_judge, suite, everything, functions, baseline)
-    in_order = judged(mutants, run, baseline, arguments.workers)
+    limits = EVERY_ITEM if arguments.items else Limits()
+    pool = Pool(arguments.workers, _SECONDS_FOR_EVERY_ITEM if arguments.items else CPU_SECONDS)
+    run = functools.partial(_judge, suite, everything, functions, baseline, limits, arguments.items)
+    in_order = judged(mutants, run, baseline, pool)
     for number, (mutant, judgement) in enumerate(in_order, 1):
         yield mutant, judgement
         changed += judgement.outcome in {"found", "survived"}
@@ -147,11 +165,20 @@ def _entries(file: Path, everything: Population) -> list[tuple[Mutant, dict[str,
 
 
 def _judge(
-    suite: Suite, everything: Population, functions: Functions, baseline: Baseline, mutant: Mutant, note: Note
+    suite: Suite,
+    everything: Population,
+    functions: Functions,
+    baseline: Baseline,
+    limits: Limits,
+    items: re.Pattern[str] | None,
+    mutant: Mutant,
+    note: Note,
 ) -> dict[str, Any]:
-    order = candidates(mutant, everything.rows(mutant), everything.reached, baseline.failing)
-    tree = everything.trees[mutant.file]
-    judgement = judge(suite, functions, tree, mutant, everything.reached, order, lambda each: note(each.to_json()))
+    order = candidates(mutant, everything.rows(mutant), everything.reached, baseline.failing, limits)
+    if items is not None:
+        order = [row for row in order if items.search(item_name(everything.reached.items[row]))]
+    tree, say = everything.trees[mutant.file], lambda each: note(each.to_json())
+    judgement = judge(suite, functions, tree, mutant, everything.reached, order, limits, say)
     return judgement.to_json()
 
 

@@ -26,19 +26,19 @@ class Checks(Protocol):
 
 
 def judged(
-    mutants: Iterator[Mutant], judge: Callable[[Mutant, Note], dict[str, Any]], baseline: Checks, workers: int
+    mutants: Iterator[Mutant], judge: Callable[[Mutant, Note], dict[str, Any]], baseline: Checks, pool: Pool
 ) -> Iterator[tuple[Mutant, Judgement]]:
     """Yields mutants in order, each with its judgement.
 
     An item that found a mutant runs once without one. If it fails then too, the mutant is judged again; `judge` leaves
     out the items in `baseline.failing`.
     """
-    with Pool(workers) as pool:
+    with pool:
         campaign = _Campaign(pool, judge, baseline)
         following = 0
         waiting = enumerate(mutants)
         while True:
-            while len(campaign.open) < AHEAD * workers and (each := next(waiting, None)) is not None:
+            while len(campaign.open) < AHEAD * pool.workers and (each := next(waiting, None)) is not None:
                 campaign.add(*each)
             if not campaign.open:
                 return

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import math
 import random
+import re
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
@@ -23,16 +26,30 @@ OUTCOMES = {
     "found": "",
     "survived": "",
 }
-#: Of the items that execute the changed line, so many are generated; once the code of one has changed, so many.
-GENERATED, GENERATED_IF_CHANGED = 8, 40
-#: Of the items whose code changed, so many are run.
-RUN = 16
 #: An item that takes longer than this to generate is left out where there are enough others.
 SLOW_SECONDS = 4.0
 ITEM_SECONDS = 60
-#: CPU seconds after which no further item is tried.
-CPU_SECONDS = 45.0
 _DIFF_LINES = 60
+#: The line of a text that says that compiling raises what eager raises.
+_NO_CODE = re.compile(r"^code +none: compiling raises (.*)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How many items are tried for a mutant.
+
+    Of the items that execute the changed line, `generated` are generated; once the code of one has changed,
+    `generated_if_changed`. Of those whose code changed, `run` are run. No further item is tried after `cpu_seconds`.
+    """
+
+    generated: int = 8
+    generated_if_changed: int = 40
+    run: int = 16
+    cpu_seconds: float = 45.0
+
+
+#: Every item that executes the changed line, for as long as a process of the pool may take.
+EVERY_ITEM = Limits(sys.maxsize, sys.maxsize, sys.maxsize, math.inf)
 
 
 @dataclass
@@ -62,14 +79,16 @@ class Judgement:
         return asdict(self)
 
 
-def candidates(mutant: Mutant, rows: Sequence[int], reached: Reached, left_out: Collection[str]) -> list[int]:
+def candidates(
+    mutant: Mutant, rows: Sequence[int], reached: Reached, left_out: Collection[str], limits: Limits
+) -> list[int]:
     """The items that execute the mutant's line, in the order in which they are tried.
 
     One item of each function of the suite first, then a second one, and so on; the order depends on the mutant alone.
     """
     rows = [row for row in rows if reached.texts[row] and item_name(reached.items[row]) not in left_out]
     fast = [row for row in rows if reached.seconds[row] <= SLOW_SECONDS]
-    rows = fast if len(fast) >= GENERATED_IF_CHANGED else rows
+    rows = fast if len(fast) >= limits.generated_if_changed else rows
     shuffled = random.Random(mutant.id)
     groups: dict[str, list[int]] = defaultdict(list)
     for row in rows:
@@ -92,6 +111,7 @@ def judge(
     mutant: Mutant,
     reached: Reached,
     order: Sequence[int],
+    limits: Limits,
     note: Callable[[Judgement], None],
 ) -> Judgement:
     """Plants the mutant into this process and tries items. `note` is told what is known so far, before each risk."""
@@ -103,8 +123,8 @@ def judge(
         return Judgement("not planted", message=str(error))
     for row in order:
         spent = time.process_time() - start
-        limit = GENERATED_IF_CHANGED if result.changed else GENERATED
-        if result.generated >= limit or result.ran >= RUN or spent > CPU_SECONDS:
+        most = limits.generated_if_changed if result.changed else limits.generated
+        if result.generated >= most or result.ran >= limits.run or spent > limits.cpu_seconds:
             break
         _try(suite, reached, row, result, note)
         if result.outcome:
@@ -128,6 +148,9 @@ def _try(suite: Suite, reached: Reached, row: int, result: Judgement, note: Call
         return
     result.message = ""
     if text == old:
+        return
+    if (error := _NO_CODE.search(text)) and not _NO_CODE.search(old):
+        result.outcome, result.item, result.message = "does not compile", item_name(item), error[1][:1000]
         return
     result.changed += 1
     diff = "\n".join(list(difflib.unified_diff(old.split("\n"), text.split("\n"), n=1, lineterm=""))[:_DIFF_LINES])

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-#: Of one job. A copy may use so much CPU time, so much time in all, and so much memory beyond the parent's.
-CPU_SECONDS, WALL_SECONDS, MORE_BYTES = 90, 600, 6 << 30
+#: Of one job. A copy may use so much CPU time and so much memory beyond the parent's; it may take so many times its
+#: CPU time.
+CPU_SECONDS, MORE_BYTES, WALL_PER_CPU = 90, 6 << 30, 7
 _POLL_SECONDS = 0.02
 
 Note = Callable[[Any], None]
@@ -23,8 +24,8 @@ Note = Callable[[Any], None]
 class Pool:
     """Runs jobs in copies of this process, at most `workers` at a time. Its exit ends those that still run."""
 
-    def __init__(self, workers: int) -> None:
-        self._workers = workers
+    def __init__(self, workers: int, cpu_seconds: int = CPU_SECONDS) -> None:
+        self.workers, self._cpu_seconds = workers, cpu_seconds
         self._folder = tempfile.TemporaryDirectory(prefix="mutants-pool-")
         self._waiting: deque[tuple[Any, Callable[[Note], Any]]] = deque()
         self._running: dict[int, tuple[Any, float, Path]] = {}
@@ -53,42 +54,42 @@ class Pool:
         ended: "killed after …", "signal 11". The third value is "" otherwise. At least one job must be open.
         """
         while True:
-            while self._waiting and len(self._running) < self._workers:
+            while self._waiting and len(self._running) < self.workers:
                 key, job = self._waiting.popleft()
                 file = Path(self._folder.name) / f"{self._started}.json"
                 self._started += 1
-                self._running[_fork(job, file)] = (key, time.monotonic(), file)
+                self._running[_fork(job, file, self._cpu_seconds)] = (key, time.monotonic(), file)
             for process, (key, start, file) in self._running.items():
-                how = _ended(process, start)
+                how = _ended(process, start, self._cpu_seconds)
                 if how is not None:
                     del self._running[process]
                     return key, json.loads(file.read_text()) if file.exists() else None, how
             time.sleep(_POLL_SECONDS)
 
 
-def _ended(process: int, start: float) -> str | None:
+def _ended(process: int, start: float, cpu_seconds: int) -> str | None:
     """How a process ended: "" by itself; None while it runs. Ends a process that has run for too long."""
-    if time.monotonic() - start > WALL_SECONDS:
+    if time.monotonic() - start > WALL_PER_CPU * cpu_seconds:
         os.killpg(process, signal.SIGKILL)
         os.waitpid(process, 0)
-        return f"killed after {WALL_SECONDS} s"
+        return f"killed after {WALL_PER_CPU * cpu_seconds} s"
     found, status = os.waitpid(process, os.WNOHANG)
     if not found:
         return None
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        return f"killed after {CPU_SECONDS} s of CPU time" if number == signal.SIGXCPU else f"signal {number}"
+        return f"killed after {cpu_seconds} s of CPU time" if number == signal.SIGXCPU else f"signal {number}"
     return f"exit status {os.WEXITSTATUS(status)}" if os.WEXITSTATUS(status) else ""
 
 
-def _fork(job: Callable[[Note], Any], file: Path) -> int:
+def _fork(job: Callable[[Note], Any], file: Path, cpu_seconds: int) -> int:
     process = os.fork()
     if process:
         return process
     status = 1
     try:
         os.setpgid(0, 0)  # the compiler's processes end with this one
-        _limit()
+        _limit(cpu_seconds)
         silent = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(silent, stream)
@@ -105,8 +106,8 @@ def _write(file: Path, value: Any) -> None:
     new.replace(file)
 
 
-def _limit() -> None:
+def _limit(cpu_seconds: int) -> None:
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 5))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 5))
     resource.setrlimit(resource.RLIMIT_AS, (used + MORE_BYTES, used + MORE_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 from mutation import report, survivors
 from mutation.campaign import AHEAD
 from mutation.campaign import judged as campaign
-from mutation.judging import Judgement, candidates, judge
+from mutation.judging import EVERY_ITEM, Judgement, Limits, candidates, judge
 from mutation.making import Tree
 from mutation.planting import Functions, NotPlantedError
 from mutation.pool import Pool
@@ -200,15 +200,15 @@ class SampleSuite:
         return Verdict(numerics="" if self.module.decorated(1) == 2 else "wrong", calls=["first"])
 
 
-def judged(sample, text, items=(("other", "cpu"), ("case", "cpu"))):
+def judged(sample, text, items=(("other", "cpu"), ("case", "cpu")), limits=EVERY_ITEM):
     suite = SampleSuite(sample.module)
     texts = [suite.text(item) for item in items]
     reached = Reached(list(items), texts, [0.1] * len(items), [""] * len(items), {}, np.zeros((len(items), 1)))
 
     def run(mutant, note):
         functions = Functions([str(sample.source.path)])
-        order = range(len(items))
-        result = judge(suite, functions, sample.tree, mutant, reached, order, lambda each: note(each.to_json()))
+        order, say = range(len(items)), lambda each: note(each.to_json())
+        result = judge(suite, functions, sample.tree, mutant, reached, order, limits, say)
         return result.to_json()
 
     ((_, result, how),) = outcomes([sample.mutant(text)], run)
@@ -229,6 +229,13 @@ def test_survived(sample):
     assert "-2 15\n+2 8" in result.diff
 
 
+def test_every_case_is_tried_where_that_is_asked_for(sample):
+    """By default a mutant counts as unchanged once eight items kept their text."""
+    items = [("other", "cpu")] * 8 + [("case", "cpu")]
+    assert judged(sample, "x + 1 → x - 1", items, Limits()).outcome == "unchanged"
+    assert judged(sample, "x + 1 → x - 1", items, EVERY_ITEM).outcome == "found"
+
+
 def test_unchanged_code(sample):
     assert judged(sample, "x > low → x >= low").outcome == "unchanged"
 
@@ -246,17 +253,32 @@ def test_an_error_while_compiling_is_no_changed_code(sample, monkeypatch):
     monkeypatch.setattr(suite, "text", fails)
 
     def run(mutant, note):
-        functions = Functions([str(sample.source.path)])
-        return judge(suite, functions, sample.tree, mutant, reached, [0], lambda each: note(each.to_json())).to_json()
+        functions, say = Functions([str(sample.source.path)]), lambda each: note(each.to_json())
+        return judge(suite, functions, sample.tree, mutant, reached, [0], EVERY_ITEM, say).to_json()
 
     ((_, result, _),) = outcomes([sample.mutant("x + 1 → x - 1")], run)
     assert (result["outcome"], result["message"]) == ("does not compile", "ZeroDivisionError: in Inductor")
 
 
+def test_a_text_without_code_is_no_changed_code(sample, monkeypatch):
+    """A case whose eager call raises has a text also where compiling raises; see facts."""
+    suite = SampleSuite(sample.module)
+    reached = Reached([("case", "cpu")], ["kernels 1"], [0.1], [""], {}, np.zeros((1, 1)))
+    text = "kernels 1\ncode        none: compiling raises ValueRangeError: Invalid ranges"
+    monkeypatch.setattr(suite, "text", lambda _item: text)
+
+    def run(mutant, note):
+        functions, say = Functions([str(sample.source.path)]), lambda each: note(each.to_json())
+        return judge(suite, functions, sample.tree, mutant, reached, [0], EVERY_ITEM, say).to_json()
+
+    ((_, result, _),) = outcomes([sample.mutant("x + 1 → x - 1")], run)
+    assert (result["outcome"], result["message"]) == ("does not compile", "ValueRangeError: Invalid ranges")
+
+
 def test_candidates_take_one_case_of_each_function_first(sample):
     items = [(f"{name}-{number}", "cpu") for name in ("flip/a", "pad/b") for number in range(3)]
     reached = Reached(items, ["text"] * 5 + [""], [0.1] * 6, [""] * 6, {}, np.zeros((6, 1)))
-    order = candidates(sample.mutants[0], range(6), reached, left_out={"flip/a-0 on cpu"})
+    order = candidates(sample.mutants[0], range(6), reached, {"flip/a-0 on cpu"}, Limits())
     names = [items[row][0].partition("-")[0] for row in order]
     assert sorted(names[:2]) == ["flip/a", "pad/b"]
     assert sorted(order) == [1, 2, 3, 4]  # 5 has no code, and 0 is left out
@@ -344,7 +366,7 @@ def test_a_campaign_keeps_the_order_and_judges_again_without_what_fails_anyhow()
         return Judgement("found", item="good" if "flaky" in checks.failing or mutant != 1 else "flaky").to_json()
 
     mutants = range(2 * AHEAD)
-    results = list(campaign(iter(mutants), judge, checks, 2))
+    results = list(campaign(iter(mutants), judge, checks, Pool(2)))
     assert [mutant for mutant, _ in results] == list(mutants)
     assert {judgement.item for _, judgement in results} == {"good"}
     assert (checks.passing, checks.failing) == ({"good"}, {"flaky"})
