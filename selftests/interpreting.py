@@ -14,10 +14,11 @@ TYPES = {
 }  # fmt: skip
 
 
-def run(fn, *args, block=64, seconds=20.0, **constants):
+def run(fn, *args, block=64, seconds=20.0, compiled_in=None, **constants):
     """Launches a kernel in the interpreter. Returns what it ran.
 
     `args`: the arguments up to xnumel. `block`: XBLOCK. `constants`: the other constants, by name.
+    `compiled_in`: the values of arguments that Triton would compile into the kernel, by name.
     """
     names = [name for name in fn.arg_names if name != "XBLOCK" and name not in constants]
     signature = {
@@ -26,7 +27,7 @@ def run(fn, *args, block=64, seconds=20.0, **constants):
     }
     meta = {"grid_type": "Grid1D"}
     configurations = Configurations([triton.Config({"XBLOCK": block, **constants})], meta)
-    kernel = InterpretedKernel(fn, configurations, meta, {"signature": signature})
+    kernel = InterpretedKernel(fn, configurations, meta, {"signature": signature, "constants": compiled_in or {}})
     kernel.wrapper = Wrapper(lambda: time.monotonic() + seconds)
     kernel.run(*args, stream=0)
     return kernel.wrapper.extents.report()

@@ -70,12 +70,25 @@ class InterpretedKernel:
         arguments = dict(zip(names, args, strict=False)) | kwargs
         self.config = self._configurations.choose(self.wrapper.call(), arguments)
         arguments |= self.config.kwargs
-        for name, value in self.triton_meta.get("constants", {}).items():
-            if isinstance(name, str):
-                arguments.setdefault(name, value)
+        self._add_constants(arguments)
         grid = triton_heuristics.GridExpr.from_meta(dict(self.meta), self.config).eval_slow(dict(arguments))
         x, y, z = (int(size) for size in grid)
         self._launch(arguments, (x, y, z))
+
+    def _add_constants(self, arguments: dict[str, Any]) -> None:
+        """Adds the arguments whose values Triton compiles into the kernel, and which a device therefore ignores.
+
+        Raises EmulationError if the wrapper passes another number than the one that is compiled in.
+        """
+        for name, value in self.triton_meta.get("constants", {}).items():
+            if not isinstance(name, str) or name in self.config.kwargs:
+                continue
+            passed = arguments.setdefault(name, value)
+            if isinstance(passed, (int, float)) and passed != value:
+                raise EmulationError(
+                    f"{self.name} is called with {name} = {passed}, but it is compiled for {name} = {value}: "
+                    "a device would compute with the latter"
+                )
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -283,6 +283,21 @@ def test_programs_and_iterations_are_counted(block, loop_block, kernel, shortfal
 
 
 @triton.jit
+def strided(x, y, stride, xnumel, XBLOCK: tl.constexpr):
+    place = tl.arange(0, XBLOCK)
+    tl.store(y + place, tl.load(x + stride * place))
+
+
+def test_a_number_other_than_the_one_that_is_compiled_in():
+    x, y = torch.arange(8.0), torch.zeros(4)
+    run(strided, x, y, 1, 4, block=4, compiled_in={"stride": 1})
+    assert y.tolist() == [0, 1, 2, 3]
+    message = r"strided is called with stride = 1, but it is compiled for stride = 2: a device would"
+    with pytest.raises(EmulationError, match=message):
+        run(strided, x, y, 1, 4, block=4, compiled_in={"stride": 2})
+
+
+@triton.jit
 def assembly(x, y, xnumel, XBLOCK: tl.constexpr):
     value = tl.load(x + tl.arange(0, XBLOCK))
     asm: tl.constexpr = "mov.b32 $0, $1;"
