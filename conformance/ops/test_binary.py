@@ -2,7 +2,7 @@
 
 import torch
 
-from conformance import case, references, tensor
+from conformance import FLUSHED, case, references, tensor
 
 #: Inductor generates no C++ vector code for 16-bit integers.
 INT16 = {"cpu i16": {"vectorised": "yes", "judgement": "every instruction set has vectors of 16-bit integers"}}
@@ -16,6 +16,7 @@ FUSED = {
 }
 QUOTIENT = {"without": {"huge": "whether the quotient overflows depends on when it is halved"}}
 NO_DENORMALS = "on a device, next to 0 is the smallest normal number: Inductor's settings flush the library's denormals"
+DENORMAL_RESULTS = "on a device, Inductor's settings flush denormal results of the library's functions to 0"
 WITH_GRADIENT = {"all": {"kernels.backward": 1, "fallbacks": [], "extern": [], "graph_breaks": 0}}
 
 
@@ -92,6 +93,48 @@ def test_xlogy(x, y):
 @case(x=tensor(100), y=tensor(100), dtype="f32", require=VECTORISED)
 def test_logaddexp(x, y):
     return torch.logaddexp(x, y), torch.logaddexp2(x, y)
+
+
+#: Operators of two tensors. What they give for infinity with infinity, or with 0, is a branch of its own. For fmod,
+#: remainder and nextafter see pointwise/remainder_of_scalar, same_operand/alone and binary/nextafter.
+OF_PAIRS = {
+    "add": torch.add,
+    "sub": torch.sub,
+    "mul": torch.mul,
+    "div": torch.div,
+    "pow": torch.pow,
+    "atan2": torch.atan2,
+    "hypot": torch.hypot,
+    "maximum": torch.maximum,
+    "fmin": torch.fmin,
+    "copysign": torch.copysign,
+    "heaviside": torch.heaviside,
+    "logaddexp": torch.logaddexp,
+    "logaddexp2": torch.logaddexp2,
+    "xlogy": torch.xlogy,
+    "xlog1py": torch.special.xlog1py,
+    "lerp": lambda x, y: torch.lerp(x, y, 0.3),
+    "less": torch.lt,
+}
+
+
+# Each element of x with each of y: so a special value meets each other one, and 0.
+@case(
+    x=tensor(20, 1, zeros=0.1),
+    y=tensor(30, zeros=0.1),
+    function=OF_PAIRS,
+    require={"all": {"fallbacks": [], "extern": [], "graph_breaks": 0, "kernels": 1}},
+    numerics={
+        "for": {
+            "cuda hypot": FLUSHED,
+            "cuda xlog1py": FLUSHED,
+            "cuda atan2": {"without": dict.fromkeys(("denormals", "edges"), DENORMAL_RESULTS)},
+            "cuda pow": {"without": dict.fromkeys(("denormals", "edges", "full_range"), DENORMAL_RESULTS)},
+        }
+    },
+)
+def test_each_pair(x, y, function):
+    return function(x, y)
 
 
 @case(
@@ -288,6 +331,7 @@ test_references = references(
     test_heaviside,
     test_xlogy,
     test_logaddexp,
+    test_each_pair,
     test_pow_by_number,
     test_pow_of_integers,
     test_lerp,

@@ -203,6 +203,14 @@ def test_attention_of_permuted(q, k, v):
     return (torch.softmax(q @ k.transpose(-2, -1) / 3.0, dim=-1) @ v).reshape(2, 4, -1)
 
 
+# Each row of x, shifted by its number: how attention adds positions relative to the query. The copy is vectorised along
+# another loop than the softmax.
+@case(x=tensor(32, 512), require=NO_GRAPH_BREAKS, numerics=OVERFLOW)
+def test_softmax_of_relative_positions(x):
+    shifted = torch.nn.functional.pad(x, (0, 15)).reshape(32, 17, 31)[:, :16, 15:].reshape(2, 16, 1, 16, 16)
+    return shifted.expand(2, 16, 16, 16, 16).permute(0, 3, 1, 4, 2).reshape(2, 256, 256).softmax(-1)
+
+
 # One sum per row and one per column of the same elements, where the rows do not fill the last block.
 @case(x=tensor(133, 65, dtype=["f32", "bf16"]), require=NO_GRAPH_BREAKS, numerics=OVERFLOW)
 def test_rows_and_columns(x):
@@ -213,6 +221,12 @@ def test_rows_and_columns(x):
 @case(x=tensor(2, 6, 5, 7, layout="channels_last"), require=NO_GRAPH_BREAKS, numerics={"exact": True})
 def test_memory_formats(x):
     return x.to(memory_format=torch.contiguous_format), torch.empty_like(x).copy_(x)
+
+
+# One loop writes both formats: on cpu, a tile is transposed before it is stored.
+@case(x=tensor(2, 48, 9, 9, dtype=["f32", "bf16", "u8"]), require=NO_GRAPH_BREAKS, numerics={"exact": True})
+def test_both_memory_formats(x):
+    return x + 1, (x * 2).contiguous(memory_format=torch.channels_last)
 
 
 @case(x=tensor(6, 4), require=NO_GRAPH_BREAKS)

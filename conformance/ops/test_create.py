@@ -61,6 +61,11 @@ def test_like(x):
     return torch.zeros_like(x), torch.full_like(x, 3, dtype=torch.float64), x.new_ones(4, 3)
 
 
+@case(x=tensor(5, 7, dtype=["f32", "f16", "i32", "bool"]), require={"all": INDUCTOR_ONLY}, numerics=EXACT)
+def test_empty_then_filled(x):
+    return torch.empty_like(x).copy_(x), x.new_empty(5, 7).copy_(x)
+
+
 test_references = references(
     test_range,
     test_made,

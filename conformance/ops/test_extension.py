@@ -73,7 +73,13 @@ at::Tensor by_columns(const at::Tensor& x) {
   return x.mT().contiguous().mT();
 }
 
+at::Tensor of_contiguous(const at::Tensor& x) {
+  TORCH_CHECK(x.is_contiguous(), "the argument is not contiguous");
+  return x + 1;
+}
+
 TORCH_LIBRARY(conformance_writing, library) {
+  library.def("of_contiguous(Tensor x) -> Tensor", {at::Tag::needs_contiguous_strides});
   library.def("reversed_into(Tensor source, Tensor(a!) target) -> ()");
   library.def("add_to_both(Tensor(a!) first, Tensor(b!) second) -> ()");
   library.def("by_columns(Tensor x) -> Tensor");
@@ -83,6 +89,7 @@ TORCH_LIBRARY_IMPL(conformance_writing, CompositeExplicitAutograd, library) {
   library.impl("reversed_into", reversed_into);
   library.impl("add_to_both", add_to_both);
   library.impl("by_columns", by_columns);
+  library.impl("of_contiguous", of_contiguous);
 }
 """
 
@@ -114,3 +121,13 @@ def test_written_views(x, y):
 def test_strides_of_a_result(x):
     y = torch.ops.conformance_writing.by_columns(x.sin())
     return y.unsqueeze(1) + 1, y.flatten(1) * 2
+
+
+# Inductor chooses the strides of the product: without the tag, they may be those of its transpose.
+@case(
+    x=tensor(20, 33, layout="transposed"),
+    prepare=load_writing_operators,
+    require={"all": {"graph_breaks": 0}},
+)
+def test_argument_that_must_be_contiguous(x):
+    return torch.ops.conformance_writing.of_contiguous((x * 2).contiguous())

@@ -51,6 +51,24 @@ def test_negative_indices(x, index):
     return x[index] * 2
 
 
+# Inductor knows these indices as expressions, and not as values that are read.
+@case(x=tensor(20, 33), require={"all": ONE_KERNEL}, numerics=EXACT)
+def test_positions_below_zero(x):
+    return x[torch.arange(9, device=x.device) - 4]
+
+
+# The number of rows does not fit into 32 bits. They are one row in memory.
+@case(
+    x=tensor(1, 33),
+    index=tensor(7, dtype="i64", low=-8, high=0),
+    only={"cpu": "where a GPU is pretended, eager copies all rows before it reads some"},
+    require={"all": ONE_KERNEL},
+    numerics=EXACT,
+)
+def test_from_the_end_of_many_rows(x, index):
+    return x.expand(2**31 + 8, 33)[index]
+
+
 # Each position occurs once: the result of several writes to one position is not defined.
 @case(
     x=tensor(20, 33),

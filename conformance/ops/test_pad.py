@@ -48,6 +48,12 @@ def test_constant_after_and_before(x):
     return functional.pad(x.sin(), (1, 1, 1, 1)) * 2
 
 
+# The function of the 0 that a masked load gives is not the value of the border.
+@case(x=tensor(9, 21), require={"all": ONE_KERNEL})
+def test_constant_after_a_cosine(x):
+    return functional.pad(x.cos(), (3, 2, 0, 1), value=3)
+
+
 SHAPES = {"1d": (2, 3, 11), "2d": (2, 3, 5, 11), "3d": (1, 2, 4, 5, 7)}
 #: Before and after the last dimension, then the one before it, and so on.
 BORDERS = (3, 2, 1, 0, 2, 1)

@@ -61,6 +61,36 @@ def test_backward(x, pool):
     return pool(x)
 
 
+# Windows that do not touch leave elements between them without a gradient, and the last windows may have no place.
+@case(
+    x=tensor(2, 3, 8, 12),
+    pool={
+        "max_apart": lambda x: functional.max_pool2d(x, 2, 3),
+        "avg_apart": lambda x: functional.avg_pool2d(x, 2, 3),
+        "avg_overlapping": lambda x: functional.avg_pool2d(x, (3, 5), (2, 3)),
+    },
+    grad=True,
+    require={"all": {"graph_breaks": 0, "extern": []}},
+)
+def test_windows_backward(x, pool):
+    return pool(x)
+
+
+@case(
+    x=tensor(shape={"one_image": (1, 3, 8, 12), "without_batch": (3, 8, 12)}),
+    pool={
+        "max": lambda x: functional.max_pool2d(x, 3, 2, 1),
+        "avg": lambda x: functional.avg_pool2d(x, 3, 2, 1),
+        "adaptive": lambda x: functional.adaptive_avg_pool2d(x, (4, 5)),
+    },
+    grad=True,
+    vary="one_at_a_time",
+    require={"all": {"graph_breaks": 0, "extern": []}},
+)
+def test_single_backward(x, pool):
+    return pool(x)
+
+
 @case(
     x=tensor(1, 2, 5, 7, 6),
     pool={
@@ -84,4 +114,6 @@ def test_unpool(x):
     return functional.max_unpool2d(values, places, 2), torch.ops.aten.max_pool2d(x, [3, 3], [1, 1], [1, 1])
 
 
-test_references = references(test_lines, test_images, test_backward, test_volumes, test_unpool)
+test_references = references(
+    test_lines, test_images, test_backward, test_windows_backward, test_single_backward, test_volumes, test_unpool
+)

@@ -67,6 +67,12 @@ def test_large_sum(x):
     return x.sum()
 
 
+# The first half of the terms is negative and the second half positive: sums of parts are far larger than the result.
+@case(x=tensor(1 << 20, low=0, high=1), dtype="bf16", require={"all": INDUCTOR_ONLY})
+def test_large_sum_that_cancels(x):
+    return (x * torch.linspace(-1, 1, 1 << 20, dtype=x.dtype, device=x.device)).sum()
+
+
 @case(
     x=tensor(100, 16, layout=["contiguous", "transposed"]),
     dim={"rows": 1, "columns": 0},

@@ -209,6 +209,9 @@ ATTENDED = {
         q, k, v, attn_mask=torch.ones(9, 9, device=q.device).tril(-1) > 0
     ),
     "narrow_values": lambda q, k, v: scaled_dot_product_attention(q, k, v[..., :8]),
+    "no_keys_of_narrow_values": lambda q, k, v: scaled_dot_product_attention(
+        q, k, v[..., :8], attn_mask=torch.ones(9, 9, device=q.device).tril(-1) > 0
+    ),
     "three_dimensions": lambda q, k, v: scaled_dot_product_attention(q[0], k[0], v[0], dropout_p=0.0),
 }
 

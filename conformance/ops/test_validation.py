@@ -20,6 +20,39 @@ def test_select_beyond_the_end(x):
     return torch.cat([base.select(1, 0), base.select(1, 1)], -1)
 
 
+READ_BY_INDEX = {
+    "indexed": lambda x, index: x[index],
+    "index_select": lambda x, index: x.index_select(0, index),
+    "gathered": lambda x, index: x.gather(0, index[:, None].expand(-1, 12)),
+}
+OUT_OF_RANGE = {
+    "raises": "RuntimeError",
+    "for": {"indexed": {"raises": "IndexError"}, "index_select": {"raises": "IndexError"}},
+}
+
+
+@case(
+    x=tensor(20, 12),
+    index=tensor(7, dtype="i64", low=20, high=30),
+    read=READ_BY_INDEX,
+    only=CPU,
+    numerics=OUT_OF_RANGE,
+)
+def test_index_too_large(x, index, read):
+    return read(x, index)
+
+
+@case(
+    x=tensor(20, 12),
+    index=tensor(7, dtype="i64", low=-30, high=-20),
+    read=READ_BY_INDEX,
+    only=CPU,
+    numerics=OUT_OF_RANGE,
+)
+def test_index_too_small(x, index, read):
+    return read(x, index)
+
+
 @case(x=tensor(4, 4, low=1, high=2), only=CPU, numerics={"raises": "_LinAlgError"})
 def test_cholesky_of_no_positive_matrix(x):
     return torch.linalg.cholesky(-x)
