@@ -39,6 +39,13 @@ CREATED = {
 }
 
 
+# The last element is the end itself, and no sum of rounded steps.
+@case(x=tensor(1), require={"all": INDUCTOR_ONLY}, numerics=EXACT)
+def test_ends_of_ranges(x):
+    ranges = [(4, 0.7), (7, 0.3), (11, 2.2), (50, 3.1), (99, 0.9), (1000, 5.7)]
+    return *(torch.linspace(0.1, end, count, device=x.device) >= end for count, end in ranges), x + 1
+
+
 @case(x=tensor(5, 7, low=-3, high=3), made=CREATED, require={"all": INDUCTOR_ONLY}, numerics=EXACT)
 def test_made(x, made):
     return made(x)

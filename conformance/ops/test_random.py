@@ -86,6 +86,15 @@ def test_dropout_of_other_dtypes(x, p):
 
 
 @case(
+    x=tensor(40, 50, low=1, high=2, dtype=["f16", "f32"]),
+    require={"all": {"fallbacks": [], "graph_breaks": 0}},
+    numerics={"exact": True, "fill": {"output": "every element is dropped"}},
+)
+def test_dropout_of_all(x):
+    return functional.dropout(x, 1.0)
+
+
+@case(
     x=tensor(4, 6, 5, 9, low=1, high=2),
     function={
         # it drops a whole channel or nothing of it

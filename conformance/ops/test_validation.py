@@ -53,6 +53,11 @@ def test_index_too_small(x, index, read):
     return read(x, index)
 
 
+@case(x=tensor(20, dtype="i64", low=-5, high=-1), only=CPU, numerics=RAISES)
+def test_one_hot_of_negative(x):
+    return functional.one_hot(x, 5)
+
+
 @case(x=tensor(4, 4, low=1, high=2), only=CPU, numerics={"raises": "_LinAlgError"})
 def test_cholesky_of_no_positive_matrix(x):
     return torch.linalg.cholesky(-x)

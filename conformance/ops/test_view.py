@@ -68,6 +68,7 @@ def test_channels_last_3d(x):
 FLAT = {
     "diag_off": lambda x: x[0].diag(-2),
     "diag_embed": lambda x: x.diag_embed(1),
+    "diag_embed_apart": lambda x: x.diag_embed(0, 0, 2),
     "windows": lambda x: x.unfold(1, 4, 2) + 1,
     "as_strided": lambda x: x.as_strided((3, 4), (2, 3), 1) + 1,
 }
