@@ -9,13 +9,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from conformance.cases.case import Case, case
-from conformance.cases.inputs import EDGE_SIZES, edges, every_value, image, tensor
-from conformance.cases.numerics_policy import FLUSHED
-from conformance.harness.explanations import explanation
-from conformance.numerics.references import references
-
 if TYPE_CHECKING:
+    from conformance.cases.case import Case, case
+    from conformance.cases.inputs import EDGE_SIZES, edges, every_value, image, tensor
+    from conformance.cases.numerics_policy import FLUSHED
+    from conformance.harness.explanations import explanation
+    from conformance.numerics.references import references
     from conformance.capture.toolchain.cpp_extension import load_cpp_extension
     from conformance.numerics.check import assert_agrees_with_eager
     from conformance.numerics.torch_references import REDUCTIONS, decomposition, python_reference
@@ -39,18 +38,28 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-#: Public names whose modules import torch, or need more than a list of cases needs: imported when they are first used.
-_LATE = {
-    "REDUCTIONS": ("conformance.numerics.torch_references", "REDUCTIONS"),
-    "assert_agrees_with_eager": ("conformance.numerics.check", "assert_agrees_with_eager"),
-    "decomposition": ("conformance.numerics.torch_references", "decomposition"),
-    "load_cpp_extension": ("conformance.capture.toolchain.cpp_extension", "load_cpp_extension"),
-    "python_reference": ("conformance.numerics.torch_references", "python_reference"),
+#: Public names and their modules, imported when a name is first used: pytest imports this package into every run.
+_MODULES = {
+    "Case": "conformance.cases.case",
+    "EDGE_SIZES": "conformance.cases.inputs",
+    "FLUSHED": "conformance.cases.numerics_policy",
+    "REDUCTIONS": "conformance.numerics.torch_references",
+    "assert_agrees_with_eager": "conformance.numerics.check",
+    "case": "conformance.cases.case",
+    "decomposition": "conformance.numerics.torch_references",
+    "edges": "conformance.cases.inputs",
+    "every_value": "conformance.cases.inputs",
+    "explanation": "conformance.harness.explanations",
+    "image": "conformance.cases.inputs",
+    "load_cpp_extension": "conformance.capture.toolchain.cpp_extension",
+    "python_reference": "conformance.numerics.torch_references",
+    "references": "conformance.numerics.references",
+    "tensor": "conformance.cases.inputs",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATE:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, attribute = _LATE[name]
-    return getattr(importlib.import_module(module), attribute)
+    value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
+    return value

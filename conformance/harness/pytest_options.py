@@ -9,6 +9,8 @@ import pytest
 from conformance import settings
 from conformance.settings import Settings
 
+#: What a conftest names, and what `-p` takes.
+PLUGIN = "conformance.plugin"
 #: Options that enable the plugin.
 ENABLING = (
     "device",
@@ -145,3 +147,15 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
         audit=option("audit"),
     )
     return settings.for_audit(read, names_checks=option("checks") is not None) if read.audit else read
+
+
+def is_enabled(config: pytest.Config) -> bool:
+    """Whether the user enabled the plugin: with an option, with -p, or with a conftest that names the plugin.
+
+    pytest loads an installed plugin into every run, also of projects that have no case: they must not be slower.
+    """
+    options = getattr(config, "option", None)
+    if any(getattr(options, name, None) for name in ENABLING) or PLUGIN in (getattr(options, "plugins", None) or ()):
+        return True
+    named_by = (getattr(plugin, "pytest_plugins", ()) for plugin in config.pluginmanager.get_plugins())
+    return any(PLUGIN in names for names in named_by)

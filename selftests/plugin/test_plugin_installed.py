@@ -72,3 +72,20 @@ def test_costs_others_nothing(tmp_path, installed, workers):
     ran.has("torch imported: False")
     ran.has_not("conformance:", "torch imported: True")
     assert not (tmp_path / ".conformance").exists()
+
+
+NAMES = """
+import sys
+
+def pytest_sessionfinish():
+    names = sorted(name for name in sys.modules if name.partition(".")[0] in ("conformance", "numpy", "rich", "torch"))
+    sys.__stdout__.write(f"imported: {' '.join(names)}\\n")
+"""
+
+
+def test_imports_little_into_other_projects(tmp_path, installed):
+    suite = Suite(tmp_path, conftest=NAMES)
+    suite.write("test_theirs.py", FOREIGN)
+    names = ["conformance", "conformance.errors", "conformance.harness", "conformance.harness.early_torch"]
+    names += ["conformance.harness.pytest_options", "conformance.plugin", "conformance.settings"]
+    suite.run(env=installed).ends(0).has(f"imported: {' '.join(names)}\n")

@@ -16,6 +16,9 @@
 
 namespace {
 
+// Whether tensors of a pretended device may be made. Not in a project's own tests, which must find no device.
+bool has_memory = true;
+
 // Memory from the CPU's allocator that reports the pretended device.
 struct HostMemory final : c10::Allocator {
   c10::DeviceType type;
@@ -33,6 +36,8 @@ struct HostMemory final : c10::Allocator {
 template <c10::DeviceType type>
 at::Tensor allocated(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::MemoryFormat> format) {
   static HostMemory memory(type);
+  constexpr auto name = type == c10::DeviceType::CUDA ? "CUDA" : "XPU";
+  TORCH_CHECK(has_memory, "There is no ", name, " device: conformance pretends one, and only while its own cases run");
   constexpr auto key = type == c10::DeviceType::CUDA ? c10::DispatchKey::CUDA : c10::DispatchKey::XPU;
   return at::detail::empty_generic(size, &memory, c10::DispatchKeySet(key), c10::dtype_or_default(dtype), format);
 }
@@ -230,6 +235,8 @@ void install(c10::DispatchKey key, const char* const* names, int count) {
 }
 
 }  // namespace
+
+extern "C" void pretend_memory(bool memory) { has_memory = memory; }
 
 // `device`: 1 cuda, 2 xpu. `names`: the aten operators that have a kernel for the device, without those above.
 extern "C" void pretend_kernels(int device, const char* const* names, int count) {

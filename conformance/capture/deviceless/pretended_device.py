@@ -119,6 +119,12 @@ def set_device(target: Target | None) -> None:
         library.pretend(device, major, minor, ctypes.c_long(cudnn))
 
 
+def set_memory(has_memory: bool) -> None:
+    """Sets whether tensors of a pretended device can be made. Where not, torch raises RuntimeError."""
+    for library in _loaded:
+        library.pretend_memory(has_memory)
+
+
 def choice_count() -> int:
     """How often C++ code has chosen something so far by what the targets of a device type differ in."""
     return sum(library.pretend_choice_count() for library in _loaded)

@@ -11,6 +11,7 @@ import pytest
 
 from conformance.devices.machine import Machine
 from conformance.harness.captures_ahead import CapturesAhead
+from conformance.harness.item_process import ItemProcess
 from conformance.harness.schedule import gpu_binding
 from conformance.harness.schedule.batches import Batch, batches, scheduled_items
 from conformance.harness.schedule.lookahead import Lookahead
@@ -30,6 +31,7 @@ def register(config: pytest.Config, session: Session) -> None:
     if is_worker or not config.getoption("numprocesses", None):
         lookahead = Lookahead(config, plan)
         session.upcoming_items = lookahead.upcoming_items
+        config.pluginmanager.register(ItemProcess(), "conformance_item_process")
         config.pluginmanager.register(CapturesAhead(session), "conformance_captures_ahead")
         config.pluginmanager.register(lookahead, "conformance_lookahead")  # pytest calls the last one first
     else:

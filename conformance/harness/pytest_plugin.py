@@ -1,0 +1,501 @@
+"""The pytest plugin of runs with cases: header, parametrisation, workers, summary. conformance.plugin registers it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance import settings
+from conformance.capture.deviceless.prepare import prepare, put_back
+from conformance.cases.case import Case
+from conformance.cases.lookup import OPS
+from conformance.cases.opt_outs import opt_outs
+from conformance.devices.environment import torch_build, triton_version
+from conformance.devices.machine import Machine
+from conformance.devices.targets import GPUS, TargetError
+from conformance.errors import ConformanceError
+from conformance.harness import (
+    ci_summary,
+    early_torch,
+    explanations,
+    failure_list,
+    junit,
+    pytest_options,
+    quick,
+    summary,
+)
+from conformance.harness.accidents import guardian
+from conformance.harness.accidents.guarded_items import GuardedItems
+from conformance.harness.accidents.native_stderr import NativeStderr
+from conformance.harness.accidents.process_end import is_accident
+from conformance.harness.accidents.time_limit import TimeLimit
+from conformance.harness.accidents.worker_crashes import MANY_RESTARTS, RetiringWorker, WorkerCrashes, open_worker_file
+from conformance.harness.collected import cases_of, conformance_item, is_conformance_item, is_in_case_file
+from conformance.harness.declaration_lines import declaration_line
+from conformance.harness.item import Item
+from conformance.harness.pytest_options import SELECTING, is_enabled
+from conformance.harness.schedule import gpu_binding, registration
+from conformance.harness.session import Session
+from conformance.harness.subtests import SubtestReporter, WrongDeclarationsItem
+from conformance.settings import Settings
+from conformance.storage.runs import (
+    Run,
+    RunError,
+    begun_run,
+    link_last_run,
+    new_run,
+    open_run,
+    runs_folder,
+    temporary_folder_notice,
+    unique_run_name,
+)
+from conformance.storage.unused import unused_snapshots
+
+_SESSION = pytest.StashKey[Session]()
+_SETTINGS = pytest.StashKey[Settings]()
+#: The name of a run that workers begin when they collect the first case.
+_WORKERS_RUN = pytest.StashKey[str]()
+#: The connection to the guardian, in the child of one.
+_LINK = pytest.StashKey[guardian.Link]()
+#: A descriptor of the file that keeps the stderr of native code, where pytest captures it.
+_STDERR_FILE = pytest.StashKey[int]()
+#: Options with which pytest runs no items, or a debugger runs them: no guardian.
+_UNGUARDED_OPTIONS = ("help", "version", "collectonly", "usepdb", "trace")
+#: Errors whose message says all: pytest shows no traceback.
+_WITHOUT_TRACEBACK = (AssertionError, ConformanceError)
+#: Why a run with workers has no guardian.
+_HAS_WORKERS = "pytest-xdist starts its workers"
+#: The name of the plugin WorkerCrashes.
+_CRASHES = "conformance_worker_crashes"
+
+
+def prepare_process() -> None:
+    """Call it before conftests import torch. Raises pytest.UsageError."""
+    with _usage_errors():
+        prepare(GPUS if Machine.detect().gpus else ())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Forks: items run in a child process, so that a crash ends one item and not the run."""
+    if _is_worker(config) or not is_enabled(config):
+        return
+    if config.getoption("maxworkerrestart", None) is None:
+        config.option.maxworkerrestart = MANY_RESTARTS  # WorkerCrashes has a limit of its own
+    if not _reason_unguarded(config):
+        link = config.stash[_LINK] = guardian.fork_guarded(config.getoption("item_timeout"))
+        config.pluginmanager.register(
+            GuardedItems(config, link, lambda: config.stash[_SESSION].run, lambda: _broken(config))
+        )
+
+
+def _reason_unguarded(config: pytest.Config) -> str:
+    """Why no guardian watches this run; "" if one does."""
+    option = config.getoption
+    if option("numprocesses", None) or option("dist", "no") != "no":
+        return _HAS_WORKERS
+    for name in _UNGUARDED_OPTIONS:
+        if option(name, None):
+            return f"of --{name.removeprefix('use')}"
+    return guardian.problem()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if is_enabled(config):
+        with _usage_errors():
+            _settings(config)
+    if not _is_worker(config):
+        junit.install(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Starts the session before pytest imports test files, which import torch."""
+    if is_enabled(session.config):
+        _session(session.config)
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
+def _settings(config: pytest.Config) -> Settings:
+    """The settings, read once: configure_expecttest changes the environment variable that they are read from."""
+    if _SETTINGS not in config.stash:
+        read = config.stash[_SETTINGS] = pytest_options.read_settings(config, _worker_data(config).get("accept"))
+        settings.configure_expecttest(read.accept, workers=_is_worker(config) or _worker_count(config) > 1)
+    return config.stash[_SETTINGS]
+
+
+def _worker_data(config: pytest.Config) -> dict[str, Any]:
+    """The data that pytest_configure_node sent to this worker; empty in the process that the user started."""
+    return json.loads(getattr(config, "workerinput", {}).get("conformance", "{}"))
+
+
+def _worker_count(config: pytest.Config) -> int:
+    count = config.getoption("numprocesses", None)
+    return count if isinstance(count, int) and count else 1
+
+
+def _session(config: pytest.Config) -> Session:
+    """This process's session; the first call starts it. Raises pytest.UsageError."""
+    if _SESSION not in config.stash:
+        with _usage_errors():
+            session = _start_worker_session(config) if _is_worker(config) else _start_session(config)
+            session.prepare()
+            put_back()
+            if not _is_worker(config) and not config.option.collectonly:
+                session.refuse_unusable_targets(early_torch.importers(config))
+            config.stash[_SESSION] = session
+            _watch_items(config, session)
+            registration.register(config, session)
+    return config.stash[_SESSION]
+
+
+def _watch_items(config: pytest.Config, session: Session) -> None:
+    """Registers what a process that runs items needs, so that an accident costs one item."""
+    if _is_worker(config):
+        try:
+            file = open_worker_file(session.run, config.workerinput["workerid"])  # type: ignore[attr-defined] # by xdist
+        except OSError as error:
+            raise RunError(f"the run's folder {session.run.folder} cannot be written to: {error.strerror}") from error
+        config.pluginmanager.register(
+            RetiringWorker(file, lambda: _broken(config), lambda item: _has_crashed(session.run, item))
+        )
+    elif _LINK in config.stash:
+        file = config.stash[_LINK].dump
+    else:
+        return
+    limit = TimeLimit(file, session.settings.item_timeout, is_in_case_file)
+    session.restart_time_limit = limit.restart
+    config.pluginmanager.register(limit)
+    if config.getoption("capture") == "fd":
+        config.stash[_STDERR_FILE] = file
+        config.pluginmanager.register(NativeStderr(file, is_in_case_file))
+
+
+def _has_crashed(run: Run, item: pytest.Item) -> bool:
+    return is_conformance_item(item) and is_accident(run.item_named(conformance_item(item).name))
+
+
+def _broken(config: pytest.Config) -> str:
+    """Why this process must not run another item; "" if it may."""
+    return config.stash[_SESSION].broken if _SESSION in config.stash else ""
+
+
+def _start_session(config: pytest.Config) -> Session:
+    options, link = _settings(config), config.stash.get(_LINK, None)
+    if link and link.is_resumed:
+        machine, run = Machine.from_json(link.past.session["machine"]), Run(Path(link.past.session["run"]))
+    else:
+        machine, run = Machine.detect(), new_run(config.rootpath, options.save_run, link.guardian if link else None)
+    session = Session(options, machine, run, workers=_worker_count(config))
+    if options.baseline:
+        session.baseline = open_run(config.rootpath, options.baseline)
+        if session.baseline.folder.resolve() == run.folder.resolve():
+            raise RunError(
+                f"--save-run and --baseline are both {options.baseline!r}: a run cannot replace its own baseline; "
+                "give --save-run another name"
+            )
+    missing = session.missing_devices() if options.require_device else []
+    if missing:
+        present = ", ".join(f"{device}: {session.machine.describe(device)}" for device in missing)
+        raise TargetError(
+            f"--require-device: this machine has no {' or '.join(missing)} device of the selected targets ({present})"
+        )
+    if not (link and link.is_resumed):
+        run.begin(_run_description(session))
+    if link:
+        link.send(guardian.SESSION, session.to_json())
+    return session
+
+
+def _run_description(session: Session) -> dict[str, Any]:
+    targets = [target.name for target in session.selected_targets]
+    return {"torch": session.torch, "triton": triton_version(), "targets": targets}
+
+
+def _start_worker_session(config: pytest.Config) -> Session:
+    data, options = _worker_data(config), _settings(config)
+    machine = Machine.from_json(data["machine"]) if "machine" in data else Machine.detect()
+    run = Run(Path(data["run"]) if "run" in data else runs_folder(config.rootpath) / data["workers_run"])
+    session = Session(options, machine, run, workers=data["workers"])
+    if options.baseline:
+        session.baseline = open_run(config.rootpath, options.baseline)
+    return session
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Sends the session to a worker of pytest-xdist. Where the plugin is not enabled, sends only a name for the run:
+    a worker that collects a case begins the run.
+    """
+    config = node.config
+    session = config.stash.get(_SESSION, None)
+    if not config.pluginmanager.has_plugin(_CRASHES):
+        limit = config.getoption("item_timeout")
+        config.pluginmanager.register(WorkerCrashes(config, lambda: _run_of_workers(config), limit), _CRASHES)
+    if session is None:
+        name = config.stash.setdefault(_WORKERS_RUN, unique_run_name())
+        node.workerinput["conformance"] = json.dumps({"workers_run": name, "workers": _worker_count(config)})
+    else:
+        node.workerinput["conformance"] = json.dumps(session.to_json() | {"accept": session.settings.accept})
+
+
+def _run_of_workers(config: pytest.Config) -> Run | None:
+    """The run that workers write to; None if no worker has begun one."""
+    if _SESSION in config.stash:
+        return config.stash[_SESSION].run
+    return begun_run(config.rootpath, config.stash[_WORKERS_RUN]) if _WORKERS_RUN in config.stash else None
+
+
+def _session_of_workers_run(config: pytest.Config) -> Session | None:
+    """The session of a run that workers began because the plugin was not enabled; None where they found no case."""
+    run = _run_of_workers(config)
+    if run is None:
+        return None
+    session = Session(_settings(config), Machine.detect(), run, workers=_worker_count(config))
+    run.write_description(_run_description(session))
+    return session
+
+
+@contextlib.contextmanager
+def _usage_errors() -> Iterator[None]:
+    try:
+        yield
+    except ConformanceError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    session = config.stash.get(_SESSION, None)
+    if session is None:
+        return []
+    devices = sorted({target.device for target in session.selected_targets})
+    states = "; ".join(f"{device} {_device_state(session, device)}" for device in devices)
+    triton = f"Triton {triton_version()}" if triton_version() else "no Triton"
+    first = f"conformance: torch {torch_build().version}, {triton}; {states}"
+    return [first, *_unguarded_lines(config), *session.notices]
+
+
+def _unguarded_lines(config: pytest.Config) -> list[str]:
+    reason = "" if _LINK in config.stash else _reason_unguarded(config)
+    if not reason or reason == _HAS_WORKERS or config.option.collectonly:
+        return []
+    return [f"conformance: a crash ends this run, and items have no time limit, because {reason}"]
+
+
+def _device_state(session: Session, device: str) -> str:
+    if device in session.patch_problems:
+        return "off"  # a notice says why
+    spread = gpu_binding.description(session.machine, device, session.workers)
+    state = session.generation_problems.get(device) or session.machine.describe(device)
+    return f"{state}, {spread}" if spread else state
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    cases = getattr(metafunc.function, "cases", None)
+    if cases is None or "conformance_item" not in metafunc.fixturenames:
+        return
+    session = _session(metafunc.config)
+    combined = metafunc.function.combined() if session.settings.thorough else []
+    pairs = [(case, target) for case in (*cases, *combined) for target in session.named_targets]
+    if session.settings.quick:
+        session.items_without_quick += len(pairs)
+        pairs = [(quick.first_case(cases, target), target) for target in session.selected_targets]
+    items = [
+        pytest.param(Item(session, case, target), id="-".join((*case.labels, target.name))) for case, target in pairs
+    ]
+    metafunc.parametrize("conformance_item", items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> Any:
+    """Checks the declarations of all collected cases before -k deselects any: a refusal must survive -k."""
+    problem = _declaration_problem(config, items)
+    result = yield
+    if problem:
+        items[:] = [WrongDeclarationsItem.from_parent(session, name="declarations", message=problem)]
+    elif config.getoption("audit"):
+        _deselect_without_opt_outs(config, items)
+    return result
+
+
+def _deselect_without_opt_outs(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """--audit runs only items whose case opts out of something there."""
+    chosen = [item for item in items if is_conformance_item(item) and _has_opt_outs(conformance_item(item))]
+    rest = set(items) - set(chosen)
+    if rest:
+        config.hook.pytest_deselected(items=[item for item in items if item in rest])
+        items[:] = chosen
+
+
+def _has_opt_outs(item: Item) -> bool:
+    """Whether the case opts out of something on the target."""
+    return bool(opt_outs(item.case, item.target.name, item.target.device))
+
+
+def _declaration_problem(config: pytest.Config, items: list[pytest.Item]) -> str:
+    """Why the cases are declared wrongly, or "". Outside workers, raises pytest.UsageError instead of returning it."""
+    modules = {item.module: None for item in items if isinstance(item, pytest.Function) and is_conformance_item(item)}
+    if not modules:
+        return ""
+    tests = [value for module in modules for value in vars(module).values() if cases_of(value)]
+    cases = {id(case): case for test in tests for case in test.cases}
+    try:
+        folders = _collected_folders(config)
+        summary.refuse_wrong_declarations(
+            config.stash[_SESSION],
+            list(cases.values()),
+            folders,
+            combined=lambda: [case for test in tests for case in test.combined()],
+        )
+        if not any(config.getoption(name, None) for name in SELECTING):
+            _note_unused(config, list(cases.values()), folders)
+    except ConformanceError as error:
+        if not _is_worker(config):
+            raise pytest.UsageError(str(error)) from None
+        return str(error)
+    return ""
+
+
+def _note_unused(config: pytest.Config, cases: Sequence[Case], folders: Sequence[Path]) -> None:
+    if names := [case for _, case in unused_snapshots(cases, folders)]:
+        arguments = [os.path.relpath(folder) for folder in folders if folder.resolve() != OPS.resolve()]
+        config.stash[_SESSION].run.write_unused_snapshots(names, " ".join(["python -m conformance prune", *arguments]))
+
+
+def _collected_folders(config: pytest.Config) -> list[Path]:
+    """The folders of the command line; none where an option or a path leaves a part of them out."""
+    option = config.getoption
+    if any(option(name, None) for name in ("deselect", "ignore", "ignore_glob", "lf", "pyargs")):
+        return []
+    folders = [Path(config.invocation_params.dir, argument) for argument in config.args]
+    return folders if all(folder.is_dir() for folder in folders) else []
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Writes which tests pytest wants to run, so that each is accounted for at the end."""
+    if session.config.option.collectonly or not any(map(is_conformance_item, session.items)):
+        return
+    names = {item.nodeid: conformance_item(item).name if is_conformance_item(item) else "" for item in session.items}
+    with _usage_errors():
+        session.config.stash[_SESSION].run.write_selected(names)
+        if session.config.getoption("quick"):
+            started = session.config.stash[_SESSION]
+            started.run.write_items_without_quick(started.items_without_quick)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if not is_conformance_item(item):
+        return
+    conformance_item(item).begin()
+    try:
+        item.config.stash[_SESSION].set_up_torch()
+    except KeyboardInterrupt:
+        conformance_item(item).forget()
+        raise
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    """Shows only the message of a failed check, without a traceback through the harness."""
+    report = yield
+    if is_conformance_item(item) and call.excinfo is not None and isinstance(call.excinfo.value, KeyboardInterrupt):
+        report.outcome, report.longrepr = "skipped", (str(item.path), 0, "interrupted")  # it counts as not run
+    if call.excinfo is not None and isinstance(call.excinfo.value, RunError):
+        item.session.shouldstop = str(call.excinfo.value)  # no later item could be recorded
+    if is_conformance_item(item) and call.excinfo is not None and isinstance(call.excinfo.value, _WITHOUT_TRACEBACK):
+        report.longrepr = call.excinfo.getrepr(style="value")
+    elif call.excinfo is not None and (message := explanations.mismatch_message(item.nodeid, call.excinfo.value)):
+        report.longrepr = message
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Any:
+    """Shows a wrong declaration as its line and its message, without a traceback through the harness."""
+    report = yield
+    excinfo = getattr(getattr(report, "call", None), "excinfo", None)
+    if excinfo is None:
+        return report
+    if isinstance(excinfo.value, pytest.UsageError):
+        report.longrepr = str(excinfo.value)
+    elif isinstance(excinfo.value, (ConformanceError, ValueError)) and (line := declaration_line(excinfo)):
+        report.longrepr = f"{line}: {excinfo.value}"
+    return report
+
+
+@pytest.fixture
+def conformance_report(subtests: pytest.Subtests, request: pytest.FixtureRequest) -> SubtestReporter:
+    """Reports the checks of an item."""
+    return SubtestReporter(subtests, request.node.user_properties, request.config.stash.get(_STDERR_FILE, None))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In the process that the user started, once all workers are done: sums up the run, and accepts if asked to."""
+    config = session.config
+    finished = config.stash.get(_SESSION, None)
+    if finished is not None:
+        finished.close()
+    if _is_worker(config):
+        return
+    finished = finished or _session_of_workers_run(config)
+    if finished is None:
+        return
+    interrupted = session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+    result = config.stash[_SUMMARY] = summary.finish(finished, interrupted=interrupted)
+    if terminal := config.pluginmanager.get_plugin("terminalreporter"):
+        in_full = config.getoption("verbose") > 0
+        failed = terminal.stats.get("failed", [])
+        summary.refuse_contradictions(result, [each.nodeid for each in (*failed, *terminal.stats.get("error", []))])
+        failure_list.name_causes(failed, result.review, in_full=in_full)
+    if result.failed and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if result.lines:
+        result.lines += temporary_folder_notice(config.rootpath, finished.run)
+        link_last_run(config.rootpath, finished.run)
+        if config.getoption("quick"):
+            in_part = any(config.getoption(name, None) for name in ("keyword", "markexpr", "deselect", "lf"))
+            result.ending += quick.next_step(
+                finished.run, config.invocation_params.args, config.rootpath, in_part=in_part
+            )
+    else:
+        finished.run.delete()
+
+
+_SUMMARY = pytest.StashKey[summary.Summary]()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> Any:
+    """Lets pytest list the failures that no cause explains, and prints the summary of the run below that list."""
+    result = config.stash.get(_SUMMARY, None)
+    failed = terminalreporter.stats.get("failed", [])
+    if result is not None and failed and not failure_list.lists_everything(config):
+        terminalreporter.stats["failed"] = failure_list.unexplained(failed, result.review)
+    try:
+        yield
+    finally:
+        if failed:
+            terminalreporter.stats["failed"] = failure_list.one_each(failed)
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and _SESSION in config.stash and config.option.keyword:
+        keyword = config.option.keyword
+        terminalreporter.write_line(f"-k {keyword!r} selects no item; list all items with: pytest --collect-only -q")
+    elif exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and config.getoption("audit"):
+        terminalreporter.write_line("--audit: no selected case opts out of anything")
+    if result is None or not result.lines:
+        return
+    terminalreporter.write_sep("-", "conformance")
+    for line in (*result.lines, *result.ending):
+        terminalreporter.write_line(line)
+    ci_summary.append((*result.lines, *result.ending))
