@@ -10,13 +10,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from conformance.capture.toolchain.cpp_extension import load_cpp_extension
     from conformance.cases.case import Case, case
     from conformance.cases.inputs import EDGE_SIZES, edges, every_value, image, tensor
     from conformance.cases.numerics_policy import FLUSHED
     from conformance.harness.explanations import explanation
-    from conformance.numerics.references import references
-    from conformance.capture.toolchain.cpp_extension import load_cpp_extension
     from conformance.numerics.check import assert_agrees_with_eager
+    from conformance.numerics.references import references
     from conformance.numerics.torch_references import REDUCTIONS, decomposition, python_reference
 
 __all__ = [

@@ -63,8 +63,8 @@ def load(build: TorchBuild, devices: tuple[str, ...], *, torch_was_imported: boo
     library.pretend_hooks(sum(DEVICES[device] for device in devices))
     if torch_was_imported and not all(library.pretend_answers(DEVICES[device]) for device in devices):
         return (
-            "torch was imported before conformance could prepare: import torch inside functions of conftest.py and of "
-            "plugins, not at their top"
+            "torch was imported before conformance could prepare: name the plugin in the top conftest.py, with "
+            'pytest_plugins = ["conformance.plugin"]; other plugins must import torch inside functions'
         )
     _loaded.append(library)
     return ""
