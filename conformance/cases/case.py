@@ -10,6 +10,7 @@ function declares hflip-224-u8, hflip-224-f32, hflip-256-u8 and hflip-256-f32.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import itertools
 import re
@@ -282,6 +283,19 @@ def case(
     return decorate
 
 
+def _holds_inputs(value: Any) -> bool:
+    """Whether a value is an input, or a list, tuple, dict or dataclass with an input in it."""
+    if isinstance(value, Input):
+        return True
+    if isinstance(value, Mapping):
+        return any(map(_holds_inputs, value.values()))
+    if isinstance(value, (list, tuple)):
+        return any(map(_holds_inputs, value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return any(_holds_inputs(getattr(value, field.name)) for field in dataclasses.fields(value))
+    return False
+
+
 class _Declaration:
     """A function, its arguments and its axes, as @case declares them. Raises CaseError for a keyword without use."""
 
@@ -290,6 +304,7 @@ class _Declaration:
         self.common = common
         self.parameters = list(inspect.signature(fn).parameters)
         self._refuse_missing_arguments(declared)
+        self._refuse_collections_of_inputs(declared)
         self.inputs = {name: declared[name] for name in self.parameters if isinstance(declared[name], Input)}
         self._refuse_unknown_keywords(declared)
         self.axes: list[Axis] = []
@@ -314,6 +329,15 @@ class _Declaration:
                 f"{self.fn.__name__}: no input is declared for the argument {missing[0]!r}: "
                 f"write @case({missing[0]}=tensor(20))"
             )
+
+    def _refuse_collections_of_inputs(self, declared: Mapping[str, Any]) -> None:
+        for name in self.parameters:
+            if not isinstance(declared[name], Input) and _holds_inputs(declared[name]):
+                kind = type(declared[name]).__name__
+                raise CaseError(
+                    f"{self.fn.__name__}: {name!r} is a {kind} of inputs; declare each as an argument of its own, such "
+                    f"as {name}_0=tensor(20), and make the {kind} in the function"
+                )
 
     def _refuse_unknown_keywords(self, declared: Mapping[str, Any]) -> None:
         open_properties = {

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
+from conformance.cases import outside_tensors
 from conformance.cases.case import Case
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
@@ -21,6 +22,7 @@ from conformance.harness.item_device import ItemDevice
 from conformance.harness.item_errors import (
     CodeError,
     DevicelessError,
+    OutsideTensorError,
     SkipError,
     StaleKnownFailureError,
 )
@@ -217,6 +219,8 @@ class _ItemRun:
             except Exception as error:
                 self._record_failure("compile", error)
                 self.artifacts.of_exception(error)
+                if "device" in str(error) and (said := outside_tensors.advice(self.case.fn)):
+                    raise OutsideTensorError(f"{type(error).__name__}: {first_line(error)}\n{said}") from None
                 raise
             self.record.shared_with = captured.shared_with
             yield captured

@@ -17,6 +17,10 @@ class DevicelessError(ConformanceError, AssertionError):
     """Code generated without the device that differs from the device's own code."""
 
 
+class OutsideTensorError(ConformanceError):
+    """Compiling raises because the function takes a module or a tensor from outside, which is on another device."""
+
+
 class DeviceError(ConformanceError, AssertionError):
     """An error that the device reports after the item, and that no check has met."""
 

@@ -13,6 +13,7 @@ from conformance.capture import invoke
 from conformance.cases import call_modes
 from conformance.cases.inputs import copy_to
 from conformance.cases.numerics_policy import Policy
+from conformance.cases.outside_tensors import advice
 from conformance.cases.seeds import seed_of
 from conformance.errors import ConformanceError
 from conformance.numerics import messages
@@ -263,7 +264,7 @@ class CallComparison:
             if self.special:
                 self.comparison.notes.append(message)
                 return None
-            raise NumericsError(f"{message}\n{messages.NO_REFERENCE}") from error
+            raise NumericsError(f"{message}\n{advice(self.eager) or messages.NO_REFERENCE}") from error
 
     def _exception_problems(self, candidate: Callable[..., Any], exception: str) -> list[Problem]:
         """Eager and candidate must both raise `exception`, and before they write to an input."""

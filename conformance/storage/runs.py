@@ -246,9 +246,17 @@ def runs_folder(root: Path) -> Path:
     folder = _usual_folder(root)
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
+        _hide_from_git(folder.parent)
         with tempfile.TemporaryFile(dir=folder):
             return folder
     return _temporary_folder()
+
+
+def _hide_from_git(folder: Path) -> None:
+    """Writes a .gitignore for everything in the folder, so that a project does not see runs as untracked files."""
+    file = folder / ".gitignore"
+    if not file.exists():
+        file.write_text("# Results of runs. What is expected is stored elsewhere.\n*\n", encoding="utf-8")
 
 
 def _usual_folder(root: Path) -> Path:

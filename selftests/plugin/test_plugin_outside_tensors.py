@@ -1,0 +1,56 @@
+"""A module or a tensor that a case takes from outside: the failure names it and says what to do instead."""
+
+import pytest
+from suites import NATIVE, Suite
+
+from conformance.devices import environment
+
+MODULE = """
+import torch
+from conformance import case, tensor
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.linear(x).relu()
+
+NET = Net()
+
+@case(x=tensor(3, 8))
+def test_outside(x):
+    return NET(x)
+
+@case(x=tensor(3, 8), weight=tensor(4, 8), bias=tensor(4))
+def test_called_with_inputs(x, weight, bias):
+    return torch.func.functional_call(NET, {"linear.weight": weight, "linear.bias": bias}, (x,))
+"""
+
+ADVICE = "the function takes NET, a Net, from outside, which stays on the CPU and keeps its dtype: make it in"
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        NATIVE,
+        pytest.param(
+            "cuda_sm90",
+            marks=pytest.mark.skipif(not environment.triton_version(), reason="Triton is not installed"),
+        ),
+    ],
+)
+def test_module(tmp_path, target):
+    suite = Suite(tmp_path)
+    suite.write("ops/test_net.py", MODULE)
+    ran = suite.run("--target", target, "--checks", "numerics").ends(1)
+    ran.has(ADVICE, "2 items = 1 passed + 1 failed")
+    ran.has_not("has no float64 reference", "Developer debug context")
+
+
+def test_runs_are_hidden_from_git(tmp_path):
+    suite = Suite(tmp_path)
+    suite.write("ops/test_net.py", MODULE)
+    suite.run("--target", NATIVE, "--checks", "requirements").ends(0)
+    assert (tmp_path / ".conformance" / ".gitignore").read_text().splitlines()[-1] == "*"
