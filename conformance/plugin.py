@@ -6,6 +6,7 @@ conformance.harness.pytest_plugin only if an option or a conftest asks for it, o
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_pycollect_makeitem(collector: Any, obj: Any) -> None:
     """Registers the plugin at the first function with cases, in a project that has not enabled it."""
-    if hasattr(obj, "cases") and hasattr(obj, "combined"):
+    if inspect.isfunction(obj) and hasattr(obj, "cases"):
         _register(collector.config)
 
 
