@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from conformance.capture import exploration, invoke, unread
 from conformance.capture.deviceless import pretended_device
 from conformance.capture.deviceless.device_queries import DeviceQueries
-from conformance.capture.deviceless.prepare import in_use, prepare
+from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.emulation.extents import Report
 from conformance.capture.isolation import isolated
 from conformance.capture.model import Capture, Mode
@@ -141,7 +141,6 @@ class Compilation:
     def context(self) -> Iterator[contextlib.ExitStack]:
         """The context of compiling, and of calling the compiled function. It may be entered again after it ended."""
         with contextlib.ExitStack() as stack:
-            stack.enter_context(in_use())
             if self.emulation is not None:
                 stack.enter_context(self.emulation.on_one_thread())
             stack.enter_context(isolated(self.target, self.mode, dict(self.case.config), self.queries))

@@ -14,7 +14,7 @@ from typing import Any
 
 from conformance.capture.deviceless import gpu_patches, pretended_device, user_kernels, xpu_build
 from conformance.capture.deviceless.device_queries import DeviceQueries, kernel_properties
-from conformance.capture.deviceless.prepare import prepare
+from conformance.capture.deviceless.prepare import in_use, prepare
 from conformance.capture.model import Mode
 from conformance.capture.patching import name_lookup
 from conformance.capture.patching.patch import Patch, applied
@@ -201,6 +201,7 @@ def isolated(
 
     with contextlib.ExitStack() as stack:
         pretended = mode == "deviceless" and target.device != "cpu"
+        stack.enter_context(in_use())
         stack.callback(clear_device_caches)
         stack.callback(torch._dynamo.reset)
         if pretended:

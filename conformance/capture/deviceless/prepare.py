@@ -92,7 +92,6 @@ class _Process:
     def exit(self) -> None:
         self.users -= 1
         if self.puts_back and self.users == 0:
-            self._own = _cache_variables()
             self._leave()
 
     def _leave(self) -> None:

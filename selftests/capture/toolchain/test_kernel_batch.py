@@ -12,6 +12,7 @@ from suites import NATIVE
 from conformance import tensor
 from conformance.capture import ahead
 from conformance.capture.compile import capture
+from conformance.capture.deviceless.prepare import in_use
 from conformance.capture.toolchain import kernel_batch
 from conformance.capture.toolchain.kernel_batch import KernelBatch
 from conformance.cases.case import Case
@@ -64,10 +65,11 @@ def fresh_cache(tmp_path, monkeypatch):
 
     headers = str(precompiled_headers.folder())
     monkeypatch.setattr(precompiled_headers, "folder", lambda: Path(headers))
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    forget_loaded()
-    yield tmp_path
-    forget_loaded()
+    with in_use():
+        monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+        forget_loaded()
+        yield tmp_path
+        forget_loaded()
 
 
 def capture_all(cases):
