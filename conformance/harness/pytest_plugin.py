@@ -374,8 +374,7 @@ def _note_unused(config: pytest.Config, cases: Sequence[Case], folders: Sequence
 
 def _collected_folders(config: pytest.Config) -> list[Path]:
     """The folders of the command line; none where an option or a path leaves a part of them out."""
-    option = config.getoption
-    if any(option(name, None) for name in ("deselect", "ignore", "ignore_glob", "lf", "pyargs")):
+    if any(config.getoption(name, None) for name in ("deselect", "ignore", "ignore_glob", "lf", "pyargs")):
         return []
     folders = [Path(config.invocation_params.dir, argument) for argument in config.args]
     return folders if all(folder.is_dir() for folder in folders) else []
