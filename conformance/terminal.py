@@ -63,6 +63,15 @@ def table_text(table: Table) -> str:
     return "\n".join(line.rstrip() for line in lines).rstrip("\n")
 
 
+def markdown_text(text: str) -> str:
+    """Returns Markdown as a terminal shows it: headings, tables and code in colour. Elsewhere it stays as it is."""
+    if not sys.stdout.isatty():
+        return text.rstrip("\n")
+    from rich.markdown import Markdown
+
+    return _drawn(Markdown(text, hyperlinks=False), width()).rstrip("\n")
+
+
 def _drawn(renderable: RenderableType, columns: int) -> str:
     from rich.console import Console
 

@@ -28,6 +28,7 @@ COMMANDS = {
     "bugs": ("bugs", "list the known bugs of Inductor, each with a script that needs only torch"),
     "prune": ("prune", "list or remove the snapshots of cases that no longer exist"),
     "drop": ("drop", "remove everything that is stored for a torch version"),
+    "docs": ("docs", "print the documentation: a page, a section of one, or the list of pages"),
     "doctor": ("doctor", "say what this machine can do, what is missing, and how to install it"),
 }
 

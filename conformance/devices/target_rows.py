@@ -8,6 +8,7 @@ from typing import Any
 from conformance.devices.environment import torch_build
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target, matching_target, targets
+from conformance.documentation import reference
 
 #: What a driver may report differently for the same product.
 _VARYING = ("driver_version", "platform_name", "total_memory")
@@ -38,7 +39,8 @@ def device_row(device: str, gpu: Mapping[str, Any], torch: str, name: str = "") 
     }
     before = [] if target.local else [f"# targets.toml has this device already: {target.name}"]
     if target.local and device == "xpu":
-        before = ["# not reported: flash_attention (docs/xpu.md says which devices have it); variant_of, if it is one"]
+        has = f"{reference('xpu')} says which devices have it"
+        before = [f"# not reported: flash_attention ({has}); variant_of, if it is one"]
     after = [f"# this torch does not report: {key}" for key in sorted(wanted - set(properties))]
     return "\n".join([*before, tomli_w.dumps({name or _row_name(target, gpu): row}).rstrip("\n"), *after])
 

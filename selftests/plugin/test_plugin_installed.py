@@ -7,7 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from suites import REPOSITORY, SCALE, SM90, Suite
+from suites import REPOSITORY, SCALE, SM90, Suite, environment
+
+from conformance import documentation
 
 ONE = (*SM90, "--checks", "requirements")
 
@@ -29,7 +31,8 @@ def installed(tmp_path_factory):
     """A folder to put on PYTHONPATH: the package, with its entry point."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("installed")
     shutil.copytree(REPOSITORY / "conformance", source / "conformance", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    shutil.copytree(REPOSITORY / "docs", source / "docs")
+    for name in ("pyproject.toml", "setup.py", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"):
         shutil.copy(REPOSITORY / name, source)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
     wheels = source / "wheels"
@@ -38,6 +41,18 @@ def installed(tmp_path_factory):
     [wheel] = wheels.glob("*.whl")
     subprocess.run([*pip, "install", "--no-deps", "--target", str(target), str(wheel)], check=True)
     return {"PYTHONPATH": str(target)}
+
+
+def test_documentation_is_in_the_wheel(tmp_path, installed):
+    def printed(*words):
+        command = [sys.executable, "-m", "conformance", "docs", *words]
+        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=True).stdout
+
+    env = environment(installed)
+    listed = {line.split()[0] for line in printed().splitlines()}
+    assert listed == set(documentation.pages())
+    assert printed("numerics#seeds").startswith("## Seeds\n")
+    assert printed("readme") == (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
 def test_by_entry_point(tmp_path, installed):
