@@ -69,7 +69,9 @@ def _result(like: Any, value: Any, device: torch.device) -> Any:
         return result.copy_(value.expand(like.size()))
     if value.dim() == like.dim() and value.size() != like.size():  # logsumexp is padded to whole blocks
         result.zero_()
-        return result.narrow(-1, 0, value.size(-1)).copy_(value)._base if like.numel() else result
+        if like.numel():
+            result.narrow(-1, 0, value.size(-1)).copy_(value)
+        return result
     return result.copy_(value.reshape(like.size()))
 
 

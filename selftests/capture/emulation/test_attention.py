@@ -1,4 +1,4 @@
-"""Attention with dropout, by operators that only a GPU has: forward and backward use the same mask."""
+"""Attention by operators that only a GPU has: with dropout, and of lengths that are no multiple of a block."""
 
 import pytest
 
@@ -62,4 +62,17 @@ def test_compiled_attention_with_dropout():
     declared = test_dropped.cases[0]
     with capture(declared, SM90, "deviceless", emulation=Emulation(SM90)) as captured:
         assert "_scaled_dot_product_" in captured.capture.modules[0].code
+        check_numerics(with_device_strides(declared), captured.compiled, "cuda", SM90.name)
+
+
+# float32 takes memory-efficient attention: it keeps the log of each row's sum, padded to a multiple of 32 rows.
+@pytest.mark.parametrize("length", [1, 37, 64, 65])
+def test_compiled_attention_of_any_length_with_gradients(length):
+    @case(**{name: tensor(1, 2, length, 16) for name in "qkv"}, grad=True)
+    def test_attended(q, k, v):
+        return scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    declared = test_attended.cases[0]
+    with capture(declared, SM90, "deviceless", emulation=Emulation(SM90)) as captured:
+        assert "_scaled_dot_product_efficient_attention_backward" in "".join(m.code for m in captured.capture.modules)
         check_numerics(with_device_strides(declared), captured.compiled, "cuda", SM90.name)
