@@ -12,7 +12,7 @@ from conformance.bench import BenchError
 from conformance.cases.adhoc import AdhocOptions, is_adhoc_function, resolve_case
 from conformance.cases.case import COMPILE_KEYWORDS, Case, label_of
 from conformance.cases.inputs import DTYPES, LAYOUTS, Input
-from conformance.cases.lookup import OPS, cases_below, is_test_path, matching_cases
+from conformance.cases.lookup import is_test_path, selected_cases
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target, TargetError, select_targets
 
@@ -32,7 +32,7 @@ def select_cases(words: Sequence[str], axes: Sequence[str] = (), options: AdhocO
     single = [word for word in words if is_adhoc_function(word) or "::" in word]
     paths = [Path(word) for word in words if is_test_path(word)]
     patterns = [word for word in words if word not in single and not is_test_path(word)]
-    declared = matching_cases(cases_below(paths or [OPS]), patterns) if paths or patterns else []
+    declared = selected_cases(paths, patterns).cases if paths or patterns else []
     if options != _NO_OPTIONS:
         single += [f"{case.file}::{case.id}" for case in declared]
         declared = []

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from conformance.cases.case import Case, CaseError
+from conformance.cases.project import project_of
 
 
 class NoCaseError(CaseError):
@@ -27,11 +28,12 @@ def cases_in(file: Path) -> dict[str, Case]:
     """
     if not file.is_file():
         raise CaseError(f"there is no file {file}")
+    file = file.resolve()
+    for folder in map(str, project_of(file.parent).import_folders_of(file)):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)  # as pytest does: a test file may import its neighbours and the project
     packages = [folder.name for folder in _package_folders(file)]
     if packages:
-        root = str(file.resolve().parents[len(packages)])
-        if root not in sys.path:
-            sys.path.insert(0, root)
         module = importlib.import_module(".".join([*packages, file.stem]))
     else:
         name = f"{file.stem}_{hashlib.sha256(str(file.resolve()).encode()).hexdigest()[:8]}"

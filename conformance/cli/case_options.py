@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 
-from conformance.cases.adhoc import AdhocError, AdhocOptions
+from conformance.cases.adhoc import AdhocError, AdhocOptions, is_adhoc_function
+from conformance.cases.case import Case
+from conformance.cases.lookup import shadowed_line
 from conformance.cli.capture_sections import STAGES
 
 #: Part → help, in the order in which the parts are printed.
@@ -23,6 +26,12 @@ PARTS = {
 }
 #: These parts need an explored capture.
 EXPLORED = ("graph", "bytecode", "log")
+
+
+def print_shadowed(word: str, case: Case) -> None:
+    """Says on stderr if this package has another case with the same id. `word`: how the user named the case."""
+    if "::" not in word and not is_adhoc_function(word) and (line := shadowed_line(case)):
+        print(line, file=sys.stderr)
 
 
 def add_part_options(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:

@@ -131,7 +131,10 @@ def test_list_of_a_folder(call, mine):
         (["show", HFLIP, "--target", "cpu_avx3"], "unknown target 'cpu_avx3'; known are cpu_avx2, "),
         (["show", "none.py::test_a", "--target", "cpu_avx2"], r"there is no file \S*none.py"),
         (["show", "test_mine.py::test_c", "--target", "cpu_avx2"], "there is no case 'c' in test_mine.py; "),
-        (["show", "mine/policy", "--target", "cpu_avx2"], "there is no case 'mine/policy'"),
+        (
+            ["show", "mine/polcy", "--target", "cpu_avx2"],
+            "there is no case 'mine/polcy'; nearest: mine/policy; ",
+        ),
         (["compare", HFLIP, "cpu_avx2"], r"compare two cases \(A B .*; got 1 case and 1 target"),
         (["compare", HFLIP, VFLIP, "cpu_avx2", "cpu_neon"], r"compare two .*; got 2 cases and 2 targets"),
         (["compare", HFLIP, "cuda_sm80", "cuda_sm9"], "unknown target 'cuda_sm9'; known are "),

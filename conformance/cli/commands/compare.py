@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
 from conformance.cli.capture_sections import Block, comparable_blocks
-from conformance.cli.case_options import EXPLORED, add_adhoc_options, add_part_options, adhoc_options, selected_parts
+from conformance.cli.case_options import (
+    EXPLORED,
+    add_adhoc_options,
+    add_part_options,
+    adhoc_options,
+    print_shadowed,
+    selected_parts,
+)
 from conformance.cli.highlighting import highlighted
 from conformance.cli.side_by_side import facts_side_by_side, side_by_side
 from conformance.devices.targets import DEVICES, Target, TargetError
@@ -136,6 +143,8 @@ def _pair(words: Sequence[str], options: AdhocOptions, generator: Generator) -> 
             f"{_USAGE}; got {pluralise(len(case_names), 'case')} and {pluralise(len(targets), 'target')}"
         )
     cases = [resolve_case(name, known, options) for name in case_names]
+    for name, (case, _) in zip(case_names, cases, strict=True):
+        print_shadowed(name, case)
     if len(cases) == 1:
         ((case, own_target),) = cases
         if len(targets) == 1 and own_target:

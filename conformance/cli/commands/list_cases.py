@@ -5,19 +5,30 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from conformance.cases.case import Case
-from conformance.cases.lookup import OPS, cases_below, is_test_path, matching_cases
+from conformance.cases.lookup import (
+    OPS,
+    FoundCases,
+    UnknownCaseError,
+    is_test_path,
+    project_here,
+    selected_cases,
+)
 from conformance.devices.targets import Target, select_targets, targets
 
 DESCRIPTION = """\
-List the cases and their files. With --device or --target, list the node ids
-that pytest takes."""
+List the cases and their files: those of the project that this folder is in, or
+else those of this package. With --device or --target, list the node ids that
+pytest takes. Exit status 1: a file could not be imported."""
 
 EXAMPLES = """\
 examples:
+  python -m conformance list               the cases of this project
+  python -m conformance list --package     the cases of this package
   python -m conformance list flip          cases with "flip" in their id
   python -m conformance list 'hflip-*-u8' --target cuda_sm90"""
 
@@ -28,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--device", metavar="LIST", help="print node ids for these devices: cpu,cuda,xpu or all")
     parser.add_argument("--target", metavar="LIST", help="print node ids for these targets: cpu_avx2,cuda_sm90")
+    parser.add_argument("--package", action="store_true", help="list the cases of this package, also in a project")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -38,7 +50,10 @@ def run(arguments: argparse.Namespace) -> int:
         wanted = select_targets(targets().values(), arguments.device, arguments.target)
     paths = [Path(word) for word in arguments.what if is_test_path(word)]
     patterns = [word for word in arguments.what if not is_test_path(word)]
-    cases = matching_cases(cases_below(paths or [OPS]), patterns)
+    if paths and arguments.package:
+        raise UnknownCaseError(f"--package lists the cases of this package: leave out {paths[0]}, or --package")
+    found = selected_cases(paths, patterns, package=arguments.package)
+    cases = found.cases
     if arguments.json:
         print(json.dumps([_described(case, wanted) for case in cases], indent=1))
     elif wanted:
@@ -46,7 +61,22 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         width = max(len(case.id) for case in cases)
         print("\n".join(f"{case.id:<{width}}  {short_path(case.file)}" for case in cases))
-    return 0
+        if hint := _hint(found, by_path=bool(paths), package=arguments.package):
+            print(hint, file=sys.stderr)
+    for problem in found.unread:
+        print(f"not listed: {problem}", file=sys.stderr)
+    return int(bool(found.unread))
+
+
+def _hint(found: FoundCases, *, by_path: bool, package: bool) -> str:
+    """Which cases are listed, and how to list others; "" where that is clear."""
+    if by_path or package or not sys.stderr.isatty():
+        return ""
+    of_package = all(case.file.is_relative_to(OPS) for case in found.cases)
+    if not of_package:
+        return f"the cases of the project {project_here().root}; --package lists those of conformance"
+    own = OPS.is_relative_to(project_here().root)
+    return "" if own else f"the cases of conformance: the project {project_here().root} has no such case"
 
 
 def _described(case: Case, wanted: Sequence[Target]) -> dict[str, object]:

@@ -16,6 +16,7 @@ from conformance.cli.case_options import (
     add_adhoc_options,
     add_part_options,
     adhoc_options,
+    print_shadowed,
     selected_parts,
 )
 from conformance.cli.highlighting import highlighted
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         default=[],
         metavar="CASE",
-        help="a case id, a pytest node id, FILE::id, or an ad-hoc function",
+        help="a case id, a pytest node id, FILE::id, or an ad-hoc function; ids of this project come first",
     )
     parser.add_argument("--target", metavar="TARGET", help="the target; optional if a node id ends in one")
     add_part_options(parser, list(PARTS))
@@ -86,6 +87,7 @@ def _show(generator: Generator, word: str, options: AdhocOptions, arguments: arg
     if arguments.target:
         generator.target(arguments.target)  # refuses an unknown target before anything is imported
     case, target_name = resolve_case(word, known, options)
+    print_shadowed(word, case)
     if not (arguments.target or target_name):
         raise TargetError(f"no target: add --target {{{','.join(known)}}}")
     target = generator.target(arguments.target or target_name)
