@@ -23,6 +23,7 @@ COMMANDS = {
     "accept": ("accept", "store the code that a run generated, on this machine or on another one"),
     "confirm": ("confirm", "if you have a GPU: run the suite on it, and write an archive of what it gave"),
     "diff": ("diff", "show what changed between two torch versions in the stored snapshots"),
+    "report": ("report", "write one HTML file about one or several runs"),
     "missed": ("missed", "list the optimisations that Inductor misses, with its reasons"),
     "audit": ("audit", "list the opt-outs that excuse nothing in all of several runs with --audit"),
     "bugs": ("bugs", "list the known bugs of Inductor, each with a script that needs only torch"),

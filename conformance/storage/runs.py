@@ -131,6 +131,13 @@ class Run:
         except OSError as error:
             raise RunError(f"the run's folder {self.folder} cannot be written to: {error.strerror}") from error
 
+    def description(self) -> dict[str, Any]:
+        """Returns what `begin` or `write_description` wrote. Raises RunError if there is no such file."""
+        try:
+            return dict(json.loads((self.folder / "run.json").read_text(encoding="utf-8")))
+        except (OSError, ValueError) as error:
+            raise RunError(f"{self.folder} is no folder of a run: it has no readable run.json") from error
+
     def delete(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -1,0 +1,41 @@
+"""`report`: one HTML file about one or several runs, for a browser without a network."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from conformance import atomic_files
+from conformance.cli.run_options import find_run
+
+DESCRIPTION = """\
+Write a report of one or several runs: one HTML file that needs no network. The
+runs may come from several machines, torch versions and shards: the report joins
+them, and each cell says where its evidence comes from."""
+
+EXAMPLES = """\
+examples:
+  pytest -n auto; python -m conformance report -o report.html
+  python -m conformance report cpu gpu torch215 -o report.html"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "runs", nargs="*", default=["last"], metavar="RUN", help="folders or names of runs; default: the last run"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, default=Path("report.html"), help="the file")
+    parser.add_argument("--title", default="conformance", help="the title of the page")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Raises RunError, and OSError for a file that cannot be written."""
+    from conformance.report.changes import changes_of
+    from conformance.report.columns import cells_of
+    from conformance.report.page import page
+
+    runs = [find_run(word) for word in arguments.runs]
+    cells = cells_of(runs)
+    text = page(runs, cells, changes_of(cells), title=arguments.title)
+    atomic_files.write_atomically(arguments.output, text, survives_power_loss=False)
+    print(f"{arguments.output}: {len(text) / 1e6:.1f} MB, {len(cells.cells):,} items of {len(runs)} runs")
+    return 0

@@ -1,0 +1,110 @@
+"""The columns of a report: one for each pair of a torch release and a target; and the cells of several runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from conformance.devices.targets import targets
+from conformance.harness import accounting
+from conformance.storage.runs import ItemRecord, Run
+from conformance.storage.snapshot_format import version_number
+from conformance.storage.snapshots import torch_release
+
+#: The evidence of an item, the strongest first.
+EVIDENCE = ("native", "emulated", "compiled", "generated", "none")
+#: The state of a cell, the worst one first, and what the report calls it. The words are those of the end of a run.
+STATES = {
+    "failed": "failed",
+    "not run": "not run",
+    "cannot run": "cannot run here",
+    "known failures": "known failure",
+    "with missed optimisations": "missed optimisation",
+    "excluded": "excluded by the case",
+    "passed": "passed",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the matrix: `torch` is a release, such as "2.13"."""
+
+    torch: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One case in one column. `record`: None if the item was selected and no run recorded it. `run`: its number."""
+
+    case: str
+    column: Column
+    run: int
+    record: ItemRecord | None = None
+
+    @property
+    def state(self) -> str:
+        """One of STATES."""
+        return accounting.ending(self.record) if self.record else "not run"
+
+    @property
+    def evidence(self) -> str:
+        """One of EVIDENCE: "none" if no code was generated."""
+        if self.record is None or not self.record.text:
+            return "none"
+        return self.record.evidence
+
+
+@dataclass
+class Cells:
+    """The cells of several runs. `replaced`: how many cells two runs have, so that one of the two is not shown."""
+
+    cells: dict[tuple[str, Column], Cell] = field(default_factory=dict)
+    replaced: int = 0
+
+    @property
+    def columns(self) -> list[Column]:
+        """Sorted by torch release, then in the order of the table of targets."""
+        order = {name: number for number, name in enumerate(targets())}
+        used = {column for _, column in self.cells}
+        return sorted(used, key=lambda each: (version_number(each.torch), order.get(each.target, 999), each.target))
+
+    @property
+    def cases(self) -> list[str]:
+        return sorted({case for case, _ in self.cells})
+
+    def add(self, cell: Cell) -> None:
+        """Adds a cell. If two runs have the same one, the cell with the stronger evidence stays, else the later one."""
+        key = (cell.case, cell.column)
+        other = self.cells.get(key)
+        if other is not None:
+            self.replaced += 1
+            if _strength(other) < _strength(cell):
+                return
+        self.cells[key] = cell
+
+
+def _strength(cell: Cell) -> tuple[bool, int]:
+    return cell.record is None, EVIDENCE.index(cell.evidence)
+
+
+def cells_of(runs: Sequence[Run]) -> Cells:
+    """Reads the items of all runs. Raises RunError if one cannot be read."""
+    found = Cells()
+    for number, run in enumerate(runs):
+        items = list(run.items())
+        for item in items:
+            found.add(Cell(item.case, Column(torch_release(item.torch), item.target), number, item))
+        release = torch_release(str(run.description()["torch"]))
+        for name in accounting.not_run(run, items):
+            case, target = _split(name, run.description()["targets"])
+            found.add(Cell(case, Column(release, target), number))
+    return found
+
+
+def _split(name: str, known: Iterable[str]) -> tuple[str, str]:
+    """The case and the target of an item's name. Raises ValueError for a target that the run did not select."""
+    for target in known:
+        if name.endswith(f"-{target}"):
+            return name.removesuffix(f"-{target}"), target
+    raise ValueError(f"the item {name} ends with no target of its run")
