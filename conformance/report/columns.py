@@ -35,12 +35,17 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """One case in one column. `record`: None if the item was selected and no run recorded it. `run`: its number."""
+    """One case in one column. `record`: None if the item was selected and no run recorded it. `run`: its number.
+
+    `node`: pytest's node id. `script`: the reproduction of a failed item; "" without one.
+    """
 
     case: str
     column: Column
     run: int
     record: ItemRecord | None = None
+    node: str = ""
+    script: str = ""
 
     @property
     def state(self) -> str:
@@ -93,13 +98,20 @@ def cells_of(runs: Sequence[Run]) -> Cells:
     found = Cells()
     for number, run in enumerate(runs):
         items = list(run.items())
+        nodes = {name: node for node, name in run.selected().items()}
         for item in items:
-            found.add(Cell(item.case, Column(torch_release(item.torch), item.target), number, item))
+            column = Column(torch_release(item.torch), item.target)
+            found.add(Cell(item.case, column, number, item, nodes.get(item.name, ""), _script(run, item)))
         release = torch_release(str(run.description()["torch"]))
         for name in accounting.not_run(run, items):
             case, target = _split(name, run.description()["targets"])
             found.add(Cell(case, Column(release, target), number))
     return found
+
+
+def _script(run: Run, item: ItemRecord) -> str:
+    path = run.folder / "failures" / item.name / "reproduce.py"
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 def _split(name: str, known: Iterable[str]) -> tuple[str, str]:

@@ -6,7 +6,6 @@ import base64
 import gzip
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib import resources
 from typing import Any
@@ -15,6 +14,7 @@ import jinja2
 
 from conformance.report.changes import Changes
 from conformance.report.columns import EVIDENCE, STATES, Cell, Cells, Column
+from conformance.report.further_pages import Section
 from conformance.report.highlighting import highlighted, style_sheet
 from conformance.storage.runs import Run
 from conformance.storage.snapshot_format import split_parts
@@ -24,15 +24,6 @@ from conformance.storage.snapshots import canonical_text
 FORMAT = 1
 #: gzip's level: 9 takes three times as long for 3 % less.
 _LEVEL = 6
-
-
-@dataclass(frozen=True)
-class Section:
-    """A further page of the report, made from Markdown or rows: its address, its title, and its data."""
-
-    address: str
-    title: str
-    data: Any
 
 
 def page(
@@ -129,6 +120,7 @@ def _chunk(
             "mode": record.mode,
             "torch": record.torch,
         }
+        detail |= {name: value for name, value in (("node", cell.node), ("script", cell.script)) if value}
         if old := changes.old_text(cell):
             detail["before"] = numbers(old)
         for name in ("facts",) if not record.text else ():

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from conformance import atomic_files
+from conformance.bench import BenchError
 from conformance.cli.run_options import find_run
 
 DESCRIPTION = """\
@@ -24,18 +25,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "runs", nargs="*", default=["last"], metavar="RUN", help="folders or names of runs; default: the last run"
     )
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, default=Path("report.html"), help="the file")
+    parser.add_argument(
+        "--bench",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="add the times that `bench --json FILE` wrote; give it twice to compare two files, the older one first",
+    )
     parser.add_argument("--title", default="conformance", help="the title of the page")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Raises RunError, and OSError for a file that cannot be written."""
+    """Raises RunError, BenchError and KnownFailureError, and OSError for a file that cannot be written."""
+    if len(arguments.bench) > 2:
+        raise BenchError(f"--bench compares two files at most, and {len(arguments.bench)} are given")
     from conformance.report.changes import changes_of
     from conformance.report.columns import cells_of
+    from conformance.report.further_pages import further_pages
     from conformance.report.page import page
 
     runs = [find_run(word) for word in arguments.runs]
     cells = cells_of(runs)
-    text = page(runs, cells, changes_of(cells), title=arguments.title)
+    text = page(runs, cells, changes_of(cells), further_pages(cells, arguments.bench), arguments.title)
     atomic_files.write_atomically(arguments.output, text, survives_power_loss=False)
     print(f"{arguments.output}: {len(text) / 1e6:.1f} MB, {len(cells.cells):,} items of {len(runs)} runs")
     return 0

@@ -207,7 +207,7 @@ function matrixPage(parameters, operator) {
 // ---- a case
 
 async function casePage(id, parameters) {
-  const number = index.cases.indexOf(id);
+  const number = index.numberOf.get(id) ?? -1;
   const chunk = number < 0 ? null : await unpack(`operator-${operatorOf(id)}`);
   if (!chunk) return notFound(`The report has no case ${id}.`);
   const row = index.cells[number];
@@ -409,7 +409,41 @@ function changePage(id) {
 async function sectionPage(name) {
   const data = await unpack(`section-${name}`);
   if (data === null) return notFound(`The report has no page ${name}.`);
-  main.replaceChildren(h("div", { class: "prose", html: data.html }));
+  if (data.measurements) return timesPage(data.measurements);
+  const prose = h("div", { class: "prose", html: data.html });
+  prose.querySelectorAll("code").forEach((code) => { // a case of this report becomes a link
+    if (index.numberOf.has(code.textContent) && !code.closest("a, pre")) code.replaceWith(h("a", { href: address(`case/${code.textContent}`) }, code.cloneNode(true)));
+  });
+  prose.querySelectorAll("a[href]").forEach((link) => { if (!/^(https?:|#\/)/.test(link.getAttribute("href"))) link.replaceWith(...link.childNodes); });
+  prose.querySelectorAll("pre").forEach((block) => { block.tabIndex = 0; });
+  main.replaceChildren(prose);
+}
+
+// ---- times
+
+function bar(microseconds, most, name) {
+  const filled = h("span", { class: `fill ${name}` });
+  filled.style.width = `${Math.max(0.5, (100 * microseconds) / most)}%`;
+  return h("span", { class: "timebar", title: name }, filled, h("span", { class: "value" }, `${name} ${microseconds.toPrecision(3)} µs`));
+}
+
+function timesPage(measurements) {
+  const [first, second] = measurements;
+  const before = second ? new Map(first.rows.map((row) => [row.case, row])) : new Map();
+  const shown = second || first;
+  const aboutLines = measurements.map((each) => h("p", { class: "soft" }, `${each.about.target} (${each.about.processor}), torch ${each.about.torch}, ${each.about.threads} thread(s): ${each.about.command}`));
+  const rows = [...shown.rows].sort((one, other) => other.compiled / other.eager - one.compiled / one.eager);
+  main.replaceChildren(h("h1", {}, "Times: eager, compiled, and the limit"), ...aboutLines,
+    h("p", {}, "The limit is the time of a copy of the least bytes, or of the least operations. The slowest ones relative to eager come first."),
+    scroll("Times of all cases", h("table", { class: "times" }, h("thead", {}, h("tr", {}, ["case", "times", "eager / compiled", ...(second ? ["compiled, old / new"] : []), "why slower"].map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", {}, rows.map((row) => {
+        const old = before.get(row.case);
+        const most = Math.max(row.eager, row.compiled, row.limit, old ? old.compiled : 0);
+        return h("tr", {}, h("th", { scope: "row" }, index.numberOf.has(row.case) ? h("a", { href: address(`case/${row.case}`) }, row.case) : row.case),
+          h("td", { class: "bars" }, bar(row.eager, most, "eager"), old ? bar(old.compiled, most, "compiled before") : null, bar(row.compiled, most, "compiled"), bar(row.limit, most, "limit")),
+          h("td", {}, h("span", { class: row.slower ? "tag s-failed" : "" }, (row.eager / row.compiled).toFixed(2))),
+          second ? h("td", {}, old ? (old.compiled / row.compiled).toFixed(2) : "new") : null, h("td", {}, row.why.join("; ")));
+      })))));
 }
 
 function runsPage() {
@@ -447,6 +481,7 @@ async function start() {
   index = await unpack("index");
   states = Object.keys(index.states);
   operatorOf = (id) => id.split("/")[0];
+  index.numberOf = new Map(index.cases.map((id, number) => [id, number]));
   index.lower = index.cases.map((id) => id.toLowerCase());
   index.operatorOfCase = index.cases.map(operatorOf);
   operators = [...new Set(index.operatorOfCase)];

@@ -1,0 +1,85 @@
+"""Further pages of a report: known bugs, missed optimisations, changes between torch releases, and measured times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conformance import documentation
+from conformance.bench.report import Report as Measurements
+from conformance.expectations import known_failures, missed_optimisations
+from conformance.expectations.known_bugs import bugs, markdown
+from conformance.report.columns import Cells
+
+#: The pages about changes between torch releases that the documentation has: page → title.
+_RELEASES = {"changes-2.11-2.13": "2.11 → 2.13", "changes-2.13-2.15": "2.13 → 2.15"}
+
+
+@dataclass(frozen=True)
+class Section:
+    """A page: its address and title, and `data`: {"html": …} or {"measurements": […]}."""
+
+    address: str
+    title: str
+    data: dict[str, Any]
+
+
+def further_pages(cells: Cells, measured: Sequence[Path] = ()) -> list[Section]:
+    """Returns the pages. `measured`: files of `bench --json`; two of them are compared.
+
+    Raises KnownFailureError, and BenchError for a file that `bench --json` did not write.
+    """
+    return [
+        *_known_bugs(cells),
+        *_missed_optimisations(cells),
+        *(_page(name, title, documentation.page_text(name)) for name, title in _RELEASES.items()),
+        *_times(measured),
+    ]
+
+
+def _known_bugs(cells: Cells) -> Iterable[Section]:
+    """The known failures beside the cases of the runs that apply to one of their torch versions."""
+    records = [cell.record for cell in cells.cells.values() if cell.record is not None]
+    folders = sorted({record.known for record in records if record.known})
+    failures = [each for folder in folders for each in known_failures.load(Path(folder)).failures]
+    torches = {record.torch for record in records}
+    found = [bug for bug in bugs(failures) if any(map(bug.applies_to, torches))]
+    if found:
+        yield _page("known-bugs", f"Known bugs ({len(found)})", "\n".join(markdown(found)))
+
+
+def _missed_optimisations(cells: Cells) -> Iterable[Section]:
+    records = [cell.record for cell in cells.cells.values() if cell.record is not None and cell.record.missed]
+    if records:
+        sections = missed_optimisations.sections(records)
+        about = f"{len({record.case for record in records})} cases of these runs have some."
+        yield _page("missed", f"Missed ({len(records)})", "\n".join(missed_optimisations.markdown(sections, about)))
+
+
+def _times(measured: Sequence[Path]) -> Iterable[Section]:
+    if measured:
+        yield Section("times", "Times", {"measurements": [_measurements(Measurements.read(path)) for path in measured]})
+
+
+def _measurements(report: Measurements) -> dict[str, Any]:
+    rows = [
+        {
+            "case": row.case,
+            "eager": row.times["eager"].median,
+            "compiled": row.times["compiled"].median,
+            "limit": row.limit.us,
+            "slower": row.is_slower,
+            "why": row.why,
+        }
+        for row in report.rows
+    ]
+    return {"about": report.about, "rows": rows, "stopped": report.stopped}
+
+
+def _page(address: str, title: str, text: str) -> Section:
+    """A page of Markdown. HTML in it is shown as text."""
+    from markdown_it import MarkdownIt
+
+    return Section(address, title, {"html": MarkdownIt("commonmark", {"html": False}).enable("table").render(text)})
