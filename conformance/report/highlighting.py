@@ -23,15 +23,6 @@ def highlighted(parts: Iterable[str]) -> dict[str, str]:
     }
 
 
-def style_sheet() -> str:
-    """Returns the rules of the colours, for a light and for a dark page."""
-    from pygments.formatters import HtmlFormatter
-
-    light = HtmlFormatter(style="friendly").get_style_defs("html .code")
-    dark = HtmlFormatter(style="monokai").get_style_defs("html .code")
-    return f"{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
-
-
 def _language(part: str) -> str:
     if 'extern "C"' in part:
         return "cpp"

@@ -15,7 +15,7 @@ import jinja2
 from conformance.report.changes import Changes
 from conformance.report.columns import EVIDENCE, STATES, Cell, Cells, Column
 from conformance.report.further_pages import Section
-from conformance.report.highlighting import highlighted, style_sheet
+from conformance.report.highlighting import highlighted
 from conformance.storage.runs import Run
 from conformance.storage.snapshot_format import split_parts
 from conformance.storage.snapshots import canonical_text
@@ -53,7 +53,7 @@ def page(
     )
     return environment.get_template("report.html").render(
         title=title,
-        style=_asset("report.css") + style_sheet(),
+        style=_asset("report.css"),
         script=_asset("report.js"),
         packed=packed,
     )

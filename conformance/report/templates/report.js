@@ -182,7 +182,11 @@ function filterForm(parameters, onChange) {
   });
   form.addEventListener("input", () => onChange(values()));
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.elements.reset.addEventListener("click", () => { form.reset(); form.querySelectorAll("[name=state]").forEach((box) => { box.checked = false; }); form.elements.q.value = ""; for (const name of ["torch", "device", "evidence", "sort"]) form.elements[name].value = ""; onChange(values()); });
+  form.elements.all.addEventListener("click", () => {
+    form.querySelectorAll("[name=state]").forEach((box) => { box.checked = false; });
+    for (const name of ["q", "torch", "device", "evidence", "sort"]) form.elements[name].value = "";
+    onChange(values());
+  });
   return form;
 }
 

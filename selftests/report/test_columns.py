@@ -1,0 +1,75 @@
+"""The cells of several runs: states, evidence, and which of two records of one item a report shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from made_runs import EXCLUDED, FAILED, KNOWN, PASSED, SKIPPED, made_run, record
+
+from conformance.harness import accounting
+from conformance.report.columns import STATES, Column, cells_of
+from conformance.storage.check_results import CheckResult
+
+
+def test_every_ending_of_an_item_is_a_state() -> None:
+    assert set(STATES) == set(accounting.ENDINGS)
+
+
+@pytest.mark.parametrize(
+    ("numerics", "missed", "state"),
+    [
+        (PASSED, [], "passed"),
+        (FAILED, [], "failed"),
+        (KNOWN, [], "known failures"),
+        (EXCLUDED, [], "excluded"),
+        (PASSED, [{"fact": "kernels"}], "with missed optimisations"),
+    ],
+)
+def test_state(tmp_path: Path, numerics: CheckResult, missed: list[dict[str, str]], state: str) -> None:
+    run = made_run(tmp_path, [record("flip/h", "cpu_avx2", numerics, missed=missed)])
+    (cell,) = cells_of([run]).cells.values()
+    assert cell.state == state
+
+
+def test_an_item_that_cannot_run_is_not_one_that_did_not_run(tmp_path: Path) -> None:
+    skipped = record("flip/h", "cpu_avx2", text="", checks={"compile": SKIPPED})
+    run = made_run(tmp_path, [skipped], selected=["flip/v-cpu_avx2"])
+    cells = cells_of([run]).cells
+    column = Column("2.13", "cpu_avx2")
+    assert cells["flip/h", column].state == "cannot run"
+    assert cells["flip/v", column].state == "not run"
+    assert {each.evidence for each in cells.values()} == {"none"}
+
+
+def test_the_stronger_evidence_of_two_runs_is_shown(tmp_path: Path) -> None:
+    native = made_run(tmp_path / "gpu", [record("flip/h", "cuda_sm90", evidence="native", mode="native")])
+    emulated = made_run(tmp_path / "cpu", [record("flip/h", "cuda_sm90", FAILED), record("flip/v", "cuda_sm90")])
+    for runs in ([native, emulated], [emulated, native]):
+        cells = cells_of(runs)
+        column = Column("2.13", "cuda_sm90")
+        assert (cells.cells["flip/h", column].evidence, cells.cells["flip/v", column].evidence) == ("native", "emulated")
+        assert cells.replaced == 1
+        assert runs[cells.cells["flip/h", column].run] is native
+
+
+def test_of_two_records_with_equal_evidence_the_later_run_is_shown(tmp_path: Path) -> None:
+    runs = [made_run(tmp_path / name, [record("flip/h", "cpu_avx2", end)]) for name, end in (("a", FAILED), ("b", PASSED))]
+    (cell,) = cells_of(runs).cells.values()
+    assert (cell.state, cell.run) == ("passed", 1)
+
+
+def test_a_record_replaces_an_item_that_did_not_run_elsewhere(tmp_path: Path) -> None:
+    shards = [
+        made_run(tmp_path / "a", [record("flip/h", "cpu_avx2")], selected=["flip/v-cpu_avx2"]),
+        made_run(tmp_path / "b", [record("flip/v", "cpu_avx2")], selected=["flip/h-cpu_avx2"]),
+    ]
+    assert {cell.state for cell in cells_of(shards).cells.values()} == {"passed"}
+
+
+def test_each_torch_has_columns_of_its_own_in_the_order_of_the_table(tmp_path: Path) -> None:
+    old = made_run(tmp_path / "old", [record("flip/h", "cuda_sm90", torch="2.9.1")], torch="2.9.1")
+    new = made_run(tmp_path / "new", [record("flip/h", "xpu_pvc"), record("flip/h", "cpu_avx2")])
+    assert cells_of([new, old]).columns == [
+        Column("2.9", "cuda_sm90"), Column("2.13", "cpu_avx2"), Column("2.13", "xpu_pvc")
+    ]  # fmt: skip

@@ -1,0 +1,175 @@
+"""The report in headless Chromium: matrix, filter, case, differences, links, hostile texts, accessibility, speed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_runs import EXCLUDED, FAILED, KNOWN, PASSED, TEXT, made_run, record
+
+from conformance.harness import accounting
+from conformance.report.changes import changes_of
+from conformance.report.columns import cells_of
+from conformance.report.page import page
+from conformance.storage.check_results import CheckResult, Outcome
+from conformance.storage.runs import Run
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install -e '.[dev]'")
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium is installed: apt-get install chromium, or google-chrome"
+)
+#: Shown as text, it is harmless. As HTML, it sets a variable of the page.
+HOSTILE = "<img src=x onerror=\"window.hacked='yes'\"><script>window.hacked='yes'</script>"
+_OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    error = CheckResult(Outcome.FAILED, f"NumericsError: {HOSTILE}")
+    changed = TEXT.replace("in_ptr0[11L]", "in_ptr0[12L]")
+    records = [
+        record("flip/hflip-u8", "cpu_avx2", evidence="native"),
+        record("flip/hflip-u8", "cuda_sm90", KNOWN, text=changed),
+        record("flip/hflip-f32", "cpu_avx2", FAILED),
+        record("flip/hflip-f32", "cuda_sm90", EXCLUDED),
+        record("sum/rows-f32", "cpu_avx2", PASSED, missed=[{"fact": "kernels", "wanted": "1", "got": "2",
+                                                            "reason": HOSTILE, "judgement": HOSTILE}]),
+        record("sum/rows-f32", "cuda_sm90", error, text=TEXT.replace("11L", f"11L; // {HOSTILE}\n  auto y = 0")),
+    ]  # fmt: skip
+    return made_run(tmp_path_factory.mktemp("run"), records, selected=["sum/columns-f32-cpu_avx2"])
+
+
+@pytest.fixture(scope="module")
+def report(run: Run, tmp_path_factory: pytest.TempPathFactory) -> str:
+    cells = cells_of([run])
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    file.write_text(page([run], cells, changes_of(cells), title=HOSTILE), encoding="utf-8")
+    return file.as_uri()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=_OPTIONS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def view(browser: Any, report: str) -> Iterator[Any]:
+    """A page with the report's matrix. The test fails for an error on the console, and for a request to a network."""
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    view = context.new_page()
+    errors, requests = [], []
+    view.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    view.on("pageerror", lambda error: errors.append(str(error)))
+    view.on("request", lambda request: requests.append(request.url))
+    view.goto(report)
+    view.wait_for_selector("#sum")
+    yield view
+    context.close()
+    assert errors == []
+    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
+
+
+def _show(view: Any, address: str) -> None:
+    view.evaluate(f"location.hash = {address!r}")
+    view.wait_for_selector(f"html[data-shown='{address}']", state="attached")
+
+
+def _sum(view: Any) -> str:
+    return " ".join(view.inner_text("#sum").split())
+
+
+def test_counts_are_those_of_the_record(view: Any, run: Run) -> None:
+    items = list(run.items())
+    endings = [accounting.ending(item) for item in items] + ["not run"] * len(accounting.not_run(run, items))
+    counts = [int(count) for count in view.locator(".count").all_inner_texts()]
+    assert sum(counts) == len(endings) == 7
+    assert _sum(view) == (
+        "7 items = ✗ 2 failed + ∅ 1 not run + ! 1 known failure + ~ 1 missed optimisation + "
+        "– 1 excluded by the case + ✓ 1 passed"
+    )
+
+
+def test_from_the_front_page_to_the_reason_in_three_clicks(view: Any) -> None:
+    view.click("text=flip")
+    view.click("a[aria-label^='flip/hflip-u8 on cpu_avx2']")
+    assert "no: load index 11 - x0 is not contiguous in x0" in view.inner_text("main")
+    assert "auto tmp0 = in_ptr0[11L];" in view.inner_text("main")
+
+
+def test_filter_by_words_and_state_and_the_link_to_it(view: Any) -> None:
+    view.fill("[name=q]", "HFLIP -u8")
+    assert _sum(view) == "2 items = ✗ 1 failed + – 1 excluded by the case"
+    view.check("[name=state][value='0']")
+    assert _sum(view) == "1 item = ✗ 1 failed"
+    link = view.url
+    view.goto("about:blank")
+    view.goto(link)
+    view.wait_for_selector("#sum")
+    assert _sum(view) == "1 item = ✗ 1 failed"
+    view.click("text=Show all")
+    assert _sum(view).startswith("7 items")
+
+
+def test_one_case_side_by_side_with_another_target(view: Any) -> None:
+    _show(view, "#/case/flip/hflip-u8?target=cuda_sm90&torch=2.13")
+    view.select_option("label:has-text('Side by side') select", label="cpu_avx2, torch 2.13")
+    view.wait_for_selector("table.diff")
+    assert view.locator("td.gone").all_inner_texts() == ["  auto tmp0 = in_ptr0[11L];"]
+    assert view.locator("td.come").all_inner_texts() == ["  auto tmp0 = in_ptr0[12L];"]
+    marked = view.evaluate("[...CSS.highlights.get('gone')].map((range) => range.toString()).join()")
+    assert marked == "11L"
+
+
+def test_an_item_that_did_not_run_says_so(view: Any) -> None:
+    _show(view, "#/case/sum/columns-f32")
+    view.wait_for_selector("h1:has-text('sum/columns-f32')")
+    assert "was selected and did not run" in view.inner_text("main")
+
+
+@pytest.mark.parametrize("address", ["#/", "#/operator/sum", "#/case/sum/rows-f32?target=cuda_sm90", "#/changes",
+                                     "#/case/sum/rows-f32?target=cpu_avx2", "#/runs", "#/case/no/such"])  # fmt: skip
+def test_html_from_outside_is_shown_and_not_run(view: Any, address: str) -> None:
+    _show(view, address)
+    view.wait_for_timeout(100)
+    assert view.evaluate("window.hacked") is None
+    assert view.inner_text(".brand") == HOSTILE
+    if "cuda" in address:
+        assert view.inner_text("main").count(HOSTILE) >= 2  # in the error, and in the code
+    if "avx2" in address:
+        assert view.inner_text("main").count(HOSTILE) == 2  # in the reason, and in the judgement
+
+
+def test_the_keyboard_alone_reaches_a_case(view: Any) -> None:
+    for _ in range(60):
+        view.keyboard.press("Tab")
+        if view.evaluate("document.activeElement.textContent") == "flip":
+            break
+    view.keyboard.press("Enter")
+    view.wait_for_selector("h1:has-text('flip')")
+    for _ in range(60):
+        view.keyboard.press("Tab")
+        if view.evaluate("document.activeElement.textContent") == "flip/hflip-u8":
+            break
+    view.keyboard.press("Enter")
+    view.wait_for_selector("h1:has-text('flip/hflip-u8')")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1200])
+def test_axe_finds_nothing_serious(view: Any, scheme: str, width: int) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install -e '.[dev]'").Axe()
+    view.emulate_media(color_scheme=scheme)
+    view.set_viewport_size({"width": width, "height": 900})
+    for address in ("#/", "#/operator/flip", "#/case/flip/hflip-u8?target=cuda_sm90&with=2.13+cpu_avx2", "#/runs"):
+        _show(view, address)
+        found = [each for each in axe.run(view).response["violations"] if each["impact"] in ("serious", "critical")]
+        assert [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found] == [], address
+        assert view.evaluate("document.documentElement.scrollWidth") <= width, f"{address} is wider than the window"
