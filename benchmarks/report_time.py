@@ -34,7 +34,10 @@ def made_run(folder: Path, torch: str) -> Run:
         case = file.relative_to(STORE).with_suffix("").as_posix()
         snapshot = store.read(case)
         for target in snapshot.targets(torch) if snapshot else []:
-            checks = {"numerics": CheckResult(next(outcomes), "made for a benchmark"), "code": CheckResult(Outcome.PASSED)}
+            checks = {
+                "numerics": CheckResult(next(outcomes), "made for a benchmark"),
+                "code": CheckResult(Outcome.PASSED),
+            }
             text = snapshot.text(torch, target) or ""
             evidence = "native" if target.startswith("cpu") else "emulated"
             item = ItemRecord(

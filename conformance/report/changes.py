@@ -13,18 +13,18 @@ from conformance.storage.snapshots import torch_release
 
 @dataclass
 class Changes:
-    """`data`: what the page shows of each cause. `_old`: (case, column) → the text before the change."""
+    """`data`: what the page shows of each cause. `old`: (case, column) → the text before the change."""
 
     data: list[dict[str, Any]] = field(default_factory=list)
-    _old: dict[tuple[str, Column], str] = field(default_factory=dict)
+    old: dict[tuple[str, Column], str] = field(default_factory=dict)
 
     @property
     def old_texts(self) -> Iterable[str]:
-        return self._old.values()
+        return self.old.values()
 
     def old_text(self, cell: Cell) -> str:
         """Returns the text that the cell's text was compared with; "" if it did not change."""
-        return self._old.get((cell.case, cell.column), "")
+        return self.old.get((cell.case, cell.column), "")
 
 
 def changes_of(cells: Cells) -> Changes:
@@ -42,13 +42,13 @@ def changes_of(cells: Cells) -> Changes:
 
 def _may_differ(cell: Cell) -> bool:
     record = cell.record
-    return record is not None and (bool(record.drift) or "code" in record.checks and cell.state == "failed")
+    return record is not None and (bool(record.drift) or ("code" in record.checks and cell.state == "failed"))
 
 
 def _add(found: Changes, review: Review) -> None:
     for change in review.changed_items.values():
         column = Column(torch_release(change.item.torch), change.item.target)
-        found._old[change.item.case, column] = change.texts.stored  # noqa: SLF001 # of this module's own class
+        found.old[change.item.case, column] = change.texts.stored
     for cause in review.causes:
         releases = {torch_release(review.changed_items[each.name].item.torch) for each in cause.members}
         compared = {review.changed_items[each.name].compared_with for each in cause.members}

@@ -30,7 +30,8 @@ def _language(part: str) -> str:
 
 
 def _coloured(lines: Iterable[Line]) -> dict[Line, str]:
-    alone, together = [], []
+    alone: list[Line] = []
+    together: list[Line] = []
     for line in sorted(lines):
         (alone if any(each in line[1] for each in _OPENS) else together).append(line)
     chunks = [[line] for line in alone]
@@ -42,7 +43,11 @@ def _coloured(lines: Iterable[Line]) -> dict[Line, str]:
         return {line: html for chunk in chunks for line, html in zip(chunk, _colour(chunk), strict=True)}
     with ProcessPoolExecutor(workers) as pool:
         coloured = pool.map(_colour, chunks)
-        return {line: html for chunk, found in zip(chunks, coloured, strict=True) for line, html in zip(chunk, found)}
+        return {
+            line: html
+            for chunk, found in zip(chunks, coloured, strict=True)
+            for line, html in zip(chunk, found, strict=True)
+        }
 
 
 def _colour(lines: Sequence[Line]) -> list[str]:

@@ -60,7 +60,7 @@ def page(
 
 
 def _asset(name: str) -> str:
-    return resources.files("conformance.report").joinpath("templates", name).read_text(encoding="utf-8")
+    return resources.files("conformance.report").joinpath("templates").joinpath(name).read_text(encoding="utf-8")
 
 
 def _packed(data: Any) -> str:

@@ -48,13 +48,18 @@ def test_the_stronger_evidence_of_two_runs_is_shown(tmp_path: Path) -> None:
     for runs in ([native, emulated], [emulated, native]):
         cells = cells_of(runs)
         column = Column("2.13", "cuda_sm90")
-        assert (cells.cells["flip/h", column].evidence, cells.cells["flip/v", column].evidence) == ("native", "emulated")
+        assert (cells.cells["flip/h", column].evidence, cells.cells["flip/v", column].evidence) == (
+            "native",
+            "emulated",
+        )
         assert cells.replaced == 1
         assert runs[cells.cells["flip/h", column].run] is native
 
 
 def test_of_two_records_with_equal_evidence_the_later_run_is_shown(tmp_path: Path) -> None:
-    runs = [made_run(tmp_path / name, [record("flip/h", "cpu_avx2", end)]) for name, end in (("a", FAILED), ("b", PASSED))]
+    runs = [
+        made_run(tmp_path / name, [record("flip/h", "cpu_avx2", end)]) for name, end in (("a", FAILED), ("b", PASSED))
+    ]
     (cell,) = cells_of(runs).cells.values()
     assert (cell.state, cell.run) == ("passed", 1)
 

@@ -44,10 +44,12 @@ def run(arguments: argparse.Namespace) -> int:
     from conformance.report.columns import cells_of
     from conformance.report.further_pages import further_pages
     from conformance.report.page import page
+    from conformance.review.causes import pluralise
 
     runs = [find_run(word) for word in arguments.runs]
     cells = cells_of(runs)
     text = page(runs, cells, changes_of(cells), further_pages(cells, arguments.bench), arguments.title)
     atomic_files.write_atomically(arguments.output, text, survives_power_loss=False)
-    print(f"{arguments.output}: {len(text) / 1e6:.1f} MB, {len(cells.cells):,} items of {len(runs)} runs")
+    items, count = pluralise(len(cells.cells), "item"), pluralise(len(runs), "run")
+    print(f"{arguments.output}: {len(text) / 1e6:.1f} MB, {items} of {count}")
     return 0
