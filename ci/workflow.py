@@ -65,6 +65,49 @@ JOB = """\
 # Self-hosted machines never run code of a stranger: jobs of pull requests run on hosted machines only.
 CONDITION = "    if: ${{{{ vars.{enabled} == '1' && github.event_name != 'pull_request' }}}}\n"
 
+REPORT = """\
+
+  report:
+    name: one report of all jobs
+    needs: [{needed}]
+    if: ${{{{ !cancelled() }}}}
+    runs-on: ubuntu-24.04
+    timeout-minutes: 15
+    steps:
+      - uses: actions/checkout@v5
+      - uses: actions/setup-python@v6
+        with:
+          python-version: "3.12"
+      - uses: actions/download-artifact@v5
+        with:
+          path: artifacts
+      - run: ci/tox -e report -- artifacts -o site --title "conformance ${{{{ github.sha }}}}"
+      - uses: actions/upload-artifact@v5
+        with:
+          name: report
+          path: site
+      - uses: actions/upload-pages-artifact@v4
+        if: ${{{{ github.ref == 'refs/heads/main' }}}}
+        with:
+          path: site
+
+  pages:
+    name: publish the report
+    needs: report
+    if: >-
+      ${{{{ !cancelled() && needs.report.result == 'success' && vars.CONFORMANCE_PAGES == '1'
+      && github.ref == 'refs/heads/main' }}}}
+    runs-on: ubuntu-24.04
+    timeout-minutes: 10
+    permissions:
+      id-token: write
+      pages: write
+    environment:
+      name: github-pages
+    steps:
+      - uses: actions/deploy-pages@v4
+"""
+
 PYTHON = """\
       - uses: actions/setup-python@v6
         with:
@@ -76,7 +119,8 @@ def render(rows: list[matrix.Row]) -> str:
     """Returns the text of the workflow: a job for each runner, an entry of its matrix for each row."""
     order = list(dict.fromkeys(row.runner.name for row in rows))
     rows = sorted(rows, key=lambda row: order.index(row.runner.name))
-    return HEAD + "\n".join(_job(list(group)) for _, group in groupby(rows, key=lambda row: row.runner.name))
+    jobs = [_job(list(group)) for _, group in groupby(rows, key=lambda row: row.runner.name)]
+    return HEAD + "\n".join(jobs) + REPORT.format(needed=", ".join(order))
 
 
 def _job(rows: list[matrix.Row]) -> str:

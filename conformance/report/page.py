@@ -10,10 +10,9 @@ from datetime import datetime, timezone
 from importlib import resources
 from typing import Any
 
-import jinja2
-
 from conformance.report.changes import Changes
 from conformance.report.columns import EVIDENCE, STATES, Cell, Cells, Column
+from conformance.report.environment import template
 from conformance.report.further_pages import Section
 from conformance.report.highlighting import highlighted
 from conformance.storage.runs import Run
@@ -48,10 +47,7 @@ def page(
     }
     packed = {"index": _packed(data)} | {f"operator-{name}": _packed(chunk) for name, chunk in chunks.items()}
     packed |= {f"section-{each.address}": _packed(each.data) for each in sections}
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("conformance.report"), autoescape=True, undefined=jinja2.StrictUndefined
-    )
-    return environment.get_template("report.html").render(
+    return template("report.html").render(
         title=title,
         style=_asset("report.css"),
         script=_asset("report.js"),

@@ -33,6 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="add the times that `bench --json FILE` wrote; give it twice to compare two files, the older one first",
     )
+    parser.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="also write a summary in Markdown, for the page of a CI job"
+    )
     parser.add_argument("--title", default="conformance", help="the title of the page")
 
 
@@ -43,13 +46,18 @@ def run(arguments: argparse.Namespace) -> int:
     from conformance.report.changes import changes_of
     from conformance.report.columns import cells_of
     from conformance.report.further_pages import further_pages
+    from conformance.report.markdown_summary import markdown_summary
     from conformance.report.page import page
     from conformance.review.causes import pluralise
 
     runs = [find_run(word) for word in arguments.runs]
     cells = cells_of(runs)
-    text = page(runs, cells, changes_of(cells), further_pages(cells, arguments.bench), arguments.title)
+    changes = changes_of(cells)
+    text = page(runs, cells, changes, further_pages(cells, arguments.bench), arguments.title)
     atomic_files.write_atomically(arguments.output, text, survives_power_loss=False)
+    if arguments.markdown:
+        summary = markdown_summary(cells, changes, arguments.title)
+        atomic_files.write_atomically(arguments.markdown, summary, survives_power_loss=False)
     items, count = pluralise(len(cells.cells), "item"), pluralise(len(runs), "run")
     print(f"{arguments.output}: {len(text) / 1e6:.1f} MB, {items} of {count}")
     return 0
