@@ -12,30 +12,42 @@ from typing import Any
 
 import pytest
 
-from conformance.harness import early_torch, pytest_options
-from conformance.harness.pytest_options import PLUGIN, is_enabled
+from conformance.harness.configuration import initial_conftests, pytest_options
+from conformance.harness.configuration.pytest_options import PLUGIN, is_enabled, is_named_by_option
+from conformance.harness.configuration.short_names import CommandLine
 
 _NAME = "conformance.harness.pytest_plugin"
+_COMMAND_LINE = pytest.StashKey[CommandLine]()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    pytest_options.add_options(parser)
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    files = (Path(getattr(plugin, "__file__", None) or "") for plugin in pluginmanager.get_plugins())
+    # A conftest loads this module where pytest must not load installed plugins. Then the hook below is not called.
+    pytest_options.add_options(parser, with_short_names=any(file.name == "conftest.py" for file in files))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> Any:
+def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser, args: list[str]) -> Any:
     """Prepares this process before conftests import torch, if an option or a conftest enables the plugin."""
-    options = early_config.known_args_namespace
-    by_option = any(getattr(options, name, None) for name in pytest_options.ENABLING)
-    by_option |= PLUGIN in (options.plugins or ())
-    paths = [Path.cwd(), *map(Path, args)]
-    if by_option or early_torch.is_named_by_conftest(PLUGIN, early_config.rootpath, paths):
+    files = initial_conftests.initial_conftests(early_config.rootpath, args, early_config.getini("testpaths"))
+    texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
+    command_line = early_config.stash[_COMMAND_LINE] = CommandLine(early_config, parser, args)
+    command_line.expect(texts)
+    is_prepared = is_named_by_option(early_config.known_args_namespace) or any(PLUGIN in text for text in texts)
+    if is_prepared:
         from conformance.harness.pytest_plugin import prepare_process
 
         prepare_process()
-    result = yield
-    if by_option or is_enabled(early_config):
+    try:
+        result = yield
+    finally:
+        command_line.settle()
+    if is_named_by_option(early_config.known_args_namespace) or is_enabled(early_config):
         _register(early_config)
+    elif is_prepared:
+        from conformance.harness.pytest_plugin import put_back
+
+        put_back()
     return result
 
 
@@ -63,4 +75,6 @@ def _register(config: pytest.Config) -> None:
     if not config.pluginmanager.has_plugin(_NAME):
         from conformance.harness import pytest_plugin
 
+        if _COMMAND_LINE in config.stash:
+            config.stash[_COMMAND_LINE].remember_names_of_others()
         config.pluginmanager.register(pytest_plugin, _NAME)

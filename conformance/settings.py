@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from conformance.errors import ConformanceError
@@ -71,13 +71,44 @@ class Settings:
 
     @property
     def backend_option(self) -> str:
-        """The option that replaces Inductor: `--via export` or `--backend aot_eager`; "" if Inductor compiles.
+        """What replaces Inductor: `--via export` or `--backend aot_eager`, also in known failures; "" if nothing does.
 
         Such a run captures no code: it checks numerics only.
         """
         if self.via != "compile":
             return f"--via {self.via}"
         return f"--backend {self.backend}" if self.backend != "inductor" else ""
+
+    @property
+    def typed_backend_option(self) -> str:
+        """As `backend_option`, with the option's name for messages."""
+        name, _, value = self.backend_option.removeprefix("--").partition(" ")
+        return f"{option_name(name)} {value}" if name else ""
+
+
+#: Short names of our options that another plugin or a conftest of the project has.
+_names_of_others: set[str] = set()
+
+
+def set_names_of_others(names: Collection[str]) -> None:
+    """From now on, messages give the long names of these options. `names`: without the dashes."""
+    _names_of_others.clear()
+    _names_of_others.update(names)
+
+
+def names_of_others() -> list[str]:
+    """Short names of our options that another plugin or a conftest of the project has, by the alphabet."""
+    return sorted(_names_of_others)
+
+
+def option_name(name: str) -> str:
+    """How the user can type an option of pytest that is ours: `--target`, or `--conformance-target`."""
+    return long_name(name) if name in _names_of_others else f"--{name}"
+
+
+def long_name(name: str) -> str:
+    """The name of an option of pytest that is ours, and that nobody else has. `name`: without the dashes."""
+    return f"--conformance-{name}"
 
 
 def for_audit(settings: Settings, *, names_checks: bool) -> Settings:
@@ -86,16 +117,17 @@ def for_audit(settings: Settings, *, names_checks: bool) -> Settings:
     `names_checks`: whether --checks was given. Raises SettingsError for options that --audit cannot be combined with.
     """
     wrong = {
-        f"--checks {','.join(settings.checks)}": names_checks and settings.checks != ("numerics",),
+        f"{option_name('checks')} {','.join(settings.checks)}": names_checks and settings.checks != ("numerics",),
         f"{ACCEPT}={settings.accept}": bool(settings.accept),
-        settings.backend_option: bool(settings.backend_option),
-        "--baseline": bool(settings.baseline),
-        "--verify-deviceless": settings.verify_deviceless,
-        "--fail-on-drift": settings.fail_on_drift,
+        settings.typed_backend_option: bool(settings.backend_option),
+        option_name("baseline"): bool(settings.baseline),
+        option_name("verify-deviceless"): settings.verify_deviceless,
+        option_name("fail-on-drift"): settings.fail_on_drift,
     }
     if options := [option for option, is_given in wrong.items() if is_given]:
         raise SettingsError(
-            f"--audit judges the opt-outs of numerics and makes no other check: leave out {' and '.join(options)}"
+            f"{option_name('audit')} judges the opt-outs of numerics and makes no other check: leave out "
+            f"{' and '.join(options)}"
         )
     return replace(settings, checks=("numerics",), captures="alone")
 
@@ -103,9 +135,12 @@ def for_audit(settings: Settings, *, names_checks: bool) -> Settings:
 def parse_via(text: str, backend: str) -> str:
     """The value of --via. Raises SettingsError for an unknown value, and for a backend without torch.compile."""
     if text not in VIA:
-        raise SettingsError(f"unknown --via {text!r}; known are {', '.join(VIA)}")
+        raise SettingsError(f"unknown {option_name('via')} {text!r}; known are {', '.join(VIA)}")
     if text != "compile" and backend != "inductor":
-        raise SettingsError(f"--backend {backend} needs torch.compile: leave --via {text} out, or --backend")
+        raise SettingsError(
+            f"{option_name('backend')} {backend} needs torch.compile: leave {option_name('via')} {text} out, or "
+            f"{option_name('backend')}"
+        )
     return text
 
 
@@ -119,21 +154,21 @@ def parse_checks(text: str | None) -> tuple[str, ...]:
         if name not in known:
             raise SettingsError(f"unknown check {name!r}; known are {', '.join(known)}")
     if not names:
-        raise SettingsError(f"--checks names nothing; known are {', '.join(known)}")
+        raise SettingsError(f"{option_name('checks')} names nothing; known are {', '.join(known)}")
     return tuple(name for name in known if name in names)
 
 
 def parse_seed(text: str) -> int:
     """The value of --seed. Raises SettingsError for anything but a whole number of 0 or more."""
     if not (text.isascii() and text.isdigit()):
-        raise SettingsError(f"--seed {text}: give a whole number of 0 or more; 0 is the default")
+        raise SettingsError(f"{option_name('seed')} {text}: give a whole number of 0 or more; 0 is the default")
     return int(text)
 
 
 def parse_item_timeout(seconds: float) -> float:
     """The value of --item-timeout. Raises SettingsError for a negative number."""
     if not seconds >= 0:
-        raise SettingsError(f"--item-timeout {seconds:g}: give seconds, or 0 for no limit")
+        raise SettingsError(f"{option_name('item-timeout')} {seconds:g}: give seconds, or 0 for no limit")
     return seconds
 
 

@@ -25,7 +25,7 @@ from conformance.devices.machine import Machine
 from conformance.devices.target_rows import amd_architecture, row_properties
 from conformance.devices.targets import Target, TargetError, targets
 from conformance.errors import ConformanceError
-from conformance.settings import ACCEPT
+from conformance.settings import ACCEPT, long_name
 from conformance.storage.accept_archive import refuse_unstored_version
 from conformance.storage.anonymous import Anonymiser
 from conformance.storage.confirm_archive import SUFFIX, ArchivedItem, ConfirmArchive, Manifest, sha256, write_archive
@@ -71,10 +71,11 @@ class Confirmation:
     def run(self, paths: Sequence[Path], keyword: str | None, processes: str, *, quick: bool) -> int:
         """Runs pytest. Returns 1 if checks failed, else 0. Raises ConfirmError, and KeyboardInterrupt after Ctrl-C."""
         command = [sys.executable, "-m", "pytest", "-p", "conformance.plugin", "-p", "no:cacheprovider"]
-        command += [*map(str, paths), "--target", self.target.name, "--require-device", "--fresh", "-n", processes]
-        command += ["--save-run", f"{self.folder}{os.sep}", f"--junit-xml={self._junit}", "-q", "--tb=no"]
-        command += ["--verify-deviceless"] if self.compares_deviceless else []
-        command += ["--quick"] if quick else []
+        command += [*map(str, paths), long_name("target"), self.target.name]
+        command += [long_name("require-device"), long_name("fresh"), "-n", processes]
+        command += [long_name("save-run"), f"{self.folder}{os.sep}", f"--junit-xml={self._junit}", "-q", "--tb=no"]
+        command += [long_name("verify-deviceless")] if self.compares_deviceless else []
+        command += [long_name("quick")] if quick else []
         command += ["-k", keyword] if keyword else []
         env = {name: value for name, value in os.environ.items() if name != ACCEPT}
         status = _wait(subprocess.Popen(command, env=env))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.errors import ConformanceError
+from conformance.settings import option_name
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -182,7 +183,9 @@ def select_targets(
         and (target.name in wanted_targets if wanted_targets else not target.variant_of or is_wanted(target))
     ]
     if not selected:
-        raise TargetError(f"--device {devices} and --target {names} have no target in common")
+        raise TargetError(
+            f"{option_name('device')} {devices} and {option_name('target')} {names} have no target in common"
+        )
     return selected
 
 
@@ -191,7 +194,7 @@ def _names(text: str | None, known: list[str], kind: str) -> list[str]:
         return []
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
-        raise TargetError(f"--{kind} names nothing; known are {', '.join(known)}")
+        raise TargetError(f"{option_name(kind)} names nothing; known are {', '.join(known)}")
     for name in names:
         if name not in known:
             raise TargetError(f"unknown {kind} {name!r}; known are {', '.join(known)}")

@@ -12,6 +12,7 @@ from typing import Any
 
 from conformance.harness.item_audit import IDLE, NEEDED, NOT_JUDGED, ONLY_ON_DEVICE
 from conformance.review.causes import pluralise
+from conformance.settings import option_name
 from conformance.storage.runs import ItemRecord
 
 #: Of several runs, the verdict that counts for a case on a target is the one that comes first here.
@@ -149,9 +150,10 @@ def _report(audited: _Audited) -> AuditReport:
         lines += ["needed opt-outs:", *(f"  {each.title}: {_needed_text(each)}" for each in listed if each.needed)]
     if unjudged := [each for each in listed if each.targets(NOT_JUDGED)]:
         lines += ["not judged:", *(f"  {each.title}: {_not_judged_text(each)}" for each in unjudged)]
+    seed = option_name("seed")
     if partly := [each for each in listed if each.idle and each.needed]:
         lines += [
-            "idle for some cases; with other values (--seed), on another torch or device they may be needed:",
+            f"idle for some cases; they may be needed on another torch or device, or with other values ({seed}):",
             *(f"  {each.title}: {_idle_text(each)}" for each in partly),
         ]
     if wholly := [each for each in listed if each.idle and not each.needed]:

@@ -33,6 +33,7 @@ from conformance.harness.session import Session
 from conformance.numerics.audit import Audit, check_and_audit
 from conformance.review.diff import compare_texts
 from conformance.review.review import nearest_text
+from conformance.settings import option_name
 from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import NOT_ENDED, ItemRecord
 from conformance.storage.snapshots import Snapshot, canonical_text, torch_release
@@ -181,7 +182,7 @@ class _ItemRun:
 
     def _check_other_backend(self) -> None:
         """Checks the numerics of another backend, TorchScript or an exported program. They have no Inductor code."""
-        option = self.session.settings.backend_option
+        option = self.session.settings.typed_backend_option
 
         def skip() -> None:
             raise SkipError(f"{option}: this check is only for Inductor's code")
@@ -197,7 +198,7 @@ class _ItemRun:
         from conformance.numerics.check import check_numerics
 
         settings = self.session.settings
-        option, device, target = settings.backend_option, self.target.device, self.target.name
+        option, device, target = settings.typed_backend_option, self.target.device, self.target.name
         if self.mode != "native":
             raise SkipError(f"{option} needs the device: {self.session.reason_not_run(self.target)}")
         widest = self.session.widest_cpu_target
@@ -420,12 +421,14 @@ class _ItemRun:
         before = stored.lines_of(self.case.id, self.target.name)
         if before is None and session.settings.accept == "new":
             return
-        accept = f"{accept_command(self.case, self.target)} --checks binary"
+        accept = f"{accept_command(self.case, self.target)} {option_name('checks')} binary"
         binaries.check_lines(self.name, before, record.binaries, accept)
 
     def _skip_if_combined(self) -> None:
         if self.case.combined:
-            raise SkipError("combined by --thorough: only declared cases have requirements and stored code")
+            raise SkipError(
+                f"combined by {option_name('thorough')}: only declared cases have requirements and stored code"
+            )
 
     def _skip_without_code(self, capture: Capture) -> None:
         """Skips where compiling raises what eager raises: there is no code for requirements or missed optimisations."""

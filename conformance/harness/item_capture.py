@@ -10,6 +10,7 @@ from conformance.cases.case import Case
 from conformance.devices.targets import Target
 from conformance.harness.reuse.lookup import LookUp, look_up
 from conformance.harness.session import Session
+from conformance.settings import option_name
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord
 
@@ -130,5 +131,5 @@ class ItemCapture:
             return ""
         return (
             f"{self._target.name} shares the capture of {self._shared_with}, but its own capture has other code. "
-            "This is a defect of conformance; --captures alone avoids it.\n\n"
+            f"This is a defect of conformance; {option_name('captures')} alone avoids it.\n\n"
         )

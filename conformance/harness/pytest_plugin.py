@@ -16,17 +16,15 @@ from conformance.capture.deviceless.prepare import prepare, put_back
 from conformance.cases.case import Case
 from conformance.cases.lookup import OPS
 from conformance.cases.opt_outs import opt_outs
-from conformance.devices.environment import torch_build, triton_version
+from conformance.devices.environment import triton_version
 from conformance.devices.machine import Machine
 from conformance.devices.targets import GPUS, TargetError
 from conformance.errors import ConformanceError
 from conformance.harness import (
     ci_summary,
-    early_torch,
     explanations,
     failure_list,
     junit,
-    pytest_options,
     quick,
     summary,
 )
@@ -37,13 +35,14 @@ from conformance.harness.accidents.process_end import is_accident
 from conformance.harness.accidents.time_limit import TimeLimit
 from conformance.harness.accidents.worker_crashes import MANY_RESTARTS, RetiringWorker, WorkerCrashes, open_worker_file
 from conformance.harness.collected import cases_of, conformance_item, is_conformance_item, is_in_case_file
+from conformance.harness.configuration import header, initial_conftests, pytest_options
+from conformance.harness.configuration.pytest_options import is_enabled, option
 from conformance.harness.declaration_lines import declaration_line
 from conformance.harness.item import Item
-from conformance.harness.pytest_options import SELECTING, is_enabled
-from conformance.harness.schedule import gpu_binding, registration
+from conformance.harness.schedule import registration
 from conformance.harness.session import Session
 from conformance.harness.subtests import SubtestReporter, WrongDeclarationsItem
-from conformance.settings import Settings
+from conformance.settings import Settings, option_name
 from conformance.storage.runs import (
     Run,
     RunError,
@@ -89,7 +88,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if config.getoption("maxworkerrestart", None) is None:
         config.option.maxworkerrestart = MANY_RESTARTS  # WorkerCrashes has a limit of its own
     if not _reason_unguarded(config):
-        link = config.stash[_LINK] = guardian.fork_guarded(config.getoption("item_timeout"))
+        link = config.stash[_LINK] = guardian.fork_guarded(option(config, "item-timeout"))
         config.pluginmanager.register(
             GuardedItems(config, link, lambda: config.stash[_SESSION].run, lambda: _broken(config))
         )
@@ -97,11 +96,10 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 def _reason_unguarded(config: pytest.Config) -> str:
     """Why no guardian watches this run; "" if one does."""
-    option = config.getoption
-    if option("numprocesses", None) or option("dist", "no") != "no":
+    if config.getoption("numprocesses", None) or config.getoption("dist", "no") != "no":
         return _HAS_WORKERS
     for name in _UNGUARDED_OPTIONS:
-        if option(name, None):
+        if config.getoption(name, None):
             return f"of --{name.removeprefix('use')}"
     return guardian.problem()
 
@@ -152,7 +150,7 @@ def _session(config: pytest.Config) -> Session:
             session.prepare()
             put_back()
             if not _is_worker(config) and not config.option.collectonly:
-                session.refuse_unusable_targets(early_torch.importers(config))
+                session.refuse_unusable_targets(initial_conftests.importers(config))
             config.stash[_SESSION] = session
             _watch_items(config, session)
             registration.register(config, session)
@@ -201,14 +199,15 @@ def _start_session(config: pytest.Config) -> Session:
         session.baseline = open_run(config.rootpath, options.baseline)
         if session.baseline.folder.resolve() == run.folder.resolve():
             raise RunError(
-                f"--save-run and --baseline are both {options.baseline!r}: a run cannot replace its own baseline; "
-                "give --save-run another name"
+                f"{option_name('save-run')} and {option_name('baseline')} are both {options.baseline!r}: a run cannot "
+                f"replace its own baseline; give {option_name('save-run')} another name"
             )
     missing = session.missing_devices() if options.require_device else []
     if missing:
         present = ", ".join(f"{device}: {session.machine.describe(device)}" for device in missing)
         raise TargetError(
-            f"--require-device: this machine has no {' or '.join(missing)} device of the selected targets ({present})"
+            f"{option_name('require-device')}: this machine has no {' or '.join(missing)} device of the selected "
+            f"targets ({present})"
         )
     if not (link and link.is_resumed):
         run.begin(_run_description(session))
@@ -240,7 +239,7 @@ def pytest_configure_node(node: Any) -> None:
     config = node.config
     session = config.stash.get(_SESSION, None)
     if not config.pluginmanager.has_plugin(_CRASHES):
-        limit = config.getoption("item_timeout")
+        limit = option(config, "item-timeout")
         config.pluginmanager.register(WorkerCrashes(config, lambda: _run_of_workers(config), limit), _CRASHES)
     if session is None:
         name = config.stash.setdefault(_WORKERS_RUN, unique_run_name())
@@ -278,26 +277,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     session = config.stash.get(_SESSION, None)
     if session is None:
         return []
-    devices = sorted({target.device for target in session.selected_targets})
-    states = "; ".join(f"{device} {_device_state(session, device)}" for device in devices)
-    triton = f"Triton {triton_version()}" if triton_version() else "no Triton"
-    first = f"conformance: torch {torch_build().version}, {triton}; {states}"
-    return [first, *_unguarded_lines(config), *session.notices]
-
-
-def _unguarded_lines(config: pytest.Config) -> list[str]:
-    reason = "" if _LINK in config.stash else _reason_unguarded(config)
-    if not reason or reason == _HAS_WORKERS or config.option.collectonly:
-        return []
-    return [f"conformance: a crash ends this run, and items have no time limit, because {reason}"]
-
-
-def _device_state(session: Session, device: str) -> str:
-    if device in session.patch_problems:
-        return "off"  # a notice says why
-    spread = gpu_binding.description(session.machine, device, session.workers)
-    state = session.generation_problems.get(device) or session.machine.describe(device)
-    return f"{state}, {spread}" if spread else state
+    reason = "" if _LINK in config.stash or config.option.collectonly else _reason_unguarded(config)
+    return header.lines(session, reason if reason != _HAS_WORKERS else "")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -323,7 +304,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     result = yield
     if problem:
         items[:] = [WrongDeclarationsItem.from_parent(session, name="declarations", message=problem)]
-    elif config.getoption("audit"):
+    elif option(config, "audit"):
         _deselect_without_opt_outs(config, items)
     return result
 
@@ -357,7 +338,7 @@ def _declaration_problem(config: pytest.Config, items: list[pytest.Item]) -> str
             folders,
             combined=lambda: [case for test in tests for case in test.combined()],
         )
-        if not any(config.getoption(name, None) for name in SELECTING):
+        if not pytest_options.selects(config):
             _note_unused(config, list(cases.values()), folders)
     except ConformanceError as error:
         if not _is_worker(config):
@@ -387,7 +368,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     names = {item.nodeid: conformance_item(item).name if is_conformance_item(item) else "" for item in session.items}
     with _usage_errors():
         session.config.stash[_SESSION].run.write_selected(names)
-        if session.config.getoption("quick"):
+        if option(session.config, "quick"):
             started = session.config.stash[_SESSION]
             started.run.write_items_without_quick(started.items_without_quick)
 
@@ -463,7 +444,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if result.lines:
         result.lines += temporary_folder_notice(config.rootpath, finished.run)
         link_last_run(config.rootpath, finished.run)
-        if config.getoption("quick"):
+        if option(config, "quick"):
             in_part = any(config.getoption(name, None) for name in ("keyword", "markexpr", "deselect", "lf"))
             result.ending += quick.next_step(
                 finished.run, config.invocation_params.args, config.rootpath, in_part=in_part
@@ -490,8 +471,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and _SESSION in config.stash and config.option.keyword:
         keyword = config.option.keyword
         terminalreporter.write_line(f"-k {keyword!r} selects no item; list all items with: pytest --collect-only -q")
-    elif exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and config.getoption("audit"):
-        terminalreporter.write_line("--audit: no selected case opts out of anything")
+    elif exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and option(config, "audit"):
+        terminalreporter.write_line(f"{option_name('audit')}: no selected case opts out of anything")
     if result is None or not result.lines:
         return
     terminalreporter.write_sep("-", "conformance")

@@ -11,9 +11,10 @@ from conformance.cases.case import Case
 from conformance.cases.selectors import exclusion
 from conformance.devices.machine import Machine
 from conformance.devices.targets import DEVICES, Target
+from conformance.settings import long_name, option_name
 from conformance.storage.runs import Run
 
-_OPTION = "--quick"
+_NAME = "quick"
 #: tox names its environment in this variable.
 _TOX = "TOX_ENV_NAME"
 
@@ -52,7 +53,7 @@ def next_step(run: Run, arguments: Sequence[str], root: Path, *, in_part: bool) 
     """
     in_part = in_part or any("::" in each for each in arguments)
     selected = sum(map(bool, run.selected().values()))
-    rest = [each for each in arguments if each != _OPTION]
+    rest = [each for each in arguments if each not in (f"--{_NAME}", long_name(_NAME))]
     environment = os.environ.get(_TOX, "") if (root / "ci/tox").exists() else ""
     if environment:
         rest = rest[2:] if rest[:1] == ["-n"] else rest  # tox.ini gives it
@@ -63,4 +64,4 @@ def next_step(run: Run, arguments: Sequence[str], root: Path, *, in_part: bool) 
     total = run.items_without_quick()
     items = f"all {total:,} items" if total and not in_part else "all items"
     count = f"{selected:,} item{'s' * (selected != 1)}"
-    return [f"{_OPTION} compared one case of each function, {count}; {items}: {command}"]
+    return [f"{option_name(_NAME)} compared one case of each function, {count}; {items}: {command}"]

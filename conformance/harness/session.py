@@ -23,7 +23,7 @@ from conformance.devices.targets import Target
 from conformance.expectations import known_failures
 from conformance.harness import garbage_collection
 from conformance.harness.quick import one_target_a_device
-from conformance.settings import Settings, SettingsError
+from conformance.settings import Settings, SettingsError, option_name
 from conformance.storage.locations import KNOWN_FAILURES, snapshot_store, storage_folder
 from conformance.storage.passed_numerics import FOLDER, PassedNumerics
 from conformance.storage.runs import Run
@@ -97,7 +97,9 @@ class Session:
         """Sets up this process before torch is imported, and finds out for which devices no code can be generated."""
         seeds.use_run_seed(self.settings.seed)
         if self.settings.seed:
-            self.notices.append(f"--seed {self.settings.seed}: all random values are other ones than by default")
+            self.notices.append(
+                f"{option_name('seed')} {self.settings.seed}: all random values are other ones than by default"
+            )
         prepared = prepare(targets.GPUS if self.machine.gpus else ())
         triton = environment.triton_version()
         for device in targets.GPUS:
@@ -265,7 +267,7 @@ class Session:
         """Why code for the target does not run on the CPU with emulation; "" where it does."""
         if target.device == "cpu" or self.machine.is_native(target):
             return f"{target.name} is not emulated: only GPUs that this machine lacks are"
-        return "" if self.settings.emulation else "--no-emulation"
+        return "" if self.settings.emulation else option_name("no-emulation")
 
     @staticmethod
     def emulation(target: Target) -> Emulation:

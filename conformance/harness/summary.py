@@ -21,6 +21,7 @@ from conformance.numerics.problem import Problem
 from conformance.review import overview
 from conformance.review.causes import pluralise
 from conformance.review.review import Review, review_items, run_text_finder, stored_text_finder
+from conformance.settings import option_name
 from conformance.storage import binaries, compiled_objects, passed_numerics
 from conformance.storage.accept import accept_snapshots
 from conformance.storage.check_results import Outcome
@@ -96,7 +97,9 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
         summary.lines += sorted({result.detail for item in items for result in item.checks.values()})
         summary.failed = True
     elif less and session.settings.strict_run:
-        summary.lines.append("--strict-run: this run fails, because it compared less than it was asked to")
+        summary.lines.append(
+            f"{option_name('strict-run')}: this run fails, because it compared less than it was asked to"
+        )
         summary.failed = True
     if session.settings.audit:
         _add_audit(items, summary)
@@ -169,10 +172,12 @@ def _count_lines(items: Sequence[ItemRecord]) -> list[str]:
         lines += short[1:]
     if shared := sum(bool(item.shared_with) for item in items):
         count = pluralise(shared, "item")
-        lines.append(f"shared the capture of another target: {count}; --captures alone captures each target")
+        lines.append(
+            f"shared the capture of another target: {count}; {option_name('captures')} alone captures each target"
+        )
     if reused := len(items) - len(ran):
         count = f"{reused:,} item{'s' * (reused != 1)}"
-        lines.append(f"numerics passed before and were not run: {count}; --fresh runs them")
+        lines.append(f"numerics passed before and were not run: {count}; {option_name('fresh')} runs them")
     return lines + _binary_lines(items)
 
 
@@ -251,7 +256,7 @@ def unconfirmed_lines(items: Sequence[ItemRecord]) -> list[str]:
     if not missing:
         return []
     count = f"{missing} of the {len(confirmed)} compared GPU texts"
-    command = "EXPECTTEST_ACCEPT=new pytest --verify-deviceless"
+    command = f"EXPECTTEST_ACCEPT=new pytest {option_name('verify-deviceless')}"
     return [f"no real GPU has confirmed {count}; on such a GPU, run {command}"]
 
 

@@ -18,6 +18,7 @@ from conformance.numerics.error_pattern import error_pattern
 from conformance.numerics.problem import Problem
 from conformance.numerics.tolerance import Measurement, bits_equal
 from conformance.numerics.wrong_values import wrong_values
+from conformance.settings import option_name
 
 if TYPE_CHECKING:
     from conformance.cases.case import Case
@@ -61,9 +62,9 @@ def reproduction(case: Case, target: str, run_options: str = "") -> str:
         return f"{command} --target {target} --numerics"
     file = os.path.relpath(case.file) if case.file.exists() else str(case.file)
     labels = "-".join((*case.labels, *([target] if target else [])))
-    options = ["--checks numerics"]
-    options += ["--thorough"] if case.combined else []
-    options += [f"--seed {run_seed()}"] if run_seed() else []
+    options = [f"{option_name('checks')} numerics"]
+    options += [option_name("thorough")] if case.combined else []
+    options += [f"{option_name('seed')} {run_seed()}"] if run_seed() else []
     options += [run_options] if run_options else []
     return f'pytest "{file}::test_{case.name}[{labels}]" {" ".join(options)}'
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from conformance.devices.targets import base_of
+from conformance.settings import option_name
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord
 from conformance.storage.snapshots import (
@@ -57,7 +58,7 @@ def accept_snapshots(items: Iterable[ItemRecord], mode: str, targets: Sequence[s
         if item.outcome("numerics") is Outcome.FAILED:
             result.refused[item.name] = "its numerics fail"
         elif mode == "confirm" and not is_confirmed(item):
-            result.refused[item.name] = "not confirmed; run pytest --verify-deviceless on the device"
+            result.refused[item.name] = f"not confirmed; run pytest {option_name('verify-deviceless')} on the device"
         else:
             updates[Path(item.store)][item.case][torch_release(item.torch), item.target] = item
     for root, cases in updates.items():

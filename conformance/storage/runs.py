@@ -18,6 +18,7 @@ from typing import Any
 
 from conformance import atomic_files
 from conformance.errors import ConformanceError
+from conformance.settings import option_name
 from conformance.storage.check_results import CheckResult, Outcome
 
 #: In the root folder of the tests; git ignores it.
@@ -214,7 +215,7 @@ class Run:
             return ItemRecord.from_json(json.loads(path.read_text(encoding="utf-8")))
         except (AttributeError, TypeError, ValueError) as error:
             name = self.folder.resolve().name
-            again = "pytest" if Path(name).match(_UNNAMED) else f"pytest --save-run {name}"
+            again = "pytest" if Path(name).match(_UNNAMED) else f"pytest {option_name('save-run')} {name}"
             reason = f"was not written by this version of the suite ({error})"
             raise RunError(f"the run {self.folder} {reason}; write it again with: {again}") from error
 
@@ -337,7 +338,7 @@ def open_run(root: Path, name: str) -> Run:
     folder = run_folder(root, name)
     if not (folder / "run.json").exists():
         known = sorted(path.parent.name for path in runs_folder(root).glob("*/run.json"))
-        names = ", ".join(known) or "none (write one with --save-run)"
+        names = ", ".join(known) or f"none (write one with {option_name('save-run')})"
         raise RunError(f"there is no run {name!r}; existing runs: {names}")
     run = Run(folder)
     next(run.items(), None)  # refuses a run of another version now, not in the middle of pytest

@@ -101,6 +101,8 @@ def pytest_sessionfinish():
 def test_imports_little_into_other_projects(tmp_path, installed):
     suite = Suite(tmp_path, conftest=NAMES)
     suite.write("test_theirs.py", FOREIGN)
-    names = ["conformance", "conformance.errors", "conformance.harness", "conformance.harness.early_torch"]
-    names += ["conformance.harness.pytest_options", "conformance.plugin", "conformance.settings"]
+    configuration = "conformance.harness.configuration"
+    names = ["conformance", "conformance.errors", "conformance.harness", configuration]
+    names += [f"{configuration}.{name}" for name in ("initial_conftests", "pytest_options", "short_names")]
+    names += ["conformance.plugin", "conformance.settings"]
     suite.run(env=installed).ends(0).has(f"imported: {' '.join(names)}\n")

@@ -7,6 +7,7 @@ import signal
 from dataclasses import dataclass
 
 from conformance.errors import ConformanceError
+from conformance.settings import option_name
 from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import NOT_ENDED, ItemRecord, Run
 
@@ -42,7 +43,7 @@ class ProcessEnd:
     def reason(self) -> str:
         """How the process ended, in one line."""
         if _TIMEOUT in self.dump:
-            return f"time limit of {self.limit:g} s exceeded (--item-timeout)"
+            return f"time limit of {self.limit:g} s exceeded ({option_name('item-timeout')})"
         if self.status is None:
             return "the process ended"
         if self.status >= 0:

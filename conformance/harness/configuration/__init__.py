@@ -1,0 +1,1 @@
+"""How a user configures a run: pytest's options and ini options, and the conftests that pytest loads first."""

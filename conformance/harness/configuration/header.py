@@ -1,0 +1,37 @@
+"""The lines of a run's header: what this machine has, and what is unusual about the run."""
+
+from __future__ import annotations
+
+from conformance import settings
+from conformance.devices.environment import torch_build, triton_version
+from conformance.harness.schedule import gpu_binding
+from conformance.harness.session import Session
+
+
+def lines(session: Session, reason_unguarded: str) -> list[str]:
+    """The lines. `reason_unguarded`: why no guardian watches the run; "" if one does, or if nobody need know."""
+    devices = sorted({target.device for target in session.selected_targets})
+    states = "; ".join(f"{device} {_device_state(session, device)}" for device in devices)
+    triton = f"Triton {triton_version()}" if triton_version() else "no Triton"
+    result = [f"conformance: torch {torch_build().version}, {triton}; {states}", *_names_of_others()]
+    if reason_unguarded:
+        result.append(f"conformance: a crash ends this run, and items have no time limit, because {reason_unguarded}")
+    return [*result, *session.notices]
+
+
+def _device_state(session: Session, device: str) -> str:
+    if device in session.patch_problems:
+        return "off"  # a notice says why
+    spread = gpu_binding.description(session.machine, device, session.workers)
+    state = session.generation_problems.get(device) or session.machine.describe(device)
+    return f"{state}, {spread}" if spread else state
+
+
+def _names_of_others() -> list[str]:
+    names = settings.names_of_others()
+    if not names:
+        return []
+    theirs = ", ".join(f"--{name}" for name in names)
+    ours = ", ".join(map(settings.long_name, names))
+    verb = "belongs" if len(names) == 1 else "belong"
+    return [f"conformance: {theirs} {verb} to another plugin or a conftest; ours: {ours}"]

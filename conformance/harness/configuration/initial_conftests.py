@@ -1,0 +1,40 @@
+"""The conftests that pytest loads before it collects, and those of them that have imported torch too early."""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+
+def initial_conftests(root: Path, arguments: Iterable[str], testpaths: Iterable[str]) -> Iterator[Path]:
+    """The files conftest.py that pytest loads first: in and above each path, and in its folders `test*`; below `root`.
+
+    `arguments`: those of pytest, with options and node ids. `testpaths`: patterns, relative to `root`.
+    """
+    patterns = (str(root / pattern) for pattern in testpaths)
+    named = [path for pattern in patterns for path in glob.iglob(pattern, recursive=True)]  # noqa: PTH207 # absolute
+    anchors = [path for name in (".", *arguments, *named) if (path := _existing(name.partition("::")[0]))]
+    anchors += [folder for anchor in anchors if anchor.is_dir() for folder in anchor.glob("test*")]
+    folders = {folder: None for anchor in anchors for folder in (anchor, *anchor.parents)}
+    files = (folder / "conftest.py" for folder in folders if folder.is_relative_to(root))
+    return (file for file in files if file.is_file())
+
+
+def _existing(name: str) -> Path | None:
+    """The path; None where there is none, such as for an option, or for an expression that is too long for a path."""
+    try:
+        return Path(name).resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
+def importers(config: pytest.Config) -> list[str]:
+    """The files of conftests and plugins that have imported torch at their top."""
+    torch = sys.modules.get("torch")
+    plugins = [each for each in config.pluginmanager.get_plugins() if torch and vars(each).get("torch") is torch]
+    return sorted(os.path.relpath(each.__file__) for each in plugins if getattr(each, "__file__", None))

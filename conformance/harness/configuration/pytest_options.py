@@ -1,0 +1,195 @@
+"""The options of the pytest plugin, and the settings that they make."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from conformance import settings
+from conformance.settings import Settings, long_name
+
+#: What a conftest names, and what `-p` takes.
+PLUGIN = "conformance.plugin"
+#: Options that enable the plugin, named as in OPTIONS.
+ENABLING = (
+    "device",
+    "target",
+    "variants",
+    "quick",
+    "require-device",
+    "strict-run",
+    "checks",
+    "save-run",
+    "baseline",
+    "fail-on-drift",
+    "verify-deviceless",
+    "no-emulation",
+    "seed",
+    "fresh",
+    "audit",
+)
+#: Options that leave cases, targets or checks out: those of pytest, and ours, named as in OPTIONS.
+_SELECTING = (("keyword", "markexpr"), ("device", "target", "quick", "checks", "baseline", "audit"))
+
+#: Name → the keywords of `addoption`. `device` is the option `--conformance-device`, and `--device` where nobody else
+#: has an option of that name.
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "device": dict(metavar="LIST", help="test targets of these device types: cpu, cuda, xpu, or all (default)"),
+    "target": dict(metavar="LIST", help="test these targets, such as cuda_sm90,cpu_avx2; with --device, those in both"),
+    "variants": dict(
+        action="store_true",
+        help="also test the targets that are variants of others, such as xpu_dg2",
+    ),
+    "quick": dict(action="store_true", help="test one case of each function, on one target of each device type"),
+    "strict-run": dict(
+        action="store_true",
+        help="fail if anything that was selected was not compared: an item, or its numerics",
+    ),
+    "require-device": dict(action="store_true", help="fail if this machine lacks a selected device"),
+    "checks": dict(metavar="LIST", help="run these checks: numerics,requirements,code (default) and binary"),
+    "save-run": dict(
+        metavar="NAME",
+        help="keep this run's results under this name, for --baseline and `python -m conformance review`",
+    ),
+    "baseline": dict(metavar="NAME", help="compare code with the run of this name instead of the stored snapshots"),
+    "backend": dict(
+        metavar="NAME",
+        default="inductor",
+        help="compile with this backend, or module:function; inductor is the default, the others check numerics only",
+    ),
+    "via": dict(
+        metavar="NAME",
+        default="compile",
+        help=f"run cases via {', '.join(settings.VIA)}; compile is the default, the others check numerics only",
+    ),
+    "thorough": dict(action="store_true", help="also test combinations of values that cases vary one at a time"),
+    "fail-on-drift": dict(
+        action="store_true",
+        help="if this torch has no snapshots: fail if code differs from the nearest torch's",
+    ),
+    "no-emulation": dict(action="store_true", help="disable CPU emulation of missing GPUs"),
+    "seed": dict(
+        metavar="N",
+        help="draw other random inputs, special values' places and cotangents; 0 is the default",
+    ),
+    "fresh": dict(action="store_true", help="also run numerics that passed before, with the same code and machine"),
+    "audit": dict(
+        action="store_true",
+        help="check numerics without the opt-outs that cases declare, and fail if an opt-out excuses nothing",
+    ),
+    "item-timeout": dict(
+        metavar="SECONDS",
+        type=float,
+        default=settings.ITEM_TIMEOUT,
+        help="an item that takes longer fails, and a fresh process runs the next items; "
+        f"{settings.ITEM_TIMEOUT:g} is the default, 0 for no limit",
+    ),
+    "kernels": dict(
+        choices=settings.KERNELS,
+        default=settings.KERNELS[0],
+        help="compile C++ kernels of several items together (batched, the default), or each alone as Inductor does",
+    ),
+    "captures": dict(
+        choices=settings.CAPTURES,
+        default=settings.CAPTURES[0],
+        help="capture once for all targets of a missing GPU type for which that is the same (shared, the default), or "
+        "for each target alone",
+    ),
+    "verify-deviceless": dict(
+        action="store_true",
+        help="on a real GPU: also generate the code without it, and fail if the two differ",
+    ),
+}
+
+
+def add_options(parser: pytest.Parser, *, with_short_names: bool) -> None:
+    """Declares the options of the plugin.
+
+    `with_short_names`: also declares those that nobody has yet. See short_names.py for how it is without.
+    """
+    group = parser.getgroup(
+        "conformance",
+        "conformance: test the code and the numerics of torch.compile; --device is short for --conformance-device, and "
+        "so on, where no other plugin and no conftest has an option --device",
+    )
+    refused = set()
+    for name, keywords in OPTIONS.items():
+        group.addoption(long_name(name), **keywords)
+        if with_short_names:
+            try:
+                group.addoption(f"--{name}", **{**keywords, "dest": dest(name), "help": argparse.SUPPRESS})
+            except (ValueError, argparse.ArgumentError):
+                refused.add(name)
+    if with_short_names:
+        settings.set_names_of_others(refused)
+
+
+def dest(name: str) -> str:
+    """The attribute of pytest's options. `name`: as in OPTIONS."""
+    return f"conformance_{name.replace('-', '_')}"
+
+
+def option(config: pytest.Config, name: str) -> Any:
+    """The value of an option of ours. `name`: as in OPTIONS."""
+    return getattr(config.option, dest(name))
+
+
+def selects(config: pytest.Config) -> bool:
+    """Whether an option leaves cases, targets or checks out. Then no snapshot is reported as unused."""
+    of_pytest, ours = _SELECTING
+    return any(config.getoption(name, None) for name in of_pytest) or any(option(config, name) for name in ours)
+
+
+def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
+    """The settings of a run. `accept`: what the process that started this worker accepts; None to read the variable.
+
+    Raises SettingsError for a wrong value.
+    """
+    value = functools.partial(option, config)
+    read = Settings(
+        devices=value("device"),
+        targets=value("target"),
+        variants=value("variants"),
+        quick=value("quick"),
+        require_device=value("require-device"),
+        strict_run=value("strict-run"),
+        checks=settings.parse_checks(value("checks")),
+        accept=settings.parse_accept(os.environ) if accept is None else accept,
+        save_run=value("save-run"),
+        baseline=value("baseline"),
+        backend=value("backend"),
+        via=settings.parse_via(value("via"), value("backend")),
+        thorough=value("thorough"),
+        fail_on_drift=value("fail-on-drift"),
+        verify_deviceless=value("verify-deviceless"),
+        emulation=not value("no-emulation"),
+        seed=settings.parse_seed(value("seed") or "0"),
+        fresh=value("fresh"),
+        item_timeout=settings.parse_item_timeout(value("item-timeout")),
+        kernels=value("kernels"),
+        captures=value("captures"),
+        audit=value("audit"),
+    )
+    return settings.for_audit(read, names_checks=value("checks") is not None) if read.audit else read
+
+
+def is_named_by_option(namespace: argparse.Namespace) -> bool:
+    """Whether an option enables the plugin: one of ENABLING, or -p. `namespace`: parsed options."""
+    by_ours = any(getattr(namespace, dest(name), None) for name in ENABLING)
+    return by_ours or PLUGIN in (getattr(namespace, "plugins", None) or ())
+
+
+def is_enabled(config: pytest.Config) -> bool:
+    """Whether the user enabled the plugin: with an option, with -p, or with a conftest that names the plugin.
+
+    pytest loads an installed plugin into every run, also of projects that have no case: they must not be slower.
+    """
+    if is_named_by_option(config.option):
+        return True
+    named_by = (getattr(plugin, "pytest_plugins", ()) for plugin in config.pluginmanager.get_plugins())
+    return any(PLUGIN in names for names in named_by)
