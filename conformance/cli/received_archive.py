@@ -9,6 +9,7 @@ from pathlib import Path
 
 import conformance
 from conformance import atomic_files
+from conformance.cases.lookup import project_here
 from conformance.cli.run_options import snapshot_folders
 from conformance.devices import targets as table
 from conformance.devices.target_rows import device_row, differing_properties
@@ -22,8 +23,8 @@ from conformance.storage.runs import Run, runs_folder
 def accept_archive(path: Path, paths: Sequence[Path], *, confirm_only: bool, new_row: str | None) -> int:
     """Prints what was merged. Returns 1 if something differs, failed, or could not be stored.
 
-    `paths`: of the cases. `new_row`: the name of a row to add for the device. Raises ArchiveError, TargetError and
-    CaseError, before anything is stored.
+    `paths`: of the cases; without: those of this project and of this package. `new_row`: the name of a row to add for
+    the device. Raises ArchiveError, TargetError and CaseError, before anything is stored.
     """
     archive = read_archive(path, conformance.__version__)
     manifest = archive.manifest
@@ -115,7 +116,7 @@ def _add_row(manifest: Manifest, name: str) -> Target:
 def _write_run(path: Path, manifest: Manifest, result: MergeResult) -> str:
     """Writes a run with all items of the archive, for `review`. Returns its name."""
     name = re.sub(r"[^\w.+-]", "_", path.stem)
-    run = Run(runs_folder(Path.cwd()) / name)
+    run = Run(runs_folder(project_here().root) / name)
     run.begin({"torch": manifest.torch, "triton": manifest.versions.get("triton", ""), "targets": [manifest.target]})
     for item in result.items:
         run.write_item(item)

@@ -1,18 +1,20 @@
-"""Arguments that several commands share: a run, and the folders of cases."""
+"""Arguments that several commands share: a run, and the files of cases."""
 
 from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from conformance.cases.lookup import OPS, cases_below
+from conformance.cases.case import Case, CaseError
+from conformance.cases.lookup import OPS, cases_below, project_cases, project_here
 from conformance.devices.machine import Machine
 from conformance.harness.session import Session
 from conformance.settings import Settings
 from conformance.storage.runs import LAST, Run, open_run
 
-_RUN = "the folder of a run, or its name below .conformance/runs"
+_RUN = "the folder of a run, or its name below .conformance/runs of this project"
 
 
 def add_run_argument(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
@@ -22,27 +24,44 @@ def add_run_argument(parser: argparse.ArgumentParser, *, required: bool = False)
         parser.add_argument("run", nargs="?", default=LAST, metavar="RUN", help=f"{_RUN}; default: the last run")
 
 
-def add_paths_argument(parser: argparse.ArgumentParser) -> None:
+def add_paths_argument(parser: argparse.ArgumentParser, default: str = "those of this project") -> None:
     parser.add_argument(
         "paths",
         nargs="*",
         default=[],
         type=Path,
         metavar="PATH",
-        help="files or folders of cases; default: the cases of this package",
+        help=f"files or folders of cases; default: {default}",
     )
 
 
 def find_run(word: str) -> Run:
     """Returns the run in a folder, or with a name. Raises RunError."""
-    return open_run(Path.cwd(), word + os.sep if Path(word).is_dir() else word)
+    is_folder = (Path(word) / "run.json").exists()
+    return open_run(project_here().root, word + os.sep if is_folder else word)
 
 
-def case_paths(arguments: argparse.Namespace) -> list[Path]:
-    return arguments.paths or [OPS]
+def case_paths(paths: Sequence[Path], *, or_package: bool = False) -> list[Path]:
+    """Returns the paths, or else the files of cases of this project.
+
+    Where it has none: with `or_package` the folder of this package's cases, else raises CaseError.
+    """
+    found = list(paths) or list(project_here().case_files().files) or ([OPS] if or_package else [])
+    if not found:
+        raise CaseError(f"there is no file of cases in {project_here().root}; name the files or folders of the cases")
+    return found
 
 
-def snapshot_folders(paths: list[Path]) -> dict[str, Path]:
-    """Returns for each case id the folder of its snapshots in this checkout. Raises CaseError."""
+def snapshot_folders(paths: Sequence[Path]) -> dict[str, Path]:
+    """Returns for each case id the folder of its snapshots here. `paths`: of the cases; without: this project and this
+    package, the project's first. Raises CaseError for a file in `paths` that cannot be imported.
+    """
+    cases = cases_below(paths) if paths else [*cases_below([OPS]), *project_cases().cases]
+    stores = stores_of(cases)
+    return {case.id: stores[case.file] for case in cases}
+
+
+def stores_of(cases: Iterable[Case]) -> dict[Path, Path]:
+    """Returns for each file of the cases the folder of its snapshots."""
     session = Session(Settings(), Machine(), Run(Path(os.devnull)))
-    return {case.id: session.store(case).root for case in cases_below(paths)}
+    return {case.file: session.store(case).root for case in {case.file: case for case in cases}.values()}

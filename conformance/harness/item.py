@@ -85,6 +85,7 @@ class Item:
             torch=self.session.torch,
             store=str(self.session.store(self.case).root),
             known=str(self.session.known_failures_folder(self.case)),
+            file=str(self.case.file.absolute()),
         )
 
     def run(self, report: Reporter) -> None:

@@ -210,15 +210,15 @@ def _start_session(config: pytest.Config) -> Session:
             f"targets ({present})"
         )
     if not (link and link.is_resumed):
-        run.begin(_run_description(session))
+        run.begin(_run_description(config, session))
     if link:
         link.send(guardian.SESSION, session.to_json())
     return session
 
 
-def _run_description(session: Session) -> dict[str, Any]:
-    targets = [target.name for target in session.selected_targets]
-    return {"torch": session.torch, "triton": triton_version(), "targets": targets}
+def _run_description(config: pytest.Config, session: Session) -> dict[str, Any]:
+    targets, root = [target.name for target in session.selected_targets], str(config.rootpath.resolve())
+    return {"torch": session.torch, "triton": triton_version(), "targets": targets, "root": root}
 
 
 def _start_worker_session(config: pytest.Config) -> Session:
@@ -261,7 +261,7 @@ def _session_of_workers_run(config: pytest.Config) -> Session | None:
     if run is None:
         return None
     session = Session(_settings(config), Machine.detect(), run, workers=_worker_count(config))
-    run.write_description(_run_description(session))
+    run.write_description(_run_description(config, session))
     return session
 
 

@@ -16,11 +16,14 @@ def storage_folder(test_file: Path, name: str) -> Path:
     """Returns the folder `name` for a test file.
 
     It lies beside the folder of the test file if it exists there, or if the tests are in a package; else in the folder
-    of the test file.
+    of the test file. One that exists there already stays: another file's snapshots must not change the place.
     """
+    own = test_file.parent / name
+    if own.is_dir():
+        return own
     outer = test_file.parent.parent / name
     in_package = all((folder / "__init__.py").exists() for folder in (test_file.parent, outer.parent))
-    return outer if in_package or outer.is_dir() else test_file.parent / name
+    return outer if in_package or outer.is_dir() else own
 
 
 def snapshot_store(test_file: Path, order: tuple[str, ...] | None = None) -> Store:

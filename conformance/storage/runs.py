@@ -48,6 +48,7 @@ class ItemRecord:
     """The results of one item.
 
     `mode`: "native" or "deviceless". `store`, `known`: the folders of its snapshots and of its known failures.
+    `file`: the file of its case, as an absolute path; "" in a run of an earlier version.
     `text`: the text that a snapshot stores; "" if the item did not compile.
     `checks`: name of a check → its result; "compile" if the item did not compile.
     `drift`: if nothing is stored for this torch version, the difference from the nearest version's text.
@@ -91,6 +92,7 @@ class ItemRecord:
     needs_fp64: str = ""
     audit: list[dict[str, Any]] = field(default_factory=list)
     problems: list[dict[str, Any]] = field(default_factory=list)
+    file: str = ""
 
     @property
     def name(self) -> str:
@@ -138,6 +140,15 @@ class Run:
             return dict(json.loads((self.folder / "run.json").read_text(encoding="utf-8")))
         except (OSError, ValueError) as error:
             raise RunError(f"{self.folder} is no folder of a run: it has no readable run.json") from error
+
+    @property
+    def root(self) -> Path | None:
+        """The rootdir of pytest in that run, on its machine; None in a run of an earlier version.
+
+        Raises RunError as `description` does.
+        """
+        root = self.description().get("root")
+        return Path(root) if root else None
 
     def delete(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -322,10 +333,12 @@ def begun_run(root: Path, name: str) -> Run | None:
 
 
 def link_last_run(root: Path, run: Run) -> None:
-    """Makes the link `last` point to a run."""
-    with atomic_files.replaced_atomically(runs_folder(root) / LAST) as temporary:
+    """Makes the link `last` point to a run. It stays right where the project moves with its runs."""
+    folder = runs_folder(root)
+    with atomic_files.replaced_atomically(folder / LAST) as temporary:
         temporary.unlink(missing_ok=True)
-        temporary.symlink_to(run.folder.resolve())
+        beside = run.folder.resolve().parent == folder.resolve()
+        temporary.symlink_to(run.folder.name if beside else run.folder.resolve())
 
 
 def run_folder(root: Path, name: str) -> Path:
@@ -334,12 +347,44 @@ def run_folder(root: Path, name: str) -> Path:
 
 
 def open_run(root: Path, name: str) -> Run:
-    """Returns an existing run. Raises RunError if there is no such run, or if another version of the suite wrote it."""
-    folder = run_folder(root, name)
-    if not (folder / "run.json").exists():
-        known = sorted(path.parent.name for path in runs_folder(root).glob("*/run.json"))
-        names = ", ".join(known) or f"none (write one with {option_name('save-run')})"
-        raise RunError(f"there is no run {name!r}; existing runs: {names}")
-    run = Run(folder)
+    """Returns an existing run. `name`: a name below the project's runs, or the path of a run's folder.
+
+    Creates nothing. Raises RunError if there is no such run, or if another version of the suite wrote it.
+    """
+    runs = {} if os.sep in name else existing_runs(root)
+    run = runs.get(name) or Run(Path(name))
+    if not (run.folder / "run.json").exists():
+        raise RunError(_unknown_run(root, name))
     next(run.items(), None)  # refuses a run of another version now, not in the middle of pytest
     return run
+
+
+def existing_runs(root: Path) -> dict[str, Run]:
+    """Returns the runs of a project by name, the names sorted. Creates no folder.
+
+    Projects whose root cannot be written to share a temporary folder: of it, only this project's runs.
+    """
+    shared = [Run(path.parent) for path in sorted(_temporary_folder().glob("*/run.json"))]
+    runs = {run.folder.name: run for run in shared if _is_of(run, root)}
+    runs |= {path.parent.name: Run(path.parent) for path in sorted(_usual_folder(root).glob("*/run.json"))}
+    return dict(sorted(runs.items()))
+
+
+def _is_of(run: Run, root: Path) -> bool:
+    try:
+        return run.root == root.resolve()
+    except RunError:
+        return False
+
+
+def _unknown_run(root: Path, name: str) -> str:
+    """The message for a run that does not exist: which ones do."""
+    folder = Path(name)
+    if os.sep not in name and not folder.is_dir():
+        names = ", ".join(existing_runs(root)) or f"none (write one with {option_name('save-run')})"
+        return f"there is no run {name!r}; existing runs: {names}; looked in {_usual_folder(root)}"
+    if not folder.is_dir():
+        return f"there is no run {name!r}: the folder does not exist"
+    inside = [*folder.glob("run.json"), *folder.glob("*/run.json"), *folder.glob(f"{FOLDER}/runs/*/run.json")]
+    names = ", ".join(str(path.parent) for path in sorted(inside))
+    return f"the folder {name!r} is no run: it has no run.json" + (f"; there are runs in {names}" if names else "")

@@ -77,7 +77,7 @@ def test_what_is_not_here(suite, brought, capsys):
     brought.write_item(record(F16, SAME, deviceless=PASSED, numerics=CheckResult(Outcome.FAILED, "wrong")))
     assert accepted(suite) == 1
     out = capsys.readouterr().out
-    assert "not accepted: scale/gone-f32-cuda_sm90: this checkout has no such case\n" in out
+    assert f"not accepted: scale/gone-f32-cuda_sm90: there is no such case in {suite.root}/ops\n" in out
     assert f"not accepted: {F16}-cuda_sm90: its numerics fail\n" in out
 
     (brought.folder / "items/scale/double-f16-cuda_sm90.json").write_text('{"case": "scale/double-f16"}')

@@ -235,7 +235,7 @@ def test_a_run_from_elsewhere_finds_this_checkouts_stores(project, review, tmp_p
     artefact.add("op/gone", edited(EXP), stored=None, store="/home/runner/ops/expected_code")
     project.store.merge({"op/abs-f32": {("2.13", "cuda_sm90"): TEXT}})
     status, out, err = review(str(artefact.run.folder), "ops", "--accept", "1")
-    assert "op/gone-cuda_sm90: this checkout has no such case" in err
+    assert "op/gone-cuda_sm90: there is no such case in ops\n" in err
     assert "snapshots: 0 new, 1 changed, 0 unchanged" in out
     assert status == 1
     assert project.store.read("op/abs-f32").text("2.13", "cuda_sm90") == edited(EXP)

@@ -55,3 +55,26 @@ def test_a_run_of_the_version_before_is_refused(tmp_path):
             f"the run {run.folder} was not written by this version of the suite (a check's result is 'failed: it "
             f"differs', not an outcome and its detail); write it again with: {again}"
         )
+
+
+def test_where_the_root_cannot_be_written_to_only_its_own_runs_are_found(tmp_path, monkeypatch):
+    """Such projects share a temporary folder."""
+    monkeypatch.setattr(runs, "_temporary_folder", lambda: tmp_path / "shared")
+    for name in ("one", "other"):
+        (tmp_path / name).write_text("a file, so no folder can be created here")
+        root = tmp_path / name
+        run = runs.new_run(root, f"of_{name}")
+        run.begin({"root": str(root)})
+    runs.Run(tmp_path / "shared/broken").begin({})
+    (tmp_path / "shared/broken/run.json").write_text("{")
+    assert list(runs.existing_runs(tmp_path / "one")) == ["of_one"]
+    with pytest.raises(runs.RunError, match="there is no run 'of_other'; existing runs: of_one; looked in "):
+        runs.open_run(tmp_path / "one", "of_other")
+
+
+def test_the_link_to_the_last_run_moves_with_the_project(tmp_path):
+    run = runs.new_run(tmp_path / "project", "mine")
+    run.begin({})
+    runs.link_last_run(tmp_path / "project", run)
+    (tmp_path / "project").rename(tmp_path / "moved")
+    assert runs.open_run(tmp_path / "moved", "last").folder.resolve() == tmp_path / "moved/.conformance/runs/mine"

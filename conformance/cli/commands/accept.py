@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
+import sys
 from pathlib import Path
 
 from conformance.cli.received_archive import accept_archive
-from conformance.cli.run_options import add_paths_argument, add_run_argument, case_paths, find_run, snapshot_folders
+from conformance.cli.run_items import locate_items, without_code
+from conformance.cli.run_options import add_paths_argument, add_run_argument, find_run
 from conformance.devices.targets import targets
 from conformance.storage.accept import accept_snapshots
 from conformance.storage.runs import RunError
@@ -22,7 +23,7 @@ output says why."""
 
 EXAMPLES = """\
 examples:
-  python -m conformance accept last               the last run in this folder
+  python -m conformance accept last               the last run of this project
   python -m conformance accept artifacts/h200     a run of a machine with a GPU
   python -m conformance accept artifacts/h200 --confirm-only
   python -m conformance accept conformance-xpu_bmg-torch2.13.zip"""
@@ -30,7 +31,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_argument(parser, required=True)
-    add_paths_argument(parser)
+    add_paths_argument(parser, "where the run says")
     parser.add_argument(
         "--confirm-only",
         action="store_true",
@@ -47,20 +48,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Returns 1 if something was not stored. Raises RunError, ArchiveError, TargetError and CaseError."""
     if Path(arguments.run).is_file():
         return accept_archive(
-            Path(arguments.run),
-            case_paths(arguments),
-            confirm_only=arguments.confirm_only,
-            new_row=arguments.add_row,
+            Path(arguments.run), arguments.paths, confirm_only=arguments.confirm_only, new_row=arguments.add_row
         )
     if arguments.add_row:
         raise RunError("--add-row is for an archive of `python -m conformance confirm`, and this is a run")
-    folders = snapshot_folders(case_paths(arguments))
-    items, unknown = [], []
-    for item in find_run(arguments.run).items():
-        if item.case in folders:
-            items.append(dataclasses.replace(item, store=str(folders[item.case])))
-        else:
-            unknown.append(f"not accepted: {item.name}: this checkout has no such case")
-    accepted = accept_snapshots(items, "confirm" if arguments.confirm_only else "all", list(targets()))
-    print("\n".join([*accepted.lines(), *unknown]))
-    return int(bool(accepted.refused or accepted.problems or unknown))
+    located, order = locate_items(find_run(arguments.run), arguments.paths), list(targets())
+    print("\n".join(located.notes), end="\n" if located.notes else "", file=sys.stderr)
+    accepted = accept_snapshots(located.items, "confirm" if arguments.confirm_only else "all", order)
+    missing = [f"not accepted: {line}" for line in (*without_code(located.items, order), *located.missing)]
+    print("\n".join([*accepted.lines(), *missing]))
+    return int(bool(accepted.refused or accepted.problems or missing))

@@ -6,9 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
+from conformance.cases.lookup import OPS
 from conformance.cli import confirming, diagnosis
 from conformance.cli.commands.doctor import print_missing
-from conformance.cli.run_options import add_paths_argument, case_paths
+from conformance.cli.run_options import add_paths_argument
 from conformance.storage.confirm_archive import SUFFIX
 
 DESCRIPTION = f"""\
@@ -27,7 +28,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_paths_argument(parser)
+    add_paths_argument(parser, "those of this package")
     parser.add_argument("--target", metavar="NAME", help="a target that runs here; default: that of the GPU")
     parser.add_argument("-k", dest="keyword", metavar="WORDS", help="select cases by words of the id, as pytest does")
     parser.add_argument("--quick", action="store_true", help="run one case of each function")
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises ConfirmError where the run does not come to its end.
     """
-    paths = case_paths(arguments)
+    paths = arguments.paths or [OPS]
     confirming.check_output(arguments.output)
     findings = list(diagnosis.findings())
     print("\n".join(f"{finding.name:<9} {finding.text}" for finding in findings))

@@ -17,7 +17,7 @@ and the facts of their binaries."""
 EXAMPLES = """\
 examples:
   python -m conformance drop 2.11
-  python -m conformance drop 2.11 tests/ops        for another project's cases"""
+  python -m conformance drop 2.11 tests/ops        for the cases of a folder"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Raises BinaryFileError, and SnapshotError: also if nothing is stored for the version."""
-    stores = snapshot_stores(case_paths(arguments))
+    """Raises BinaryFileError, CaseError if the project has no cases, and SnapshotError: also if nothing is stored."""
+    stores = snapshot_stores(case_paths(arguments.paths))
     refuse_unknown(stores, arguments.version)
     dropped = sum(store.drop(arguments.version) for store in stores)
     print(f"torch {arguments.version}: {dropped} texts removed; stored are {', '.join(_versions(stores)) or 'none'}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from conformance.cases.lookup import cases_below
+from conformance.cases.lookup import cases_below, project_here
 from conformance.cli.run_options import add_paths_argument, case_paths
 from conformance.devices import targets
 from conformance.storage import binaries
@@ -29,8 +29,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Raises CaseError for a file that cannot be imported: its cases are unknown then. Raises SnapshotError and
     BinaryFileError for a file that cannot be read or removed.
     """
-    paths = case_paths(arguments)
-    cases, folders = cases_below(paths), [path for path in paths if path.is_dir()]
+    paths = case_paths(arguments.paths)
+    cases = cases_below(paths)
+    project = project_here()
+    folders = [path for path in arguments.paths or project.tests or (project.root,) if path.is_dir()]
     snapshots = unused_snapshots(cases, folders)
     for store, case in snapshots:
         print(store.path(case))

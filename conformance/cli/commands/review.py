@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from conformance.atomic_files import write_atomically
-from conformance.cli.run_options import add_paths_argument, add_run_argument, case_paths, find_run, snapshot_folders
+from conformance.cli.run_items import locate_items, without_code
+from conformance.cli.run_options import add_paths_argument, add_run_argument, find_run
 from conformance.devices.targets import targets
 from conformance.errors import ConformanceError
 from conformance.review import overview, review
 from conformance.review.causes import ChangedText, pluralise
 from conformance.review.review import ChangedItem, Review
-from conformance.storage.runs import ItemRecord, Run, runs_folder
+from conformance.storage.runs import ItemRecord, Run
 from conformance.terminal import diff_line, heading, styled
 
 _REJECTED = "review.json"
@@ -48,7 +47,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_argument(parser)
-    add_paths_argument(parser)
+    add_paths_argument(parser, "where the run says")
     parser.add_argument(
         "--by", choices=("cause", "case"), default="cause", help="ask for each cause (the default) or for each case"
     )
@@ -89,23 +88,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _compared(reviewed: Run, arguments: argparse.Namespace) -> tuple[Review, list[str]]:
-    """Returns the run compared with what this checkout stores, and messages on cases that this checkout lacks."""
-    items, unknown = list(reviewed.items()), []
+    """Returns the run compared with what is stored, and messages on items that cannot be compared."""
     if arguments.baseline:
-        return review.review_items(items, review.run_text_finder(find_run(arguments.baseline), arguments.baseline)), []
-    table = targets()
-    items = [item for item in items if item.target in table]
-    if arguments.paths or not _is_from_this_checkout(reviewed, items):
-        folders = snapshot_folders(case_paths(arguments))
-        unknown = [f"{item.name}: this checkout has no such case" for item in items if item.case not in folders]
-        items = [dataclasses.replace(item, store=str(folders[item.case])) for item in items if item.case in folders]
-    return review.review_items(items, review.stored_text_finder(list(table))), unknown
-
-
-def _is_from_this_checkout(reviewed: Run, items: Sequence[ItemRecord]) -> bool:
-    """Whether the run is kept in this folder, and its items name snapshots of this folder."""
-    here = reviewed.folder.resolve().parent == runs_folder(Path.cwd()).resolve()
-    return here and all(Path(item.store).resolve().is_relative_to(Path.cwd().resolve()) for item in items)
+        baseline = review.run_text_finder(find_run(arguments.baseline), arguments.baseline)
+        return review.review_items(list(reviewed.items()), baseline), []
+    order = list(targets())
+    located = locate_items(reviewed, arguments.paths)
+    for line in (*located.notes, *without_code(located.items, order)):
+        print(line, file=sys.stderr)
+    items = [item for item in located.items if item.target in order]
+    return review.review_items(items, review.stored_text_finder(order)), located.missing
 
 
 class _ReviewSession:
