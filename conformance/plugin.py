@@ -55,6 +55,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """In a worker of pytest-xdist, the options are known only now."""
     if is_enabled(config):
         _register(config)
+    if pytest_options.option(config, "report") and not hasattr(config, "workerinput"):
+        from conformance.report import pytest_report
+
+        config.pluginmanager.register(pytest_report)
 
 
 def pytest_pycollect_makeitem(collector: Any, obj: Any) -> None:

@@ -456,6 +456,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 _SUMMARY = pytest.StashKey[summary.Summary]()
 
 
+def finished_summary(config: pytest.Config) -> summary.Summary | None:
+    """What pytest will print of the run, once it has ended; None if the run has no item, and in a worker."""
+    result = config.stash.get(_SUMMARY, None)
+    return result if result is not None and result.lines else None
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> Any:
     """Lets pytest list the failures that no cause explains, and prints the summary of the run below that list."""

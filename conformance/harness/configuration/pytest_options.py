@@ -25,6 +25,7 @@ ENABLING = (
     "strict-run",
     "checks",
     "save-run",
+    "report",
     "baseline",
     "fail-on-drift",
     "verify-deviceless",
@@ -56,6 +57,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         metavar="NAME",
         help="keep this run's results under this name, for --baseline and `python -m conformance review`",
     ),
+    "report": dict(metavar="FILE", help="write an HTML report of this run; `python -m conformance report` joins runs"),
     "baseline": dict(metavar="NAME", help="compare code with the run of this name instead of the stored snapshots"),
     "backend": dict(
         metavar="NAME",

@@ -1,0 +1,17 @@
+"""`--conformance-report`: the report of a run, written at its end."""
+
+from __future__ import annotations
+
+from suites import Suite
+
+NEUTRAL = ("--target", "cuda_sm90", "--checks", "requirements")
+
+
+def test_a_run_writes_its_report(suite: Suite) -> None:
+    suite.run(*NEUTRAL, "--conformance-report", "report.html").ends(0).has(f"report: {suite.root / 'report.html'}")
+    assert (suite.root / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_a_report_that_cannot_be_written_fails_the_run(suite: Suite) -> None:
+    suite.write("file", "")
+    suite.run(*NEUTRAL, "--conformance-report", "file/report.html").ends(1).has("the report was not written: ")
