@@ -23,6 +23,7 @@ from typing import Any, Protocol, cast
 from conformance.cases import call_modes
 from conformance.cases.inputs import Input
 from conformance.cases.pairwise import pairwise_rows
+from conformance.documentation import reference
 from conformance.errors import ConformanceError
 from conformance.settings import CHECKS
 
@@ -348,7 +349,8 @@ class _Declaration:
                 raise CaseError(
                     f"{self.fn.__name__}: the keyword {name!r} is neither a parameter of the function "
                     f"({', '.join(self.parameters) or 'it has none'}), nor one of {', '.join(COMPILE_KEYWORDS)}, "
-                    f"nor a property that an input leaves open ({', '.join(sorted(open_properties)) or 'none does'})"
+                    f"nor a property that an input leaves open ({', '.join(sorted(open_properties)) or 'none does'}): "
+                    f"{reference('public-names', 'keywords-of-case')}"
                 )
 
     def cases(self, rows: Iterable[tuple[str, ...]], *, combined: bool = False) -> Iterator[Case]:

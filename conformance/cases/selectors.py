@@ -58,7 +58,9 @@ def exclusion(case: Case, target: SelectableTarget) -> str:
     """Why a case is not for this target or torch version, by its `only`; "" if it is for them."""
     if not case.only or any(_applies(selector, case, target) for selector in case.only):
         return ""
-    return "; ".join(f"{case.id} is for {selector} only: {reason}" for selector, reason in case.only.items())
+    return "; ".join(f"{case.id} is for {selector} only: {reason}" for selector, reason in case.only.items()) + (
+        f" (`only` of test_{case.name})"
+    )
 
 
 def _applies(selector: str, case: Case, target: SelectableTarget) -> bool:

@@ -34,6 +34,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from conformance.devices.targets import base_of
+from conformance.documentation import reference
 from conformance.errors import ConformanceError
 from conformance.expectations import excuses, triage
 from conformance.numerics.problem import Excuse, Problem, unexcused
@@ -58,6 +59,7 @@ _EVERY_FAILURE = ("disagrees with eager", "compiled disagrees", "strides are", "
 #: Options of the run that an entry is for. Without these keys, it is for Inductor.
 _RUN_OPTIONS = ("via", "backend")
 
+_KEYS_PAGE = reference("public-names", "file-formats")
 _KEYS = ("case", "check", "target", "torch", "reason", "issue")
 _OPTIONAL = ("error", "problems", "reproduction", "triage", "mode", "run", "sometimes", *_RUN_OPTIONS)
 
@@ -188,7 +190,7 @@ class KnownFailures:
                 return EntryProblem(
                     _severity(torch_version),
                     f"{failure.where}: {case_id} on {target} has no problem that the entry names on torch "
-                    f"{torch_version} ({failure.reason}); correct or remove the entry",
+                    f"{torch_version} ({failure.reason}); correct or remove the entry: {_KEYS_PAGE}",
                 )
         return None
 
@@ -232,7 +234,8 @@ class KnownFailures:
         return EntryProblem(
             _severity(torch_version),
             f"{failure.where}: {case_id} on {target} passes {check} on torch {torch_version}, but the entry says that "
-            f"it fails ({failure.reason}); end the entry's torch range below that version, or remove the entry",
+            f"it fails ({failure.reason}); end the entry's torch range below that version, or remove the entry, or "
+            f"write `sometimes`: {_KEYS_PAGE}",
         )
 
     def unused_entries(
@@ -255,7 +258,8 @@ class KnownFailures:
                     EntryProblem(
                         _severity(torch_version),
                         f"{failure.where}: matched nothing, although {len(items)} of its items ran on torch "
-                        f"{torch_version}, such as {items[0][0]} on {items[0][2]}; correct or remove the entry",
+                        f"{torch_version}, such as {items[0][0]} on {items[0][2]}; correct or remove the entry: "
+                        f"{_KEYS_PAGE}",
                     )
                 )
         return problems
@@ -282,7 +286,7 @@ class KnownFailures:
                         _severity(torch_version),
                         f"{failure.where}: its problem {failure.excuses.index(each) + 1} ({', '.join(each.calls)}: "
                         f"{', '.join(each.tensors)} {each.rule}) occurred in none of its {len(items)} items on torch "
-                        f"{torch_version}; correct or remove it",
+                        f"{torch_version}; correct or remove it: {_KEYS_PAGE}",
                     )
                     for each in idle
                 ]

@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from conformance.cases.selectors import DeclarationError, parse_torch_range, values_for
+from conformance.cases.selectors import DeclarationError, applying, parse_torch_range, values_for
+from conformance.documentation import reference
 from conformance.errors import ConformanceError
 
 if TYPE_CHECKING:
@@ -68,9 +69,10 @@ def check(
         (met if ok else failed).append(f"{fact}: wanted {_wanted_text(fact, wanted)}, got {got}")
     if failed:
         title = f"{case.id} on {target.name}: {len(failed)} of {len(met) + len(failed)} requirements not met"
+        selectors = ", ".join(repr(each) for each in applying(case.require, case, target))
         advice = (
-            f"fix the cause, or edit the requirements by hand in {case.file.name}; "
-            "accepting snapshots never changes a requirement"
+            f"fix the cause, or edit `require` of test_{case.name} in {case.file.name}, at {selectors}: "
+            f"{reference('public-names', 'keywords-of-case')}; accepting snapshots never changes a requirement"
         )
         raise RequirementError("\n".join([title, *(f"  {line}" for line in failed), advice]))
     return met

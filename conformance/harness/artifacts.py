@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from conformance.cases.case import Case
 from conformance.devices.targets import Target
+from conformance.documentation import reference
 from conformance.errors import ConformanceError
 from conformance.harness.reproduction import script
 from conformance.harness.session import Session
@@ -38,7 +39,9 @@ class ItemArtifacts:
             return
         line = self._write_script(error)
         if add_note := getattr(error, "add_note", None):  # from Python 3.11
-            add_note(f"{line}\nartifacts: {self._folder}")
+            known = self._session.known_failures_folder(self._case) / f"{self._case.operator}.toml"
+            excuse = f"an error of PyTorch can be excused in {known}: {reference('public-names', 'file-formats')}"
+            add_note(f"{line}\nartifacts: {self._folder}\n{excuse}")
 
     @cached_property
     def _folder(self) -> Path:

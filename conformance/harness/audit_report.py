@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from conformance.documentation import reference
 from conformance.harness.item_audit import IDLE, NEEDED, NOT_JUDGED, ONLY_ON_DEVICE
 from conformance.review.causes import pluralise
 from conformance.settings import option_name
@@ -160,6 +161,7 @@ def _report(audited: _Audited) -> AuditReport:
         lines += [
             "audit failed, because these opt-outs excuse nothing; remove them or narrow their selector:",
             *(f"  {each.title}: {_idle_text(each)}" for each in wholly),
+            f"how to read this: {reference('numerics', 'audit-of-opt-outs')}",
         ]
     data = {
         "targets": {way: sorted(each) for way, each in ways.items()},

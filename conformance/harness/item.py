@@ -13,6 +13,7 @@ from conformance.cases import outside_tensors
 from conformance.cases.case import Case
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
+from conformance.documentation import reference
 from conformance.errors import first_line
 from conformance.harness import garbage_collection, item_audit
 from conformance.harness.accounting import NOTHING_STORED
@@ -386,15 +387,17 @@ class _ItemRun:
         if other is None or session.has_stored_version(session.store(self.case)):
             command = accept_command(self.case, self.target)
             raise CodeError(
-                f"{self.name}: {NOTHING_STORED} {torch_release(session.torch)}\n\naccept it with: {command}"
+                f"{self.name}: {NOTHING_STORED} {torch_release(session.torch)}\n\naccept it with: {command}\n"
+                f"how code is stored: {reference('snapshots', 'adding-and-removing')}"
             )
         text, version = other
-        found = compare_texts(text, self.record.text)
+        found = compare_texts(text, self.record.text, accept_command(self.case, self.target))
         if found is None:
             return
         self.record.drift = f"from {version}: {'; '.join(found.facts) or 'facts unchanged'}"
         if session.settings.fail_on_drift:
-            raise CodeError(f"{self.name}: drift from {version}: {found.message}")
+            advice = f"without {option_name('fail-on-drift')}, a run reports drift and does not fail"
+            raise CodeError(f"{self.name}: drift from {version}: {found.message}\n{advice}")
 
     def _check_binary(self, capture: Capture) -> None:
         """Compiles every kernel to a binary. Compares their resources with the stored ones."""

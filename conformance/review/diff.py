@@ -6,6 +6,7 @@ import difflib
 import re
 from dataclasses import dataclass
 
+from conformance.documentation import reference
 from conformance.facts import changed_facts
 from conformance.normalize.text import parse_facts, split_facts
 from conformance.storage.snapshots import canonical_text
@@ -34,7 +35,7 @@ class Difference:
         if len(self.diff) > MAX_DIFF_LINES:
             lines.append(f"… {len(self.diff) - MAX_DIFF_LINES} more lines of diff")
         if self.accept:
-            lines += ["", f"accept it with: {self.accept}"]
+            lines += ["", f"accept it with: {self.accept}", f"how code is stored: {reference('snapshots')}"]
         return "\n".join(lines)
 
 

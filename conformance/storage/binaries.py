@@ -19,6 +19,7 @@ from pathlib import Path
 
 from conformance import atomic_files
 from conformance.devices.environment import triton_version
+from conformance.documentation import reference
 from conformance.errors import ConformanceError
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord
@@ -141,18 +142,23 @@ def write(path: Path, stored: BinaryFile, order: Sequence[str]) -> None:
         raise BinaryFileError(f"{path}: not stored: {error}") from error
 
 
+_DOCUMENTED = f"what is stored of binaries: {reference('binaries', 'what-is-stored')}"
+
+
 def check_lines(name: str, stored: Sequence[str] | None, lines: Sequence[str], accept: str) -> None:
     """Raises BinaryError if the lines of an item differ from the stored lines, or if none are stored.
 
     `accept`: the command that accepts the lines, for the message.
     """
     if stored is None:
-        raise BinaryError(f"{name}: no binaries are stored\n\naccept them with: {accept}")
+        raise BinaryError(f"{name}: no binaries are stored\n\naccept them with: {accept}\n{_DOCUMENTED}")
     if list(stored) != list(lines):
         removed = [f"  - {line}" for line in stored if line not in lines]
         added = [f"  + {line}" for line in lines if line not in stored]
         changes = "\n".join([*removed, *added]) or "  the order of the kernels changed"
-        raise BinaryError(f"{name}: binaries differ from the stored ones:\n{changes}\n\naccept them with: {accept}")
+        raise BinaryError(
+            f"{name}: binaries differ from the stored ones:\n{changes}\n\naccept them with: {accept}\n{_DOCUMENTED}"
+        )
 
 
 def accept_binaries(items: Iterable[ItemRecord], mode: str, targets: Sequence[str]) -> list[str]:

@@ -90,8 +90,8 @@ def test_the_message_says_all_that_is_not_met():
         "requirements/add-f32 on cpu_avx2: 2 of 3 requirements not met\n"
         "  kernels: wanted 1, got 2\n"
         "  vectorised: wanted 'yes', got 'no'\n"
-        "fix the cause, or edit the requirements by hand in test_requirements.py; "
-        "accepting snapshots never changes a requirement"
+        "fix the cause, or edit `require` of test_add in test_requirements.py, at 'all': "
+        "`python -m conformance docs public-names#keywords-of-case`; accepting snapshots never changes a requirement"
     )
 
 

@@ -101,6 +101,7 @@ def test_what_entries_excuse(suite):
     assert outcomes["test_refuses"] == ("skipped", "because of refuses (not reported)")
     assert outcomes["test_compiles"][0] == "passed"
     ran.has("known/passes on cuda_sm90 passes requirements on torch", "remove the entry")
+    ran.has("`python -m conformance docs public-names#file-formats`")
     unused = ran.lines("known failure: ")
     assert [line.partition(": matched")[0] for line in unused] == [
         "known failure: all.toml, failure 2",

@@ -38,3 +38,5 @@ def test_drift(accepted):
     ran.has("from torch 2.7: kernels", "2: mul (pointwise 20) → 1: mul (pointwise 20)")
     ran = accepted.run(*SM90, "--fail-on-drift").ends(1)
     ran.has("scale/double-f16-cuda_sm90: drift from torch 2.7: facts changed:")
+    ran.has("accept it with: EXPECTTEST_ACCEPT=1 pytest 'ops/test_scale.py::test_double[f16-cuda_sm90]'")
+    ran.has("without --fail-on-drift, a run reports drift and does not fail")

@@ -106,6 +106,7 @@ def test_facts_come_first():
         "+x = 2",
         "",
         "accept it with: EXPECTTEST_ACCEPT=1 pytest -k hflip",
+        "how code is stored: `python -m conformance docs snapshots`",
     ]
 
 
@@ -124,9 +125,9 @@ def test_facts_unchanged():
 def test_a_long_diff_is_cut():
     old, new = ("a  1\n\n--- inference\n" + "\n".join(f"{n}{k}" for n in range(500)) for k in "ab")
     lines = compare_texts(old, new, "accept me").message.splitlines()
-    assert len(lines) == MAX_DIFF_LINES + 5
-    assert lines[-3].startswith("… ")
-    assert lines[-1] == "accept it with: accept me"
+    assert len(lines) == MAX_DIFF_LINES + 6
+    assert lines[-4].startswith("… ")
+    assert lines[-2] == "accept it with: accept me"
 
 
 def test_a_hunk_names_its_kernel():
