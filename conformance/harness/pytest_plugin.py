@@ -21,6 +21,7 @@ from conformance.devices.machine import Machine
 from conformance.devices.targets import GPUS, TargetError
 from conformance.errors import ConformanceError
 from conformance.harness import (
+    ci_annotations,
     ci_summary,
     explanations,
     failure_list,
@@ -485,3 +486,5 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     for line in (*result.lines, *result.ending):
         terminalreporter.write_line(line)
     ci_summary.append((*result.lines, *result.ending))
+    for line in ci_annotations.error_commands([*failed, *terminalreporter.stats.get("error", [])], config.rootpath):
+        terminalreporter.write_line(line)
