@@ -19,12 +19,12 @@ class _Report:
 
 def test_items_of_one_function_are_one_annotation_at_its_line() -> None:
     failed = [
-        _Report(("tests/test_loss.py", 6, "test_loss[f32-cpu_avx2]"), "100 % wrong:\nline"),
+        _Report(("tests/test_loss.py", 6, "test_loss[f32-cpu_avx2]"), "100 % wrong:\nso"),
         _Report(("tests/test_loss.py", 6, "test_loss[f32-cuda_sm90]"), "other"),
         _Report(("tests/test_loss.py", 11, "test_mean"), "kernels: wanted 1, got 2"),
     ]
     assert list(error_commands(failed, ROOT, CI)) == [
-        "::error file=library/tests/test_loss.py,line=7,title=test_loss[f32-cpu_avx2] and 1 more::100 %25 wrong:%0Aline",
+        "::error file=library/tests/test_loss.py,line=7,title=test_loss[f32-cpu_avx2] and 1 more::100 %25 wrong:%0Aso",
         "::error file=library/tests/test_loss.py,line=12,title=test_mean::kernels: wanted 1, got 2",
     ]
 
