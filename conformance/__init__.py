@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from conformance.cases.case import Case, case
     from conformance.cases.inputs import EDGE_SIZES, edges, every_value, image, tensor
     from conformance.cases.numerics_policy import FLUSHED
+    from conformance.devices.vendor_devices import VendorDevice
     from conformance.harness.explanations import explanation
     from conformance.numerics.check import assert_agrees_with_eager
     from conformance.numerics.references import references
@@ -24,6 +25,7 @@ __all__ = [
     "FLUSHED",
     "REDUCTIONS",
     "Case",
+    "VendorDevice",
     "assert_agrees_with_eager",
     "case",
     "decomposition",
@@ -44,6 +46,7 @@ _MODULES = {
     "EDGE_SIZES": "conformance.cases.inputs",
     "FLUSHED": "conformance.cases.numerics_policy",
     "REDUCTIONS": "conformance.numerics.torch_references",
+    "VendorDevice": "conformance.devices.vendor_devices",
     "assert_agrees_with_eager": "conformance.numerics.check",
     "case": "conformance.cases.case",
     "decomposition": "conformance.numerics.torch_references",

@@ -26,6 +26,7 @@ from conformance.capture.wrappers.unloaded import generate_module
 from conformance.cases.case import Case
 from conformance.devices import environment
 from conformance.devices.targets import Target
+from conformance.devices.vendor_devices import kernel_language
 
 if TYPE_CHECKING:
     from conformance.capture.emulation.wrapper import Emulation
@@ -75,7 +76,7 @@ def capture(
     With gradients, the backward is lowered together with the forward. `explore`: also record each graph at each stage,
     bytecode, guards and torch's logs. `emulation`: runs the code for a missing GPU on the CPU. `ir_pre_fusion`: record
     the nodes before fusion, which takes 5 % of the time and cannot be done later. `defer_build`: the caller calls the
-    result's `build` before it calls the compiled function. Only native captures of CPU targets defer.
+    result's `build` before it calls the compiled function. Only native captures with C++ kernels defer.
 
     Raises PreparationError where `target` needs a device that cannot be pretended. Raises what compiling raises; but
     where the case says that eager raises and there is no code, the capture's `error` holds the exception's text.
@@ -119,7 +120,7 @@ class Compilation:
         self.case, self.target, self.mode, self.emulation = case, target, mode, emulation
         self.queries = DeviceQueries(target) if mode == "deviceless" and target.device != "cpu" else None
         self._recorder = Recorder()
-        defers = defer_build and mode == "native" and target.device == "cpu"
+        defers = defer_build and mode == "native" and kernel_language(target.device) == "cpp"
         self.deferred = DeferredModules() if defers else None
         self.capture = Capture(
             case=case.id,

@@ -21,7 +21,7 @@ from conformance.capture.patching.patch import Patch, applied
 from conformance.capture.toolchain import atomic_build, cpu_isa, kernel_batch, precompiled_headers
 from conformance.cases.compiler_options import split_options
 from conformance.devices import environment
-from conformance.devices.targets import Target
+from conformance.devices.targets import GPUS, Target
 
 #: Functions of torch that cache a property of the device. Their caches are cleared before and after each capture.
 #: A name that the installed torch does not have is skipped.
@@ -133,7 +133,7 @@ def inductor_options(target: Target) -> dict[str, Any]:
         "triton.cudagraphs": False,
         "freezing": False,
     }
-    if target.device == "cpu":
+    if target.threads:
         options["cpp.threads"] = target.threads
     return options
 
@@ -174,7 +174,7 @@ def clear_device_caches() -> None:
 
 def patches(target: Target, mode: Mode, queries: DeviceQueries | None = None) -> list[Patch]:
     """All patches of torch for a capture of the target in the mode. `queries`: gets what torch asks."""
-    if target.device == "cpu":
+    if target.isa:
         return [*_common_patches(), *cpu_isa.patches(target.isa)]
     pretended = mode == "deviceless"
     device = gpu_patches.patches(target, queries) if pretended else []
@@ -252,7 +252,8 @@ def patch_problems(
 
     first: dict[str, str] = {}  # device type → the first missing name
     for target in targets:
-        mode: Mode = "native" if target.device in ("cpu", *native) else "deviceless"
+        pretended = target.device in GPUS and target.device not in native
+        mode: Mode = "deviceless" if pretended else "native"
         for patch in [*patches(target, mode), *cpu_isa.CODEGEN_PATCHES, *kernels.patches()]:
             if target.device not in first and not patch.optional and is_missing(patch):
                 first[target.device] = patch.where.replace(":", ".")

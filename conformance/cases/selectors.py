@@ -2,7 +2,7 @@
 
 A selector is "all", or words that must all apply: a target's name, a device type, "gpu" (cuda or xpu), a label of the
 case, or a range of torch versions. "cuda bf16 torch>=2.13" selects the cases with the label bf16, on cuda targets, with
-torch 2.13 and newer.
+torch 2.13 and newer. A vendor's device says which of these words are for it too (devices/vendor_devices.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from conformance.devices.environment import torch_build
-from conformance.devices.targets import GPUS
+from conformance.devices.targets import selector_words
 from conformance.errors import ConformanceError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def exclusion(case: Case, target: SelectableTarget) -> str:
 
 
 def _applies(selector: str, case: Case, target: SelectableTarget) -> bool:
-    words = {target.name, target.device, *case.labels} | ({"gpu"} if target.device in GPUS else set())
+    words = selector_words(target.name, target.device) | set(case.labels)
     return all(word == "all" or word in words or matches_installed_torch(word) for word in selector.split())
 
 

@@ -15,7 +15,8 @@ from conformance.devices import environment
 from conformance.devices.cpp_compiler import compiler_problem, find_compiler, missing_compiler_message
 from conformance.devices.environment import PreparationError
 from conformance.devices.machine import Machine
-from conformance.devices.targets import DEVICES, targets
+from conformance.devices.targets import targets
+from conformance.devices.vendor_devices import device_types
 from conformance.errors import first_line
 from conformance.harness.session import NEWEST, OLDEST, Session
 from conformance.settings import Settings
@@ -118,7 +119,7 @@ def _devices(machine: Machine) -> Iterator[Finding]:
         text = f"torch cannot be imported: {first_line(error)}"
         yield Finding("devices", text, "A torch that can be imported.", fatal=True)
         return
-    for device in DEVICES:
+    for device in device_types():
         rows = [target for target in targets().values() if target.device == device]
         native = [target.name for target in rows if machine.is_native(target)]
         if device != "cpu" and device in machine.gpus:

@@ -19,6 +19,7 @@ from typing import Any
 
 from conformance.devices import environment
 from conformance.devices.targets import GPUS, Target, matching_target, multiprocessor_count, targets
+from conformance.devices.vendor_devices import VendorDeviceError, probed, vendor_devices
 
 #: Instruction set → the flags of /proc/cpuinfo that it needs, as in the build flags of Inductor's own classes.
 _ISA_FLAGS = {
@@ -61,7 +62,8 @@ print("FOUND" + json.dumps(found))
 class Machine:
     """`isas`: those of the table's instruction sets that the CPU has. `gpus`: device type → `capability` and
     `properties` as the first real GPU of that type reports them, and `ordinals`: torch's numbers of the GPUs that have
-    the same target. `cores`: how many this process may use.
+    the same target. A vendor's device has its `target` in place of a capability. `cores`: how many this process may
+    use.
     """
 
     isas: tuple[str, ...] = ()
@@ -97,6 +99,10 @@ class Machine:
     def target_of(self, device: str) -> Target:
         """The target of the real GPU of this device type."""
         gpu = self.gpus[device]
+        if "target" in gpu:
+            return targets().get(gpu["target"]) or Target(
+                f"{device}_local", device, device, confirmed="this device", local=True
+            )
         return matching_target(device, tuple(gpu["capability"]), gpu["properties"])
 
     def ordinals(self, device: str) -> list[int]:
@@ -107,6 +113,8 @@ class Machine:
         """Whether code for the target runs on this machine."""
         if target.device == "cpu":
             return target.isa in self.isas
+        if target.isa and target.isa not in self.isas:
+            return False  # of a vendor's device with C++ kernels
         return target.device in self.gpus and self.target_of(target.device).name == target.name
 
     def foreign_targets(self) -> list[str]:
@@ -120,12 +128,12 @@ class Machine:
             return f"native ({', '.join(self.isas) or 'no known instruction set'})"
         if device in self.gpus:
             return f"native ({self.gpus[device]['properties'].get('name', device)}, {self.target_of(device).name})"
-        return "deviceless"
+        return "not here" if device in vendor_devices() else "deviceless"
 
 
 @functools.cache
 def _detected() -> Machine:
-    machine = Machine(isas=instruction_sets(), gpus=_gpus(), cores=len(os.sched_getaffinity(0)))
+    machine = Machine(isas=instruction_sets(), gpus=_gpus() | _vendor_gpus(), cores=len(os.sched_getaffinity(0)))
     os.environ[_DETECTED] = machine.to_json()
     return machine
 
@@ -140,6 +148,25 @@ def first_with_ordinals(device: str, gpus: Sequence[dict[str, Any]]) -> dict[str
 
     ordinals = [ordinal for ordinal, gpu in enumerate(gpus) if identity(gpu) == identity(gpus[0])]
     return {**gpus[0], "ordinals": ordinals}
+
+
+def _vendor_gpus() -> dict[str, dict[str, Any]]:
+    found = {}
+    for name, device in vendor_devices().items():
+        if names := probed(device):
+            ordinals = [ordinal for ordinal, each in enumerate(names) if each == names[0]]
+            row = targets().get(names[0])
+            if names[0] and (row is None or row.device != name):
+                known = ", ".join(each.name for each in targets().values() if each.device == name)
+                raise VendorDeviceError(f"probe of {device.package} returns {names[0]!r}; known are {known}")
+            product = row.description if row else name
+            found[name] = {
+                "capability": [0, 0],
+                "target": names[0],
+                "properties": {"name": product},
+                "ordinals": ordinals,
+            }
+    return found
 
 
 def instruction_sets() -> tuple[str, ...]:

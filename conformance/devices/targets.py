@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from conformance.devices.vendor_devices import BUILT_IN, VendorDevice, device_types, vendor_devices
 from conformance.errors import ConformanceError
 from conformance.settings import option_name
 
@@ -18,9 +20,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-#: The device types that are GPUs.
+#: The device types of this package; vendor_devices.py has others. And those that are GPUs.
+DEVICES = BUILT_IN
 GPUS = ("cuda", "xpu")
-DEVICES = ("cpu", *GPUS)
 ISAS = ("avx2", "avx512", "neon")
 
 #: How `confirmed` begins if users of the device posted the values.
@@ -40,13 +42,16 @@ class Target:
     """One row of the table: a device type, and all properties of the device that Inductor's choices depend on.
 
     `confirmed`: where the values were read: on a device, or after PUBLIC who posted them, or UNCONFIRMED. `assumed`:
-    the names of properties that no post shows. `isa`, `threads`: cpu only. `capability`: (major, minor).
+    the names of properties that no post shows. `isa`, `threads`: of C++ kernels; where a vendor's row leaves them
+    out, Inductor chooses. `capability`: (major, minor).
     `properties`: what torch.<device>.get_device_properties() returns for the device, in torch's units (bytes, counts).
     `cudnn`: cuda only: the version of cuDNN, as torch.backends.cudnn.version() returns it, by which PyTorch chooses an
     attention kernel; 0: the version in torch's wheels.
     `flash_attention`: xpu only: whether the device runs Intel's flash attention.
     `variant_of`: the name of the row whose stored code holds for this target too, where none is stored for itself. A
     target with such a row is a variant: it runs on request.
+    `code_like`: a vendor's row only: the name of a row whose kernels Inductor generates in the same way. The known
+    failures of that row hold for this target too, and so do the selectors that name it.
     `local`: made from a real GPU that matches no row. No code is stored for it.
     """
 
@@ -62,6 +67,7 @@ class Target:
     flash_attention: bool = False
     assumed: tuple[str, ...] = ()
     variant_of: str = ""
+    code_like: str = ""
     local: bool = False
 
     @property
@@ -88,8 +94,32 @@ def targets(path: Path = TABLE) -> dict[str, Target]:
     """Name → target, in the order of the table. Raises TargetError, which names the row and its mistake."""
     rows = tomllib.loads(path.read_text(encoding="utf-8"))
     found = {name: _target(name, dict(row)) for name, row in rows.items()}
+    for device in vendor_devices().values() if path == TABLE else ():
+        found |= _vendor_rows(device, found)
     for target in found.values():
         _check_variant(target, found)
+    return found
+
+
+def _vendor_rows(device: VendorDevice, taken: Mapping[str, Target]) -> dict[str, Target]:
+    """The rows of a vendor's table. Raises TargetError, which names the vendor's package."""
+    where = f"the targets of {device.package} ({device.targets})"
+    try:
+        rows = tomllib.loads(device.targets.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise TargetError(f"{where} are not valid TOML: {error}") from error
+    found = {}
+    for name, row in rows.items():
+        try:
+            found[name] = _target(name, dict(row), device)
+        except (TargetError, TypeError, ValueError) as error:
+            raise TargetError(f"{where}: {error}") from error
+        if not re.fullmatch(rf"{device.name}_\w+", name):
+            raise TargetError(f"{where}: the row {name!r} must have a name that begins with {device.name}_")
+        if found[name].code_like and found[name].code_like not in taken:
+            raise TargetError(f"{where}: code_like is {found[name].code_like!r}; known are {', '.join(taken)}")
+    if not found:
+        raise TargetError(f"{where} have no row; write one such as [{device.name}_one]")
     return found
 
 
@@ -108,17 +138,32 @@ def base_of(name: str) -> str:
     return target.variant_of if target else ""
 
 
-def _target(name: str, row: dict[str, Any]) -> Target:
+def excused_like(name: str) -> str:
+    """The name of the row whose known failures the target `name` has too: see variant_of and code_like; "" for none."""
+    target = targets().get(name)
+    return target.variant_of or target.code_like if target else ""
+
+
+def selector_words(name: str, device: str) -> set[str]:
+    """The words of selectors that are for a target. `device`: its device type."""
+    vendor, target = vendor_devices().get(device), targets().get(name)
+    words = {name, device, *(vendor.selectors if vendor else ()), *(["gpu"] if device in GPUS else [])}
+    return words | {target.code_like} if target and target.code_like else words
+
+
+def _target(name: str, row: dict[str, Any], vendor: VendorDevice | None = None) -> Target:
     known = {each.name for each in dataclasses.fields(Target)} - {"name", "local"}
+    known -= {"cudnn", "flash_attention", "capability"} if vendor else {"code_like"}
     unknown = set(row) - known
     if unknown:
         raise TargetError(f"target {name}: unknown key {min(unknown)!r}; known are {', '.join(sorted(known))}")
     for key in ("device", "description", "confirmed"):
         if not isinstance(row.get(key), str):
             raise TargetError(f"target {name}: {key} is {row.get(key)!r}; it must be a string")
-    if row["device"] not in DEVICES:
-        raise TargetError(f"target {name}: unknown device {row['device']!r}; known are {', '.join(DEVICES)}")
-    if row["device"] == "cpu" and row.get("isa") not in ISAS:
+    devices = (vendor.name,) if vendor else DEVICES
+    if row["device"] not in devices:
+        raise TargetError(f"target {name}: unknown device {row['device']!r}; known are {', '.join(devices)}")
+    if (row["device"] == "cpu" or "isa" in row) and row.get("isa") not in ISAS:
         raise TargetError(f"target {name}: isa is {row.get('isa')!r}; it must be one of {', '.join(ISAS)}")
     if row["device"] in GPUS:
         row["capability"] = tuple(row.get("capability", ()))
@@ -173,7 +218,7 @@ def select_targets(
     selected too, for all or for each. Raises TargetError for an unknown name and for an empty selection.
     """
     known = list(known)
-    wanted_devices = _names(devices, [*DEVICES, "all"], "device")
+    wanted_devices = _names(devices, [*device_types(), "all"], "device")
     wanted_targets = _names(names, [target.name for target in known], "target")
     is_wanted = with_variants if callable(with_variants) else lambda _target: with_variants
     selected = [

@@ -33,7 +33,7 @@ from typing import Any, Literal
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
-from conformance.devices.targets import base_of
+from conformance.devices.targets import excused_like
 from conformance.documentation import reference
 from conformance.errors import ConformanceError
 from conformance.expectations import excuses, triage
@@ -195,9 +195,9 @@ class KnownFailures:
         return None
 
     def _entries(self, case_id: str, check: str, target: str, torch_version: str, mode: str) -> list[KnownFailure]:
-        """The entries for a target; for a variant that none names, those for the target that it is a variant of."""
+        """The entries for a target; where none names it, those for the target that it is like (see excused_like)."""
         found = self._own_entries(case_id, check, target, torch_version, mode)
-        base = base_of(target)
+        base = excused_like(target)
         return found or (self._own_entries(case_id, check, base, torch_version, mode) if base else [])
 
     def _own_entries(self, case_id: str, check: str, target: str, torch_version: str, mode: str) -> list[KnownFailure]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conformance.capture.model import Capture
+from conformance.devices.vendor_devices import kernel_language
 from conformance.errors import ConformanceError
 
 
@@ -32,7 +33,8 @@ class ObservedCapture:
     """A capture and what the observers recorded of it.
 
     `calls`: all that the modules of the capture call, in order; each has the `module` that it belongs to, "" if there
-    is only one. `on_cpu`, `on_gpu`: whether a module is for the CPU, and whether one is for another device.
+    is only one. `on_cpu`, `on_gpu`: whether a module is for a device with C++ kernels, as the CPU's, and whether one is
+    for a device with Triton kernels, as a GPU's.
     """
 
     capture: Capture
@@ -58,7 +60,8 @@ class ObservedCapture:
             label = module.kind if kinds.count(module.kind) == 1 else f"graph {number} {module.kind}"
             calls += [{**call, "module": "" if len(kinds) == 1 else label} for call in module.observed["calls"]]
         devices = {device for module in capture.modules for device in module.observed["devices"]}
-        return cls(capture, calls, "cpu" in devices, bool(devices - {"cpu", "meta"}))
+        languages = {kernel_language(device) for device in devices - {"meta"}}
+        return cls(capture, calls, "cpp" in languages, "triton" in languages)
 
 
 #: Returns a fact of a capture; None if the capture's device has no such fact.

@@ -19,6 +19,7 @@ import pytest
 from conformance.cases.case import Case
 from conformance.cases.selectors import exclusion
 from conformance.devices.targets import Target
+from conformance.devices.vendor_devices import kernel_language
 from conformance.errors import ConformanceError
 from conformance.harness.collected import conformance_item, is_conformance_item
 from conformance.harness.reuse.lookup import look_up
@@ -98,7 +99,7 @@ class CapturesAhead:
     def _is_eligible(self, case: Case, target: Target) -> bool:
         session = self._session
         settings = session.settings
-        if target.device != "cpu" or settings.kernels != "batched" or settings.backend_option:
+        if kernel_language(target.device) != "cpp" or settings.kernels != "batched" or settings.backend_option:
             return False
         if session.mode(target) != "native" or session.generation_problem(target) or exclusion(case, target):
             return False

@@ -13,6 +13,7 @@ from conformance.cases import outside_tensors
 from conformance.cases.case import Case
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
+from conformance.devices.vendor_devices import vendor_devices
 from conformance.documentation import reference
 from conformance.errors import first_line
 from conformance.harness import garbage_collection, item_audit
@@ -338,6 +339,8 @@ class _ItemRun:
         from conformance import facts
         from conformance.normalize.text import snapshot_text
 
+        if vendor := vendor_devices().get(self.target.device):
+            raise SkipError(f"{vendor.package} generates no code without the device")
         if native.mode != "native" or self.target.device == "cpu":
             raise SkipError("there is nothing to compare: this capture was made without a GPU")
         shares = self.session.settings.captures == "shared"
@@ -383,6 +386,12 @@ class _ItemRun:
         Fails where other items are stored for this torch. Otherwise compares with the nearest torch: drift.
         """
         session = self.session
+        vendor = vendor_devices().get(self.target.device)
+        if vendor and not session.stores_target(session.store(self.case), self.target):
+            raise SkipError(
+                f"no code is stored for {self.target.name}: {vendor.package} brings the device, and its code is stored "
+                "by those who have it (docs/vendor.md)"
+            )
         other = nearest_text(snapshot, self.record) if snapshot else None
         if other is None or session.has_stored_version(session.store(self.case)):
             command = accept_command(self.case, self.target)
@@ -409,6 +418,8 @@ class _ItemRun:
             raise SkipError(f"there is no code: compiling raises {capture.error}")
         if self.target.device == "cpu":
             raise SkipError("only Triton kernels are compiled to binaries, and CPU kernels are C++")
+        if vendor := vendor_devices().get(self.target.device):
+            raise SkipError(f"{vendor.package} makes no binaries for conformance")
         record.binaries = binary.lines(capture)
         if not record.binaries:
             raise SkipError("the case has no Triton kernel")

@@ -10,7 +10,8 @@ from pathlib import Path
 from conformance.cases.case import Case
 from conformance.cases.selectors import exclusion
 from conformance.devices.machine import Machine
-from conformance.devices.targets import DEVICES, Target
+from conformance.devices.targets import Target
+from conformance.devices.vendor_devices import device_types
 from conformance.settings import long_name, option_name
 from conformance.storage.runs import Run
 
@@ -26,7 +27,7 @@ def one_target_a_device(selected: Sequence[Target], machine: Machine) -> list[Ta
     values were read on a real device, else the last row. A variant only if it is native or nothing else is selected.
     """
     result = []
-    for device in DEVICES:
+    for device in device_types():
         rows = [target for target in selected if target.device == device]
         native = [target for target in rows if machine.is_native(target)]
         if device == "cpu":

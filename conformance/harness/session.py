@@ -20,6 +20,7 @@ from conformance.devices import environment, targets
 from conformance.devices.cpp_compiler import compiler_problem
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target
+from conformance.devices.vendor_devices import device_types, register_device, vendor_devices
 from conformance.expectations import known_failures
 from conformance.harness import garbage_collection
 from conformance.harness.quick import one_target_a_device
@@ -82,8 +83,10 @@ class Session:
     @functools.cached_property
     def named_targets(self) -> list[Target]:
         """The targets that --device and --target select, whether --quick leaves some out or not."""
+        known = self.machine.targets().values()
+        vendors = {} if self.names_targets else vendor_devices()
         return targets.select_targets(
-            self.machine.targets().values(),
+            [each for each in known if each.device not in vendors or self.machine.is_native(each)],
             self.settings.devices,
             self.settings.targets,
             self.settings.variants or self.machine.is_native,
@@ -112,7 +115,7 @@ class Session:
         if environment.torch_build().release < OLDEST:
             oldest = ".".join(map(str, OLDEST))
             reason = f"torch {self.torch} is too old to capture generated code: install torch {oldest} or newer"
-            self.generation_problems |= dict.fromkeys(targets.DEVICES, reason)
+            self.generation_problems |= dict.fromkeys(device_types(), reason)
         elif not self.settings.backend_option:
             self._check_torch_sources()
         if prepared.dropped_variables:
@@ -150,6 +153,9 @@ class Session:
         environment.disable_trace_records()
         torch.set_num_threads(self._threads)
         pretended_device.register_operators(prepare().pretended_devices)
+        for device in dict.fromkeys(target.device for target in self.selected_targets):
+            if device in vendor_devices() and device in self.machine.gpus:
+                register_device(vendor_devices()[device])
         if self.settings.backend_option:
             _load_ipex(torch.__version__)
             _refuse_unknown_backend(self.settings.backend)
@@ -177,6 +183,9 @@ class Session:
         """Why no code can be generated for the target here; "" where it can."""
         if self.settings.backend_option:
             return ""  # no code is captured
+        vendor = vendor_devices().get(target.device)
+        if vendor and not self.machine.is_native(target):
+            return f"this machine has no {target.name}, and {vendor.package} generates no code without the device"
         return self.generation_problems.get(target.device, "")
 
     @property
@@ -309,7 +318,7 @@ class Session:
         native = {target.device for target in self.selected_targets if self.machine.is_native(target)}
         return [
             device
-            for device in targets.DEVICES
+            for device in device_types()
             if device not in native and any(t.device == device for t in self.selected_targets)
         ]
 
@@ -328,6 +337,10 @@ class Session:
     def has_stored_version(self, store: Store) -> bool:
         """Whether the store has a snapshot for the installed torch. If not, differences are drift."""
         return torch_release(self.torch) in _stored_versions(store)
+
+    def stores_target(self, store: Store, target: Target) -> bool:
+        """Whether the store has code of any case for the target."""
+        return _has_target(store, target.name)
 
     def to_json(self) -> dict[str, Any]:
         """For a worker. The worker reads the settings from its own command line."""
@@ -356,6 +369,11 @@ def _refuse_unknown_backend(backend: str) -> None:
 @functools.cache
 def _known_failures(folder: Path, backend_option: str) -> known_failures.KnownFailures:
     return known_failures.load(folder, backend_option)
+
+
+@functools.cache
+def _has_target(store: Store, target: str) -> bool:
+    return store.has_target(target)
 
 
 @functools.cache

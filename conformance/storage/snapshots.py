@@ -264,6 +264,15 @@ class Store:
                     versions.update(line.decode().split())
         return sorted(versions, key=snapshot_format.version_number)
 
+    def has_target(self, target: str) -> bool:
+        """Returns whether anything is stored for a target. Reads only the headers of the files."""
+        header = re.compile(rf"^== torch [^:\n]+:[^(\n]* {re.escape(target)}(?: |$)".encode(), re.MULTILINE)
+        for case_id in self.cases():
+            with contextlib.suppress(OSError):  # `read` reports a file that cannot be read
+                if header.search(self.path(case_id).read_bytes()):
+                    return True
+        return False
+
     def read(self, case_id: str) -> Snapshot | None:
         """Returns the snapshot of a case; None if nothing is stored. Raises SnapshotError for an unreadable file."""
         path = self.path(case_id)

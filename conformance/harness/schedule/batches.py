@@ -6,6 +6,7 @@ in. Nothing here knows pytest.
 
 from __future__ import annotations
 
+import functools
 import re
 import statistics
 from collections import defaultdict
@@ -13,7 +14,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from conformance.devices.targets import DEVICES
+from conformance.devices.vendor_devices import device_types
 
 #: A batch has at most so many cases: their C++ kernels share a translation unit, and more would gain little.
 MAX_CASES = 24
@@ -25,7 +26,6 @@ _BATCHES_OF_A_WORKER = 3
 _BATCHES_OF_UNKNOWN, _CASES_OF_UNKNOWN = 12, 4
 #: The expected seconds of a test if no duration is known at all.
 DEFAULT_SECONDS = 0.5
-_TARGET = re.compile(rf"({'|'.join(DEVICES)})_\w+")
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,17 @@ class Batch:
         return range(self.first, self.first + len(self.items))
 
 
+@functools.cache
+def _target_name() -> re.Pattern[str]:
+    return re.compile(rf"({'|'.join(device_types())})_\w+")
+
+
 def split_node_id(node_id: str) -> tuple[str, str, str]:
     """Returns the file, the case and the target of a node id: see ScheduledItem."""
     file = node_id.partition("::")[0]
     function, bracket, labels = node_id.removesuffix("]").partition("[")
     labels, _, target = labels.rpartition("-")
-    if bracket and _TARGET.fullmatch(target):
+    if bracket and _target_name().fullmatch(target):
         return file, f"{function}[{labels}]", target
     return file, node_id, ""
 
