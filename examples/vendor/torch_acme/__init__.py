@@ -13,7 +13,7 @@ from torch_acme import build, device
 build.load_library()
 torch.utils.rename_privateuse1_backend(device.NAME)
 torch._register_device_module(device.NAME, device)
-torch.ops.acme._register_hooks()
+torch.ops.acme._register()
 torch.utils.generate_methods_for_privateuse1_backend(unsupported_dtype=[torch.quint8])
 
 from torch_acme import inductor  # noqa: E402 - it needs the device's name

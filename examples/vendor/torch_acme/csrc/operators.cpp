@@ -375,10 +375,6 @@ int64_t attention_choice(
   return 0; // sdp::SDPBackend::math
 }
 
-TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
-  library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_cpu>());
-}
-
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("empty.memory_format", empty);
   library.impl("empty_strided", empty_strided);
@@ -395,10 +391,31 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("copy_", torch::CppFunction::makeFromBoxedFunction<&run_on_cpu>());
 }
 
+TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_cpu>());
+}
+
 } // namespace
+
+// Some operators of which the CPU has a kernel have one for all devices too. Here too, the CPU's is the one that runs.
+void register_operators_of_cpu() {
+  static torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const auto& name : dispatcher.getRegistrationsForDispatchKey(c10::DispatchKey::CPU)) {
+    const auto op = dispatcher.findOp(name);
+    if (op.has_value() && name.getNamespace() == "aten" &&
+        !op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1)) {
+      const std::string overload = name.overload_name.empty() ? "" : "." + name.overload_name;
+      library.impl((name.name + overload).c_str(), torch::CppFunction::makeFromBoxedFunction<&run_on_cpu>());
+    }
+  }
+}
 
 } // namespace acme
 
 TORCH_LIBRARY_FRAGMENT(acme, library) {
-  library.def("_register_hooks() -> ()", [] { acme::register_hooks(); });
+  library.def("_register() -> ()", [] {
+    acme::register_hooks();
+    acme::register_operators_of_cpu();
+  });
 }
