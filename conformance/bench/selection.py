@@ -14,7 +14,8 @@ from conformance.cases.case import COMPILE_KEYWORDS, Case, label_of
 from conformance.cases.inputs import DTYPES, LAYOUTS, Input
 from conformance.cases.lookup import is_test_path, selected_cases
 from conformance.devices.machine import Machine
-from conformance.devices.targets import Target, TargetError, select_targets
+from conformance.devices.targets import DEVICES, Target, TargetError, select_targets
+from conformance.devices.vendor_devices import vendor_devices
 
 _NO_OPTIONS = AdhocOptions()
 
@@ -127,6 +128,8 @@ def select_target(machine: Machine, devices: str | None, names: str | None, thre
         raise TargetError(f"this machine does not run {_names(chosen)}; it runs {_names(here) or 'no target'}")
     if len({target.device for target in native}) > 1 or (names and len(chosen) > 1):
         raise TargetError(f"bench measures on one target at a time, not on {_names(chosen)}")
+    if native[0].device in vendor_devices():
+        raise TargetError(f"bench measures on {', '.join(DEVICES)}, and not on a vendor's device: {_names(native)}")
     if native[0].device != "cpu":
         return native[0]
     widest = max(native, key=lambda target: machine.isas.index(target.isa))

@@ -23,7 +23,7 @@ from conformance.devices.cpp_compiler import compiler_problem
 from conformance.devices.environment import PreparationError
 from conformance.devices.machine import Machine
 from conformance.devices.target_rows import amd_architecture, row_properties
-from conformance.devices.targets import Target, TargetError, targets
+from conformance.devices.targets import GPUS, Target, TargetError, targets
 from conformance.errors import ConformanceError
 from conformance.settings import ACCEPT, long_name
 from conformance.storage.accept_archive import refuse_unstored_version
@@ -163,7 +163,8 @@ def prepare(findings: Sequence[Finding], name: str | None, paths: Sequence[Path]
 
 def _target(machine: Machine, name: str | None) -> Target:
     """The target of the first GPU, or the named one. Raises TargetError if it does not run here."""
-    native = {machine.target_of(device).name: machine.target_of(device) for device in machine.gpus}
+    gpus = [device for device in machine.gpus if device in GPUS]  # a vendor's device has a table of its own
+    native = {machine.target_of(device).name: machine.target_of(device) for device in gpus}
     if name is None and not native:
         raise TargetError(
             "torch finds no GPU here. Install the GPU's driver and a torch that is built for it; "

@@ -16,7 +16,7 @@ from conformance.devices.cpp_compiler import compiler_problem, find_compiler, mi
 from conformance.devices.environment import PreparationError
 from conformance.devices.machine import Machine
 from conformance.devices.targets import targets
-from conformance.devices.vendor_devices import device_types
+from conformance.devices.vendor_devices import device_types, vendor_devices
 from conformance.errors import first_line
 from conformance.harness.session import NEWEST, OLDEST, Session
 from conformance.settings import Settings
@@ -124,7 +124,8 @@ def _devices(machine: Machine) -> Iterator[Finding]:
         native = [target.name for target in rows if machine.is_native(target)]
         if device != "cpu" and device in machine.gpus:
             native = [machine.target_of(device).name]
-        generated = [target.name for target in rows if target.name not in native]
+        pretends = device not in vendor_devices()
+        generated = [target.name for target in rows if target.name not in native and pretends]
         if problem := session.generation_problems.get(device):
             yield Finding(device, f"{machine.describe(device)}; nothing is generated: {problem}")
             continue

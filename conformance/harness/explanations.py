@@ -94,9 +94,12 @@ def _case(test: Callable[..., Any], labels: str) -> Case:
 def _skip_reason(target: Target) -> str:
     """Why this process cannot explain a case on the target; "" where it can."""
     from conformance.devices import environment
+    from conformance.devices.vendor_devices import vendor_devices
     from conformance.expectations.known_failures import BASELINE
     from conformance.storage.snapshots import torch_release
 
+    if vendor := vendor_devices().get(target.device):
+        return f"explanations are generated without the device, and {vendor.package} generates no code without it"
     if _current_test() and torch_release(environment.torch_build().version) != BASELINE:
         return f"this explanation is written for torch {BASELINE}"
     from conformance.capture.deviceless.prepare import prepare

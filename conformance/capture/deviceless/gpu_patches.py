@@ -51,7 +51,7 @@ def patches(target: Target, queries: DeviceQueries | None = None) -> list[Patch]
             )
             for name in ("_exchange_fn", "_maybe_exchange_fn")
         ),
-        *(_cuda if device == "cuda" else _xpu)(queries, answer),
+        *{"cuda": _cuda, "xpu": _xpu}[device](queries, answer),
         Patch(
             "torch.storage:_StorageBase.clone",
             _clone,

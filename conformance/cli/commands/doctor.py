@@ -10,6 +10,7 @@ from conformance.cli import diagnosis
 from conformance.cli.diagnosis import Finding
 from conformance.devices.machine import Machine
 from conformance.devices.target_rows import target_row
+from conformance.devices.targets import GPUS
 from conformance.terminal import heading, styled, table_text
 
 DESCRIPTION = """\
@@ -65,8 +66,9 @@ def _findings_table(findings: list[Finding]) -> str:
 
 def describe_device(machine: Machine) -> int:
     """Prints a row for each GPU. Returns 1 without a GPU."""
-    if not machine.gpus:
+    gpus = [device for device in machine.gpus if device in GPUS]
+    if not gpus:
         print("torch finds no GPU here: `python -m conformance doctor` says why", file=sys.stderr)
         return 1
-    print("\n\n".join(target_row(machine, device) for device in machine.gpus))
+    print("\n\n".join(target_row(machine, device) for device in gpus))
     return 0

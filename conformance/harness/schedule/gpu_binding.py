@@ -11,8 +11,10 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 from conformance.devices.machine import Machine
+from conformance.devices.vendor_devices import vendor_devices
 
-#: Device type → the variable that says which GPUs a process sees: a list of numbers, or of UUIDs.
+#: Device type → the variable that says which GPUs a process sees: a list of numbers, or of UUIDs. Those of vendors say
+#: it themselves, see VendorDevice.
 VARIABLES = {"cuda": "CUDA_VISIBLE_DEVICES", "xpu": "ZE_AFFINITY_MASK"}
 #: It chooses among the GPUs that ZE_AFFINITY_MASK leaves, by their new numbers: the two cannot be combined.
 _SELECTOR = "ONEAPI_DEVICE_SELECTOR"
@@ -24,7 +26,7 @@ def gpus_of_workers(machine: Machine, environment: Mapping[str, str], workers: i
     `environment`: of the process that starts the workers. Its own list of visible GPUs stays in force.
     """
     result = {}
-    for device, variable in VARIABLES.items():
+    for device, variable in _variables().items():
         ordinals = machine.ordinals(device)
         if device == "xpu" and environment.get(_SELECTOR):
             continue
@@ -35,13 +37,18 @@ def gpus_of_workers(machine: Machine, environment: Mapping[str, str], workers: i
     return result
 
 
+def _variables() -> dict[str, str]:
+    vendors = {name: device.visible_devices for name, device in vendor_devices().items()}
+    return VARIABLES | {name: variable for name, variable in vendors.items() if variable}
+
+
 def bind(machine: Machine, specifications: Sequence[Any]) -> None:
     """Sets the variables of the workers that pytest-xdist is about to start. `specifications`: of execnet."""
     local = [each for each in specifications if each.popen]
     for device, names in gpus_of_workers(machine, os.environ, len(local)).items():
         for specification, name in zip(local, names, strict=True):
             variables: MutableMapping[str, str] = specification.env
-            variables[VARIABLES[device]] = name
+            variables[_variables()[device]] = name
 
 
 def description(machine: Machine, device: str, workers: int) -> str:
