@@ -6,6 +6,8 @@ import sys
 def _main() -> int:
     try:
         from conformance.cli.main import main
+    except KeyboardInterrupt:
+        return 130
     except ModuleNotFoundError as error:
         if (error.name or "conformance").partition(".")[0] == "conformance":
             raise

@@ -33,13 +33,13 @@ def lock_folder(folder: Path, error: type[Exception]) -> Iterator[None]:
             f"{folder}: another process has held {LOCK} for {_LOCK_TIMEOUT} s: wait for it, or end it if it hangs"
         ) from timeout
     except OSError as problem:
-        raise error(f"{folder}: cannot be written to, nothing was stored: {problem}") from problem
+        raise error(f"{folder}: cannot be written to, nothing was stored: {problem.strerror}") from problem
     try:
         try:
             for leftover in folder.rglob(f".*{_TEMPORARY}"):
                 leftover.unlink(missing_ok=True)  # its writer held this lock, so that process has ended
         except OSError as problem:
-            raise error(f"{folder}: cannot be written to, nothing was stored: {problem}") from problem
+            raise error(f"{folder}: cannot be written to, nothing was stored: {problem.strerror}") from problem
         yield
     finally:
         lock.release()
@@ -72,9 +72,11 @@ def replaced_atomically(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename == str(temporary):
+            error.filename = str(path)  # what the user asked for
         raise
 
 

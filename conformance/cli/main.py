@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from types import ModuleType
+from typing import Any
 
 import conformance
 from conformance.cli.optional_values import separate_optional_values
@@ -43,31 +47,60 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog="Options and examples: `python -m conformance COMMAND --help`.",
     )
     parser.add_argument("--version", action="version", version=conformance.__version__)
+    with _interruptions() as interruptions:
+        try:
+            status = _run(parser, words)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            return 130
+        except ConformanceError as error:
+            return 130 if interruptions else _fail(str(error), error.status)
+        except BrokenPipeError:
+            _discard_output()  # the reader has read enough, as `| head` does
+            return 141
+        except OSError as error:
+            _discard_output()
+            return _fail(f"{error.filename or 'the output'}: {error.strerror or error}", 2)
+        except Exception:
+            if interruptions:
+                return 130
+            raise
+    return status
+
+
+def _run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     called: ModuleType | None = None
+    for name, (module, text) in COMMANDS.items():
+        command = commands.add_parser(name, help=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+        if name == _first_word(words):
+            called = importlib.import_module(f"conformance.cli.commands.{module}")
+            command.description, command.epilog = called.DESCRIPTION, called.EXAMPLES
+            called.add_arguments(command)
+    options = parser.parse_args(separate_optional_values(words))
+    if called is None:
+        parser.error("the first word has to be a command")
+    return int(called.run(options))
+
+
+@contextlib.contextmanager
+def _interruptions() -> Iterator[list[int]]:
+    """Records each Ctrl-C: an import of a module in C may make another error of the KeyboardInterrupt."""
+    recorded: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield recorded
+        return
+
+    def interrupt(number: int, _frame: Any) -> None:
+        recorded.append(number)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
     try:
-        for name, (module, text) in COMMANDS.items():
-            command = commands.add_parser(name, help=text, formatter_class=argparse.RawDescriptionHelpFormatter)
-            if name == _first_word(words):
-                called = importlib.import_module(f"conformance.cli.commands.{module}")
-                command.description, command.epilog = called.DESCRIPTION, called.EXAMPLES
-                called.add_arguments(command)
-        options = parser.parse_args(separate_optional_values(words))
-        if called is None:
-            parser.error("the first word has to be a command")
-        status = called.run(options)
-        sys.stdout.flush()
-    except ConformanceError as error:
-        return _fail(str(error), error.status)
-    except BrokenPipeError:
-        _discard_output()  # the reader has read enough, as `| head` does
-        return 141
-    except OSError as error:
-        _discard_output()
-        return _fail(f"{error.filename or 'the output'}: {error.strerror or error}", 2)
-    except KeyboardInterrupt:
-        return 130
-    return status
+        yield recorded
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _first_word(words: Sequence[str]) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from conformance.atomic_files import write_atomically
 from conformance.cli import diagnosis
 from conformance.cli.commands import doctor
 from conformance.cli.main import main
@@ -133,7 +135,7 @@ def test_list_of_a_folder(call, mine):
         (["show", "test_mine.py::test_c", "--target", "cpu_avx2"], "there is no case 'c' in test_mine.py; "),
         (
             ["show", "mine/polcy", "--target", "cpu_avx2"],
-            "there is no case 'mine/polcy'; nearest: mine/policy; ",
+            "there is no case 'mine/polcy'; nearest: mine/policy, mine/",
         ),
         (["compare", HFLIP, "cpu_avx2"], r"compare two cases \(A B .*; got 1 case and 1 target"),
         (["compare", HFLIP, VFLIP, "cpu_avx2", "cpu_neon"], r"compare two .*; got 2 cases and 2 targets"),
@@ -417,3 +419,26 @@ def test_colour_is_for_terminals(call, monkeypatch):
     assert diff_line("-gone") == "\x1b[31m-gone\x1b[0m"
     monkeypatch.setenv("NO_COLOR", "1")
     assert diff_line("-gone") == "-gone"
+
+
+def test_an_interruption_that_becomes_another_error_is_quiet(call, monkeypatch):
+    """An import of a module in C turns the KeyboardInterrupt into an ImportError."""
+
+    def swallowed(*_):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ImportError("cannot load module more than once per process") from None
+
+    monkeypatch.setattr(Machine, "detect", swallowed)
+    assert call("show", HFLIP, "--target", "cpu_avx2") == (130, "", "")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path):
+    taken = tmp_path / "folder"
+    taken.mkdir()
+    (taken / "file").touch()
+    with pytest.raises(OSError, match=r"folder'$") as caught:
+        write_atomically(taken, "text")
+    assert "tmp" not in Path(caught.value.filename).name
