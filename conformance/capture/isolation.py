@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from conformance.capture.deviceless import gpu_patches, pretended_device, user_kernels, xpu_build
+from conformance.capture.deviceless import gpu_patches, optimizers, pretended_device, user_kernels, xpu_build
 from conformance.capture.deviceless.device_queries import DeviceQueries, kernel_properties
 from conformance.capture.deviceless.prepare import in_use, prepare
 from conformance.capture.model import Mode
@@ -148,6 +148,8 @@ FUNCTORCH_OPTIONS = {
 DYNAMO_OPTIONS = {
     "automatic_dynamic_local_pgo": False,  # it would use shapes that an earlier process recorded
     "automatic_dynamic_remote_pgo": False,
+    # else Dynamo stops compiling after some recompiles, and the numerics check would compare eager with eager
+    "fail_on_recompile_limit_hit": True,
     "specialize_float": True,  # a case's constants stay constants with dynamic shapes
     "specialize_int": True,
 }
@@ -179,7 +181,7 @@ def patches(target: Target, mode: Mode, queries: DeviceQueries | None = None) ->
     pretended = mode == "deviceless"
     device = gpu_patches.patches(target, queries) if pretended else []
     host = cpu_isa.patches(isa) if (isa := cpu_isa.isa_beside_gpu()) else []
-    return [*_common_patches(), *user_kernels.patches(pretended), *host, *device]
+    return [*_common_patches(), *user_kernels.patches(pretended), *optimizers.PATCHES, *host, *device]
 
 
 @contextlib.contextmanager

@@ -132,7 +132,11 @@ def check_numerics(
     if raised and all(problem.rule == "raises" for problem in problems):
         raise raised[0]
     if problems:
-        raise NumericsError(_message(problems, case, reproduction), problems)
+        most = max(observed.recompiled.values(), default=0)
+        advice = (
+            "" if getattr(case, "command", "") else messages.advice(problems, most, case.fn)
+        )  # a command has no @case
+        raise NumericsError(_message(problems, case, reproduction, advice), problems)
     return comparison
 
 
@@ -200,7 +204,7 @@ def _problems(
     return call_comparison.problems(compiled)
 
 
-def _message(problems: Sequence[Problem], case: Case, reproduction: str) -> str:
+def _message(problems: Sequence[Problem], case: Case, reproduction: str, advice: str) -> str:
     """One message for all calls. Of ordinary calls, it describes the problems of the first that has some."""
     by_call: dict[str, list[Problem]] = {}
     for problem in problems:
@@ -215,7 +219,7 @@ def _message(problems: Sequence[Problem], case: Case, reproduction: str) -> str:
             lines.append(f"… and {len(texts) - messages.SHOWN} more")
         if by_call:
             lines.append(f"other calls disagree too: {', '.join(TITLES.get(name, name) for name in by_call)}")
-    heading = messages.Heading(f"{case.id}, {title}", "compiled", reproduction)
+    heading = messages.Heading(f"{case.id}, {title}", "compiled", reproduction, advice)
     return messages.failure_message(heading, lines, shown=len(lines))
 
 

@@ -293,6 +293,8 @@ class CallComparison:
 
 def raised_problem(error: BaseException) -> Problem:
     """The problem that the candidate raised `error`, and eager nothing."""
+    if type(error).__name__ == "FailOnRecompileLimitHit":  # the capture has set an option of Dynamo that raises it
+        return messages.recompile_limit()
     return Problem("", "raises", f"compiled raised {type(error).__name__}: {error}\n  eager         raised nothing")
 
 

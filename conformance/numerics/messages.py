@@ -5,17 +5,20 @@ Known failures match the text of problems of the rule "raises": check known_fail
 
 from __future__ import annotations
 
+import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from conformance.cases.numerics_policy import OMISSIBLE
 from conformance.cases.seeds import run_seed
+from conformance.documentation import reference
 from conformance.numerics.error_pattern import error_pattern
-from conformance.numerics.problem import Problem
+from conformance.numerics.problem import SIZE_CALLS, Problem
 from conformance.numerics.tolerance import Measurement, bits_equal
 from conformance.numerics.wrong_values import wrong_values
 from conformance.settings import option_name
@@ -29,6 +32,14 @@ NO_REFERENCE = (
     "numerics={'reference': 'eager', 'reason': '…'}"
 )
 
+#: Where the keys of `numerics` are documented, and what to do if PyTorch is wrong.
+WIDER = reference("numerics", "a-wider-tolerance")
+KNOWN_FAILURES = reference("numerics", "known-bugs")
+#: Where it is documented how a case calls a step of an optimizer.
+OPTIMIZERS = reference("numerics", "steps-of-an-optimizer")
+#: A message proposes no wider factor on eager's error than this one.
+PROPOSED = 32
+
 #: A message shows this many disagreements and counts the others: the first ones usually cause the rest.
 SHOWN = 5
 
@@ -38,12 +49,13 @@ class Heading:
     """What a failure message names around the disagreements.
 
     `title`: the case and the call. `candidate`: what was compared with eager, such as "compiled". `reproduction`: the
-    command that reproduces the failure, or "".
+    command that reproduces the failure, or "". `advice`: what the author may declare, or "".
     """
 
     title: str
     candidate: str
     reproduction: str
+    advice: str = ""
 
 
 def failure_message(heading: Heading, texts: list[str], shown: int = SHOWN) -> str:
@@ -51,9 +63,60 @@ def failure_message(heading: Heading, texts: list[str], shown: int = SHOWN) -> s
     lines = [f"{heading.title}: {heading.candidate} disagrees with eager", *texts[:shown]]
     if len(texts) > shown:
         lines.append(f"… and {len(texts) - shown} more")
+    if heading.advice:
+        lines.append(heading.advice)
     if heading.reproduction:
         lines.append(f"to reproduce: {heading.reproduction}")
     return "\n".join(lines)
+
+
+def advice(problems: Sequence[Problem], recompiles: int = 0, function: Callable[..., Any] | None = None) -> str:
+    """One line: the keys of `numerics` that would excuse all problems, as an author writes them, or that none would.
+
+    `recompiles`: the most compiles that one call made again. `function`: the case's. Proposes no factor above PROPOSED:
+    that far away, compiled is more likely wrong than the limit too narrow.
+    """
+    if any(problem.rule == "recompiles" for problem in problems) and makes_an_optimizer(function):
+        return (
+            "the function makes an optimizer, another one in each call, so Dynamo compiles each call again: take its "
+            f"state as inputs, and call torch.optim.adam.adam(…) instead of torch.optim.Adam(…); see {OPTIMIZERS}"
+        )
+    keys: dict[str, Any] = {}
+    without: dict[str, str] = {}
+    factor, error, unexcused = 0.0, 0.0, []
+    for problem in problems:
+        name = "sizes" if problem.call in SIZE_CALLS else problem.call
+        if problem.rule == "recompiles":
+            keys["recompiles"] = recompiles
+        elif name in OMISSIBLE:
+            without[name] = "why"
+        elif problem.rule == "values" and 0 < problem.factor <= PROPOSED:
+            factor, error = max(factor, problem.factor), max(error, problem.error)
+        else:
+            unexcused.append(problem.rule)
+    if unexcused:
+        rules = ", ".join(dict.fromkeys(unexcused))
+        known = f"if PyTorch is wrong, write a known failure; see {KNOWN_FAILURES}"
+        return f"no key of numerics={{…}} excuses {rules}: {known}"
+    reason = "why"
+    if factor:
+        keys = {"factor": math.ceil(factor)} | keys
+        reason = f"measured {error:.3g} ulp: why"
+    if keys:
+        keys["reason"] = reason
+    if without:
+        keys["without"] = without
+    return f"if compiled is right, say why: @case(…, numerics={json.dumps(keys)}); see {WIDER}"
+
+
+def makes_an_optimizer(function: Callable[..., Any] | None) -> bool:
+    """Whether the code of the function names a class of torch.optim."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return False
+    names = {*code.co_names, *code.co_freevars}
+    known = {name for name, value in vars(torch.optim).items() if isinstance(value, type)}
+    return bool(names & (known - {"Optimizer"}))
 
 
 def reproduction(case: Case, target: str, run_options: str = "") -> str:
@@ -74,6 +137,15 @@ def recompilation(frames: int, *, already_called: bool) -> Problem:
     earlier = "the capture" if already_called else "the first call"
     count = "1 frame was" if frames == 1 else f"{frames} frames were"
     return Problem("", "recompiles", f"{count} compiled again; the code that {earlier} compiled must serve this call")
+
+
+def recompile_limit() -> Problem:
+    """The problem of a call in which Dynamo would have stopped compiling, so that eager would agree with eager."""
+    text = (
+        "Dynamo has compiled the function again as often as torch._dynamo.config.recompile_limit allows: this call was "
+        "not compiled, and not compared"
+    )
+    return Problem("", "recompiles", text)
 
 
 def qualified_name(function: Callable[..., Any]) -> str:
@@ -215,7 +287,9 @@ def value_problem(
     extent = wrong_values(measurement.wrong, got, eager)
     if set(extent.changes) != {"number → number"}:
         lines.append(f"  changes       {extent}")
-    return Problem(title, "values", "\n".join(lines), wrong_values=extent)
+    return Problem(
+        title, "values", "\n".join(lines), wrong_values=extent, factor=measurement.factor, error=measurement.error
+    )
 
 
 def _element_text(tensor: torch.Tensor, shape: torch.Size, index: tuple[int, ...]) -> str:

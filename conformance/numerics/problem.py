@@ -62,6 +62,8 @@ class Problem:
     `tensor`: "output[1]", "gradient of x", "x after the call"; for aliasing, both names; "" for the whole call.
     `rule`: one of RULES. `text`: for messages, of one or more lines. `call`: "first", "second", one of SIZE_CALLS
     or COTANGENT_CALLS of cases/numerics_policy.py, or a group of special values. `wrong_values`: for the rule "values".
+    `factor`: for this rule, the least factor on eager's error with which the values would pass; 0 if none helps.
+    `error`: for this rule, the error of the worst element in ulp.
     """
 
     tensor: str
@@ -69,6 +71,8 @@ class Problem:
     text: str
     call: str = ""
     wrong_values: WrongValues | None = None
+    factor: float = 0.0
+    error: float = 0.0
 
     @property
     def name(self) -> str:
@@ -86,6 +90,8 @@ class Problem:
             "call": self.call,
             "wrong_values": values
             and {"changes": dict(values.changes), "share": values.share, "off_by": values.off_by},
+            "factor": self.factor,
+            "error": self.error,
         }
 
     @classmethod

@@ -20,6 +20,7 @@ or the payload of a NaN.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -43,7 +44,8 @@ class Measurement:
     `total`: number of elements. `wrong`: bool, in the shape of the tensor; true where an element does not pass.
     `index`: the worst element; () in an empty tensor. `error` (compiled's), `eager_error` and `allowed` are those of
     the worst element, in ulp of its float64 value. `exact`: no error is allowed. `rule`: what decided, unless
-    the policy's formula did.
+    the policy's formula did. `factor`: the least factor on eager's error with which every element would pass; 0 if all
+    pass, or if no factor helps.
     """
 
     total: int
@@ -54,6 +56,7 @@ class Measurement:
     eager_error: float = 0.0
     allowed: float = 0.0
     rule: str = ""
+    factor: float = 0.0
 
     @cached_property
     def wrong_count(self) -> int:
@@ -120,13 +123,15 @@ def _measure_real(
     exact = measurable and may_be_exact and not eager_error.any() and _shows_exactness(reference[finite])
     ulp = ulp_of(magnitude if measurable or not got.numel() else magnitude.amax().expand_as(magnitude), dtype)
     factor, floor = policy.factor_and_floor(dtype)
+    unit = torch.zeros_like(ulp)  # what the factor multiplies
     if exact:
         allowed = torch.zeros_like(ulp)
     elif bool((error <= floor * ulp).all()):
         allowed = floor * ulp  # the usual case, without sorting
     else:
         least = torch.as_tensor(sensitivity, dtype=torch.float64)
-        allowed = factor * torch.maximum(eager_error_at_magnitude(eager_error, magnitude), least) + floor * ulp
+        unit = torch.maximum(eager_error_at_magnitude(eager_error, magnitude), least)
+        allowed = factor * unit + floor * ulp
     wrong = misplaced | ~(error <= allowed)  # a NaN is wrong
     if misplaced.any():
         return Measurement(got.numel(), wrong, _first(misplaced), exact=False, error=float("inf"), rule=MISPLACED)
@@ -142,7 +147,19 @@ def _measure_real(
         eager_error=float(eager_error[index] / ulp[index]),
         allowed=float(allowed[index] / ulp[index]),
         rule="eager equals float64 in every element, so the result must too" if exact else "",
+        factor=_needed_factor((error - floor * ulp)[wrong], unit[wrong]),
     )
+
+
+def _needed_factor(excess: torch.Tensor, unit: torch.Tensor) -> float:
+    """The least factor with which all wrong elements pass; 0 if none helps. Float64 of one shape, of wrong elements.
+
+    `excess`: the error beyond the floor. `unit`: what the factor multiplies.
+    """
+    if not excess.numel() or not (unit > 0).all():
+        return 0.0
+    needed = float((excess / unit).amax())
+    return needed if math.isfinite(needed) else 0.0
 
 
 def _shows_exactness(values: torch.Tensor) -> bool:

@@ -1,11 +1,16 @@
 """Problems: all that a numerics check finds, as data; and faults beside a known one, which its excuses do not cover."""
 
+import json
+import re
+
 import pytest
 import torch
 
 from conformance import case, tensor
 from conformance.cases.numerics_policy import COTANGENT_CALLS
 from conformance.cases.special_values import FLOATING
+from conformance.documentation import page_text
+from conformance.numerics import messages
 from conformance.numerics.check import NumericsError, check_numerics
 from conformance.numerics.problem import RULES, Excuse, Problem, WrongValues, unexcused
 from conformance.numerics.wrong_values import wrong_values
@@ -179,3 +184,68 @@ def test_kinds_of_wrong_values(eager, got, changes, off_by):
 def test_problems_survive_json():
     for problem in problems_of(RELU, FAULTS["structure"]) + problems_of(RELU, FAULTS["more elements"]):
         assert Problem.from_json(problem.to_json()) == problem
+
+
+def message_of(a_case, compiled):
+    with pytest.raises(NumericsError) as caught:
+        check_numerics(a_case, compiled, "cpu")
+    return str(caught.value)
+
+
+def exp(x):
+    return torch.exp(x)
+
+
+def exp_with_errors(x):
+    """exp, up to 16 ulp off in some elements."""
+    return torch.exp(x) * torch.where(x > 0, 1 + 8 * torch.finfo(x.dtype).eps, 1)
+
+
+def test_the_message_names_a_factor_that_is_enough():
+    without = dict.fromkeys(FLOATING, "only ordinary values here")
+    message = message_of(case_of(exp, x=tensor(2000), numerics={"without": without}), exp_with_errors)
+    (advice,) = [line for line in message.splitlines() if line.startswith("if compiled is right")]
+    assert advice.endswith("; see `python -m conformance docs numerics#a-wider-tolerance`")
+    proposed = json.loads(re.search(r"numerics=(\{.*\})\)", advice).group(1))
+    assert set(proposed) == {"factor", "reason"}
+    assert proposed["factor"] > 4
+    check_numerics(case_of(exp, x=tensor(2000), numerics=proposed | {"without": without}), exp_with_errors, "cpu")
+    narrower = proposed | {"factor": proposed["factor"] - 1, "without": without}
+    with pytest.raises(NumericsError):
+        check_numerics(case_of(exp, x=tensor(2000), numerics=narrower), exp_with_errors, "cpu")
+
+
+def test_the_message_names_what_to_leave_out():
+    assert '@case(…, numerics={"without": {"nan": "why"}})' in message_of(RELU, nan_to_zero)
+
+
+@pytest.mark.parametrize(
+    ("compiled", "rules"),
+    [
+        (lambda x: torch.relu(x) + 1, "values"),  # much too far away for a factor
+        (lambda x: torch.relu(x).double(), "dtype"),
+        (lambda x: torch.relu(x).reshape(8, 8), "shape"),
+    ],
+)
+def test_no_key_excuses_what_is_plainly_wrong(compiled, rules):
+    message = message_of(RELU, compiled)
+    assert f"no key of numerics={{…}} excuses {rules}: if PyTorch is wrong, write a known failure" in message
+    assert "say why" not in message
+
+
+@pytest.mark.parametrize("place", [messages.WIDER, messages.KNOWN_FAILURES, messages.OPTIMIZERS])
+def test_the_sections_that_messages_name_exist(place):
+    name = re.fullmatch(r"`python -m conformance docs (\S+)`", place).group(1)
+    assert page_text(name).startswith("##")
+
+
+def step_of_a_new_optimizer(x):
+    torch.optim.SGD([x], lr=0.1).step()
+
+
+def test_the_message_says_how_to_step_where_the_function_makes_an_optimizer():
+    again = Problem("", "recompiles", "2 frames were compiled again", "second")
+    assert "take its state as inputs, and call torch.optim.adam.adam" in messages.advice(
+        [again], 2, step_of_a_new_optimizer
+    )
+    assert '"recompiles": 2' in messages.advice([again], 2, relu)

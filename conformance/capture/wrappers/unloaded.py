@@ -1,11 +1,13 @@
 """Wrapper modules that are not loaded: calls of them run the lowered graph eagerly.
 
-Private parts of torch, checked with 2.11 to 2.15: what a GraphLowering has; FakeTensorMode and tree_map.
+Private parts of torch, checked with 2.11 to 2.15: what a GraphLowering has; schemas of operators; FakeTensorMode
+and tree_map.
 """
 
 from __future__ import annotations
 
 import copy
+import operator
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -65,16 +67,32 @@ def eager_function(graph: Any) -> Callable[[list[Any]], Any]:
 def _graph_to_call(gm: Any) -> Any:
     """A copy of the graph to call eagerly.
 
-    Without the nodes that unpack results of in-place foreach operators: eagerly, these return nothing.
+    Inductor lets in-place foreach operators return their results, and unpacks them. Eagerly, these operators return
+    nothing: a result is the tensor that the operator has changed, the one of its first argument.
     """
     import torch
 
-    if not any(node.op == "call_function" and str(node.target).startswith("aten._foreach") for node in gm.graph.nodes):
+    unpacked = [node for node in gm.graph.nodes if _changed_tensor(node) is not None]
+    if not unpacked:
         return copy.copy(gm)
-    pruned = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
-    pruned.graph.eliminate_dead_code()
-    pruned.recompile()
-    return pruned
+    rewritten = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
+    for node in list(rewritten.graph.nodes):
+        if (changed := _changed_tensor(node)) is not None:
+            node.replace_all_uses_with(changed)
+            rewritten.graph.erase_node(node)
+    rewritten.recompile()
+    return rewritten
+
+
+def _changed_tensor(node: Any) -> Any:
+    """If `node` unpacks a result of an in-place foreach operator, the node of the tensor that this result is."""
+    if node.op != "call_function" or node.target is not operator.getitem:
+        return None
+    source, place = node.args
+    schema = getattr(getattr(source, "target", None), "_schema", None)
+    if schema is None or not schema.name.startswith("aten::_foreach_") or schema.returns:
+        return None
+    return source.args[0][place]
 
 
 def _uninitialised_results(lowered: Any, values: list[Any]) -> Any:
