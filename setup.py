@@ -1,16 +1,25 @@
-"""Puts the pages of documentation into the wheel, below conformance/docs. pyproject.toml has everything else."""
+"""What pyproject.toml cannot say: URLs, a long description whose links work elsewhere, and pages inside the package."""
 
+from __future__ import annotations
+
+import sys
 from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
+ROOT = Path(__file__).parent
+sys.path.insert(0, str(ROOT / "ci"))
+
+import project_page  # noqa: E402  # after the line above
+
+REPOSITORY = project_page.repository(ROOT)
 #: The pages beside docs/. conformance/documentation.py has the same list.
 BESIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 
 
 class BuildWithPages(build_py):
-    """An editable install reads the pages where they are."""
+    """Puts the pages below conformance/docs. An editable install reads them where they are."""
 
     def run(self) -> None:
         super().run()
@@ -24,4 +33,9 @@ class BuildWithPages(build_py):
             target.write_bytes(source.read_bytes())
 
 
-setup(cmdclass={"build_py": BuildWithPages})
+setup(
+    long_description=project_page.description(ROOT / "README.md", REPOSITORY),
+    long_description_content_type="text/markdown",
+    project_urls=project_page.urls(REPOSITORY),
+    cmdclass={"build_py": BuildWithPages},
+)
