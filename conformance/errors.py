@@ -15,6 +15,19 @@ class ConformanceError(Exception):
     status: ClassVar[int] = 2
 
 
+#: What to type where only the harness is installed.
+INSTALL_SUITE = "pip install 'conformance[suite]'"
+
+
+class SuiteMissingError(ConformanceError, LookupError):
+    """Only the harness is installed, and somebody asked for the cases of the suite, or for what is stored for them."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the suite is not installed, only its harness: type {INSTALL_SUITE}, or name files of your own cases"
+        )
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error's message, without blanks around it; "" where there is no message."""
     return (str(error).strip().splitlines() or [""])[0].rstrip()

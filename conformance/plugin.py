@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from conformance.errors import SuiteMissingError
 from conformance.harness.configuration import initial_conftests, pytest_options
 from conformance.harness.configuration.pytest_options import PLUGIN, is_enabled, is_named_by_option
 from conformance.harness.configuration.short_names import CommandLine
@@ -53,12 +54,21 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
 
 def pytest_configure(config: pytest.Config) -> None:
     """In a worker of pytest-xdist, the options are known only now."""
+    if _names_missing_suite(config):
+        raise pytest.UsageError(str(SuiteMissingError()))
     if is_enabled(config):
         _register(config)
     if pytest_options.option(config, "report") and not hasattr(config, "workerinput"):
         from conformance.report import pytest_report
 
         config.pluginmanager.register(pytest_report)
+
+
+def _names_missing_suite(config: pytest.Config) -> bool:
+    """Whether an argument names the suite's cases where only the harness is installed: pytest's error says less."""
+    names = ("conformance.ops", "conformance/ops")
+    words = [word for word in config.args if word.startswith(names) and not Path(word.partition("::")[0]).exists()]
+    return bool(words) and not Path(__file__).with_name("ops").joinpath("__init__.py").is_file()
 
 
 def pytest_pycollect_makeitem(collector: Any, obj: Any) -> None:

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+import wheels
 from suites import SCALE, SM90, Suite
 
 
@@ -34,3 +35,19 @@ def _accepted(tmp_path_factory: pytest.TempPathFactory) -> Suite:
 def accepted(_accepted: Suite, tmp_path: Path) -> Suite:
     """The same suite with snapshots for cuda_sm90."""
     return _accepted.copy_to(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> wheels.Distributions:
+    """Both distributions, built from a clean checkout."""
+    folder = wheels.once(tmp_path_factory, "distributions", wheels.build)
+    return wheels.Distributions(folder / "dist", (folder / "log.txt").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory, distributions: wheels.Distributions) -> dict[str, str]:
+    """PYTHONPATH with the harness alone, installed from its wheel, with its entry point."""
+    folder = wheels.once(
+        tmp_path_factory, "installed", lambda folder: wheels.install_to(folder, [distributions.harness])
+    )
+    return {"PYTHONPATH": str(folder)}

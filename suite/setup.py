@@ -13,7 +13,8 @@ sys.path.insert(0, str(ROOT / "ci"))
 
 import project_page  # noqa: E402  # after the line above
 
-[VERSION] = re.findall(r'^__version__ = "([^"]+)"', (ROOT / "conformance/__init__.py").read_text(encoding="utf-8"), re.M)
+INIT = (ROOT / "conformance/__init__.py").read_text(encoding="utf-8")
+[VERSION] = re.findall(r'^__version__ = "([^"]+)"', INIT, re.MULTILINE)
 
 setup(
     version=VERSION,

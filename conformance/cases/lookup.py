@@ -16,9 +16,9 @@ from pathlib import Path
 from conformance.cases.case import Case, CaseError
 from conformance.cases.loader import NoCaseError, cases_in
 from conformance.cases.project import Project, project_of
-from conformance.errors import ConformanceError, first_line
+from conformance.errors import INSTALL_SUITE, ConformanceError, SuiteMissingError, first_line
 
-#: The folder with this package's own test files.
+#: The folder with this package's own test files. The distribution `conformance-suite` has it: see `suite_folder`.
 OPS = Path(__file__).parent.parent / "ops"
 
 _NODE = re.compile(r"(test_\w+)(?:\[(.*)\])?")
@@ -36,6 +36,17 @@ class FoundCases:
     cases: list[Case] = field(default_factory=list)
     unread: list[CaseError] = field(default_factory=list)
     looked_in: str = ""
+
+
+def suite_folder() -> Path:
+    """Returns the folder with this package's test files. Raises SuiteMissingError where only the harness is installed."""
+    if not _has_suite():
+        raise SuiteMissingError
+    return OPS
+
+
+def _has_suite() -> bool:
+    return (OPS / "__init__.py").is_file()  # uninstalling can leave empty folders
 
 
 def project_here() -> Project:
@@ -92,8 +103,13 @@ def _read(file: Path, found: FoundCases) -> None:
 
 
 def package_cases() -> FoundCases:
-    """All cases of this package. Raises CaseError for a file that cannot be imported."""
-    return FoundCases(cases_below([OPS]), looked_in="the cases of conformance")
+    """All cases of this package; none where only the harness is installed. Raises CaseError for an unreadable file."""
+    return FoundCases(cases_below([OPS]) if _has_suite() else [], looked_in=_package_place())
+
+
+def _package_place() -> str:
+    where = "the cases of conformance"
+    return where if _has_suite() else f"{where}, which are not installed ({INSTALL_SUITE})"
 
 
 def matching_cases(cases: Iterable[Case], patterns: Sequence[str]) -> list[Case]:
@@ -112,8 +128,10 @@ def selected_cases(paths: Sequence[Path], patterns: Sequence[str], *, package: b
     """The cases of the paths that match the patterns. Without paths: those of the project, else those of this package.
 
     `package`: only those of this package. `looked_in` names where the cases are from. Raises CaseError as `cases_below`
-    does, and UnknownCaseError if there is no such case.
+    does, UnknownCaseError if there is no such case, and SuiteMissingError.
     """
+    if package:
+        suite_folder()
     if paths:
         return FoundCases(matching_cases(cases_below(paths), patterns), looked_in=", ".join(map(str, paths)))
     own = FoundCases() if package else project_cases()
@@ -160,7 +178,7 @@ def find_case(name: str, targets: Collection[str]) -> tuple[Case, str]:
     if operator and own.unread:
         raise own.unread[0]
     own = project_cases()
-    places = f"{own.looked_in} and in the cases of conformance"
+    places = f"{own.looked_in} and in {_package_place()}"
     similar = _similar([wanted], [*own.cases, *package.cases])
     raise UnknownCaseError(f"there is no case {wanted!r}{similar}; looked in {places}{_unread(own)}")
 
@@ -207,6 +225,8 @@ def _only_case(file: str) -> Case:
 
 def _package_cases(name: str) -> list[Case]:
     """The cases of the operator's file if the name begins with an operator, else of all files of this package."""
+    if not _has_suite():
+        return []
     operator, separator, _ = name.partition("/")
     file = OPS / f"test_{operator}.py"
     return cases_below([file if separator and file.is_file() else OPS])

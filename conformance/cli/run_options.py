@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from conformance.cases.case import Case, CaseError
-from conformance.cases.lookup import OPS, cases_below, project_cases, project_here
+from conformance.cases.lookup import cases_below, package_cases, project_cases, project_here, suite_folder
 from conformance.devices.machine import Machine
 from conformance.harness.session import Session
 from conformance.settings import Settings
@@ -44,9 +44,10 @@ def find_run(word: str) -> Run:
 def case_paths(paths: Sequence[Path], *, or_package: bool = False) -> list[Path]:
     """Returns the paths, or else the files of cases of this project.
 
-    Where it has none: with `or_package` the folder of this package's cases, else raises CaseError.
+    Where it has none: with `or_package` the folder of this package's cases, or raises SuiteMissingError; else raises
+    CaseError.
     """
-    found = list(paths) or list(project_here().case_files().files) or ([OPS] if or_package else [])
+    found = list(paths) or list(project_here().case_files().files) or ([suite_folder()] if or_package else [])
     if not found:
         raise CaseError(f"there is no file of cases in {project_here().root}; name the files or folders of the cases")
     return found
@@ -56,7 +57,7 @@ def snapshot_folders(paths: Sequence[Path]) -> dict[str, Path]:
     """Returns for each case id the folder of its snapshots here. `paths`: of the cases; without: this project and this
     package, the project's first. Raises CaseError for a file in `paths` that cannot be imported.
     """
-    cases = cases_below(paths) if paths else [*cases_below([OPS]), *project_cases().cases]
+    cases = cases_below(paths) if paths else [*package_cases().cases, *project_cases().cases]
     stores = stores_of(cases)
     return {case.id: stores[case.file] for case in cases}
 

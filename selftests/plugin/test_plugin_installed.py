@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 
@@ -24,23 +23,6 @@ import sys
 def pytest_sessionfinish():
     sys.__stdout__.write(f"torch imported: {'torch' in sys.modules}\\n")
 """
-
-
-@pytest.fixture(scope="session")
-def installed(tmp_path_factory):
-    """A folder to put on PYTHONPATH: the package, with its entry point."""
-    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("installed")
-    shutil.copytree(REPOSITORY / "conformance", source / "conformance", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(REPOSITORY / "docs", source / "docs")
-    for name in ("pyproject.toml", "setup.py", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE"):
-        shutil.copy(REPOSITORY / name, source)
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
-    wheels = source / "wheels"
-    build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(wheels), str(source)]
-    subprocess.run(build, check=True, stdin=subprocess.DEVNULL)
-    [wheel] = wheels.glob("*.whl")
-    subprocess.run([*pip, "install", "--no-deps", "--target", str(target), str(wheel)], check=True)
-    return {"PYTHONPATH": str(target)}
 
 
 def test_documentation_is_in_the_wheel(tmp_path, installed):

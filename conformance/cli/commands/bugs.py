@@ -6,10 +6,11 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.cases.lookup import OPS
+from conformance.cases.lookup import suite_folder
 from conformance.devices.environment import torch_build
 from conformance.devices.machine import Machine
 from conformance.expectations import known_bugs, known_failures
+from conformance.storage.locations import KNOWN_FAILURES
 from conformance.terminal import progress
 
 DESCRIPTION = """\
@@ -28,7 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "folder",
         nargs="?",
         type=Path,
-        default=OPS.parent / "known_failures",
         metavar="FOLDER",
         help="a folder known_failures/ with *.toml files; default: that of this package",
     )
@@ -36,12 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Returns 1 if a script no longer shows its bug. Raises KnownFailureError for a malformed file."""
-    if not arguments.folder.is_dir():
+    """Returns 1 if a script no longer shows its bug. Raises KnownFailureError, SuiteMissingError."""
+    folder = arguments.folder or suite_folder().with_name(KNOWN_FAILURES)
+    if not folder.is_dir():
         raise known_failures.KnownFailureError(
-            f"there is no folder {arguments.folder}: name a folder known_failures/ with *.toml files"
+            f"there is no folder {folder}: name a folder known_failures/ with *.toml files"
         )
-    bugs = known_bugs.bugs(known_failures.load(arguments.folder).failures)
+    bugs = known_bugs.bugs(known_failures.load(folder).failures)
     if arguments.check:
         return _check(bugs)
     print("\n".join(known_bugs.markdown(bugs)))

@@ -1,0 +1,252 @@
+"""The two distributions: what each holds, and what works with one of them and with both."""
+
+from __future__ import annotations
+
+import email.parser
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+import wheels
+from suites import REPOSITORY, SCALE, SM90, environment
+
+import conformance
+
+sys.path.insert(0, str(REPOSITORY / "ci"))
+import project_page
+import readme_example
+import release
+
+SUITE = (
+    "conformance/ops/",
+    "conformance/expected_code/",
+    "conformance/expected_binary/",
+    "conformance/known_failures/",
+)
+#: Bytes, unpacked: what an author of own cases installs.
+MOST = 3_000_000
+MISSING = "pip install 'conformance[suite]'"
+
+
+def files_of(wheel: Path) -> dict[str, int]:
+    """Name → size of the files of a wheel, without its metadata."""
+    with zipfile.ZipFile(wheel) as file:
+        return {each.filename: each.file_size for each in file.infolist() if ".dist-info/" not in each.filename}
+
+
+def names_of(sdist: Path) -> set[str]:
+    with tarfile.open(sdist) as file:
+        return {each.name.partition("/")[2] for each in file.getmembers() if each.isfile()}
+
+
+def metadata_of(wheel: Path) -> email.message.Message:
+    with zipfile.ZipFile(wheel) as file:
+        [name] = [each for each in file.namelist() if each.endswith(".dist-info/METADATA")]
+        return email.parser.Parser().parsestr(file.read(name).decode())
+
+
+def tracked() -> set[str]:
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("this is no checkout of git")
+    return {name for name in listed.stdout.split("\0") if name and (REPOSITORY / name).is_file()}
+
+
+def test_author_of_own_cases_installs_less_than_3_mb(distributions):
+    with zipfile.ZipFile(distributions.harness) as file:
+        assert sum(each.file_size for each in file.infolist()) < MOST
+
+
+def test_wheels_share_no_file_and_have_all(distributions):
+    harness, suite = files_of(distributions.harness), files_of(distributions.suite)
+    assert not set(harness) & set(suite)
+    assert not [name for name in harness if name.startswith(SUITE)]
+    assert {"conformance/py.typed", "conformance/plugin.py", "conformance/devices/targets.toml"} <= set(harness)
+    package = {name for name in tracked() if name.startswith("conformance/")}
+    assert set(suite) == {name for name in package if name.startswith(SUITE)}
+    assert {name for name in harness if not name.startswith("conformance/docs/")} == package - set(suite)
+
+
+def test_sdist_is_the_whole_repository(distributions):
+    assert tracked() - names_of(distributions.harness_sdist) == set()
+
+
+def test_sdist_of_the_suite_has_what_its_build_reads(distributions):
+    """Its wheel was built from it, in a folder without the checkout: see wheels.build."""
+    names = names_of(distributions.suite_sdist)
+    own = {f"suite/{name}" for name in ("backend.py", "pyproject.toml", "setup.py", "README.md", "MANIFEST.in")}
+    assert {name.removeprefix("suite/") for name in own} | {"LICENSE"} <= names
+    assert {name for name in names if name.startswith("conformance/") and not name.startswith(SUITE)} == {
+        "conformance/__init__.py"
+    }
+
+
+def test_build_warns_of_nothing_that_matters(distributions):
+    lines = [line for line in distributions.log.splitlines() if "arning" in line]
+    known = ("byte-compiling is disabled", "no previously-included", "no directories found matching")
+    assert [line for line in lines if not any(each in line for each in known)] == []
+
+
+def test_metadata(distributions):
+    harness, suite = metadata_of(distributions.harness), metadata_of(distributions.suite)
+    assert harness["Version"] == suite["Version"] == conformance.__version__
+    assert suite.get_all("Requires-Dist") == [f"conformance=={conformance.__version__}"]
+    assert 'conformance-suite; extra == "suite"' in harness.get_all("Requires-Dist")
+    for metadata in (harness, suite):
+        classifiers = metadata.get_all("Classifier")
+        for version in ("3.10", "3.11", "3.12", "3.13", "3.14"):
+            assert f"Programming Language :: Python :: {version}" in classifiers
+        page = metadata.get_payload()
+        relative = [target for target in re.findall(r"\]\(([^)\s]+)\)", page) if not re.match(r"https?://|#", target)]
+        assert relative == []
+
+
+def test_links_of_the_page_lead_to_the_repository(tmp_path):
+    page = tmp_path / "README.md"
+    page.write_text("[a](a.md#b) ![c](docs/c.png) [d](https://e.f/g) [h](#i)")
+    assert project_page.description(page, "https://x.y/z") == (
+        "[a](https://x.y/z/blob/main/a.md#b) ![c](https://x.y/z/raw/main/docs/c.png) [d](https://e.f/g) [h](#i)"
+    )
+    assert project_page.description(page, "") == "a c [d](https://e.f/g) h"
+    assert project_page.urls("") == {}
+    assert {"Homepage", "Source", "Issues", "Changelog", "Documentation"} == set(project_page.urls("https://x.y/z"))
+
+
+@pytest.fixture(scope="module")
+def venv(tmp_path_factory, distributions):
+    """A virtual environment with the harness alone."""
+    made = wheels.new_venv(tmp_path_factory.mktemp("venv"))
+    made.install(distributions.harness)
+    return made
+
+
+def ran(venv, folder, *words, **extra):
+    env = environment({"PYTHONPATH": None} | extra)
+    result = subprocess.run(
+        [venv.python, "-m", *words],
+        cwd=folder,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    return result.returncode, result.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("conformance", "list"),
+        ("conformance", "list", "--package"),
+        ("conformance", "show", "flip/hflip-224-u8-contiguous", "--target", "cpu_avx2"),
+        ("conformance", "bugs"),
+        ("conformance", "diff", "2.11", "2.13"),
+        ("conformance", "prune"),
+        ("pytest", "--pyargs", "conformance.ops", "--quick"),
+        ("pytest", "--pyargs", "conformance.ops.test_flip", "--target", "cpu_avx2"),
+        ("pytest", "conformance/ops", "--device", "cpu"),
+    ],
+    ids=" ".join,
+)
+def test_without_the_suite_one_sentence_says_how_to_install_it(tmp_path, venv, words):
+    status, text = ran(venv, tmp_path, *words)
+    assert status not in (0, 1), text
+    assert text.count(MISSING) == 1, text
+    assert "Traceback" not in text
+
+
+def test_readme_example_works_as_printed(tmp_path, venv):
+    """In an empty folder, with the harness alone: the conftest, the cases and the command are the README's own text."""
+    words = [venv.python, str(REPOSITORY / "ci/readme_example.py"), str(tmp_path / "example")]
+    example = subprocess.run(
+        words,
+        env=environment({"PYTHONPATH": None}),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert example.returncode == 0, example.stdout
+    accepting, comparing = example.stdout.split("\npytest test_flip.py\n")
+    assert re.search(r"snapshots: [1-9]\d* new, 0 changed, 0 unchanged", accepting), accepting
+    assert re.search(r"^(\d+) items = \1 passed$", comparing, re.MULTILINE), comparing
+    assert (tmp_path / "example/expected_code/flip/hflip-224-u8-contiguous.txt").exists()
+
+
+def test_readme_example_is_whole():
+    """What the script takes from the README is what a reader sees there."""
+    conftest, code, words = readme_example.parts((REPOSITORY / "README.md").read_text(encoding="utf-8"))
+    assert conftest == 'pytest_plugins = ["conformance.plugin"]\n'
+    assert "@case(" in code
+    assert words == ["pytest", "test_flip.py"]
+
+
+def test_release_needs_tag_changelog_and_address(tmp_path):
+    (tmp_path / "conformance").mkdir()
+    (tmp_path / "conformance/__init__.py").write_text('__version__ = "0.2.0"\n')
+    (tmp_path / "CHANGELOG.md").write_text("## Unreleased\n")
+    (tmp_path / "pyproject.toml").write_text('[tool.conformance]\nrepository = ""\n')
+    tag, changelog, address = release.problems(tmp_path, "v0.1.0")
+    assert tag == "the tag is v0.1.0, and conformance.__version__ is 0.2.0: the tag has to be v0.2.0"
+    assert changelog.startswith("CHANGELOG.md has no heading '## 0.2.0'")
+    assert address.startswith("pyproject.toml names no repository")
+    (tmp_path / "CHANGELOG.md").write_text("## Unreleased\n\n## 0.2.0 – 2026-12-01\n")
+    (tmp_path / "pyproject.toml").write_text('[tool.conformance]\nrepository = "https://x.y/z/"\n')
+    assert list(release.problems(tmp_path, "v0.2.0")) == []
+
+
+def test_release_tries_the_oldest_and_newest_torch_of_the_table():
+    """release.yml is written by hand; tox.ini has the versions that go together."""
+    text = (REPOSITORY / ".github/workflows/release.yml").read_text()
+    table = (REPOSITORY / "tox.ini").read_text()
+    pairs = re.findall(r'torch: "([\d.]+)", triton: "([\d.]+)"', text)
+    assert len(pairs) == 2
+    for torch, triton in pairs:
+        minor = torch.rpartition(".")[0]
+        assert f"torch{minor}: torch=={torch}\n" in table
+        assert f"torch{minor}-!xpu: triton=={triton}\n" in table
+
+
+def test_commands_without_the_suite_work_for_own_cases(tmp_path, venv):
+    (tmp_path / "test_scale.py").write_text(SCALE)
+    listed = "scale/double-f32  test_scale.py\nscale/double-f16  test_scale.py\n"
+    assert ran(venv, tmp_path, "conformance", "list", "test_scale.py") == (0, listed)
+    status, text = ran(venv, tmp_path, "conformance", "show", "test_scale.py::scale/double-f32", *SM90)
+    assert status == 0, text
+    assert "kernels" in text
+    status, text = ran(venv, tmp_path, "pytest", "-p", "conformance.plugin", "--quick", "--collect-only", "-q")
+    assert status == 0, text
+
+
+def test_with_the_suite_and_after_uninstalling_either(tmp_path, tmp_path_factory, distributions):
+    both = wheels.new_venv(tmp_path_factory.mktemp("both"))
+    both.install(distributions.harness, distributions.suite)
+    status, text = ran(both, tmp_path, "conformance", "list", "hflip-224-u8-contiguous")
+    assert (status, text.split()[0]) == (0, "flip/hflip-224-u8-contiguous")
+    words = ("--pyargs", "conformance.ops.test_flip", "--target", "cuda_sm90", "-k", "hflip and 224-u8-contiguous")
+    status, text = ran(both, tmp_path, "pytest", "-p", "conformance.plugin", *words, "--checks", "code")
+    assert status == 0, text
+    assert "1 item" in text
+    [package] = (both.folder / "lib").glob("python*/site-packages/conformance")
+    copy = shutil.copytree(package, tmp_path / "copy")
+    both.pip("uninstall", "-y", "conformance-suite")
+    status, text = ran(both, tmp_path, "conformance", "list")
+    assert status == 2, text
+    assert MISSING in text
+    both.install(distributions.suite)
+    both.pip("uninstall", "-y", "conformance")
+    left = {path.relative_to(package) for path in package.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    names = {Path(name).relative_to("conformance") for name in files_of(distributions.suite)}
+    assert left == names
+    assert all((package / name).read_bytes() == (copy / name).read_bytes() for name in list(names)[:50])

@@ -1,0 +1,129 @@
+"""The two distributions, built once for a session and all its workers, and virtual environments with them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import site
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+from suites import REPOSITORY
+
+_PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+_VENV_PIP = ["--no-deps", "--no-index"]
+
+
+@dataclass(frozen=True)
+class Distributions:
+    """What `python -m build` and `python -m build suite` made. `log`: all that they printed."""
+
+    folder: Path
+    log: str
+
+    @property
+    def harness(self) -> Path:
+        return self._one("conformance-*.whl")
+
+    @property
+    def suite(self) -> Path:
+        return self._one("conformance_suite-*.whl")
+
+    @property
+    def harness_sdist(self) -> Path:
+        return self._one("conformance-*.tar.gz")
+
+    @property
+    def suite_sdist(self) -> Path:
+        return self._one("conformance_suite-*.tar.gz")
+
+    def _one(self, pattern: str) -> Path:
+        [file] = self.folder.glob(pattern)
+        return file
+
+
+@dataclass(frozen=True)
+class Venv:
+    """A virtual environment that sees torch and pytest of this one, and neither this checkout nor its plugin."""
+
+    folder: Path
+
+    @property
+    def python(self) -> str:
+        return str(self.folder / "bin" / "python")
+
+    def pip(self, *words: str) -> None:
+        subprocess.run([*_PIP, "--python", self.python, *words], check=True, stdin=subprocess.DEVNULL)
+
+    def install(self, *wheels: Path) -> None:
+        self.pip("install", *_VENV_PIP, *map(str, wheels))
+
+
+def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """A folder that the first worker to ask for it makes; the others wait."""
+    base = factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder, done = base / name, base / f"{name}.done"
+    with FileLock(base / f"{name}.lock"):
+        if not done.exists():
+            folder.mkdir()
+            make(folder)
+            done.touch()
+    return folder
+
+
+def copy_checkout(folder: Path) -> None:
+    """Copies what git tracks or would add, as a clean checkout has it; without git, as in an sdist, everything."""
+    folder.mkdir(parents=True)
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        shutil.copytree(REPOSITORY, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+        return
+    for name in listed.stdout.split("\0"):
+        if name and (REPOSITORY / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(REPOSITORY / name, folder / name)
+
+
+def build(folder: Path) -> None:
+    """Builds both distributions from a clean checkout into folder/dist, each wheel from its sdist."""
+    checkout = folder / "checkout"
+    copy_checkout(checkout)
+    log = []
+    for project in (".", "suite"):
+        command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder / "dist"), project]
+        ran = subprocess.run(
+            command,
+            cwd=checkout,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stdout
+        log.append(ran.stdout)
+    (folder / "log.txt").write_text("".join(log), encoding="utf-8")
+    shutil.rmtree(checkout)
+
+
+def install_to(folder: Path, wheels: Sequence[Path]) -> None:
+    subprocess.run([*_PIP, "install", *_VENV_PIP, "--target", str(folder), *map(str, wheels)], check=True)
+
+
+def new_venv(folder: Path) -> Venv:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    here = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()]
+    # In a venv that sees the system's packages, torch may be there. A path in a .pth file does not run the
+    # .pth files in it, so the editable installation of this checkout is not seen.
+    here += [each for each in sys.path if each.endswith(("site-packages", "dist-packages"))]
+    [packages] = (folder / "lib").glob("python*/site-packages")
+    (packages / "outer.pth").write_text("\n".join(dict.fromkeys(here)) + "\n", encoding="utf-8")
+    return Venv(folder)
