@@ -39,7 +39,7 @@ class FoundCases:
 
 
 def suite_folder() -> Path:
-    """Returns the folder with this package's test files. Raises SuiteMissingError where only the harness is installed."""
+    """The folder with this package's test files. Raises SuiteMissingError where only the harness is installed."""
     if not _has_suite():
         raise SuiteMissingError
     return OPS

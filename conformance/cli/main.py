@@ -25,6 +25,7 @@ COMMANDS = {
     "bench": ("bench", "time compiled against eager on a device of this machine; explain where compiled is slower"),
     "review": ("review", "accept or reject the changes of a run, grouped by cause"),
     "accept": ("accept", "store the code that a run generated, on this machine or on another one"),
+    "merge": ("merge", "join runs of several machines, shards or targets into one run"),
     "confirm": ("confirm", "if you have a GPU: run the suite on it, and write an archive of what it gave"),
     "diff": ("diff", "show what changed between two torch versions in the stored snapshots"),
     "report": ("report", "write one HTML file about one or several runs"),

@@ -117,7 +117,14 @@ def _write_run(path: Path, manifest: Manifest, result: MergeResult) -> str:
     """Writes a run with all items of the archive, for `review`. Returns its name."""
     name = re.sub(r"[^\w.+-]", "_", path.stem)
     run = Run(runs_folder(project_here().root) / name)
-    run.begin({"torch": manifest.torch, "triton": manifest.versions.get("triton", ""), "targets": [manifest.target]})
+    name_of_device = str(manifest.device["properties"].get("name", manifest.device["type"]))
+    run.begin({
+        "conformance": conformance.__version__,
+        "torch": manifest.torch,
+        "triton": manifest.versions.get("triton", ""),
+        "targets": [manifest.target],
+        "machine": {"gpus": {manifest.device["type"]: name_of_device}} if manifest.describes_gpu else {},
+    })  # fmt: skip
     for item in result.items:
         run.write_item(item)
     return name

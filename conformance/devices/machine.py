@@ -130,6 +130,27 @@ class Machine:
             return f"native ({self.gpus[device]['properties'].get('name', device)}, {self.target_of(device).name})"
         return "not here" if device in vendor_devices() else "deviceless"
 
+    def summary(self) -> dict[str, Any]:
+        """What a result says of the machine that gave it, without names of the host or its user."""
+        gpus = {device: str(gpu["properties"].get("name", device)) for device, gpu in self.gpus.items()}
+        return {
+            "processor": processor_name(),
+            "architecture": platform.machine(),
+            "cores": self.cores,
+            "isas": list(self.isas),
+            "gpus": gpus,
+            "system": platform.system(),
+            "python": platform.python_version(),
+        }
+
+
+def processor_name() -> str:
+    """The processor's name from the kernel, else from Python."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
 
 @functools.cache
 def _detected() -> Machine:

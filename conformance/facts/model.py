@@ -123,6 +123,17 @@ class Facts:
     def to_json(self) -> dict[str, Any]:
         return {name: fact.value for name, fact in self._facts.items()}
 
+    def values(self) -> dict[str, Any]:
+        """Name → value, and `name.part` → value: of the facts that snapshots store, by the names that `require=` takes.
+
+        A part that is absent, and that `value` gives a default for, is left out. docs/formats.md lists the types.
+        """
+        found = {}
+        for name, fact in self._facts.items():
+            found[name] = fact.value
+            found |= {f"{name}.{part}": value for part, value in fact.parts.items()}
+        return found
+
 
 def _device_note(name: str) -> str:
     devices = {"vectorised": "CPU", "tiling": "GPU", "tma": "GPU", "fp64": "GPU"}

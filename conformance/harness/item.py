@@ -150,7 +150,7 @@ class _ItemRun:
         with self._captured() as captured:
             capture = captured.capture
             found = facts.extract(capture)
-            self.record.facts = found.lines()
+            self.record.facts, self.record.fact_values = found.lines(), found.values()
             if not self.target.has_fp64:
                 self.record.needs_fp64 = "; ".join(double_precision.reasons(capture))
             if self.case.has_stored_code:

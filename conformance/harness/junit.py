@@ -15,6 +15,8 @@ else:
 
 #: The names of properties that belong to one check begin with this; the check's name follows.
 PROPERTY = "conformance."
+#: The property `conformance.format` of the test suite; docs/formats.md describes the entries.
+FORMAT = 1
 
 
 class ChecksAsTests(LogXML):
@@ -78,4 +80,5 @@ def install(config: pytest.Config) -> None:
             plugins.unregister(plugin)
             plugin.__class__ = type("ChecksInJUnit", (ChecksAsTests, type(plugin)), {})
             plugin.items_with_checks, plugin.setup_reports = set(), {}
+            plugin.add_global_property(f"{PROPERTY}format", FORMAT)
             plugins.register(plugin)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import conformance
 from conformance import settings
 from conformance.capture.deviceless.prepare import prepare, put_back
 from conformance.cases.case import Case
@@ -218,8 +219,14 @@ def _start_session(config: pytest.Config) -> Session:
 
 
 def _run_description(config: pytest.Config, session: Session) -> dict[str, Any]:
-    targets, root = [target.name for target in session.selected_targets], str(config.rootpath.resolve())
-    return {"torch": session.torch, "triton": triton_version(), "targets": targets, "root": root}
+    return {
+        "conformance": conformance.__version__,
+        "torch": session.torch,
+        "triton": triton_version(),
+        "targets": [target.name for target in session.selected_targets],
+        "root": str(config.rootpath.resolve()),
+        "machine": session.machine.summary(),
+    }
 
 
 def _start_worker_session(config: pytest.Config) -> Session:

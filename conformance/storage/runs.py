@@ -1,6 +1,7 @@
 """A run: a folder with one file for each item. Workers write the files, and one process reads them at the end.
 
 Accepting, reviewing and comparing with another run start from these files. Two workers never write the same file.
+docs/formats.md describes them; schemas/run.json beside this file is their JSON Schema.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from conformance.errors import ConformanceError
 from conformance.settings import option_name
 from conformance.storage.check_results import CheckResult, Outcome
 
+#: The format of a run's files. It rises when a reader of the number before would misread a file; see docs/formats.md.
+#: Runs without a number are of format 1.
+FORMAT = 2
 #: In the root folder of the tests; git ignores it.
 FOLDER = ".conformance"
 #: The name of the last run that ended.
@@ -31,6 +35,7 @@ MAX_UNNAMED_RUNS = 5
 EVIDENCE = ("native", "emulated", "generated")
 #: The detail of a check that began and did not end. Its record is replaced when the item ends.
 NOT_ENDED = "did not end"
+_DESCRIPTION = "run.json"
 _UNUSED = "unused.json"
 _SELECTED = "selected.json"
 _WITHOUT_QUICK = "without_quick.json"
@@ -50,6 +55,7 @@ class ItemRecord:
     `mode`: "native" or "deviceless". `store`, `known`: the folders of its snapshots and of its known failures.
     `file`: the file of its case, as an absolute path; "" in a run of an earlier version.
     `text`: the text that a snapshot stores; "" if the item did not compile.
+    `facts`: the lines of each fact. `fact_values`: the same as data, see Facts.values; empty in runs of format 1.
     `checks`: name of a check → its result; "compile" if the item did not compile.
     `drift`: if nothing is stored for this torch version, the difference from the nearest version's text.
     `missed`: optimisations that the case expects and Inductor does not make; see missed_optimisations.find.
@@ -66,6 +72,7 @@ class ItemRecord:
     `needs_fp64`: on a target without double precision, why the code needs it, so that the device would raise.
     `audit`: with --audit, the verdict on each opt-out; see harness/item_audit.py.
     `problems`: those of wrong numerics that known failures excused, as Problem.to_json gives them.
+    `run`: in a merged run, the name of the run that the record is from, see merged_runs.py; "" elsewhere.
     """
 
     case: str
@@ -76,6 +83,7 @@ class ItemRecord:
     known: str = ""
     text: str = ""
     facts: dict[str, str] = field(default_factory=dict)
+    fact_values: dict[str, Any] = field(default_factory=dict)
     checks: dict[str, CheckResult] = field(default_factory=dict)
     drift: str = ""
     missed: list[dict[str, str]] = field(default_factory=list)
@@ -93,6 +101,7 @@ class ItemRecord:
     audit: list[dict[str, Any]] = field(default_factory=list)
     problems: list[dict[str, Any]] = field(default_factory=list)
     file: str = ""
+    run: str = ""
 
     @property
     def name(self) -> str:
@@ -104,13 +113,18 @@ class ItemRecord:
 
     def to_json(self) -> dict[str, Any]:
         checks = {check: result.to_json() for check, result in self.checks.items()}
-        return {each.name: getattr(self, each.name) for each in fields(self)} | {"checks": checks}
+        data = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {"format": FORMAT} | data | {"checks": checks}
 
     @classmethod
     def from_json(cls, data: Any) -> ItemRecord:
-        """Reads what to_json wrote. Raises TypeError or ValueError for anything else."""
+        """Reads what to_json wrote, of this format or an older one. Raises TypeError or ValueError for anything else.
+
+        Ignores keys that it does not know: a newer release may add some.
+        """
         checks = {check: CheckResult.from_json(result) for check, result in data.get("checks", {}).items()}
-        return cls(**data | {"checks": checks})
+        known = {each.name for each in fields(cls)}
+        return cls(**{key: value for key, value in data.items() if key in known} | {"checks": checks})
 
 
 class Run:
@@ -127,19 +141,31 @@ class Run:
         self.write_description(description)
 
     def write_description(self, description: dict[str, Any]) -> None:
-        """Writes run.json and leaves other files. Raises RunError if the folder cannot be written to."""
+        """Writes run.json and leaves other files. Raises RunError if the folder cannot be written to.
+
+        `description`: `conformance`, the release that writes it, `torch`, `triton`, `targets` and `machine`; in a
+        merged run also `merged`. Adds the format and the time.
+        """
         try:
             (self.folder / "items").mkdir(parents=True, exist_ok=True)
-            _write_json(self.folder / "run.json", description)
+            time = f"{datetime.now(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+            _write_json(self.folder / _DESCRIPTION, {"format": FORMAT, "conformance": "", "time": time} | description)
         except OSError as error:
             raise RunError(f"the run's folder {self.folder} cannot be written to: {error.strerror}") from error
 
     def description(self) -> dict[str, Any]:
-        """Returns what `begin` or `write_description` wrote. Raises RunError if there is no such file."""
+        """Returns what run.json holds. In a run of format 1, `format` is 1, `conformance` and `time` are "".
+
+        Raises RunError for a format that this release does not know, and for a file that cannot be read.
+        """
+        path = self.folder / _DESCRIPTION
         try:
-            return dict(json.loads((self.folder / "run.json").read_text(encoding="utf-8")))
-        except (OSError, ValueError) as error:
-            raise RunError(f"{self.folder} is no folder of a run: it has no readable run.json") from error
+            data = {"format": 1, "conformance": "", "time": ""} | json.loads(path.read_text(encoding="utf-8"))
+            number = int(data["format"])
+        except (OSError, TypeError, ValueError) as error:
+            raise RunError(f"{path} cannot be read: {error}; write the run again") from error
+        refuse_newer_format(str(self.folder), number, data["conformance"])
+        return data
 
     @property
     def root(self) -> Path | None:
@@ -237,7 +263,7 @@ class Run:
     def write_audit(self, data: Mapping[str, Any]) -> None:
         """Writes the verdicts on all opt-outs. Raises RunError if the folder cannot be written to."""
         try:
-            _write_json(self.folder / AUDIT, data)
+            _write_json(self.folder / AUDIT, {"format": FORMAT} | dict(data))
         except OSError as error:
             raise RunError(f"the run's folder {self.folder} cannot be written to: {error.strerror}") from error
 
@@ -253,6 +279,15 @@ class Run:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         return folder
+
+
+def refuse_newer_format(name: str, number: int, release: str = "") -> None:
+    """Raises RunError for the number of a format that this release does not know. `release`: the one that wrote it."""
+    if number > FORMAT:
+        raise RunError(
+            f"{name} has format {number}, and this release of conformance reads formats up to {FORMAT}: open it with "
+            f"{f'conformance {release} or newer' if release else 'the release that wrote it, or a newer one'}"
+        )
 
 
 def _write_json(path: Path, data: Any) -> None:
@@ -349,12 +384,13 @@ def run_folder(root: Path, name: str) -> Path:
 def open_run(root: Path, name: str) -> Run:
     """Returns an existing run. `name`: a name below the project's runs, or the path of a run's folder.
 
-    Creates nothing. Raises RunError if there is no such run, or if another version of the suite wrote it.
+    Creates nothing. Raises RunError if there is no such run, or if this release cannot read it.
     """
     runs = {} if os.sep in name else existing_runs(root)
     run = runs.get(name) or Run(Path(name))
-    if not (run.folder / "run.json").exists():
+    if not (run.folder / _DESCRIPTION).exists():
         raise RunError(_unknown_run(root, name))
+    run.description()
     next(run.items(), None)  # refuses a run of another version now, not in the middle of pytest
     return run
 
@@ -364,9 +400,9 @@ def existing_runs(root: Path) -> dict[str, Run]:
 
     Projects whose root cannot be written to share a temporary folder: of it, only this project's runs.
     """
-    shared = [Run(path.parent) for path in sorted(_temporary_folder().glob("*/run.json"))]
+    shared = [Run(path.parent) for path in sorted(_temporary_folder().glob(f"*/{_DESCRIPTION}"))]
     runs = {run.folder.name: run for run in shared if _is_of(run, root)}
-    runs |= {path.parent.name: Run(path.parent) for path in sorted(_usual_folder(root).glob("*/run.json"))}
+    runs |= {path.parent.name: Run(path.parent) for path in sorted(_usual_folder(root).glob(f"*/{_DESCRIPTION}"))}
     return dict(sorted(runs.items()))
 
 
@@ -385,6 +421,6 @@ def _unknown_run(root: Path, name: str) -> str:
         return f"there is no run {name!r}; existing runs: {names}; looked in {_usual_folder(root)}"
     if not folder.is_dir():
         return f"there is no run {name!r}: the folder does not exist"
-    inside = [*folder.glob("run.json"), *folder.glob("*/run.json"), *folder.glob(f"{FOLDER}/runs/*/run.json")]
+    inside = [*folder.glob("run.json"), *folder.glob(f"*/{_DESCRIPTION}"), *folder.glob(f"{FOLDER}/runs/*/run.json")]
     names = ", ".join(str(path.parent) for path in sorted(inside))
     return f"the folder {name!r} is no run: it has no run.json" + (f"; there are runs in {names}" if names else "")

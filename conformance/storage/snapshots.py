@@ -30,6 +30,9 @@ _HEADER = re.compile(
     r"== torch (?P<torch>\d+\.\d+(?: \d+\.\d+)*): "
     r"(?P<targets>\S+(?: [^\s(]\S*)*)(?: \(confirmed: (?P<confirmed>[^()]+)\))?"
 )
+#: The format that this release writes and reads. A file says so in its first line, `== format 2`; without one it is 1.
+FORMAT = 1
+_FORMAT = re.compile(r"== format (\d+)")
 _VERSIONS = re.compile(rb"^== torch (\d+\.\d+(?: \d+\.\d+)*):", re.MULTILINE)
 _SPECIAL = re.compile(r"(\\*)(== |<{7}|={7}|>{7}|\|{7})")
 _CONFLICT = re.compile(r"<{7}( |$)|={7}$|>{7}( |$)|\|{7}( |$)")
@@ -137,6 +140,13 @@ def parse(content: str, name: str) -> Snapshot:
     lines: list[str] = []
     texts = _TextCollector(name)
     content_lines = content.split("\n")
+    if format_line := _FORMAT.fullmatch(content_lines[0]):
+        if int(format_line[1]) > FORMAT:
+            raise SnapshotError(
+                f"{name} has snapshot format {format_line[1]}, and this release of conformance reads format {FORMAT}: "
+                "use the release that wrote it, or a newer one; the file was not changed"
+            )
+        content_lines[0] = ""
     for number, line in enumerate(content_lines, 1):
         if _CONFLICT.match(line):
             raise SnapshotError(_conflict_message(name, number))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import types
 
 import pytest
+import schemas
 import torch
 
 from conformance import case, tensor
@@ -61,6 +63,7 @@ def test_a_run_on_the_cpu(mine, call):
     assert (status, err) == (0, "")
     assert "mine/double" in out
     report = Report.read(mine / "a.json")
+    assert schemas.problems("output", "bench", json.loads((mine / "a.json").read_text())) == []
     assert [row.case for row in report.rows] == ["mine/double-u8", "mine/double-i32"]
     assert [row.limit.bytes for row in report.rows] == [2 * 64, 2 * 64 * 4]
     assert all(spread.median > 0 for row in report.rows for spread in row.times.values())

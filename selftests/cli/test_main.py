@@ -105,7 +105,9 @@ def test_list_for_programs(call, mine):
     status, out, _ = call("list", "sine", "test_mine.py", "--json", "--target", "cpu_avx2")
     assert status == 0
     file = str(mine / "test_mine.py")
-    first, _ = json.loads(out)
+    data = json.loads(out)
+    first, _ = data["cases"]
+    assert data["format"] == "conformance list 1"
     node = {"cpu_avx2": "test_mine.py::test_sine[f32-cpu_avx2]"}
     assert first == {"case": "mine/sine-f32", "file": file, "function": "test_sine", "nodes": node}
 

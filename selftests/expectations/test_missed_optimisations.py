@@ -28,7 +28,7 @@ def test_open_and_closed(tmp_path, monkeypatch, capsys):
 
     monkeypatch.chdir(tmp_path)
     assert main(["missed", "--json"]) == 0
-    (missed,) = json.loads(capsys.readouterr().out)
+    (missed,) = json.loads(capsys.readouterr().out)["missed"]
     assert (missed["case"], missed["fact"], missed["wanted"], missed["got"]) == ("it/doubled-f32", "kernels", "0", "1")
     assert main(["missed"]) == 0
     page = capsys.readouterr().out

@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import schemas
 
 import conformance
 from conformance.cli.main import main
@@ -64,6 +65,12 @@ def accept(suite, monkeypatch, capsys):
 
 def read(store: Store, case: str) -> Snapshot:
     return store.read(case) or Snapshot()
+
+
+def test_archive_is_documented(tmp_path):
+    with zipfile.ZipFile(archive(tmp_path / "a.zip", item(), item(F16, OTHER, None, numerics=FAILED))) as file:
+        for name in ("manifest.json", "items.json"):
+            assert schemas.problems("archive", name, json.loads(file.read(name))) == []
 
 
 def test_equal_code_is_confirmed(store, accept, tmp_path):

@@ -9,7 +9,7 @@ from typing import Any
 
 from conformance.cli.run_options import find_run
 from conformance.harness.audit_report import joined_report
-from conformance.storage.runs import AUDIT, RunError
+from conformance.storage.runs import AUDIT, RunError, refuse_newer_format
 
 DESCRIPTION = """\
 Join the audits of several runs: with other seeds, on other machines, with other
@@ -40,10 +40,13 @@ def _audit(word: str) -> dict[str, Any]:
     path = Path(word) if word.endswith(".json") else find_run(word).folder / AUDIT
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
+        refuse_newer_format(str(path), int(data.get("format", 1)))
         joined_report([data])
     except FileNotFoundError:
         raise RunError(f"there is no {path}; a run with --audit writes it") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except RunError:
+        raise
+    except (AttributeError, ValueError, KeyError, TypeError) as error:
         raise RunError(
             f"{path} is no audit of this version of the suite; write it again with: pytest --audit"
         ) from error

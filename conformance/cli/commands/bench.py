@@ -20,7 +20,7 @@ from conformance.capture.deviceless.prepare import prepare
 from conformance.cases.case import Case
 from conformance.cli.case_options import add_adhoc_options, adhoc_options
 from conformance.devices import environment
-from conformance.devices.machine import Machine
+from conformance.devices.machine import Machine, processor_name
 from conformance.devices.targets import GPUS, Target
 from conformance.errors import first_line
 from conformance.harness.generator import GeneratingError, Generator
@@ -194,7 +194,7 @@ def about(machine: Machine, target: Target, arguments: argparse.Namespace) -> di
         "target": target.name,
         "device": target.device,
         "threads": target.threads if target.device == "cpu" else 0,
-        "processor": str(gpu.get("name", "")) or _processor(),
+        "processor": str(gpu.get("name", "")) or processor_name(),
         "cores": machine.cores,
         "load": round(os.getloadavg()[0], 1),
         "torch": environment.torch_build().version,
@@ -203,14 +203,6 @@ def about(machine: Machine, target: Target, arguments: argparse.Namespace) -> di
         "seconds": arguments.min_time,
         "command": command(arguments),
     }
-
-
-def _processor() -> str:
-    """Returns the processor's name from the kernel, else from Python."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
 
 
 def command(arguments: argparse.Namespace) -> str:

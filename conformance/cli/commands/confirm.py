@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from conformance.cases.lookup import OPS
+from conformance.cases.lookup import suite_folder
 from conformance.cli import confirming, diagnosis
 from conformance.cli.commands.doctor import print_missing
 from conformance.cli.run_options import add_paths_argument
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises ConfirmError where the run does not come to its end.
     """
-    paths = arguments.paths or [OPS]
+    paths = arguments.paths or [suite_folder()]
     confirming.check_output(arguments.output)
     findings = list(diagnosis.findings())
     print("\n".join(f"{finding.name:<9} {finding.text}" for finding in findings))

@@ -20,6 +20,9 @@ from conformance.cases.lookup import (
 )
 from conformance.devices.targets import Target, select_targets, targets
 
+#: The first entry of `--json`; docs/formats.md describes the rest.
+FORMAT = "conformance list 1"
+
 DESCRIPTION = """\
 List the cases and their files: those of the project that this folder is in, or
 else those of this package. With --device or --target, list the node ids that
@@ -55,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = selected_cases(paths, patterns, package=arguments.package)
     cases = found.cases
     if arguments.json:
-        print(json.dumps([_described(case, wanted) for case in cases], indent=1))
+        print(json.dumps({"format": FORMAT, "cases": [_described(case, wanted) for case in cases]}, indent=1))
     elif wanted:
         print("\n".join(node_id(case, target) for case in cases for target in wanted))
     else:

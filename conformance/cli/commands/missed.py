@@ -9,6 +9,9 @@ from conformance.cli.run_options import add_run_argument, find_run
 from conformance.expectations.missed_optimisations import markdown, sections
 from conformance.storage.runs import RunError
 
+#: The first entry of `--json`; docs/formats.md describes the rest.
+FORMAT = "conformance missed 1"
+
 DESCRIPTION = """\
 List the optimisations that Inductor misses in the cases of a run, grouped by
 its reasons. Nothing is compiled."""
@@ -31,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise RunError(f"the run {arguments.run} has no facts: run pytest with the check `requirements`")
     if arguments.json:
         rows = [{"case": item.case, "target": item.target, **missed} for item in items for missed in item.missed]
-        print(json.dumps(rows, indent=1))
+        print(json.dumps({"format": FORMAT, "missed": rows}, indent=1))
         return 0
     versions = sorted({item.torch.partition("+")[0] for item in items})
     cases, used_targets = {item.case for item in items}, {item.target for item in items}

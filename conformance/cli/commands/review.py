@@ -21,6 +21,8 @@ from conformance.storage.runs import ItemRecord, Run
 from conformance.terminal import diff_line, heading, styled
 
 _REJECTED = "review.json"
+#: The first entry of `--json`; docs/formats.md describes the rest.
+FORMAT = "conformance review 1"
 #: Consequences that the question on a cause shows.
 MAX_CONSEQUENCES = 12
 _KEYS = {"a": "accept", "r": "reject", "s": "skip", "d": "diff", "q": "quit"}
@@ -174,7 +176,14 @@ class _ReviewSession:
             for each in self.review.changed_items.values()
         }
         new = [item.name for item in self.review.new]
-        return {"run": str(self.run.folder), "equal": self.review.equal, "new": new, "causes": causes, "items": items}
+        return {
+            "format": FORMAT,
+            "run": str(self.run.folder),
+            "equal": self.review.equal,
+            "new": new,
+            "causes": causes,
+            "items": items,
+        }
 
     # Accepting --------------------------------------------------------------------------------------------------------
 
