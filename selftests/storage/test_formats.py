@@ -60,7 +60,7 @@ def real(tmp_path_factory) -> tuple[Suite, Path]:
     suite.write("ops/test_scale.py", CASES)
     suite.write("ops/known_failures/scale.toml", KNOWN + WRONG_OUTPUT)
     suite.write("ops/expected_code/scale/gone-f32.txt", "== torch 2.13: cuda_sm90\nkernels       none\n")
-    ran = suite.run(*SM90, "ops", "--quick", "--save-run", "mine")
+    ran = suite.run(*SM90, "ops", "--quick", "--save-run", "mine", "--junit-xml=junit.xml")
     ran.has("2 items: 2 deviceless")
     return suite, suite.root / ".conformance/runs/mine"
 
@@ -86,6 +86,13 @@ def test_all_that_a_run_writes_is_documented(real):
     page = (ROOT / "docs/formats.md").read_text(encoding="utf-8")
     assert [key for key in json.loads((folder / "run.json").read_text()) if f"`{key}`" not in page] == []
     assert [each.name for each in fields(ItemRecord) if f"`{each.name}`" not in page] == []
+
+
+def test_junit_says_its_format(real):
+    suite, _ = real
+    text = (suite.root / "junit.xml").read_text(encoding="utf-8")
+    assert text.count('<property name="conformance.format" value="1"') == 1
+    assert 'classname="ops.test_scale.numerics"' in text
 
 
 def test_an_undocumented_key_is_found(real, tmp_path):
