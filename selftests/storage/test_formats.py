@@ -92,7 +92,7 @@ def test_junit_says_its_format(real):
     suite, _ = real
     text = (suite.root / "junit.xml").read_text(encoding="utf-8")
     assert text.count('<property name="conformance.format" value="1"') == 1
-    assert 'classname="ops.test_scale.numerics"' in text
+    assert 'classname="ops.test_scale.code"' in text
 
 
 def test_an_undocumented_key_is_found(real, tmp_path):
