@@ -150,7 +150,6 @@ def ran(venv, folder, *words, **extra):
         ("conformance", "show", "flip/hflip-224-u8-contiguous", "--target", "cpu_avx2"),
         ("conformance", "bugs"),
         ("conformance", "diff", "2.11", "2.13"),
-        ("conformance", "prune"),
         ("pytest", "--pyargs", "conformance.ops", "--quick"),
         ("pytest", "--pyargs", "conformance.ops.test_flip", "--target", "cpu_avx2"),
         ("pytest", "conformance/ops", "--device", "cpu"),
