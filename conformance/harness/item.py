@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from conformance.cases import outside_tensors
+from conformance.cases import custom_operators, outside_tensors
 from conformance.cases.case import Case
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
@@ -223,7 +223,10 @@ class _ItemRun:
             except Exception as error:
                 self._record_failure("compile", error)
                 self.artifacts.of_exception(error)
-                if "device" in str(error) and (said := outside_tensors.advice(self.case.fn)):
+                said = custom_operators.advice(error)
+                if not said and "device" in str(error):
+                    said = outside_tensors.advice(self.case.fn)
+                if said:
                     raise OutsideTensorError(f"{type(error).__name__}: {first_line(error)}\n{said}") from None
                 raise
             self.record.shared_with = captured.shared_with

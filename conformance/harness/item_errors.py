@@ -18,7 +18,7 @@ class DevicelessError(ConformanceError, AssertionError):
 
 
 class OutsideTensorError(ConformanceError):
-    """Compiling raises because the function takes a module or a tensor from outside, which is on another device."""
+    """Compiling raises because of what the author wrote: a tensor from outside, or an operator that lacks a kernel."""
 
 
 class DeviceError(ConformanceError, AssertionError):

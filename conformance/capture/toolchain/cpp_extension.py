@@ -11,6 +11,7 @@ from pathlib import Path
 
 from conformance.atomic_files import lock_folder
 from conformance.capture.toolchain.atomic_build import is_partial
+from conformance.cases.custom_operators import needs_cuda_compiler
 from conformance.devices import environment
 from conformance.devices.cpp_compiler import find_compiler, missing_compiler_message
 
@@ -29,6 +30,11 @@ def load_cpp_extension(name: str, source: str) -> None:
     """
     import torch
 
+    if needs_cuda_compiler(source):
+        raise ExtensionError(
+            f"{name} has kernels for cuda, and load_cpp_extension compiles C++ for the CPU alone: build them in your "
+            "project with nvcc, load the library with torch.ops.load_library in `prepare`, and declare only={'cuda': …}"
+        )
     if find_compiler() is None:
         raise ExtensionError(f"{name} needs a C++ compiler: {missing_compiler_message()}")
     key = hashlib.sha256(f"{torch.__version__}\n{sys.version}\n{source}".encode()).hexdigest()[:16]
