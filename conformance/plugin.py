@@ -7,6 +7,7 @@ conformance.harness.pytest_plugin only if an option or a conftest asks for it, o
 from __future__ import annotations
 
 import inspect
+import os
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,21 @@ def pytest_pycollect_makeitem(collector: Any, obj: Any) -> None:
     """Registers the plugin at the first function with cases, in a project that has not enabled it."""
     if inspect.isfunction(obj) and hasattr(obj, "cases"):
         _register(collector.config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Any:
+    """Says which file must change where pytest refuses `pytest_plugins` in a conftest that it loads too late."""
+    report = yield
+    conftest = collector.path / "conftest.py"
+    is_loaded = collector.config.pluginmanager.has_plugin(str(conftest))
+    if report.failed and not is_loaded and initial_conftests.names_plugin(conftest, PLUGIN):
+        here, top = (os.path.relpath(path) for path in (conftest, collector.config.rootpath / "conftest.py"))
+        report.longrepr = (
+            f"{here} names {PLUGIN} in pytest_plugins, which pytest allows only in the conftests that it loads first: "
+            f"move that line to {top}"
+        )
+    return report
 
 
 @pytest.hookimpl(optionalhook=True)

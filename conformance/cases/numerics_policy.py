@@ -4,8 +4,9 @@ Keys of @case(numerics={...}), all optional:
 
     exact       True: the result must equal eager's bit for bit (NaN equals NaN). For functions that only move or select
                 data
-    factor      compiled's error may be this many times eager's error, instead of POLICY's factor. A wider one needs a
-                `reason`; above MEASURED_ABOVE, the reason names a measurement: "measured 11 ulp", "measured 12 times"
+    factor      compiled's error may be this many times eager's error, instead of POLICY's factor or of the project's
+                conformance_factor (an ini option). A wider one than POLICY's needs a `reason`; above MEASURED_ABOVE,
+                the reason names a measurement: "measured 11 ulp", "measured 12 times"
     reference   "eager": compare with eager instead of float64, because the function has no meaning in float64. Needs a
                 `reason`
     raises      the name of the exception that eager raises. Compiled must raise it too, when it compiles or when it is
@@ -27,6 +28,7 @@ does not do: only a run on the device can judge it.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -73,6 +75,10 @@ COTANGENT_CALLS = ("expanded cotangents", "permuted cotangents")
 
 #: What `without` may name, besides inputs.
 OMISSIBLE = (*special_values.GROUPS, "sizes", *COTANGENT_CALLS)
+
+
+#: Holds the factor of cases that name none, if the project sets one, so that processes which this one starts use it.
+VARIABLE = "CONFORMANCE_FACTOR"
 
 
 class _Kind(NamedTuple):
@@ -141,7 +147,8 @@ class Policy:
         """(factor on eager's error, floor in ulp) for results of this dtype."""
         real = dtype.to_real() if dtype.is_complex else dtype
         factor, floor = POLICY.get(str(real).removeprefix("torch."), SMALL_DTYPES)
-        return (factor if self.factor is None else float(self.factor)), floor
+        own = default_factor() if self.factor is None else float(self.factor)
+        return (factor if own is None else own), floor
 
     def _refuse_wide(self, where: str) -> None:
         if self.reference not in ("float64", "eager"):
@@ -192,6 +199,19 @@ class Policy:
             numbers = isinstance(values, (list, tuple)) and all(isinstance(v, (int, float)) for v in values)
             if not numbers:
                 raise PolicyError(f"{where}: numerics['branch'] is {values!r}; it must be {_KINDS['branch'].text}")
+
+
+def use_default_factor(factor: float | None) -> None:
+    """Sets the factor of cases that name none, for this process and those that it starts; None for POLICY's."""
+    if factor is None:
+        os.environ.pop(VARIABLE, None)
+    else:
+        os.environ[VARIABLE] = repr(factor)
+
+
+def default_factor() -> float | None:
+    """The factor of cases that name none; None for POLICY's."""
+    return float(os.environ[VARIABLE]) if VARIABLE in os.environ else None
 
 
 def is_wide(factor: float) -> bool:

@@ -211,15 +211,17 @@ def select_targets(
     devices: str | None,
     names: str | None,
     with_variants: bool | Callable[[Target], bool] = False,
+    ini_option: str = "",
 ) -> list[Target]:
     """The targets that --device and --target select, in table order. Both are comma-separated lists.
 
-    With both options, a target must be in both. `with_variants`: whether a variant that `names` does not name is
-    selected too, for all or for each. Raises TargetError for an unknown name and for an empty selection.
+    With both, a target must be in both. `with_variants`: whether a variant that `names` does not name is selected too,
+    for all or for each. `ini_option`: the ini option that gives `names`; "" if --target does. Raises TargetError for an
+    unknown name and for an empty selection.
     """
     known = list(known)
     wanted_devices = _names(devices, [*device_types(), "all"], "device")
-    wanted_targets = _names(names, [target.name for target in known], "target")
+    wanted_targets = _names(names, [target.name for target in known], "target", ini_option)
     is_wanted = with_variants if callable(with_variants) else lambda _target: with_variants
     selected = [
         target
@@ -228,13 +230,13 @@ def select_targets(
         and (target.name in wanted_targets if wanted_targets else not target.variant_of or is_wanted(target))
     ]
     if not selected:
-        raise TargetError(
-            f"{option_name('device')} {devices} and {option_name('target')} {names} have no target in common"
-        )
+        both = f"{option_name('device')} {devices} and {ini_option or option_name('target')} {names}"
+        others = f"; name others with {option_name('target')}" if ini_option else ""
+        raise TargetError(f"{both} have no target in common{others}")
     return selected
 
 
-def _names(text: str | None, known: list[str], kind: str) -> list[str]:
+def _names(text: str | None, known: list[str], kind: str, ini_option: str = "") -> list[str]:
     if text is None:
         return []
     names = [name.strip() for name in text.split(",") if name.strip()]
@@ -242,5 +244,6 @@ def _names(text: str | None, known: list[str], kind: str) -> list[str]:
         raise TargetError(f"{option_name(kind)} names nothing; known are {', '.join(known)}")
     for name in names:
         if name not in known:
-            raise TargetError(f"unknown {kind} {name!r}; known are {', '.join(known)}")
+            where = f" in {ini_option}" if ini_option else ""
+            raise TargetError(f"unknown {kind} {name!r}{where}; known are {', '.join(known)}")
     return names

@@ -47,8 +47,8 @@ else:
 
 #: "compile": compiling raises, and no other check runs. "deviceless": the check of --verify-deviceless.
 CHECKS = ("compile", "numerics", "requirements", "code", "binary", "deviceless")
-#: On this torch release, an entry that excuses nothing is an error; on others, a notice. This release cannot change, so
-#: the entry is wrong.
+#: On this torch release, an entry of the package that excuses nothing is an error; on others, a notice. This release
+#: cannot change, so the entry is wrong.
 BASELINE = "2.13"
 
 _MODES = ("native", "deviceless")
@@ -130,11 +130,16 @@ class EntryProblem:
 
 @dataclass
 class KnownFailures:
-    """All entries. `used`: the checks that they excused. `backend_option`: the run's, see Settings.backend_option."""
+    """All entries. `used`: the checks that they excused. `backend_option`: the run's, see Settings.backend_option.
+
+    `baseline`: the torch release on which an entry that excuses nothing is an error, such as BASELINE; on others, it is
+    a notice. "": an error on each release that the entry is for.
+    """
 
     failures: list[KnownFailure] = field(default_factory=list)
     used: set[ItemCheck] = field(default_factory=set)
     backend_option: str = ""
+    baseline: str = BASELINE
 
     def entry_for(
         self, case_id: str, check: str, target: str, torch_version: str, mode: str = ""
@@ -188,7 +193,7 @@ class KnownFailures:
                 continue
             if not any(each.matches(problem) for each in failure.excuses for problem in problems):
                 return EntryProblem(
-                    _severity(torch_version),
+                    self._severity(torch_version),
                     f"{failure.where}: {case_id} on {target} has no problem that the entry names on torch "
                     f"{torch_version} ({failure.reason}); correct or remove the entry: {_KEYS_PAGE}",
                 )
@@ -232,7 +237,7 @@ class KnownFailures:
         if failure is None:
             return None
         return EntryProblem(
-            _severity(torch_version),
+            self._severity(torch_version),
             f"{failure.where}: {case_id} on {target} passes {check} on torch {torch_version}, but the entry says that "
             f"it fails ({failure.reason}); end the entry's torch range below that version, or remove the entry, or "
             f"write `sometimes`: {_KEYS_PAGE}",
@@ -256,7 +261,7 @@ class KnownFailures:
             if items and not failure.sometimes and not self.used.intersection(items):
                 problems.append(
                     EntryProblem(
-                        _severity(torch_version),
+                        self._severity(torch_version),
                         f"{failure.where}: matched nothing, although {len(items)} of its items ran on torch "
                         f"{torch_version}, such as {items[0][0]} on {items[0][2]}; correct or remove the entry: "
                         f"{_KEYS_PAGE}",
@@ -283,7 +288,7 @@ class KnownFailures:
             if len(idle) < len(failure.excuses):
                 unused += [
                     EntryProblem(
-                        _severity(torch_version),
+                        self._severity(torch_version),
                         f"{failure.where}: its problem {failure.excuses.index(each) + 1} ({', '.join(each.calls)}: "
                         f"{', '.join(each.tensors)} {each.rule}) occurred in none of its {len(items)} items on torch "
                         f"{torch_version}; correct or remove it: {_KEYS_PAGE}",
@@ -291,6 +296,11 @@ class KnownFailures:
                     for each in idle
                 ]
         return unused
+
+    def _severity(self, torch_version: str) -> Literal["error", "notice"]:
+        """Of an entry that excuses nothing on this torch."""
+        release = Version(_release(torch_version)).release[:2]
+        return "error" if not self.baseline or release == Version(self.baseline).release else "notice"
 
     def _applies(self, failure: KnownFailure, torch_version: str, mode: str) -> bool:
         return failure.applies_to(torch_version, mode, self.backend_option)
@@ -309,8 +319,8 @@ class KnownFailures:
                         raise KnownFailureError(f"{failure.where}: there is no {key} {name!r}{hint}")
 
 
-def load(folder: Path, backend_option: str = "") -> KnownFailures:
-    """All entries of the folder's *.toml files, by name of the file. `backend_option`: see KnownFailures.
+def load(folder: Path, backend_option: str = "", baseline: str = BASELINE) -> KnownFailures:
+    """All entries of the folder's *.toml files, by name of the file. `backend_option`, `baseline`: see KnownFailures.
 
     Raises KnownFailureError for a file that is malformed or cannot be read.
     """
@@ -337,7 +347,7 @@ def load(folder: Path, backend_option: str = "") -> KnownFailures:
                         )
                 by_item[item].append(failure)
             failures.append(failure)
-    return KnownFailures(failures, backend_option=backend_option)
+    return KnownFailures(failures, backend_option=backend_option, baseline=baseline)
 
 
 def _parse_entry(where: str, entry: Any) -> KnownFailure:
@@ -480,10 +490,6 @@ def _parse_names(where: str, key: str, value: Any) -> tuple[str, ...]:
 def _release(torch_version: str) -> str:
     """2.15.0 for 2.15.0.dev20261101+cpu: a nightly build counts as its release."""
     return Version(torch_version).base_version
-
-
-def _severity(torch_version: str) -> Literal["error", "notice"]:
-    return "notice" if Version(_release(torch_version)).release[:2] != Version(BASELINE).release else "error"
 
 
 def _nearest_name(name: str, known: set[str]) -> str:

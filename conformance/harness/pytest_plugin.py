@@ -38,7 +38,7 @@ from conformance.harness.accidents.time_limit import TimeLimit
 from conformance.harness.accidents.worker_crashes import MANY_RESTARTS, RetiringWorker, WorkerCrashes, open_worker_file
 from conformance.harness.collected import cases_of, conformance_item, is_conformance_item, is_in_case_file
 from conformance.harness.configuration import header, initial_conftests, pytest_options
-from conformance.harness.configuration.pytest_options import is_enabled, option
+from conformance.harness.configuration.pytest_options import is_enabled, option, read_project_settings
 from conformance.harness.declaration_lines import declaration_line
 from conformance.harness.item import Item
 from conformance.harness.schedule import registration
@@ -90,7 +90,9 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if config.getoption("maxworkerrestart", None) is None:
         config.option.maxworkerrestart = MANY_RESTARTS  # WorkerCrashes has a limit of its own
     if not _reason_unguarded(config):
-        link = config.stash[_LINK] = guardian.fork_guarded(option(config, "item-timeout"))
+        with _usage_errors():
+            limit = pytest_options.item_timeout(config)
+        link = config.stash[_LINK] = guardian.fork_guarded(limit)
         config.pluginmanager.register(
             GuardedItems(config, link, lambda: config.stash[_SESSION].run, lambda: _broken(config))
         )
@@ -226,6 +228,7 @@ def _run_description(config: pytest.Config, session: Session) -> dict[str, Any]:
         "targets": [target.name for target in session.selected_targets],
         "root": str(config.rootpath.resolve()),
         "machine": session.machine.summary(),
+        **({} if (factor := session.settings.factor) is None else {"factor": factor}),
     }
 
 
@@ -247,7 +250,7 @@ def pytest_configure_node(node: Any) -> None:
     config = node.config
     session = config.stash.get(_SESSION, None)
     if not config.pluginmanager.has_plugin(_CRASHES):
-        limit = option(config, "item-timeout")
+        limit = pytest_options.item_timeout(config)
         config.pluginmanager.register(WorkerCrashes(config, lambda: _run_of_workers(config), limit), _CRASHES)
     if session is None:
         name = config.stash.setdefault(_WORKERS_RUN, unique_run_name())
@@ -286,7 +289,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     if session is None:
         return []
     reason = "" if _LINK in config.stash or config.option.collectonly else _reason_unguarded(config)
-    return header.lines(session, reason if reason != _HAS_WORKERS else "")
+    return header.lines(session, reason.replace(_HAS_WORKERS, ""), read_project_settings(config).texts)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

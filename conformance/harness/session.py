@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conformance.capture.deviceless.prepare import prepare
-from conformance.cases import seeds
+from conformance.cases import numerics_policy, seeds
 from conformance.cases.case import Case
+from conformance.cases.lookup import OPS
 from conformance.devices import environment, targets
 from conformance.devices.cpp_compiler import compiler_problem
 from conformance.devices.machine import Machine
@@ -82,14 +83,15 @@ class Session:
 
     @functools.cached_property
     def named_targets(self) -> list[Target]:
-        """The targets that --device and --target select, whether --quick leaves some out or not."""
+        """The targets that --device, --target and the ini file select, whether --quick leaves some out or not."""
         known = self.machine.targets().values()
         vendors = {} if self.names_targets else vendor_devices()
         return targets.select_targets(
             [each for each in known if each.device not in vendors or self.machine.is_native(each)],
             self.settings.devices,
-            self.settings.targets,
+            self.settings.targets or self.settings.default_targets,
             self.settings.variants or self.machine.is_native,
+            ini_option="" if self.settings.targets else "conformance_targets",
         )
 
     @functools.cached_property
@@ -99,6 +101,7 @@ class Session:
     def prepare(self) -> None:
         """Sets up this process before torch is imported, and finds out for which devices no code can be generated."""
         seeds.use_run_seed(self.settings.seed)
+        numerics_policy.use_default_factor(self.settings.factor)
         if self.settings.seed:
             self.notices.append(
                 f"{option_name('seed')} {self.settings.seed}: all random values are other ones than by default"
@@ -190,8 +193,11 @@ class Session:
 
     @property
     def names_targets(self) -> bool:
-        """Whether the command line names the targets, or their device types."""
-        return bool(self.settings.targets) or self.settings.devices not in (None, "all")
+        """Whether the command line or the ini file names the targets, or their device types."""
+        return bool(self.settings.targets or self.settings.default_targets) or self.settings.devices not in (
+            None,
+            "all",
+        )
 
     def refuse_unusable_targets(self, importers_of_torch: Sequence[str] = ()) -> None:
         """Raises TargetError where no code can be generated for a target that the user named.
@@ -328,7 +334,13 @@ class Session:
 
     def known_failures_of(self, case: Case) -> known_failures.KnownFailures:
         """The known failures of the case's folder, for this run's backend. Raises KnownFailureError."""
-        return _known_failures(self.known_failures_folder(case), self.settings.backend_option)
+        folder = self.known_failures_folder(case)
+        return _known_failures(folder, self.settings.backend_option, self.known_failures_baseline(folder))
+
+    def known_failures_baseline(self, folder: Path) -> str:
+        """The `baseline` of a folder's KnownFailures: the package's own release, or the project's."""
+        is_own = folder.resolve() == (OPS.parent / KNOWN_FAILURES).resolve()
+        return known_failures.BASELINE if is_own else self.settings.baseline_torch
 
     def known_failures_folder(self, case: Case) -> Path:
         """known_failures/ beside the case's file."""
@@ -367,8 +379,8 @@ def _refuse_unknown_backend(backend: str) -> None:
 
 
 @functools.cache
-def _known_failures(folder: Path, backend_option: str) -> known_failures.KnownFailures:
-    return known_failures.load(folder, backend_option)
+def _known_failures(folder: Path, backend_option: str, baseline: str) -> known_failures.KnownFailures:
+    return known_failures.load(folder, backend_option, baseline)
 
 
 @functools.cache

@@ -291,7 +291,9 @@ def _add_known_failures(items: Sequence[ItemRecord], summary: Summary, session: 
     for folder in sorted({item.known for item in items if item.known}):
         group = [item for item in items if item.known == folder]
         try:
-            failures = known_failures.load(Path(folder), settings.backend_option)
+            failures = known_failures.load(
+                Path(folder), settings.backend_option, session.known_failures_baseline(Path(folder))
+            )
         except known_failures.KnownFailureError as error:  # the file has changed since the run began
             summary.lines.append(f"known failure: {error}")
             summary.failed = True

@@ -23,7 +23,7 @@ from conformance.capture.observers.recompiles import compiled_frames
 from conformance.cases import call_modes, special_values
 from conformance.cases.case import resized_arguments
 from conformance.cases.inputs import Input
-from conformance.cases.numerics_policy import COTANGENT_CALLS, Policy
+from conformance.cases.numerics_policy import COTANGENT_CALLS, Policy, default_factor
 from conformance.numerics import messages
 from conformance.numerics.comparison import CallComparison, CandidateError, Comparison, NumericsError, raised_problem
 from conformance.numerics.outcome import Arguments
@@ -219,6 +219,9 @@ def _message(problems: Sequence[Problem], case: Case, reproduction: str, advice:
             lines.append(f"… and {len(texts) - messages.SHOWN} more")
         if by_call:
             lines.append(f"other calls disagree too: {', '.join(TITLES.get(name, name) for name in by_call)}")
+    factor = default_factor()
+    if factor is not None and "'factor'" not in repr(case.numerics) and any(each.rule == "values" for each in problems):
+        lines.append(f"the factor is {factor:g}, by the project's conformance_factor")
     heading = messages.Heading(f"{case.id}, {title}", "compiled", reproduction, advice)
     return messages.failure_message(heading, lines, shown=len(lines))
 

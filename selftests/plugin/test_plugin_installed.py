@@ -85,6 +85,7 @@ def test_imports_little_into_other_projects(tmp_path, installed):
     suite.write("test_theirs.py", FOREIGN)
     configuration = "conformance.harness.configuration"
     names = ["conformance", "conformance.errors", "conformance.harness", configuration]
-    names += [f"{configuration}.{name}" for name in ("initial_conftests", "pytest_options", "short_names")]
+    modules = ("ini_options", "initial_conftests", "pytest_options", "short_names")
+    names += [f"{configuration}.{name}" for name in modules]
     names += ["conformance.plugin", "conformance.settings"]
     suite.run(env=installed).ends(0).has(f"imported: {' '.join(names)}\n")

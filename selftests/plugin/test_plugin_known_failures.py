@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from suites import ALL_CALLS, SM90, STALE_STATUS
+from suites import ALL_CALLS, SM90
 from suites import PreloadedSuite as Suite
-
-from conformance.expectations.known_failures import BASELINE
 
 CASES = """
 from conformance import case, tensor
@@ -187,7 +185,6 @@ def test_an_entry_excuses_the_problems_that_it_names(suite):
     suite.run(*about).ends(1).has("compiled disagrees with eager")
 
 
-@pytest.mark.skipif(not STALE_STATUS, reason=f"on other releases than torch {BASELINE}, a stale entry is a notice")
 def test_an_entry_whose_problems_do_not_occur_beside_one_whose_do(suite):
     suite.write("ops/test_known.py", OFF)
     entries = [wrong_numerics("off", tensor='"output[0]"'), wrong_numerics("off", tensor='"output[1]"')]

@@ -6,11 +6,10 @@ import json
 import xml.etree.ElementTree as ET  # reads our own file
 
 import pytest
-from suites import NATIVE, SM90, STALE_STATUS, WRONG_OUTPUT, section
+from suites import NATIVE, SM90, WRONG_OUTPUT, section
 from suites import PreloadedSuite as Suite
 
 from conformance.devices.environment import cache_folder
-from conformance.expectations.known_failures import BASELINE
 from conformance.storage.passed_numerics import FOLDER
 
 CASES = """
@@ -135,7 +134,6 @@ issue = "not reported"
         ran.has("numerics passed before and were not run: 1 item;", "2 known failures")
 
 
-@pytest.mark.skipif(not STALE_STATUS, reason=f"on other releases than torch {BASELINE}, a stale entry is a notice")
 def test_a_stale_known_failure_is_found_though_numerics_passed_before(once):
     entry = f"""
 [[failure]]

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from conformance import settings
 from conformance.devices.environment import torch_build, triton_version
 from conformance.harness.schedule import gpu_binding
 from conformance.harness.session import Session
 
 
-def lines(session: Session, reason_unguarded: str) -> list[str]:
-    """The lines. `reason_unguarded`: why no guardian watches the run; "" if one does, or if nobody need know."""
+def lines(session: Session, reason_unguarded: str, ini_options: Sequence[str]) -> list[str]:
+    """The lines. `reason_unguarded`: why no guardian watches the run; "" if one does, or if nobody need know.
+
+    `ini_options`: a line for each that the project sets.
+    """
     devices = sorted({target.device for target in session.selected_targets})
     states = "; ".join(f"{device} {_device_state(session, device)}" for device in devices)
     triton = f"Triton {triton_version()}" if triton_version() else "no Triton"
     result = [f"conformance: torch {torch_build().version}, {triton}; {states}", *_names_of_others()]
+    result += [f"conformance: {'; '.join(ini_options)}"] if ini_options else []
     if reason_unguarded:
         result.append(f"conformance: a crash ends this run, and items have no time limit, because {reason_unguarded}")
     return [*result, *session.notices]

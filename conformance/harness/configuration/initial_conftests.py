@@ -25,6 +25,14 @@ def initial_conftests(root: Path, arguments: Iterable[str], testpaths: Iterable[
     return (file for file in files if file.is_file())
 
 
+def names_plugin(conftest: Path, plugin: str) -> bool:
+    """Whether a line of the file sets pytest_plugins, and the file names the plugin. False if there is no such file."""
+    if not conftest.is_file():
+        return False
+    text = conftest.read_text(encoding="utf-8", errors="replace")
+    return plugin in text and any(line.startswith("pytest_plugins") for line in text.splitlines())
+
+
 def _existing(name: str) -> Path | None:
     """The path; None where there is none, such as for an option, or for an expression that is too long for a path."""
     try:

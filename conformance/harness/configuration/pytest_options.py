@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from conformance import settings
+from conformance.harness.configuration.ini_options import add_ini_options, read_project_settings
 from conformance.settings import Settings, long_name
 
 #: What a conftest names, and what `-p` takes.
@@ -87,7 +88,6 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "item-timeout": dict(
         metavar="SECONDS",
         type=float,
-        default=settings.ITEM_TIMEOUT,
         help="an item that takes longer fails, and a fresh process runs the next items; "
         f"{settings.ITEM_TIMEOUT:g} is the default, 0 for no limit",
     ),
@@ -110,7 +110,7 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 
 
 def add_options(parser: pytest.Parser, *, with_short_names: bool) -> None:
-    """Declares the options of the plugin.
+    """Declares the options and the ini options of the plugin.
 
     `with_short_names`: also declares those that nobody has yet. See short_names.py for how it is without.
     """
@@ -119,6 +119,7 @@ def add_options(parser: pytest.Parser, *, with_short_names: bool) -> None:
         "conformance: test the code and the numerics of torch.compile; --device is short for --conformance-device, and "
         "so on, where no other plugin and no conftest has an option --device",
     )
+    add_ini_options(parser)
     refused = set()
     for name, keywords in OPTIONS.items():
         group.addoption(long_name(name), **keywords)
@@ -153,6 +154,7 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
     Raises SettingsError for a wrong value.
     """
     value = functools.partial(option, config)
+    project = read_project_settings(config)
     read = Settings(
         devices=value("device"),
         targets=value("target"),
@@ -160,24 +162,35 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
         quick=value("quick"),
         require_device=value("require-device"),
         strict_run=value("strict-run"),
-        checks=settings.parse_checks(value("checks")),
+        checks=(value("checks") is None and project.checks) or settings.parse_checks(value("checks")),
         accept=settings.parse_accept(os.environ) if accept is None else accept,
         save_run=value("save-run"),
         baseline=value("baseline"),
         backend=value("backend"),
         via=settings.parse_via(value("via"), value("backend")),
         thorough=value("thorough"),
-        fail_on_drift=value("fail-on-drift"),
+        fail_on_drift=value("fail-on-drift") or (project.drift == "fail" and not value("audit")),
         verify_deviceless=value("verify-deviceless"),
         emulation=not value("no-emulation"),
         seed=settings.parse_seed(value("seed") or "0"),
         fresh=value("fresh"),
-        item_timeout=settings.parse_item_timeout(value("item-timeout")),
+        item_timeout=item_timeout(config),
         kernels=value("kernels"),
         captures=value("captures"),
         audit=value("audit"),
+        default_targets=project.targets,
+        baseline_torch=project.baseline_torch,
+        factor=project.factor,
     )
     return settings.for_audit(read, names_checks=value("checks") is not None) if read.audit else read
+
+
+def item_timeout(config: pytest.Config) -> float:
+    """Seconds for one item, 0 for no limit. Raises SettingsError for a wrong value."""
+    given, project = option(config, "item-timeout"), read_project_settings(config).item_timeout
+    if given is None:
+        return settings.ITEM_TIMEOUT if project is None else project
+    return settings.parse_item_timeout(given)
 
 
 def is_named_by_option(namespace: argparse.Namespace) -> bool:
