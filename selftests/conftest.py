@@ -41,7 +41,8 @@ def accepted(_accepted: Suite, tmp_path: Path) -> Suite:
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> wheels.Distributions:
     """Both distributions, built from a clean checkout."""
     folder = wheels.once(tmp_path_factory, "distributions", wheels.build)
-    return wheels.Distributions(folder / "dist", (folder / "log.txt").read_text(encoding="utf-8"))
+    log, sources = ((folder / name).read_text(encoding="utf-8") for name in ("log.txt", "sources.txt"))
+    return wheels.Distributions(folder / "dist", log, frozenset(sources.splitlines()))
 
 
 @pytest.fixture(scope="session")

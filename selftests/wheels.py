@@ -22,10 +22,14 @@ _VENV_PIP = ["--no-deps", "--no-index"]
 
 @dataclass(frozen=True)
 class Distributions:
-    """What `python -m build` and `python -m build suite` made. `log`: all that they printed."""
+    """What `python -m build` and `python -m build suite` made.
+
+    `log`: all that they printed. `sources`: the names of all files in the checkout that they were built from.
+    """
 
     folder: Path
     log: str
+    sources: frozenset[str]
 
     @property
     def harness(self) -> Path:
@@ -96,6 +100,8 @@ def build(folder: Path) -> None:
     """Builds both distributions from a clean checkout into folder/dist, each wheel from its sdist."""
     checkout = folder / "checkout"
     copy_checkout(checkout)
+    sources = [path.relative_to(checkout).as_posix() for path in checkout.rglob("*") if path.is_file()]
+    (folder / "sources.txt").write_text("\n".join(sources), encoding="utf-8")
     log = []
     for project in (".", "suite"):
         command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder / "dist"), project]

@@ -50,14 +50,6 @@ def metadata_of(wheel: Path) -> email.message.Message:
         return email.parser.Parser().parsestr(file.read(name).decode())
 
 
-def tracked() -> set[str]:
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    listed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
-    if listed.returncode:
-        pytest.skip("this is no checkout of git")
-    return {name for name in listed.stdout.split("\0") if name and (REPOSITORY / name).is_file()}
-
-
 def test_author_of_own_cases_installs_less_than_3_mb(distributions):
     with zipfile.ZipFile(distributions.harness) as file:
         assert sum(each.file_size for each in file.infolist()) < MOST
@@ -68,13 +60,13 @@ def test_wheels_share_no_file_and_have_all(distributions):
     assert not set(harness) & set(suite)
     assert not [name for name in harness if name.startswith(SUITE)]
     assert {"conformance/py.typed", "conformance/plugin.py", "conformance/devices/targets.toml"} <= set(harness)
-    package = {name for name in tracked() if name.startswith("conformance/")}
+    package = {name for name in distributions.sources if name.startswith("conformance/")}
     assert set(suite) == {name for name in package if name.startswith(SUITE)}
     assert {name for name in harness if not name.startswith("conformance/docs/")} == package - set(suite)
 
 
 def test_sdist_is_the_whole_repository(distributions):
-    assert tracked() - names_of(distributions.harness_sdist) == set()
+    assert distributions.sources - names_of(distributions.harness_sdist) == set()
 
 
 def test_sdist_of_the_suite_has_what_its_build_reads(distributions):
