@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
 from torch._dynamo.device_interface import DeviceInterface, register_interface_for_device
+from torch._inductor import config
 from torch._inductor.codegen.common import (
     DeviceOpOverrides,
     register_backend_for_device,
@@ -86,6 +88,19 @@ class AcmeOverrides(DeviceOpOverrides):
 class AcmeScheduling(CppScheduling):
     """Loops in C++: the device's memory is the host's, so a kernel gets pointers to it."""
 
+    def codegen_node(self, node: Any) -> None:
+        with _kernels_in_cpp():
+            super().codegen_node(node)
+
+    def codegen_template(self, *args: Any, **kwargs: Any) -> Any:
+        with _kernels_in_cpp():
+            return super().codegen_template(*args, **kwargs)
+
+
+def _kernels_in_cpp() -> contextlib.AbstractContextManager[None]:
+    """Inductor takes the language of a device that it does not know from the option for cuda, which is Triton."""
+    return config.patch(cuda_backend="cpp")
+
 
 class _KernelCalls:
     """Calls of C++ kernels. PyTorch's own wrapper calls them for `cpu` only."""
@@ -110,7 +125,15 @@ class AcmeWrapper(_KernelCalls, PythonWrapperCodegen):
         return AcmeWrapper()
 
 
+#: Steps of fusion that Inductor leaves out for kernels in C++. It decides by the name of the device, `cpu`.
+_NOT_FOR_CPP = ("loop_ordering_after_fusion", "loop_reindexing_after_fusion", "loop_index_inversion_in_fusion")
+
+
 def register() -> None:
+    """Registers the backend, and sets the options of Inductor that it needs."""
+    for option in _NOT_FOR_CPP:
+        if hasattr(config, option):  # the last two are newer than torch 2.11
+            setattr(config, option, False)
     register_interface_for_device(acme.NAME, AcmeInterface)
     register_interface_for_device(f"{acme.NAME}:0", AcmeInterface)
     register_device_op_overrides(acme.NAME, AcmeOverrides())
