@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 from conformance.errors import ConformanceError
 
@@ -28,6 +30,84 @@ class SettingsError(ConformanceError, ValueError):
     """A wrong option or variable; the message says which values are right."""
 
 
+#: The ini options of an overlay.
+INI_TARGET_TABLES, INI_STORE, INI_KNOWN_FAILURES = (
+    "conformance_target_tables",
+    "conformance_store",
+    "conformance_known_failures",
+)
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """What is laid over the targets, snapshots and known failures of the cases' own place. All paths are absolute.
+
+    `targets`: files with further targets. `store`: a folder with expected_code/ and expected_binary/; "" for none.
+    `known_failures`: folders with *.toml files.
+    """
+
+    targets: tuple[str, ...] = ()
+    store: str = ""
+    known_failures: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Overlay:
+        return cls(tuple(data["targets"]), data["store"], tuple(data["known_failures"]))
+
+    def with_known_failures(self, folder: str) -> Overlay:
+        """This overlay, with a further folder if it has not that folder already."""
+        return replace(self, known_failures=tuple(dict.fromkeys((*self.known_failures, folder))))
+
+    def options(self, name: Callable[[str], str] | None = None) -> list[str]:
+        """The options that give this overlay to pytest. `name`: option_name, which is the default, or long_name."""
+        name = name or option_name
+        return [
+            *(word for file in self.targets for word in (name("targets"), file)),
+            *((name("store"), self.store) if self.store else ()),
+            *(word for folder in self.known_failures for word in (name("known-failures"), folder)),
+        ]
+
+
+def refuse_beside_written_failures(settings: Settings) -> None:
+    """Raises SettingsError for options with which failures are not those of a plain run."""
+    wrong = {option_name("audit"): settings.audit, f"{option_name('seed')} {settings.seed}": bool(settings.seed)}
+    if options := [option for option, is_given in wrong.items() if is_given]:
+        raise SettingsError(
+            f"{option_name('write-known-failures')} writes what fails in every run, and {options[0]} makes other "
+            "failures: leave one of them out"
+        )
+
+
+def parse_overlay(
+    targets: Sequence[str], store: str | None, known_failures: Sequence[str], folder: Path, *, creates: bool = False
+) -> Overlay:
+    """The overlay of these paths, which are relative to `folder`.
+
+    `creates`: this run or command may create the store. Raises SettingsError for a path that does not exist.
+    """
+    tables, layers = ([str(folder / path) for path in dict.fromkeys(paths)] for paths in (targets, known_failures))
+    for file in tables:
+        if not Path(file).is_file():
+            raise SettingsError(
+                f"{option_name('targets')}: there is no file {file}; name a table with rows as in targets.toml"
+            )
+    for layer in layers:
+        if not Path(layer).is_dir():
+            raise SettingsError(
+                f"{option_name('known-failures')}: there is no folder {layer}; name a folder with *.toml files"
+            )
+    place = folder / store if store else None
+    if place and not place.is_dir() and (place.exists() or not creates):
+        raise SettingsError(
+            f"{option_name('store')}: there is no folder {place}; name a folder that holds expected_code/, "
+            f"or create it: mkdir {place}"
+        )
+    return Overlay(tuple(tables), str(place) if place else "", tuple(layers))
+
+
 @dataclass(frozen=True)
 class Settings:
     """The options of one run.
@@ -47,6 +127,8 @@ class Settings:
     `default_targets`: what the ini file names; `targets` replaces it. `baseline_torch`: the release on which a known
     failure of the project that excuses nothing is an error; "" for all that it names. `factor`: the numerics factor of
     cases that name none; None for the policy's.
+    `overlay`: further targets, snapshots and known failures. `subset`: a file that names the cases to run, see
+    cases/subset.py. `write_known_failures`: the folder into which failures are written as known failures.
     """
 
     devices: str | None = None
@@ -74,6 +156,9 @@ class Settings:
     default_targets: str | None = None
     baseline_torch: str = ""
     factor: float | None = None
+    overlay: Overlay = field(default_factory=Overlay)
+    subset: str | None = None
+    write_known_failures: str | None = None
 
     @property
     def backend_option(self) -> str:

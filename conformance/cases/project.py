@@ -13,7 +13,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,7 @@ class CaseFiles:
 class Project:
     """`root`: the top folder. `has_marks`: whether an ini file or another mark says so; else it is the folder that was
     asked for. `tests`: where pytest collects. `patterns`: of file names. `skipped`: patterns of folder names.
-    `import_folders`: those of `pythonpath`.
+    `import_folders`: those of `pythonpath`. `ini`: pytest's ini options, as they are written.
     """
 
     root: Path
@@ -68,6 +68,7 @@ class Project:
     patterns: tuple[str, ...] = _PATTERNS
     skipped: tuple[str, ...] = _SKIPPED
     import_folders: tuple[Path, ...] = ()
+    ini: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def case_files(self, *, below: Path | None = None, stems: Iterable[str] = ()) -> CaseFiles:
         """The files whose text looks like one of cases, sorted within each folder of tests.
@@ -152,7 +153,13 @@ def _with_options(root: Path, folder: Path, options: Mapping[str, Any]) -> Proje
         patterns=tuple(_words(options.get("python_files"))) or _PATTERNS,
         skipped=tuple(_words(options.get("norecursedirs"))) or _SKIPPED,
         import_folders=tuple(root / text for text in _words(options.get("pythonpath"))),
+        ini=options,
     )
+
+
+def ini_words(project: Project, name: str) -> list[str]:
+    """The words of an ini option of a project; none where it is not set."""
+    return _words(project.ini.get(name))
 
 
 def _is_in(path: Path, folder: Path) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 
 import conformance
 from conformance.cli.diagnosis import Finding
+from conformance.cli.overlay_options import pytest_words
 from conformance.cli.run_options import snapshot_folders
 from conformance.devices import environment
 from conformance.devices.cpp_compiler import compiler_problem
@@ -25,12 +26,13 @@ from conformance.devices.machine import Machine
 from conformance.devices.target_rows import amd_architecture, row_properties
 from conformance.devices.targets import GPUS, Target, TargetError, targets
 from conformance.errors import ConformanceError
-from conformance.settings import ACCEPT, long_name
+from conformance.settings import ACCEPT, Overlay, long_name
 from conformance.storage.accept_archive import refuse_unstored_version
 from conformance.storage.anonymous import Anonymiser
 from conformance.storage.confirm_archive import SUFFIX, ArchivedItem, ConfirmArchive, Manifest, sha256, write_archive
+from conformance.storage.locations import store_at
 from conformance.storage.runs import Run, run_folder
-from conformance.storage.snapshots import Snapshot, Store, torch_release
+from conformance.storage.snapshots import Snapshot, torch_release
 
 #: Properties that the archive has beside those of rows. Not: uuid and places on the bus, which name one card.
 _FURTHER_PROPERTIES = {"name", "gcnArchName", "is_integrated", "is_multi_gpu_board", "major", "minor"}
@@ -38,6 +40,9 @@ _FURTHER_PROPERTIES = {"name", "gcnArchName", "is_integrated", "is_multi_gpu_boa
 _ENDING = 10.0
 #: Characters of a message that the archive keeps.
 _MESSAGE = 20_000
+
+
+_NO_OVERLAY = Overlay()
 
 
 class ConfirmError(ConformanceError, RuntimeError):
@@ -53,6 +58,7 @@ class Confirmation:
     output: Path
     folder: Path
     snapshot_folders: dict[str, Path]
+    overlay: Overlay = _NO_OVERLAY
 
     def announcement(self) -> str:
         what = f"Runs natively for {self.target.name}"
@@ -68,8 +74,13 @@ class Confirmation:
         gpu = self.machine.gpus.get(self.target.device)
         return gpu is not None and not amd_architecture(gpu)
 
-    def run(self, paths: Sequence[Path], keyword: str | None, processes: str, *, quick: bool) -> int:
-        """Runs pytest. Returns 1 if checks failed, else 0. Raises ConfirmError, and KeyboardInterrupt after Ctrl-C."""
+    def run(
+        self, paths: Sequence[Path], keyword: str | None, processes: str, *, quick: bool, subset: str | None = None
+    ) -> int:
+        """Runs pytest. `subset`: a file that names the cases.
+
+        Returns 1 if checks failed, else 0. Raises ConfirmError, and KeyboardInterrupt after Ctrl-C.
+        """
         command = [sys.executable, "-m", "pytest", "-p", "conformance.plugin", "-p", "no:cacheprovider"]
         command += [*map(str, paths), long_name("target"), self.target.name]
         command += [long_name("require-device"), long_name("fresh"), "-n", processes]
@@ -77,6 +88,7 @@ class Confirmation:
         command += [long_name("verify-deviceless")] if self.compares_deviceless else []
         command += [long_name("quick")] if quick else []
         command += ["-k", keyword] if keyword else []
+        command += pytest_words(self.overlay, subset, long_name)
         env = {name: value for name, value in os.environ.items() if name != ACCEPT}
         status = _wait(subprocess.Popen(command, env=env))
         if status == 5:
@@ -93,7 +105,8 @@ class Confirmation:
         """Writes the archive. Returns the lines that say what it holds, and where to send it."""
         run, anonymiser = Run(self.folder), Anonymiser()
         archive = ConfirmArchive(self._manifest(len([name for name in run.selected().values() if name])))
-        stores = {folder: Store(folder) for folder in self.snapshot_folders.values()}
+        order = tuple(targets())
+        stores = {folder: store_at(folder, order, self.overlay.store) for folder in self.snapshot_folders.values()}
         for record in run.items():
             store = stores[self.snapshot_folders[record.case]]
             stored = store.read(record.case) or Snapshot()
@@ -139,7 +152,13 @@ def check_output(output: Path | None) -> None:
         raise PreparationError(f"--output {output}: it cannot be written there; name a file in a folder that exists")
 
 
-def prepare(findings: Sequence[Finding], name: str | None, paths: Sequence[Path], output: Path | None) -> Confirmation:
+def prepare(
+    findings: Sequence[Finding],
+    name: str | None,
+    paths: Sequence[Path],
+    output: Path | None,
+    overlay: Overlay = _NO_OVERLAY,
+) -> Confirmation:
     """Chooses the target and checks that it can run here. `name`: of the target.
 
     Raises PreparationError where something is missing, TargetError for a target that does not run here, ArchiveError
@@ -155,10 +174,13 @@ def prepare(findings: Sequence[Finding], name: str | None, paths: Sequence[Path]
         raise PreparationError("Triton is not installed, and generates the code for GPUs: see the command above")
     folders = snapshot_folders(list(paths))
     version = environment.torch_build().version
-    refuse_unstored_version(version, [Store(folder) for folder in set(folders.values())])
+    stores = [store_at(folder, tuple(targets()), overlay.store) for folder in set(folders.values())]
+    refuse_unstored_version(version, stores)
     file = output or Path(f"conformance-{target.name}-torch{torch_release(version)}{SUFFIX}")
     check_output(file)
-    return Confirmation(machine, target, file, run_folder(Path.cwd(), f"confirm-{target.name}").absolute(), folders)
+    return Confirmation(
+        machine, target, file, run_folder(Path.cwd(), f"confirm-{target.name}").absolute(), folders, overlay
+    )
 
 
 def _target(machine: Machine, name: str | None) -> Target:

@@ -14,22 +14,28 @@ from conformance.cli.run_options import snapshot_folders
 from conformance.devices import targets as table
 from conformance.devices.target_rows import device_row, differing_properties
 from conformance.devices.targets import Target, TargetError, matching_target, targets
+from conformance.settings import Overlay
 from conformance.storage.accept_archive import MergeResult, merge_archive, stores_of
 from conformance.storage.check_results import Outcome
 from conformance.storage.confirm_archive import ArchiveError, ConfirmArchive, Manifest, read_archive
+from conformance.storage.installed import refuse_installed
 from conformance.storage.runs import Run, runs_folder
 
 
-def accept_archive(path: Path, paths: Sequence[Path], *, confirm_only: bool, new_row: str | None) -> int:
+def accept_archive(
+    path: Path, paths: Sequence[Path], overlay: Overlay, *, confirm_only: bool, new_row: str | None
+) -> int:
     """Prints what was merged. Returns 1 if something differs, failed, or could not be stored.
 
     `paths`: of the cases; without: those of this project and of this package. `new_row`: the name of a row to add for
-    the device. Raises ArchiveError, TargetError and CaseError, before anything is stored.
+    the device: in the last table of `overlay`, else in that of this package. Raises ArchiveError, TargetError,
+    CaseError and InstalledError, before anything is stored.
     """
     archive = read_archive(path, conformance.__version__)
     manifest = archive.manifest
     folders = snapshot_folders(list(paths))
-    stores_of(archive, folders, list(targets()))  # refuses the archive before anything is written
+    for store in stores_of(archive, folders, list(targets()), overlay.store).values():
+        refuse_installed(store.root)
     target = _target(manifest)
     print("\n".join(_heading(archive, target)))
     if target is None:
@@ -38,10 +44,12 @@ def accept_archive(path: Path, paths: Sequence[Path], *, confirm_only: bool, new
             print(_row(manifest))
             print(f"\nadd it and store the code: python -m conformance accept {path} --add-row NAME")
             return 1
-        target = _add_row(manifest, new_row)
+        target = _add_row(manifest, new_row, overlay)
     elif new_row is not None:
         raise TargetError(f"--add-row {new_row}: the device has a row already: {target.name}")
-    result = merge_archive(archive, folders, target.name, list(targets()), confirm_only=confirm_only)
+    result = merge_archive(
+        archive, folders, target.name, list(targets()), confirm_only=confirm_only, overlay=overlay.store
+    )
     print("\n".join(result.lines()))
     if any(item.name in result.differences for item in result.items):
         print(f"see the differences with: python -m conformance review {_write_run(path, manifest, result)}")
@@ -99,17 +107,22 @@ def _row(manifest: Manifest, name: str = "") -> str:
     return device_row(manifest.device["type"], manifest.device, manifest.torch, name)
 
 
-def _add_row(manifest: Manifest, name: str) -> Target:
-    """Appends the device's row to targets.toml. Raises TargetError for a name that cannot be one, or is taken."""
+def _add_row(manifest: Manifest, name: str, overlay: Overlay) -> Target:
+    """Appends the device's row to the last table of the overlay, or else to targets.toml.
+
+    Raises TargetError for a name that cannot be one, or is taken, and InstalledError for the table of an installation.
+    """
+    file = Path(overlay.targets[-1]) if overlay.targets else table.TABLE
+    refuse_installed(file, "--targets FILE")
     if not re.fullmatch(rf"{manifest.device['type']}_[a-z0-9_]+", name) or name in targets():
         raise TargetError(
             f"--add-row {name}: give a new name of lower-case letters, digits and _ that begins with "
             f"{manifest.device['type']}_"
         )
-    text = table.TABLE.read_text(encoding="utf-8")
-    atomic_files.write_atomically(table.TABLE, f"{text.rstrip()}\n\n{_row(manifest, name)}\n")
+    text = file.read_text(encoding="utf-8").rstrip()
+    atomic_files.write_atomically(file, "\n\n".join(filter(None, (text, _row(manifest, name)))) + "\n")
     targets.cache_clear()
-    print(f"added to {table.TABLE}: {name}")
+    print(f"added to {file}: {name}")
     return targets()[name]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -53,6 +53,7 @@ class Target:
     `code_like`: a vendor's row only: the name of a row whose kernels Inductor generates in the same way. The known
     failures of that row hold for this target too, and so do the selectors that name it.
     `local`: made from a real GPU that matches no row. No code is stored for it.
+    `table`: the file of the row, if it is a further table (see use_tables); "" for this package's table.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Target:
     variant_of: str = ""
     code_like: str = ""
     local: bool = False
+    table: str = ""
 
     @property
     def read_on_device(self) -> bool:
@@ -89,13 +91,47 @@ class Target:
         return cls(**{**data, "capability": tuple(data["capability"]), "assumed": tuple(data["assumed"])})
 
 
+#: Further tables, in this process; see use_tables.
+_FURTHER: list[str] = []
+_NAME = re.compile(r"[A-Za-z0-9_.]+")
+
+
+def use_tables(paths: Sequence[str]) -> None:
+    """Adds the rows of these files to the table, in this process; they replace those of an earlier call.
+
+    Raises TargetError for a file that cannot be read, a wrong row, or a row with a name that is taken.
+    """
+    before, _FURTHER[:] = list(_FURTHER), paths
+    targets.cache_clear()
+    try:
+        targets()
+    except TargetError:
+        _FURTHER[:] = before
+        targets.cache_clear()
+        raise
+
+
+def further_tables() -> list[str]:
+    """The files that use_tables added."""
+    return list(_FURTHER)
+
+
 @cache
 def targets(path: Path = TABLE) -> dict[str, Target]:
-    """Name → target, in the order of the table. Raises TargetError, which names the row and its mistake."""
+    """Name → target, in the order of the table; then the rows of further tables, see use_tables.
+
+    Raises TargetError, which names the row and its mistake.
+    """
     rows = tomllib.loads(path.read_text(encoding="utf-8"))
     found = {name: _target(name, dict(row)) for name, row in rows.items()}
     for device in vendor_devices().values() if path == TABLE else ():
         found |= _vendor_rows(device, found)
+    for file in _FURTHER if path == TABLE else ():
+        for name, row in _further_rows(file).items():
+            if name in found:
+                owner = found[name].table or "this package"
+                raise TargetError(f"{file}: {name} is a target of {owner} already: give your target another name")
+            found[name] = dataclasses.replace(_further_target(file, name, row), table=file)
     for target in found.values():
         _check_variant(target, found)
     return found
@@ -121,6 +157,27 @@ def _vendor_rows(device: VendorDevice, taken: Mapping[str, Target]) -> dict[str,
     if not found:
         raise TargetError(f"{where} have no row; write one such as [{device.name}_one]")
     return found
+
+
+def _further_rows(file: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(Path(file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TargetError(f"the table of targets {file} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise TargetError(f"the table of targets {file} is not valid TOML: {error}") from error
+
+
+def _further_target(file: str, name: str, row: Any) -> Target:
+    """A row of another table. Its name becomes a part of node ids and of headers in snapshots."""
+    if not isinstance(row, dict):
+        raise TargetError(f"{file}: {name!r} is no row; a row begins with a line such as [cuda_mine]")
+    if not _NAME.fullmatch(name):
+        raise TargetError(f"{file}: {name!r} cannot name a target; use letters, digits, _ and .")
+    try:
+        return _target(name, dict(row), vendor_devices().get(row.get("device", "")))
+    except (TargetError, TypeError, ValueError) as error:
+        raise TargetError(f"{file}: {error}") from None
 
 
 def _check_variant(target: Target, known: Mapping[str, Target]) -> None:
@@ -152,7 +209,7 @@ def selector_words(name: str, device: str) -> set[str]:
 
 
 def _target(name: str, row: dict[str, Any], vendor: VendorDevice | None = None) -> Target:
-    known = {each.name for each in dataclasses.fields(Target)} - {"name", "local"}
+    known = {each.name for each in dataclasses.fields(Target)} - {"name", "local", "table"}
     known -= {"cudnn", "flash_attention", "capability"} if vendor else {"code_like"}
     unknown = set(row) - known
     if unknown:

@@ -26,7 +26,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -77,6 +77,7 @@ class KnownFailureError(ConformanceError, ValueError):
 class KnownFailure:
     """One entry. `where`: file and number, for messages. `backend_options`: see Settings.backend_option.
 
+    `layer`: the folder of the entry, if it is laid over the one beside the cases; else "".
     It has either `error` or `excuses`: the error that it excuses, or the problems of wrong numerics.
     `run`: whether the check runs. If it does not, nobody notices that its failure is gone. Nor does anybody with
     `sometimes`: what decides whether the failure occurs.
@@ -97,6 +98,7 @@ class KnownFailure:
     run: bool = True
     sometimes: str = ""
     triage: triage.Triage | None = None
+    layer: str = ""
 
     def items(self) -> Iterator[ItemCheck]:
         for case in self.cases:
@@ -133,13 +135,14 @@ class KnownFailures:
     """All entries. `used`: the checks that they excused. `backend_option`: the run's, see Settings.backend_option.
 
     `baseline`: the torch release on which an entry that excuses nothing is an error, such as BASELINE; on others, it is
-    a notice. "": an error on each release that the entry is for.
+    a notice. "": an error on each release that the entry is for. `overlay_baseline`: the same for entries of overlays.
     """
 
     failures: list[KnownFailure] = field(default_factory=list)
     used: set[ItemCheck] = field(default_factory=set)
     backend_option: str = ""
     baseline: str = BASELINE
+    overlay_baseline: str = ""
 
     def entry_for(
         self, case_id: str, check: str, target: str, torch_version: str, mode: str = ""
@@ -193,17 +196,23 @@ class KnownFailures:
                 continue
             if not any(each.matches(problem) for each in failure.excuses for problem in problems):
                 return EntryProblem(
-                    self._severity(torch_version),
+                    self._severity(torch_version, failure),
                     f"{failure.where}: {case_id} on {target} has no problem that the entry names on torch "
                     f"{torch_version} ({failure.reason}); correct or remove the entry: {_KEYS_PAGE}",
                 )
         return None
 
     def _entries(self, case_id: str, check: str, target: str, torch_version: str, mode: str) -> list[KnownFailure]:
-        """The entries for a target; where none names it, those for the target that it is like (see excused_like)."""
+        """The entries for a target; where none names it, those for the target that it is like (see excused_like).
+
+        In each folder by itself: an entry of an overlay and one beside the cases both apply.
+        """
         found = self._own_entries(case_id, check, target, torch_version, mode)
-        base = excused_like(target)
-        return found or (self._own_entries(case_id, check, base, torch_version, mode) if base else [])
+        if base := excused_like(target):
+            own = {failure.layer for failure in found}
+            inherited = self._own_entries(case_id, check, base, torch_version, mode)
+            found += [failure for failure in inherited if failure.layer not in own]
+        return found
 
     def _own_entries(self, case_id: str, check: str, target: str, torch_version: str, mode: str) -> list[KnownFailure]:
         item = (case_id, check, target)
@@ -237,7 +246,7 @@ class KnownFailures:
         if failure is None:
             return None
         return EntryProblem(
-            self._severity(torch_version),
+            self._severity(torch_version, failure),
             f"{failure.where}: {case_id} on {target} passes {check} on torch {torch_version}, but the entry says that "
             f"it fails ({failure.reason}); end the entry's torch range below that version, or remove the entry, or "
             f"write `sometimes`: {_KEYS_PAGE}",
@@ -261,7 +270,7 @@ class KnownFailures:
             if items and not failure.sometimes and not self.used.intersection(items):
                 problems.append(
                     EntryProblem(
-                        self._severity(torch_version),
+                        self._severity(torch_version, failure),
                         f"{failure.where}: matched nothing, although {len(items)} of its items ran on torch "
                         f"{torch_version}, such as {items[0][0]} on {items[0][2]}; correct or remove the entry: "
                         f"{_KEYS_PAGE}",
@@ -288,7 +297,7 @@ class KnownFailures:
             if len(idle) < len(failure.excuses):
                 unused += [
                     EntryProblem(
-                        self._severity(torch_version),
+                        self._severity(torch_version, failure),
                         f"{failure.where}: its problem {failure.excuses.index(each) + 1} ({', '.join(each.calls)}: "
                         f"{', '.join(each.tensors)} {each.rule}) occurred in none of its {len(items)} items on torch "
                         f"{torch_version}; correct or remove it: {_KEYS_PAGE}",
@@ -297,48 +306,48 @@ class KnownFailures:
                 ]
         return unused
 
-    def _severity(self, torch_version: str) -> Literal["error", "notice"]:
+    def _severity(self, torch_version: str, failure: KnownFailure) -> Literal["error", "notice"]:
         """Of an entry that excuses nothing on this torch."""
         release = Version(_release(torch_version)).release[:2]
-        return "error" if not self.baseline or release == Version(self.baseline).release else "notice"
+        baseline = self.overlay_baseline if failure.layer else self.baseline
+        return "error" if not baseline or release == Version(baseline).release else "notice"
 
     def _applies(self, failure: KnownFailure, torch_version: str, mode: str) -> bool:
         return failure.applies_to(torch_version, mode, self.backend_option)
 
-    def validate(self, cases: Iterable[str], targets: Iterable[str]) -> None:
+    def validate(self, cases: Iterable[str], targets: Iterable[str], operators: Collection[str] | None = None) -> None:
         """Refuses entries for cases or targets that do not exist. Call it when all cases were collected.
 
-        `cases`: all ids; `targets`: all names. Raises KnownFailureError for the first wrong entry.
+        `cases`: all ids; `targets`: all names. `operators`: only cases of these were collected, None for all.
+        Raises KnownFailureError for the first wrong entry.
         """
         known = {"case": set(cases), "target": set(targets)}
         for failure in self.failures:
-            for key, names in {"case": failure.cases, "target": failure.targets}.items():
+            named = [each for each in failure.cases if operators is None or each.partition("/")[0] in operators]
+            for key, names in {"case": named, "target": failure.targets}.items():
                 for name in names:
                     if name not in known[key]:
                         hint = _nearest_name(name, known[key])
                         raise KnownFailureError(f"{failure.where}: there is no {key} {name!r}{hint}")
 
 
-def load(folder: Path, backend_option: str = "", baseline: str = BASELINE) -> KnownFailures:
-    """All entries of the folder's *.toml files, by name of the file. `backend_option`, `baseline`: see KnownFailures.
+def load(
+    folder: Path | None,
+    backend_option: str = "",
+    baseline: str = BASELINE,
+    overlays: Sequence[str] = (),
+    overlay_baseline: str = "",
+) -> KnownFailures:
+    """All entries of the folder's *.toml files, by name of the file. `backend_option`, `baseline`, `overlay_baseline`:
+    see KnownFailures.
 
-    Raises KnownFailureError for a file that is malformed or cannot be read.
+    `overlays`: further folders, whose entries apply too. Raises KnownFailureError for a file that is malformed or
+    cannot be read.
     """
     failures: list[KnownFailure] = []
     by_item: dict[ItemCheck, list[KnownFailure]] = {}
-    for file in sorted(folder.glob("*.toml")):
-        try:
-            data = tomllib.loads(file.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise KnownFailureError(f"{file.name} is not valid TOML: {error}") from error
-        except OSError as error:
-            raise KnownFailureError(f"{file} cannot be read: {error.strerror}") from error
-        entries = data.pop("failure", [])
-        if data or not isinstance(entries, list):
-            key = min(data) if data else "failure"
-            raise KnownFailureError(f"{file.name}: {key!r} is not expected; the file is a list of [[failure]] tables")
-        for number, entry in enumerate(entries, 1):
-            failure = _parse_entry(f"{file.name}, failure {number}", entry)
+    for layer in (*([""] if folder else []), *overlays):
+        for failure in _entries_of(folder if folder and not layer else Path(layer), layer):
             for item in failure.items():
                 for other in by_item.setdefault(item, []):
                     if _excuses_the_same(other, failure):
@@ -347,10 +356,29 @@ def load(folder: Path, backend_option: str = "", baseline: str = BASELINE) -> Kn
                         )
                 by_item[item].append(failure)
             failures.append(failure)
-    return KnownFailures(failures, backend_option=backend_option, baseline=baseline)
+    return KnownFailures(failures, backend_option=backend_option, baseline=baseline, overlay_baseline=overlay_baseline)
 
 
-def _parse_entry(where: str, entry: Any) -> KnownFailure:
+def _entries_of(folder: Path, layer: str) -> Iterator[KnownFailure]:
+    """The entries of one folder. Messages name the file, and the folder too if it is an overlay."""
+    for file in sorted(folder.glob("*.toml")):
+        name = str(file) if layer else file.name
+        try:
+            data = tomllib.loads(file.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise KnownFailureError(f"{name} is not valid TOML: {error}") from error
+        except OSError as error:
+            raise KnownFailureError(f"{file} cannot be read: {error.strerror}") from error
+        entries = data.pop("failure", [])
+        if data or not isinstance(entries, list):
+            key = min(data) if data else "failure"
+            raise KnownFailureError(f"{name}: {key!r} is not expected; the file is a list of [[failure]] tables")
+        for number, entry in enumerate(entries, 1):
+            yield replace(parse_entry(f"{name}, failure {number}", entry), layer=layer)
+
+
+def parse_entry(where: str, entry: Any) -> KnownFailure:
+    """One [[failure]] table. `where`: for messages. Raises KnownFailureError."""
     if not isinstance(entry, dict):
         raise KnownFailureError(f"{where}: is {entry!r}; write a [[failure]] table with the keys {', '.join(_KEYS)}")
     for key in entry:

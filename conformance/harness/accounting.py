@@ -90,7 +90,7 @@ def contradictions(run: Run, items: Sequence[ItemRecord], failed_node_ids: Itera
 def only_unstored(items: Sequence[ItemRecord]) -> bool:
     """Whether all failures are that nothing is stored for this torch."""
     failures = [result for item in items for result in item.checks.values() if result.outcome is Outcome.FAILED]
-    return all(NOTHING_STORED in result.detail for result in failures)
+    return bool(failures) and all(NOTHING_STORED in result.detail for result in failures)
 
 
 def failure_lines(items: Sequence[ItemRecord], review: Review) -> list[str]:

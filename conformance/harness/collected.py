@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from conformance.cases.case import Case
+from conformance.cases.opt_outs import opt_outs
 from conformance.harness.item import Item
+from conformance.harness.overlay.subset_selection import subset
+from conformance.settings import Settings
 
 
 def is_conformance_item(item: pytest.Item) -> bool:
@@ -19,6 +22,26 @@ def is_conformance_item(item: pytest.Item) -> bool:
 
 def conformance_item(item: pytest.Item) -> Item:
     return item.callspec.params["conformance_item"]  # type: ignore[attr-defined] # pytest has it where @case is
+
+
+def deselect(config: pytest.Config, options: Settings, items: list[pytest.Item]) -> None:
+    """Deselects what --audit and --subset leave out: with one of them, all that is no item of the suite, too.
+
+    --audit runs only items whose case opts out of something there; --subset only those that its file names.
+    """
+    if not (options.audit or options.subset):
+        return
+    chosen = [test for test in items if is_conformance_item(test) and _is_chosen(options, conformance_item(test))]
+    rest = set(items) - set(chosen)
+    if rest:
+        config.hook.pytest_deselected(items=[item for item in items if item in rest])
+        items[:] = chosen
+
+
+def _is_chosen(options: Settings, item: Item) -> bool:
+    if options.audit and not opt_outs(item.case, item.target.name, item.target.device):
+        return False
+    return not options.subset or subset(options.subset).has(item.case, item.target.name)
 
 
 def is_in_case_file(item: pytest.Item) -> bool:

@@ -21,7 +21,7 @@ from conformance.capture.model import Capture
 from conformance.cases.adhoc import AdhocCase
 from conformance.cases.case import Case
 from conformance.devices.environment import HIDE_GPUS
-from conformance.devices.targets import Target
+from conformance.devices.targets import Target, use_tables
 from conformance.errors import ConformanceError
 from conformance.numerics.audit import Audit, Judgement, check_and_audit
 from conformance.numerics.problem import Problem
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 #: Seconds for one capture. The first one also imports torch. On a slow machine, a capture with an empty cache and
 #: emulation takes up to two minutes: more than 600 s means that the worker hangs.
 CAPTURE_LIMIT = 600.0
+#: The variable that passes further tables of targets to the worker.
+_TABLES = "_CONFORMANCE_TARGET_TABLES"
 
 
 class GpuFreeWorkerError(ConformanceError, RuntimeError):
@@ -59,11 +61,13 @@ class GpuFreeWorker:
     """The parent's side of the worker. The process starts at the first capture.
 
     `threads`: how many threads torch uses there, unless OMP_NUM_THREADS says so; 0 for torch's own choice.
+    `tables`: further tables of targets, see targets.use_tables.
     """
 
-    def __init__(self, threads: int = 0) -> None:
+    def __init__(self, threads: int = 0, tables: Sequence[str] = ()) -> None:
         environment = ({"OMP_NUM_THREADS": str(threads)} if threads else {}) | os.environ | HIDE_GPUS
-        self._worker = JsonWorker(__name__, environment, echo_stderr=True)
+        self.environment = environment | {_TABLES: os.pathsep.join(tables)}
+        self._worker = JsonWorker(__name__, self.environment, echo_stderr=True)
 
     def capture(
         self,
@@ -201,9 +205,15 @@ def _numerics_lines(numerics: dict[str, Any] | None) -> list[str]:
     raise type(numerics["type"], (base,), {"problems": problems})(numerics["message"])
 
 
+def use_passed_tables() -> None:
+    """In the worker: adds the tables of targets that its parent uses."""
+    use_tables([path for path in os.environ.get(_TABLES, "").split(os.pathsep) if path])
+
+
 def main() -> None:
     """Serves requests until stdin ends."""
     answers = claim_stdout()
+    use_passed_tables()
     prepare()
     serve(answers, _answer)
 

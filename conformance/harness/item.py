@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from conformance.cases import custom_operators, outside_tensors
-from conformance.cases.case import Case
+from conformance.cases.case import Case, CaseError
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.devices.vendor_devices import vendor_devices
 from conformance.documentation import reference
 from conformance.errors import first_line
 from conformance.harness import garbage_collection, item_audit
+from conformance.harness.accept_command import accept_command
 from conformance.harness.accounting import NOTHING_STORED
 from conformance.harness.artifacts import ItemArtifacts
 from conformance.harness.item_capture import ItemCapture
@@ -85,9 +86,10 @@ class Item:
             target=self.target.name,
             mode=self.session.mode(self.target),
             torch=self.session.torch,
-            store=str(self.session.store(self.case).root),
+            store=str(self.session.store(self.case).place),
             known=str(self.session.known_failures_folder(self.case)),
             file=str(self.case.file.absolute()),
+            layers={"target": self.target.table} if self.target.table else {},
         )
 
     def run(self, report: Reporter) -> None:
@@ -273,6 +275,7 @@ class _ItemRun:
         """Does not return where a known failure says that the check must not run."""
         if failure := self.known_failures.entry_that_leaves_out(check):
             reason = f"{LEFT_OUT}{failure.reason}"
+            self.record.layers |= {check: failure.layer} if failure.layer else {}
             self.record.checks[check] = CheckResult(Outcome.KNOWN, reason)
             self.report.known(f"{reason} ({failure.issue})")
 
@@ -282,10 +285,14 @@ class _ItemRun:
         if failure := self.known_failures.entry_for(check, error):
             self._report_entry(check, self.known_failures.idle_problem(error))
             self.record.checks[check] = CheckResult(Outcome.KNOWN, failure.reason)
+            self.record.layers |= {check: failure.layer} if failure.layer else {}
             self.device.note_excused(error)
             self.record.problems = [problem.to_json() for problem in problems_of(error)]
             self.report.known(f"{failure.reason} ({failure.issue})")
         self.record.checks[check] = CheckResult(Outcome.FAILED, f"{type(error).__name__}: {first_line(error)}")
+        if self.session.settings.write_known_failures and not isinstance(error, (PreparationError, CaseError)):
+            self.record.raised[check] = f"{type(error).__name__}: {error}"
+            self.record.problems = [problem.to_json() for problem in self.known_failures.new_problems(error)]
 
     def _check_numerics(self, captured: CaptureResult) -> None:
         from conformance.capture.emulation.errors import NotEmulatedError
@@ -372,10 +379,13 @@ class _ItemRun:
         snapshot = session.store(self.case).read(self.case.id)
         stored = snapshot.text(session.torch, self.target.name) if snapshot else None
         if snapshot is not None and stored is not None:
+            if overlay := session.settings.overlay.store:
+                is_over = snapshot.is_of_overlay(session.torch, self.target.name)
+                self.record.layers["code"] = overlay if is_over else self.record.store
             if self.target.device != "cpu":
                 self.record.confirmed = snapshot.is_confirmed(session.torch, self.target.name)
             if not (session.settings.accept == "new" and snapshot.is_inherited(session.torch, self.target.name)):
-                self._compare_code(stored, accept_command(self.case, self.target))
+                self._compare_code(stored, accept_command(self.case, self.target, session.settings.overlay))
         elif session.settings.accept != "new":
             self._check_code_without_snapshot(snapshot)
 
@@ -395,15 +405,15 @@ class _ItemRun:
                 f"no code is stored for {self.target.name}: {vendor.package} brings the device, and its code is stored "
                 "by those who have it (docs/vendor.md)"
             )
+        command = accept_command(self.case, self.target, session.settings.overlay)
         other = nearest_text(snapshot, self.record) if snapshot else None
         if other is None or session.has_stored_version(session.store(self.case)):
-            command = accept_command(self.case, self.target)
             raise CodeError(
                 f"{self.name}: {NOTHING_STORED} {torch_release(session.torch)}\n\naccept it with: {command}\n"
                 f"how code is stored: {reference('snapshots', 'adding-and-removing')}"
             )
         text, version = other
-        found = compare_texts(text, self.record.text, accept_command(self.case, self.target))
+        found = compare_texts(text, self.record.text, command)
         if found is None:
             return
         self.record.drift = f"from {version}: {'; '.join(found.facts) or 'facts unchanged'}"
@@ -432,14 +442,11 @@ class _ItemRun:
             record.evidence = "compiled"
         if self.case.combined or self.target.local or session.settings.accept == "all":
             return
-        file = binaries.file_of_case(session.store(self.case).root, self.case.id)
-        stored = binaries.read(file)
-        if stored.lines and not stored.has_versions(session.torch):
-            return  # another ptxas gives other numbers
-        before = stored.lines_of(self.case.id, self.target.name)
-        if before is None and session.settings.accept == "new":
-            return
-        accept = f"{accept_command(self.case, self.target)} {option_name('checks')} binary"
+        files = session.binary_files(self.case)
+        before = binaries.stored_lines(files, self.case.id, self.target.name, session.torch)
+        if before == () or (before is None and session.settings.accept == "new"):
+            return  # nothing to compare with
+        accept = f"{accept_command(self.case, self.target, session.settings.overlay)} {option_name('checks')} binary"
         binaries.check_lines(self.name, before, record.binaries, accept)
 
     def _skip_if_combined(self) -> None:
@@ -493,13 +500,6 @@ def code_text(capture: Capture, target: Target) -> str:
     from conformance.normalize.wrapper_modules import normalise
 
     return "\n".join(normalise(module.code, target.device) for module in capture.modules)
-
-
-def accept_command(case: Case, target: Target) -> str:
-    """The command that stores this item's text as its new snapshot."""
-    labels = "-".join((*case.labels, target.name))
-    file = os.path.relpath(case.file)
-    return f"EXPECTTEST_ACCEPT=1 pytest '{file}::test_{case.name}[{labels}]'"
 
 
 def _partner(case: Case, name: str) -> Case:

@@ -50,6 +50,11 @@ class ItemKnownFailures:
         listed = "".join(f"  {problem.name}\n" for problem in new)
         return f"known failures name {len(problems) - len(new)} of {len(problems)} problems, and not these:\n{listed}\n"
 
+    def new_problems(self, error: Exception) -> list[Problem]:
+        """The numerics problems of an error that no entry names."""
+        name, torch, mode = self._run
+        return self._all.unexcused(self._case.id, name, torch, problems_of(error), mode)
+
     def unexcused(self, problems: Sequence[Problem]) -> list[Problem]:
         """Those of some numerics problems that no entry names, nor excuses as an error that compiled raises."""
         name, torch, mode = self._run

@@ -16,10 +16,9 @@ from conformance import settings
 from conformance.capture.deviceless.prepare import prepare, put_back
 from conformance.cases.case import Case
 from conformance.cases.lookup import OPS
-from conformance.cases.opt_outs import opt_outs
 from conformance.devices.environment import triton_version
 from conformance.devices.machine import Machine
-from conformance.devices.targets import GPUS, TargetError
+from conformance.devices.targets import GPUS, TargetError, use_tables
 from conformance.errors import ConformanceError
 from conformance.harness import (
     ci_annotations,
@@ -36,11 +35,12 @@ from conformance.harness.accidents.native_stderr import NativeStderr
 from conformance.harness.accidents.process_end import is_accident
 from conformance.harness.accidents.time_limit import TimeLimit
 from conformance.harness.accidents.worker_crashes import MANY_RESTARTS, RetiringWorker, WorkerCrashes, open_worker_file
-from conformance.harness.collected import cases_of, conformance_item, is_conformance_item, is_in_case_file
+from conformance.harness.collected import cases_of, conformance_item, deselect, is_conformance_item, is_in_case_file
 from conformance.harness.configuration import header, initial_conftests, pytest_options
 from conformance.harness.configuration.pytest_options import is_enabled, option, read_project_settings
 from conformance.harness.declaration_lines import declaration_line
 from conformance.harness.item import Item
+from conformance.harness.overlay import subset_selection, written_failures
 from conformance.harness.schedule import registration
 from conformance.harness.session import Session
 from conformance.harness.subtests import SubtestReporter, WrongDeclarationsItem
@@ -56,7 +56,7 @@ from conformance.storage.runs import (
     temporary_folder_notice,
     unique_run_name,
 )
-from conformance.storage.unused import unused_snapshots
+from conformance.storage.unused import prune_advice, unused_snapshots
 
 _SESSION = pytest.StashKey[Session]()
 _SETTINGS = pytest.StashKey[Settings]()
@@ -132,6 +132,7 @@ def _settings(config: pytest.Config) -> Settings:
     """The settings, read once: configure_expecttest changes the environment variable that they are read from."""
     if _SETTINGS not in config.stash:
         read = config.stash[_SETTINGS] = pytest_options.read_settings(config, _worker_data(config).get("accept"))
+        use_tables(read.overlay.targets)
         settings.configure_expecttest(read.accept, workers=_is_worker(config) or _worker_count(config) > 1)
     return config.stash[_SETTINGS]
 
@@ -199,6 +200,8 @@ def _start_session(config: pytest.Config) -> Session:
     else:
         machine, run = Machine.detect(), new_run(config.rootpath, options.save_run, link.guardian if link else None)
     session = Session(options, machine, run, workers=_worker_count(config))
+    if options.write_known_failures:
+        written_failures.refuse_folder(Path(options.write_known_failures))
     if options.baseline:
         session.baseline = open_run(config.rootpath, options.baseline)
         if session.baseline.folder.resolve() == run.folder.resolve():
@@ -229,6 +232,7 @@ def _run_description(config: pytest.Config, session: Session) -> dict[str, Any]:
         "root": str(config.rootpath.resolve()),
         "machine": session.machine.summary(),
         **({} if (factor := session.settings.factor) is None else {"factor": factor}),
+        "overlay": session.settings.overlay.to_json(),
     }
 
 
@@ -301,6 +305,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     pairs = [(case, target) for case in (*cases, *combined) for target in session.named_targets]
     if session.settings.quick:
         session.items_without_quick += len(pairs)
+        cases = subset_selection.chosen(cases, session.settings.subset)
         pairs = [(quick.first_case(cases, target), target) for target in session.selected_targets]
     items = [
         pytest.param(Item(session, case, target), id="-".join((*case.labels, target.name))) for case, target in pairs
@@ -315,23 +320,9 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     result = yield
     if problem:
         items[:] = [WrongDeclarationsItem.from_parent(session, name="declarations", message=problem)]
-    elif option(config, "audit"):
-        _deselect_without_opt_outs(config, items)
+    elif _SESSION in config.stash:
+        deselect(config, config.stash[_SESSION].settings, items)
     return result
-
-
-def _deselect_without_opt_outs(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """--audit runs only items whose case opts out of something there."""
-    chosen = [item for item in items if is_conformance_item(item) and _has_opt_outs(conformance_item(item))]
-    rest = set(items) - set(chosen)
-    if rest:
-        config.hook.pytest_deselected(items=[item for item in items if item in rest])
-        items[:] = chosen
-
-
-def _has_opt_outs(item: Item) -> bool:
-    """Whether the case opts out of something on the target."""
-    return bool(opt_outs(item.case, item.target.name, item.target.device))
 
 
 def _declaration_problem(config: pytest.Config, items: list[pytest.Item]) -> str:
@@ -359,9 +350,15 @@ def _declaration_problem(config: pytest.Config, items: list[pytest.Item]) -> str
 
 
 def _note_unused(config: pytest.Config, cases: Sequence[Case], folders: Sequence[Path]) -> None:
-    if names := [case for _, case in unused_snapshots(cases, folders)]:
-        arguments = [os.path.relpath(folder) for folder in folders if folder.resolve() != OPS.resolve()]
-        config.stash[_SESSION].run.write_unused_snapshots(names, " ".join(["python -m conformance prune", *arguments]))
+    session = config.stash[_SESSION]
+    overlay = session.settings.overlay.store
+    names: dict[str, list[str]] = {}
+    for store, case in unused_snapshots(cases, folders, overlay):
+        names.setdefault(str(store.root), []).append(case)
+    arguments = [os.path.relpath(folder) for folder in folders if folder.resolve() != OPS.resolve()]
+    advice = {root: prune_advice(Path(root), arguments, overlay) for root in names}
+    if names:
+        session.run.write_unused_snapshots(names, advice)
 
 
 def _collected_folders(config: pytest.Config) -> list[Path]:

@@ -26,6 +26,7 @@ from conformance.expectations import known_failures
 from conformance.harness import garbage_collection
 from conformance.harness.quick import one_target_a_device
 from conformance.settings import Settings, SettingsError, option_name
+from conformance.storage import binaries
 from conformance.storage.locations import KNOWN_FAILURES, snapshot_store, storage_folder
 from conformance.storage.passed_numerics import FOLDER, PassedNumerics
 from conformance.storage.runs import Run
@@ -295,7 +296,7 @@ class Session:
     def gpu_free_worker(self) -> GpuFreeWorker:
         from conformance.harness.gpu_free_worker import GpuFreeWorker
 
-        return GpuFreeWorker(self._threads)
+        return GpuFreeWorker(self._threads, self.settings.overlay.targets)
 
     @property
     def _threads(self) -> int:
@@ -329,17 +330,27 @@ class Session:
         ]
 
     def store(self, case: Case) -> Store:
-        """The store with the case's snapshots: expected_code/ beside the case's file."""
-        return snapshot_store(case.file, tuple(self.machine.targets()))
+        """The store with the case's snapshots: expected_code/ beside the case's file, and what is laid over it."""
+        return snapshot_store(case.file, tuple(self.machine.targets()), self.settings.overlay.store)
+
+    def binary_files(self, case: Case) -> list[Path]:
+        """The files that may have the binaries of a case, the overlay's first."""
+        store = self.store(case)
+        return [binaries.file_of_case(root, case.id) for root in dict.fromkeys((store.root, store.place))]
 
     def known_failures_of(self, case: Case) -> known_failures.KnownFailures:
-        """The known failures of the case's folder, for this run's backend. Raises KnownFailureError."""
-        folder = self.known_failures_folder(case)
-        return _known_failures(folder, self.settings.backend_option, self.known_failures_baseline(folder))
+        """The known failures of the case's folder and of the overlay, for this run's backend.
 
-    def known_failures_baseline(self, folder: Path) -> str:
+        Raises KnownFailureError.
+        """
+        folder, settings = self.known_failures_folder(case), self.settings
+        overlays = settings.overlay.known_failures
+        baseline = self.known_failures_baseline(folder)
+        return _known_failures(folder, settings.backend_option, baseline, overlays, settings.baseline_torch)
+
+    def known_failures_baseline(self, folder: Path | None) -> str:
         """The `baseline` of a folder's KnownFailures: the package's own release, or the project's."""
-        is_own = folder.resolve() == (OPS.parent / KNOWN_FAILURES).resolve()
+        is_own = folder is not None and folder.resolve() == (OPS.parent / KNOWN_FAILURES).resolve()
         return known_failures.BASELINE if is_own else self.settings.baseline_torch
 
     def known_failures_folder(self, case: Case) -> Path:
@@ -379,8 +390,10 @@ def _refuse_unknown_backend(backend: str) -> None:
 
 
 @functools.cache
-def _known_failures(folder: Path, backend_option: str, baseline: str) -> known_failures.KnownFailures:
-    return known_failures.load(folder, backend_option, baseline)
+def _known_failures(
+    folder: Path, backend_option: str, baseline: str, overlays: tuple[str, ...], overlay_baseline: str
+) -> known_failures.KnownFailures:
+    return known_failures.load(folder, backend_option, baseline, overlays, overlay_baseline)
 
 
 @functools.cache

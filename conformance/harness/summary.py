@@ -16,6 +16,8 @@ from conformance.facts.binary import INCOMPLETE
 from conformance.harness import accounting
 from conformance.harness.audit_report import audit_report
 from conformance.harness.known_failure_lines import known_failure_lines
+from conformance.harness.overlay import report as overlay_report
+from conformance.harness.overlay import subset_selection, written_failures
 from conformance.harness.session import Session
 from conformance.numerics.problem import Problem
 from conformance.review import overview
@@ -25,6 +27,8 @@ from conformance.settings import option_name
 from conformance.storage import binaries, compiled_objects, passed_numerics
 from conformance.storage.accept import accept_snapshots
 from conformance.storage.check_results import Outcome
+from conformance.storage.installed import refuse_installed
+from conformance.storage.locations import overlay_root
 from conformance.storage.runs import EVIDENCE, ItemRecord, Run, RunError
 from conformance.storage.unused import all_collected
 
@@ -58,7 +62,8 @@ def refuse_wrong_declarations(
 
     `cases`: all cases of the collected files, selected or not. `folders`: those of which every file was collected.
     `combined`: returns the cases of --thorough, which known failures may name too. It is called only if needed.
-    Raises CaseError, DeclarationError, KnownFailureError, or SettingsError for an unknown backend.
+    Raises CaseError, DeclarationError, KnownFailureError, SubsetError, InstalledError, or SettingsError for an unknown
+    backend.
     """
     if session.settings.backend != "inductor":
         session.set_up_torch()  # only torch knows its backends; otherwise collecting needs no torch
@@ -70,15 +75,30 @@ def refuse_wrong_declarations(
                 f"two cases have the id {first.id}: in {first.file} and in {case.file}; "
                 "an id begins with the file's name, so rename one of the files"
             )
+    _refuse_installed_stores(session, cases)
     targets = session.machine.targets()
+    if session.settings.subset:
+        subset_selection.refuse_unknown_lines(session.settings.subset, cases, list(targets), combined)
     requirements.validate(cases, targets.values(), facts.NAMES)
     numerics_policy.validate(cases)
     collected = [folder.resolve() for folder in folders]
+    overlays = session.settings.overlay.known_failures
+    complete: list[str] = []
     for folder in {session.known_failures_folder(case) for case in cases}:
-        failures = known_failures.load(folder)
+        known_failures.load(folder, overlays=overlays)
         if all_collected(folder.resolve().parent, collected):
             ids = [case.id for case in (*cases, *combined()) if session.known_failures_folder(case) == folder]
-            failures.validate(ids, targets)
+            known_failures.load(folder).validate(ids, targets)
+            complete += ids
+    operators = {case.partition("/")[0] for case in complete}
+    known_failures.load(None, overlays=overlays).validate(complete, targets, operators)
+
+
+def _refuse_installed_stores(session: Session, cases: Iterable[Case]) -> None:
+    """Raises InstalledError where this run would store something in an installed package."""
+    if session.settings.accept:
+        for root in {session.store(case).root for case in cases}:
+            refuse_installed(root)
 
 
 def finish(session: Session, *, interrupted: bool = False) -> Summary:
@@ -117,7 +137,9 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     summary.lines += unconfirmed_lines(items)
     summary.lines += _fp64_lines(items)
     summary.lines += _unused_snapshot_lines(session.run)
-    _add_known_failures(items, summary, session)
+    summary.lines += overlay_report.summary_lines(items, session.settings.overlay)
+    _add_known_failures(items, summary, session)  # before new ones are written
+    _write_known_failures(session, items, summary, interrupted=interrupted)
     summary.ending = _ending(session, items, summary.review)
     return summary
 
@@ -225,19 +247,35 @@ def _review(session: Session, items: Sequence[ItemRecord]) -> Review:
     ]
     if session.baseline:
         return review_items(changed, run_text_finder(session.baseline, session.settings.baseline or ""))
-    return review_items(changed, stored_text_finder(list(session.machine.targets())))
+    finder = stored_text_finder(list(session.machine.targets()), session.settings.overlay.store)
+    return review_items(changed, finder)
+
+
+def _write_known_failures(
+    session: Session, items: Sequence[ItemRecord], summary: Summary, *, interrupted: bool
+) -> None:
+    if not session.settings.write_known_failures:
+        return
+    if interrupted:
+        summary.lines.append("the run was interrupted: no known failures were written; run the same command again")
+        return
+    lines, went_wrong = written_failures.write(items, session.settings)
+    summary.lines += lines
+    summary.failed |= went_wrong
 
 
 def _accept(session: Session, items: Sequence[ItemRecord], summary: Summary) -> None:
     """Accepts code, unless "binary" is the only check, and binaries, if they were checked."""
     targets = [target.name for target in session.machine.targets().values() if not target.local]
+    overlay = session.settings.overlay.store
     if session.settings.checks != ("binary",):
-        accepted = accept_snapshots(items, session.settings.accept, targets)
+        accepted = accept_snapshots(items, session.settings.accept, targets, overlay)
         summary.lines += accepted.lines()
         summary.failed |= bool(accepted.problems)
     try:
         with_binaries = [name for name in targets if session.machine.targets()[name].device == "cuda"]
-        summary.lines += binaries.accept_binaries(items, session.settings.accept, with_binaries)
+        root = str(overlay_root(overlay)) if overlay else ""
+        summary.lines += binaries.accept_binaries(items, session.settings.accept, with_binaries, root)
     except binaries.BinaryFileError as error:
         summary.lines.append(f"not accepted: {error}")
         summary.failed = True
@@ -272,12 +310,12 @@ def _fp64_lines(items: Sequence[ItemRecord]) -> list[str]:
 
 
 def _unused_snapshot_lines(run: Run) -> list[str]:
-    names, command = run.unused_snapshots()
-    if not names:
-        return []
-    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-    verb = "belongs" if len(names) == 1 else "belong"
-    return [f"{pluralise(len(names), 'snapshot')} {verb} to no case: {shown}; remove with: {command}"]
+    lines = []
+    for names, command in run.unused_snapshots():
+        shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+        verb = "belongs" if len(names) == 1 else "belong"
+        lines.append(f"{pluralise(len(names), 'snapshot')} {verb} to no case: {shown}; {command}")
+    return lines
 
 
 def _add_known_failures(items: Sequence[ItemRecord], summary: Summary, session: Session) -> None:
@@ -288,12 +326,14 @@ def _add_known_failures(items: Sequence[ItemRecord], summary: Summary, session: 
     """
     settings = session.settings
     excused = []
-    for folder in sorted({item.known for item in items if item.known}):
-        group = [item for item in items if item.known == folder]
+    folders = sorted({item.known for item in items if item.known})
+    layers: list[tuple[Path | None, Sequence[ItemRecord], Sequence[str]]]
+    layers = [(Path(folder), [item for item in items if item.known == folder], ()) for folder in folders]
+    layers += [(None, items, (layer,)) for layer in settings.overlay.known_failures]
+    for folder, group, overlays in layers:
         try:
-            failures = known_failures.load(
-                Path(folder), settings.backend_option, session.known_failures_baseline(Path(folder))
-            )
+            baseline = session.known_failures_baseline(folder)
+            failures = known_failures.load(folder, settings.backend_option, baseline, overlays, settings.baseline_torch)
         except known_failures.KnownFailureError as error:  # the file has changed since the run began
             summary.lines.append(f"known failure: {error}")
             summary.failed = True

@@ -12,8 +12,9 @@ from conformance.review.diff import Difference, compare_texts
 from conformance.review.symptoms import text_symptoms
 from conformance.storage.accept import AcceptResult, accept_snapshots
 from conformance.storage.check_results import Outcome
+from conformance.storage.locations import store_at
 from conformance.storage.runs import ItemRecord, Run
-from conformance.storage.snapshots import Snapshot, SnapshotError, Store, canonical_text, torch_release
+from conformance.storage.snapshots import Snapshot, SnapshotError, canonical_text, torch_release
 
 #: Returns the text that an item is compared with, and its source (see ChangedItem); None for nothing.
 FindText = Callable[[ItemRecord], "tuple[str, str] | None"]
@@ -112,17 +113,17 @@ def review_items(items: Iterable[ItemRecord], find_text: FindText) -> Review:
     return review
 
 
-def stored_text_finder(order: Sequence[str] = ()) -> FindText:
+def stored_text_finder(order: Sequence[str] = (), overlay: str = "") -> FindText:
     """Returns a function that finds the stored text of an item.
 
     It is the text of the item's torch version; if the store has no text at all for that version, the nearest version's.
-    `order`: of the targets in a store.
+    `order`: of the targets in a store. `overlay`: the folder that is laid over the stores.
     """
     snapshots: dict[tuple[str, str], Snapshot | None] = {}
     versions: dict[str, set[str]] = {}
 
     def find_text(item: ItemRecord) -> tuple[str, str] | None:
-        store = Store(Path(item.store), order)
+        store = store_at(Path(item.store), tuple(order), overlay)
         key = (item.store, item.case)
         if key not in snapshots:
             snapshots[key] = store.read(item.case)
@@ -160,9 +161,9 @@ def run_text_finder(baseline: Run, name: str) -> FindText:
     return find_text
 
 
-def accept_changes(changes: Iterable[ChangedItem], targets: Sequence[str]) -> AcceptResult:
-    """Stores the texts of items, except those whose numerics fail."""
-    return accept_snapshots([each.item for each in changes], "all", targets)
+def accept_changes(changes: Iterable[ChangedItem], targets: Sequence[str], overlay: str = "") -> AcceptResult:
+    """Stores the texts of items, except those whose numerics fail. `overlay`: as for accept_snapshots."""
+    return accept_snapshots([each.item for each in changes], "all", targets, overlay)
 
 
 def changed_fact_titles(change: ChangedItem) -> list[str]:

@@ -10,6 +10,8 @@ from pathlib import Path
 from conformance.devices.targets import base_of
 from conformance.settings import option_name
 from conformance.storage.check_results import Outcome
+from conformance.storage.installed import refuse_installed
+from conformance.storage.locations import store_at
 from conformance.storage.runs import ItemRecord
 from conformance.storage.snapshots import (
     Counts,
@@ -43,12 +45,13 @@ class AcceptResult:
         return lines + self.problems
 
 
-def accept_snapshots(items: Iterable[ItemRecord], mode: str, targets: Sequence[str]) -> AcceptResult:
+def accept_snapshots(items: Iterable[ItemRecord], mode: str, targets: Sequence[str], overlay: str = "") -> AcceptResult:
     """Merges the texts of items into their stores, and marks the confirmed ones; see is_confirmed.
 
     `mode`: "all"; "new" stores only texts that are not stored yet; "confirm" only marks stored texts that are equal.
-    `targets`: the targets with stored code, in the order of the files. Refuses items whose numerics failed. Ignores
-    items of other targets.
+    `targets`: the targets with stored code, in the order of the files. `overlay`: the folder that is laid over the
+    stores, and the only one that is written to. Refuses items whose numerics failed. Ignores items of other targets.
+    Raises InstalledError for a store of an installed package.
     """
     result = AcceptResult()
     updates: dict[Path, dict[str, dict[TextKey, ItemRecord]]] = defaultdict(lambda: defaultdict(dict))
@@ -62,7 +65,7 @@ def accept_snapshots(items: Iterable[ItemRecord], mode: str, targets: Sequence[s
         else:
             updates[Path(item.store)][item.case][torch_release(item.torch), item.target] = item
     for root, cases in updates.items():
-        store = Store(root, targets)
+        store = store_at(root, tuple(targets), overlay)
         texts: dict[str, dict[TextKey, str]] = {}
         confirmed: dict[str, set[TextKey]] = {}
         for case, items_of_case in cases.items():
@@ -78,6 +81,12 @@ def accept_snapshots(items: Iterable[ItemRecord], mode: str, targets: Sequence[s
         else:
             result.confirmed += sum(map(len, confirmed.values()))
     return result
+
+
+def refuse_installed_stores(items: Iterable[ItemRecord], overlay: str) -> None:
+    """Raises InstalledError where accepting the items would write into an installed package."""
+    for place in dict.fromkeys(item.store for item in items if not overlay):
+        refuse_installed(Path(place))
 
 
 def is_confirmed(item: ItemRecord) -> bool:

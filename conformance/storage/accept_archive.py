@@ -19,6 +19,7 @@ from pathlib import Path
 from conformance.storage.accept import AcceptResult, accept_snapshots, is_confirmed
 from conformance.storage.check_results import Outcome
 from conformance.storage.confirm_archive import ArchivedItem, ArchiveError, ConfirmArchive, sha256
+from conformance.storage.locations import store_at
 from conformance.storage.runs import ItemRecord
 from conformance.storage.snapshots import Snapshot, Store, torch_release
 
@@ -77,13 +78,15 @@ def merge_archive(
     order: Sequence[str],
     *,
     confirm_only: bool = False,
+    overlay: str = "",
 ) -> MergeResult:
     """Merges an archive into the stores. Writes nothing for an archive that `stores_of` refuses.
 
     `folders`: case → the folder of its snapshots. `target`: the row of this checkout that the device matches. `order`:
-    of the targets in the files. `confirm_only`: marks texts and stores none. Raises ArchiveError as `stores_of` does.
+    of the targets in the files. `confirm_only`: marks texts and stores none. `overlay`: the folder that is laid over
+    the stores, and the only one that is written to. Raises ArchiveError as `stores_of` does.
     """
-    stores = stores_of(archive, folders, order)
+    stores = stores_of(archive, folders, order, overlay)
     result = MergeResult()
     merged: list[ItemRecord] = []
     for item in archive.items:
@@ -108,11 +111,13 @@ def merge_archive(
         result.items.append(record)
         if _is_mergeable(record, item, stored, result):
             merged.append(record)
-    result.accepted = accept_snapshots(merged, "confirm" if confirm_only else "new", order)
+    result.accepted = accept_snapshots(merged, "confirm" if confirm_only else "new", order, overlay)
     return result
 
 
-def stores_of(archive: ConfirmArchive, folders: Mapping[str, Path], order: Sequence[str]) -> dict[Path, Store]:
+def stores_of(
+    archive: ConfirmArchive, folders: Mapping[str, Path], order: Sequence[str], overlay: str = ""
+) -> dict[Path, Store]:
     """The stores that the archive is for: folder → store. See merge_archive for the arguments.
 
     Raises ArchiveError where no case of the archive is here, or where nothing is stored for its torch.
@@ -124,7 +129,7 @@ def stores_of(archive: ConfirmArchive, folders: Mapping[str, Path], order: Seque
             f"none of the {len(archive.items)} items of the archive is of a case that is here{example}: the archive is "
             "of another project, or `accept` needs the path of its cases"
         )
-    stores = {folder: Store(folder, order) for folder in found}
+    stores = {folder: store_at(folder, tuple(order), overlay) for folder in found}
     refuse_unstored_version(archive.manifest.torch, stores.values())
     return stores
 

@@ -22,6 +22,7 @@ from conformance.devices.environment import triton_version
 from conformance.documentation import reference
 from conformance.errors import ConformanceError
 from conformance.storage.check_results import Outcome
+from conformance.storage.installed import refuse_installed
 from conformance.storage.runs import ItemRecord
 from conformance.storage.snapshots import torch_release
 
@@ -68,6 +69,18 @@ def file_of_case(expected_code: Path, case_id: str) -> Path:
     return expected_code.with_name(FOLDER) / f"{case_id.partition('/')[0]}.txt"
 
 
+def stored_lines(files: Sequence[Path], case_id: str, target: str, torch: str) -> tuple[str, ...] | None:
+    """Returns the stored lines of an item: from the first file that has them. `files`: an overlay's before others.
+
+    Returns None if none are stored, and no lines if all files are of another torch or Triton: another ptxas gives other
+    numbers. Raises BinaryFileError.
+    """
+    stored = [each for each in map(read, files) if each.lines]
+    usable = [each for each in stored if each.has_versions(torch)]
+    found = (each.lines_of(case_id, target) for each in usable)
+    return next((lines for lines in found if lines is not None), () if stored and not usable else None)
+
+
 def files_beside(expected_code: Path) -> list[Path]:
     """Returns all files of binaries for a folder of snapshots, sorted."""
     return sorted(expected_code.with_name(FOLDER).glob("[!.]*.txt"))
@@ -75,6 +88,7 @@ def files_beside(expected_code: Path) -> list[Path]:
 
 def remove_cases(path: Path, case_ids: Iterable[str], order: Sequence[str]) -> None:
     """Removes cases from a file; removes the file if no case is left. `order`: of targets. Raises BinaryFileError."""
+    refuse_installed(path)
     gone = {case_id.partition("/")[2] for case_id in case_ids}
     with atomic_files.lock_folder(path.parent, BinaryFileError):
         stored = read(path)
@@ -161,27 +175,35 @@ def check_lines(name: str, stored: Sequence[str] | None, lines: Sequence[str], a
         )
 
 
-def accept_binaries(items: Iterable[ItemRecord], mode: str, targets: Sequence[str]) -> list[str]:
+def accept_binaries(items: Iterable[ItemRecord], mode: str, targets: Sequence[str], overlay: str = "") -> list[str]:
     """Stores the lines of items. Returns the lines that report it. Raises BinaryFileError.
 
     `mode`: "all"; "new" stores only items that are not stored yet. `targets`: in the order of the files. Ignores items
-    whose numerics failed. Replaces a file of other versions of torch or Triton.
+    whose numerics failed. Replaces a file of other versions of torch or Triton. `overlay`: the expected_code/ of an
+    overlay: then only its files are written, and hold no lines that the file below has too; "" for none.
+    Raises InstalledError for a file of an installed package.
     """
     accepted: dict[Path, dict[CaseTarget, tuple[str, ...]]] = defaultdict(dict)
     torch = ""
     for item in items:
         if item.binaries and item.text and item.target in targets and item.outcome("numerics") is not Outcome.FAILED:
-            accepted[file_of_case(Path(item.store), item.case)][_key(item.case, item.target)] = tuple(item.binaries)
+            below = file_of_case(Path(item.store), item.case)
+            accepted[below][_key(item.case, item.target)] = tuple(item.binaries)
             torch = item.torch
     report = []
-    for file, lines in sorted(accepted.items()):
+    for below, lines in sorted(accepted.items()):
+        file = file_of_case(Path(overlay), f"{below.stem}/") if overlay else below
+        refuse_installed(file)
         with atomic_files.lock_folder(file.parent, BinaryFileError):
             stored = read(file)
             if not stored.has_versions(torch):
                 stored = BinaryFile(torch_release(torch), triton_version())
-            selected = {key: value for key, value in lines.items() if mode == "all" or key not in stored.lines}
-            changed = {key for key, value in selected.items() if stored.lines.get(key) != value}
+            lower = read(below).lines if overlay and read(below).has_versions(torch) else {}
+            before = lower | stored.lines
+            selected = {key: value for key, value in lines.items() if mode == "all" or key not in before}
+            changed = {key for key, value in selected.items() if before.get(key) != value}
             stored.lines |= selected
+            stored.lines = {key: value for key, value in stored.lines.items() if lower.get(key) != value}
             if changed:
                 write(file, stored, targets)
         unchanged = len(lines) - len(changed)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from conformance.devices import targets
+from conformance.storage.overlaid_store import OverlaidStore
 from conformance.storage.snapshots import Store
 
 EXPECTED_CODE, KNOWN_FAILURES = "expected_code", "known_failures"
@@ -26,18 +27,29 @@ def storage_folder(test_file: Path, name: str) -> Path:
     return outer if in_package or outer.is_dir() else own
 
 
-def snapshot_store(test_file: Path, order: tuple[str, ...] | None = None) -> Store:
-    """Returns the store of a test file's snapshots. `order`: of the targets in its files; default: of targets.toml."""
-    return _store(storage_folder(test_file, EXPECTED_CODE), tuple(targets.targets()) if order is None else order)
+def snapshot_store(test_file: Path, order: tuple[str, ...] | None = None, overlay: str = "") -> Store:
+    """Returns the store of a test file's snapshots. `order`: of the targets in its files; default: of all targets.
+
+    `overlay`: see store_at.
+    """
+    order = tuple(targets.targets()) if order is None else order
+    return store_at(storage_folder(test_file, EXPECTED_CODE), order, overlay)
 
 
-def snapshot_stores(paths: Sequence[Path]) -> list[Store]:
-    """Returns the stores of test files, and of all test files in folders."""
+def snapshot_stores(paths: Sequence[Path], overlay: str = "") -> list[Store]:
+    """Returns the stores of test files, and of all test files in folders. `overlay`: see store_at."""
     files = [file for path in paths for file in (sorted(path.rglob("test_*.py")) if path.is_dir() else [path])]
-    stores = {store.root.resolve(): store for store in map(snapshot_store, files)}
-    return list(stores.values())
+    found = [snapshot_store(file, overlay=overlay) for file in files]
+    return list({store.place.resolve(): store for store in found}.values())
 
 
 @functools.cache
-def _store(root: Path, order: tuple[str, ...]) -> Store:
-    return Store(root, order)
+def store_at(place: Path, order: tuple[str, ...], overlay: str = "") -> Store:
+    """Returns the store in a folder expected_code/. `overlay`: the folder whose expected_code/ is laid over it."""
+    below = Store(place, order)
+    return OverlaidStore(overlay_root(overlay), below, order) if overlay else below
+
+
+def overlay_root(overlay: str) -> Path:
+    """Returns the folder of an overlay's snapshots."""
+    return Path(overlay) / EXPECTED_CODE

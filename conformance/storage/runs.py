@@ -19,8 +19,9 @@ from typing import Any
 
 from conformance import atomic_files
 from conformance.errors import ConformanceError
-from conformance.settings import option_name
+from conformance.settings import Overlay, option_name
 from conformance.storage.check_results import CheckResult, Outcome
+from conformance.storage.installed import is_installation
 
 #: The format of a run's files. It rises when a reader of the number before would misread a file; see docs/formats.md.
 #: Runs without a number are of format 1.
@@ -52,7 +53,9 @@ class RunError(ConformanceError, ValueError):
 class ItemRecord:
     """The results of one item.
 
-    `mode`: "native" or "deviceless". `store`, `known`: the folders of its snapshots and of its known failures.
+    `mode`: "native" or "deviceless". `store`, `known`: the folders of its snapshots and of its known failures, which
+    belong to the case. `layers`: with an overlay, where parts came from: "target" → a further table, "code" → the
+    folder with the stored text, the name of an excused check → the overlay with the known failure.
     `file`: the file of its case, as an absolute path; "" in a run of an earlier version.
     `text`: the text that a snapshot stores; "" if the item did not compile.
     `facts`: the lines of each fact. `fact_values`: the same as data, see Facts.values; empty in runs of format 1.
@@ -71,7 +74,9 @@ class ItemRecord:
     processes.
     `needs_fp64`: on a target without double precision, why the code needs it, so that the device would raise.
     `audit`: with --audit, the verdict on each opt-out; see harness/item_audit.py.
-    `problems`: those of wrong numerics that known failures excused, as Problem.to_json gives them.
+    `problems`: those of wrong numerics, as Problem.to_json gives them: all that known failures excused, and with
+    --write-known-failures those that none excuses. `raised`: with that option, check → the type and message of its
+    failure.
     `run`: in a merged run, the name of the run that the record is from, see merged_runs.py; "" elsewhere.
     """
 
@@ -102,6 +107,8 @@ class ItemRecord:
     problems: list[dict[str, Any]] = field(default_factory=list)
     file: str = ""
     run: str = ""
+    layers: dict[str, str] = field(default_factory=dict)
+    raised: dict[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -175,6 +182,12 @@ class Run:
         """
         root = self.description().get("root")
         return Path(root) if root else None
+
+    @property
+    def overlay(self) -> Overlay:
+        """What was laid over the cases' own place, on the run's machine. Raises RunError as `description` does."""
+        data = self.description().get("overlay")
+        return Overlay.from_json(data) if data else Overlay()
 
     def delete(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -256,9 +269,13 @@ class Run:
             reason = f"was not written by this version of the suite ({error})"
             raise RunError(f"the run {self.folder} {reason}; write it again with: {again}") from error
 
-    def write_unused_snapshots(self, case_ids: Sequence[str], prune: str) -> None:
-        """Writes the ids of snapshots without a case, and the command that removes them. All workers write the same."""
-        _write_json(self.folder / _UNUSED, [list(case_ids), prune])
+    def write_unused_snapshots(self, case_ids: Mapping[str, Sequence[str]], advice: Mapping[str, str]) -> None:
+        """Writes the snapshots without a case: their folder → ids. All workers write the same.
+
+        `advice`: folder → how to remove them.
+        """
+        entries = [{"folder": each, "cases": list(ids), "advice": advice[each]} for each, ids in case_ids.items()]
+        _write_json(self.folder / _UNUSED, entries)
 
     def write_audit(self, data: Mapping[str, Any]) -> None:
         """Writes the verdicts on all opt-outs. Raises RunError if the folder cannot be written to."""
@@ -267,11 +284,11 @@ class Run:
         except OSError as error:
             raise RunError(f"the run's folder {self.folder} cannot be written to: {error.strerror}") from error
 
-    def unused_snapshots(self) -> tuple[list[str], str]:
-        """Returns what `write_unused_snapshots` wrote; ([], "") if it wrote nothing."""
+    def unused_snapshots(self) -> list[tuple[list[str], str]]:
+        """Returns what `write_unused_snapshots` wrote: ids and the advice, for each folder."""
         path = self.folder / _UNUSED
-        case_ids, prune = json.loads(path.read_text(encoding="utf-8")) if path.exists() else ([], "")
-        return case_ids, prune
+        entries = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        return [(entry["cases"], entry["advice"]) for entry in entries]
 
     def artifacts(self, name: str) -> Path:
         """An empty folder for the artifacts of a failing item."""
@@ -314,7 +331,16 @@ def _hide_from_git(folder: Path) -> None:
 
 
 def _usual_folder(root: Path) -> Path:
-    return root / FOLDER / "runs"
+    return private_folder(root) / "runs"
+
+
+def private_folder(root: Path) -> Path:
+    """Returns .conformance/ of a project. `root`: pytest's rootdir.
+
+    pytest may take the folder of an installed package for its rootdir, where a path of the package is its only
+    argument. Nothing is written there: then the folder is below the one that the command was called from.
+    """
+    return (Path.cwd() if is_installation(root) else root) / FOLDER
 
 
 def _temporary_folder() -> Path:

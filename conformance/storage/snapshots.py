@@ -24,6 +24,7 @@ from conformance import atomic_files
 from conformance.devices.targets import base_of
 from conformance.errors import ConformanceError
 from conformance.storage import snapshot_format
+from conformance.storage.installed import refuse_installed
 from conformance.storage.snapshot_format import TextKey
 
 _HEADER = re.compile(
@@ -63,10 +64,14 @@ class Counts:
 
 @dataclass
 class Snapshot:
-    """The stored texts of one case. `confirmed`: the texts that real hardware gave."""
+    """The stored texts of one case. `confirmed`: the texts that real hardware gave.
+
+    `upper`: the texts that an overlay has, see overlaid_store.py.
+    """
 
     texts: dict[TextKey, str] = field(default_factory=dict)
     confirmed: set[TextKey] = field(default_factory=set)
+    upper: set[TextKey] = field(default_factory=set, compare=False)
 
     def text(self, torch: str, target: str) -> str | None:
         """Returns the stored text. Where nothing is stored for a variant, that of the target it is a variant of."""
@@ -80,6 +85,12 @@ class Snapshot:
 
     def is_confirmed(self, torch: str, target: str) -> bool:
         return (torch_release(torch), target) in self.confirmed
+
+    def is_of_overlay(self, torch: str, target: str) -> bool:
+        """Returns whether `text` returns a text of the overlay."""
+        release = torch_release(torch)
+        key = (release, target) if (release, target) in self.texts else (release, base_of(target))
+        return key in self.upper
 
     def versions(self) -> list[str]:
         """Returns the stored torch versions, oldest first."""
@@ -248,11 +259,13 @@ def _test_file(path: Path) -> Path:
 class Store:
     """The snapshots in a folder, `<root>/<case id>.txt`.
 
-    `targets`: their order in headers. Other targets follow, sorted by name.
+    `place`: the folder that belongs to the cases; an overlay is elsewhere. `targets`: their order in headers. Other
+    targets follow, sorted by name.
     """
 
     def __init__(self, root: Path, targets: Sequence[str] = ()) -> None:
         self.root = Path(root)
+        self.place = self.root
         self._rank = {target: number for number, target in enumerate(targets)}
 
     def path(self, case_id: str) -> Path:
@@ -263,12 +276,16 @@ class Store:
 
     def cases(self) -> list[str]:
         """Returns the ids of the stored cases, sorted."""
+        return self.own_cases()
+
+    def own_cases(self) -> list[str]:
+        """Returns the ids of the cases that the folder of this store has, sorted."""
         return sorted(path.relative_to(self.root).with_suffix("").as_posix() for path in self.root.rglob("[!.]*.txt"))
 
     def versions(self) -> list[str]:
         """Returns the stored torch versions, oldest first. Reads only the headers of the files."""
         versions: set[str] = set()
-        for case_id in self.cases():
+        for case_id in self.own_cases():
             with contextlib.suppress(OSError):  # `read` reports a file that cannot be read
                 for line in _VERSIONS.findall(self.path(case_id).read_bytes()):
                     versions.update(line.decode().split())
@@ -277,7 +294,7 @@ class Store:
     def has_target(self, target: str) -> bool:
         """Returns whether anything is stored for a target. Reads only the headers of the files."""
         header = re.compile(rf"^== torch [^:\n]+:[^(\n]* {re.escape(target)}(?: |$)".encode(), re.MULTILINE)
-        for case_id in self.cases():
+        for case_id in self.own_cases():
             with contextlib.suppress(OSError):  # `read` reports a file that cannot be read
                 if header.search(self.path(case_id).read_bytes()):
                     return True
@@ -285,6 +302,10 @@ class Store:
 
     def read(self, case_id: str) -> Snapshot | None:
         """Returns the snapshot of a case; None if nothing is stored. Raises SnapshotError for an unreadable file."""
+        return self.read_own(case_id)
+
+    def read_own(self, case_id: str) -> Snapshot | None:
+        """Returns what the folder of this store has, and not what it is laid over."""
         path = self.path(case_id)
         try:
             content = path.read_text(encoding="utf-8")
@@ -327,8 +348,9 @@ class Store:
 
         Several processes may merge at the same time. Writes are atomic: a killed process leaves the old or the new
         file. Reads each file back and counts its texts. If a case cannot be stored, stores the others and raises
-        SnapshotError with `counts`.
+        SnapshotError with `counts`. Raises InstalledError for a store of an installed package.
         """
+        refuse_installed(self.root)
         for case_id, texts in updates.items():
             self.path(case_id)
             for _, target in texts:
@@ -371,23 +393,25 @@ class Store:
                 path.unlink(missing_ok=True)
         except (OSError, UnicodeEncodeError) as error:
             raise SnapshotError(f"{path}: not stored, the old file is unchanged: {error}") from error
-        if (self.read(case_id) or Snapshot()) != snapshot:
+        if (self.read_own(case_id) or Snapshot()) != snapshot:
             raise SnapshotError(
                 f"{path}: the content read back differs from the content written; check the disk, then accept again"
             )
 
     def remove(self, case_ids: Iterable[str]) -> None:
         """Removes the files of cases. Raises SnapshotError if a file cannot be removed."""
+        refuse_installed(self.root)
         with atomic_files.lock_folder(self.root, SnapshotError):
             for case_id in case_ids:
                 self._write(case_id, Snapshot())
 
     def drop(self, torch: str) -> int:
         """Removes all texts of a torch version, and files without other texts. Returns the number of removed texts."""
+        refuse_installed(self.root)
         dropped = 0
         with atomic_files.lock_folder(self.root, SnapshotError):
-            for case_id in self.cases():
-                before = self.read(case_id) or Snapshot()
+            for case_id in self.own_cases():
+                before = self.read_own(case_id) or Snapshot()
                 after = before.without_version(torch)
                 if after != before:
                     self._write(case_id, after)

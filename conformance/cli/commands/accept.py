@@ -6,11 +6,12 @@ import argparse
 import sys
 from pathlib import Path
 
+from conformance.cli.overlay_options import store_of_run
 from conformance.cli.received_archive import accept_archive
 from conformance.cli.run_items import locate_items, without_code
 from conformance.cli.run_options import add_paths_argument, add_run_argument, find_run
 from conformance.devices.targets import targets
-from conformance.storage.accept import accept_snapshots
+from conformance.storage.accept import accept_snapshots, refuse_installed_stores
 from conformance.storage.runs import RunError
 
 DESCRIPTION = """\
@@ -45,16 +46,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Returns 1 if something was not stored. Raises RunError, ArchiveError, TargetError and CaseError."""
+    """Returns 1 if something was not stored. Raises RunError, ArchiveError, TargetError and CaseError; InstalledError
+    where an installed package would be written to.
+    """
     if Path(arguments.run).is_file():
         return accept_archive(
-            Path(arguments.run), arguments.paths, confirm_only=arguments.confirm_only, new_row=arguments.add_row
+            Path(arguments.run),
+            arguments.paths,
+            arguments.overlay,
+            confirm_only=arguments.confirm_only,
+            new_row=arguments.add_row,
         )
     if arguments.add_row:
         raise RunError("--add-row is for an archive of `python -m conformance confirm`, and this is a run")
-    located, order = locate_items(find_run(arguments.run), arguments.paths), list(targets())
+    accepted_run = find_run(arguments.run)
+    store = store_of_run(arguments, accepted_run)
+    located, order = locate_items(accepted_run, arguments.paths), list(targets())
+    refuse_installed_stores(located.items, store)
     print("\n".join(located.notes), end="\n" if located.notes else "", file=sys.stderr)
-    accepted = accept_snapshots(located.items, "confirm" if arguments.confirm_only else "all", order)
+    accepted = accept_snapshots(located.items, "confirm" if arguments.confirm_only else "all", order, store)
     missing = [f"not accepted: {line}" for line in (*without_code(located.items, order), *located.missing)]
     print("\n".join([*accepted.lines(), *missing]))
     return int(bool(accepted.refused or accepted.problems or missing))

@@ -19,6 +19,7 @@ from conformance.bench.report import Report
 from conformance.capture.deviceless.prepare import prepare
 from conformance.cases.case import Case
 from conformance.cli.case_options import add_adhoc_options, adhoc_options
+from conformance.cli.overlay_options import of_subset
 from conformance.devices import environment
 from conformance.devices.machine import Machine, processor_name
 from conformance.devices.targets import GPUS, Target
@@ -113,7 +114,8 @@ def run(arguments: argparse.Namespace) -> int:
     with contextlib.closing(Generator()) as generator:
         machine = generator.machine
         target = selection.select_target(machine, arguments.device, arguments.target, arguments.threads)
-        cases = selection.select_cases(arguments.what, arguments.axis, adhoc_options(arguments))
+        selected = selection.select_cases(arguments.what, arguments.axis, adhoc_options(arguments))
+        cases = of_subset(selected, arguments.subset)
         if arguments.markdown:
             markdown.check_markers(arguments.markdown, target.device)
         report = Report(about(machine, target, arguments))

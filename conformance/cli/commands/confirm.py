@@ -54,9 +54,11 @@ def run(arguments: argparse.Namespace) -> int:
     print("\n".join(f"{finding.name:<9} {finding.text}" for finding in findings))
     print_missing(findings)
     try:
-        confirmation = confirming.prepare(findings, arguments.target, paths, arguments.output)
+        confirmation = confirming.prepare(findings, arguments.target, paths, arguments.output, arguments.overlay)
         print(f"\n{confirmation.announcement()}", flush=True)
-        status = confirmation.run(paths, arguments.keyword, arguments.processes, quick=arguments.quick)
+        status = confirmation.run(
+            paths, arguments.keyword, arguments.processes, quick=arguments.quick, subset=arguments.subset
+        )
         print("\n".join(confirmation.write()))
     except KeyboardInterrupt:
         print("\ninterrupted: no archive was written", file=sys.stderr)

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Raises SnapshotError and TargetError."""
     wanted = select_targets(targets().values(), arguments.device, arguments.target)
-    stores = snapshot_stores(case_paths(arguments.paths, or_package=True))
+    stores = snapshot_stores(case_paths(arguments.paths, or_package=True), arguments.overlay.store)
     for version in (arguments.old, arguments.new):
         refuse_unknown(stores, version)
     found = compare_versions(stores, arguments.old, arguments.new, wanted)

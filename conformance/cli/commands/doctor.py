@@ -11,6 +11,7 @@ from conformance.cli.diagnosis import Finding
 from conformance.devices.machine import Machine
 from conformance.devices.target_rows import target_row
 from conformance.devices.targets import GPUS
+from conformance.harness.overlay.report import layer_lines
 from conformance.terminal import heading, styled, table_text
 
 DESCRIPTION = """\
@@ -36,11 +37,17 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.describe_device:
         return describe_device(Machine.detect())
     findings = [Finding("Python", f"{platform.python_version()} ({sys.executable})"), *diagnosis.findings()]
+    findings += [Finding(name, text) for name, text in map(_named, layer_lines(arguments.overlay))]
     print(_findings_table(findings))
     print_missing(findings)
     fatal = any(finding.fatal for finding in findings)
     print(f"\n{styled('The suite cannot run here.', 'red') if fatal else 'The suite can run here.'}")
     return int(fatal)
+
+
+def _named(line: str) -> tuple[str, str]:
+    name, _, text = line.partition(": ")
+    return name, text
 
 
 def print_missing(findings: list[Finding]) -> None:

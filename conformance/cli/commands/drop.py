@@ -6,8 +6,10 @@ import argparse
 
 from conformance.cli.commands.diff import refuse_unknown
 from conformance.cli.run_options import add_paths_argument, case_paths
+from conformance.devices.targets import targets
 from conformance.storage import binaries
-from conformance.storage.locations import snapshot_stores
+from conformance.storage.installed import refuse_installed
+from conformance.storage.locations import overlay_root, snapshot_stores
 from conformance.storage.snapshots import Store
 
 DESCRIPTION = """\
@@ -26,8 +28,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Raises BinaryFileError, CaseError if the project has no cases, and SnapshotError: also if nothing is stored."""
-    stores = snapshot_stores(case_paths(arguments.paths))
+    """Raises BinaryFileError, CaseError if the project has no cases, and SnapshotError: also if nothing is stored.
+
+    Raises InstalledError where an installed package would be written to.
+    """
+    if overlay := arguments.overlay.store:
+        stores = [Store(overlay_root(overlay), list(targets()))]
+    else:
+        stores = snapshot_stores(case_paths(arguments.paths))
+    for store in stores:
+        refuse_installed(store.root)
     refuse_unknown(stores, arguments.version)
     dropped = sum(store.drop(arguments.version) for store in stores)
     print(f"torch {arguments.version}: {dropped} texts removed; stored are {', '.join(_versions(stores)) or 'none'}")

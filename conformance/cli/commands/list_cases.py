@@ -18,7 +18,9 @@ from conformance.cases.lookup import (
     project_here,
     selected_cases,
 )
+from conformance.cli.overlay_options import of_subset
 from conformance.devices.targets import Target, select_targets, targets
+from conformance.harness.overlay.report import layer_lines
 
 #: The first entry of `--json`; docs/formats.md describes the rest.
 FORMAT = "conformance list 1"
@@ -47,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Raises CaseError, UnknownCaseError and TargetError."""
+    """Raises CaseError, UnknownCaseError, TargetError and SubsetError."""
     wanted: list[Target] = []
     if arguments.device or arguments.target:
         wanted = select_targets(targets().values(), arguments.device, arguments.target)
@@ -56,7 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
     if paths and arguments.package:
         raise UnknownCaseError(f"--package lists the cases of this package: leave out {paths[0]}, or --package")
     found = selected_cases(paths, patterns, package=arguments.package)
-    cases = found.cases
+    cases = of_subset(found.cases, arguments.subset)
+    print("\n".join(layer_lines(arguments.overlay)), end="\n" if arguments.overlay.options() else "", file=sys.stderr)
     if arguments.json:
         print(json.dumps({"format": FORMAT, "cases": [_described(case, wanted) for case in cases]}, indent=1))
     elif wanted:

@@ -8,6 +8,8 @@ from conformance.cases.lookup import cases_below, project_here
 from conformance.cli.run_options import add_paths_argument, case_paths
 from conformance.devices import targets
 from conformance.storage import binaries
+from conformance.storage.installed import refuse_installed
+from conformance.storage.locations import overlay_root
 from conformance.storage.unused import unused_binaries, unused_snapshots
 
 DESCRIPTION = """\
@@ -27,18 +29,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Raises CaseError for a file that cannot be imported: its cases are unknown then. Raises SnapshotError and
-    BinaryFileError for a file that cannot be read or removed.
+    BinaryFileError for a file that cannot be read or removed, InstalledError for one of an installed package.
     """
     paths = case_paths(arguments.paths)
     cases = cases_below(paths)
     project = project_here()
     folders = [path for path in arguments.paths or project.tests or (project.root,) if path.is_dir()]
-    snapshots = unused_snapshots(cases, folders)
+    overlay = arguments.overlay.store
+    snapshots = unused_snapshots(cases, folders, overlay)
+    compiled = unused_binaries(cases, folders, overlay)
+    if overlay:  # only it is written to
+        snapshots = [(store, case) for store, case in snapshots if store.root == overlay_root(overlay)]
+        compiled = [(file, gone) for file, gone in compiled if file.is_relative_to(overlay)]
+    for file in [*(store.root for store, _ in snapshots), *(file for file, _ in compiled)] if arguments.yes else ():
+        refuse_installed(file)
     for store, case in snapshots:
         print(store.path(case))
         if arguments.yes:
             store.remove([case])
-    compiled = unused_binaries(cases, folders)
     for file, gone in compiled:
         print("\n".join(f"{file}: {case}" for case in gone))
         if arguments.yes:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from conformance.atomic_files import write_atomically
+from conformance.cli.overlay_options import store_of_run
 from conformance.cli.run_items import locate_items, without_code
 from conformance.cli.run_options import add_paths_argument, add_run_argument, find_run
 from conformance.devices.targets import targets
@@ -17,6 +18,7 @@ from conformance.errors import ConformanceError
 from conformance.review import overview, review
 from conformance.review.causes import ChangedText, pluralise
 from conformance.review.review import ChangedItem, Review
+from conformance.storage.accept import refuse_installed_stores
 from conformance.storage.runs import ItemRecord, Run
 from conformance.terminal import diff_line, heading, styled
 
@@ -71,8 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
     reviewed = find_run(arguments.run)
     if arguments.baseline and arguments.accept:
         raise ReviewError("--accept stores a run's code, and --baseline compares with a run: give one of them")
-    differences, unknown = _compared(reviewed, arguments)
-    session = _ReviewSession(reviewed, differences, can_accept=arguments.baseline is None)
+    store = store_of_run(arguments, reviewed)
+    differences, unknown = _compared(reviewed, arguments, store)
+    session = _ReviewSession(reviewed, differences, store, can_accept=arguments.baseline is None)
     for problem in [*differences.problems, *unknown]:
         print(problem, file=sys.stderr)
     if arguments.accept:
@@ -89,8 +92,11 @@ def run(arguments: argparse.Namespace) -> int:
     return max(status, int(bool(differences.problems or unknown or not compared)))
 
 
-def _compared(reviewed: Run, arguments: argparse.Namespace) -> tuple[Review, list[str]]:
-    """Returns the run compared with what is stored, and messages on items that cannot be compared."""
+def _compared(reviewed: Run, arguments: argparse.Namespace, store: str) -> tuple[Review, list[str]]:
+    """Returns the run compared with what is stored, and messages on items that cannot be compared.
+
+    `store`: the folder that is laid over what is stored; "" for none.
+    """
     if arguments.baseline:
         baseline = review.run_text_finder(find_run(arguments.baseline), arguments.baseline)
         return review.review_items(list(reviewed.items()), baseline), []
@@ -99,14 +105,15 @@ def _compared(reviewed: Run, arguments: argparse.Namespace) -> tuple[Review, lis
     for line in (*located.notes, *without_code(located.items, order)):
         print(line, file=sys.stderr)
     items = [item for item in located.items if item.target in order]
-    return review.review_items(items, review.stored_text_finder(order)), located.missing
+    return review.review_items(items, review.stored_text_finder(order, store)), located.missing
 
 
 class _ReviewSession:
     """One review: what differs, and what the user decided."""
 
-    def __init__(self, reviewed: Run, differences: Review, *, can_accept: bool) -> None:
+    def __init__(self, reviewed: Run, differences: Review, store: str, *, can_accept: bool) -> None:
         self.run, self.review, self.can_accept = reviewed, differences, can_accept
+        self.store = store
         self.items = sum(1 for _ in reviewed.items())
         self.rejected = _read_rejected(reviewed)
 
@@ -233,7 +240,9 @@ class _ReviewSession:
         """Stores items, and prints what was stored, what was refused, and what waits for another cause."""
         if not self.can_accept:
             return 0
-        result = review.accept_changes([*accepted, *(_as_differing(item) for item in new)], list(targets()))
+        changes = [*accepted, *(_as_differing(item) for item in new)]
+        refuse_installed_stores((change.item for change in changes), self.store)
+        result = review.accept_changes(changes, list(targets()), self.store)
         print("\n".join(result.lines()))
         for name, causes in sorted(waiting.items())[:5]:
             print(f"not accepted yet: {name} also has {overview.cause_numbers(causes)}")

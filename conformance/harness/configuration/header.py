@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from conformance import settings
 from conformance.devices.environment import torch_build, triton_version
+from conformance.harness.overlay import report
 from conformance.harness.schedule import gpu_binding
 from conformance.harness.session import Session
 
@@ -22,7 +23,7 @@ def lines(session: Session, reason_unguarded: str, ini_options: Sequence[str]) -
     result += [f"conformance: {'; '.join(ini_options)}"] if ini_options else []
     if reason_unguarded:
         result.append(f"conformance: a crash ends this run, and items have no time limit, because {reason_unguarded}")
-    return [*result, *session.notices]
+    return [*result, *report.header_lines(session.settings.overlay), *session.notices]
 
 
 def _device_state(session: Session, device: str) -> str:

@@ -54,6 +54,21 @@ INI_OPTIONS = {
         "seconds for one item, if --item-timeout gives no others; 0 for no limit",
         "a number of seconds, or 0 for no limit",
     ),
+    settings.INI_TARGET_TABLES: _IniOption(
+        "paths",
+        "add the targets of these tables, as --targets does; relative to the ini file",
+        "a list of files",
+    ),
+    settings.INI_STORE: _IniOption(
+        "paths",
+        "lay this folder over the stored code, if --store names no other; relative to the ini file",
+        "a folder",
+    ),
+    settings.INI_KNOWN_FAILURES: _IniOption(
+        "paths",
+        "also take the known failures of these folders, as --known-failures does; relative to the ini file",
+        "a list of folders",
+    ),
 }
 
 
@@ -117,4 +132,4 @@ def _names(texts: Sequence[str]) -> list[str]:
 def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
-    return value if isinstance(value, str) else " ".join(_names(value))
+    return value if isinstance(value, str) else " ".join(_names(list(map(str, value))))

@@ -34,9 +34,14 @@ ENABLING = (
     "seed",
     "fresh",
     "audit",
+    "targets",
+    "store",
+    "known-failures",
+    "subset",
+    "write-known-failures",
 )
 #: Options that leave cases, targets or checks out: those of pytest, and ours, named as in OPTIONS.
-_SELECTING = (("keyword", "markexpr"), ("device", "target", "quick", "checks", "baseline", "audit"))
+_SELECTING = (("keyword", "markexpr"), ("device", "target", "quick", "checks", "baseline", "audit", "subset"))
 
 #: Name → the keywords of `addoption`. `device` is the option `--conformance-device`, and `--device` where nobody else
 #: has an option of that name.
@@ -102,6 +107,29 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         help="capture once for all targets of a missing GPU type for which that is the same (shared, the default), or "
         "for each target alone",
     ),
+    "targets": dict(
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="add the targets of this file, a table such as conformance/devices/targets.toml; may be repeated",
+    ),
+    "store": dict(
+        metavar="DIR",
+        help="lay this folder over the stored code: it is read first, and code is accepted into it alone",
+    ),
+    "known-failures": dict(
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="also take the known failures of this folder, for any case and target; may be repeated",
+    ),
+    "subset": dict(
+        metavar="FILE", help="test only the cases that this file names: an id, a node id or a pattern a line"
+    ),
+    "write-known-failures": dict(
+        metavar="DIR",
+        help="write what fails into this folder, as known failures of this torch that --known-failures takes",
+    ),
     "verify-deviceless": dict(
         action="store_true",
         help="on a real GPU: also generate the code without it, and fail if the two differ",
@@ -155,6 +183,7 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
     """
     value = functools.partial(option, config)
     project = read_project_settings(config)
+    accepts = settings.parse_accept(os.environ) if accept is None else accept
     read = Settings(
         devices=value("device"),
         targets=value("target"),
@@ -163,7 +192,7 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
         require_device=value("require-device"),
         strict_run=value("strict-run"),
         checks=(value("checks") is None and project.checks) or settings.parse_checks(value("checks")),
-        accept=settings.parse_accept(os.environ) if accept is None else accept,
+        accept=accepts,
         save_run=value("save-run"),
         baseline=value("baseline"),
         backend=value("backend"),
@@ -181,7 +210,12 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
         default_targets=project.targets,
         baseline_torch=project.baseline_torch,
         factor=project.factor,
+        overlay=_overlay(config, creates=bool(accepts)),
+        subset=_path(config, value("subset")),
+        write_known_failures=_path(config, value("write-known-failures")),
     )
+    if read.write_known_failures:
+        settings.refuse_beside_written_failures(read)
     return settings.for_audit(read, names_checks=value("checks") is not None) if read.audit else read
 
 
@@ -191,6 +225,30 @@ def item_timeout(config: pytest.Config) -> float:
     if given is None:
         return settings.ITEM_TIMEOUT if project is None else project
     return settings.parse_item_timeout(given)
+
+
+def _overlay(config: pytest.Config, *, creates: bool) -> settings.Overlay:
+    """The overlay of a run. The folder of --write-known-failures is a part of it, because entries are added there.
+
+    `creates`: the run accepts code, which creates the store.
+    """
+    value = functools.partial(option, config)
+    names = (settings.INI_TARGET_TABLES, settings.INI_STORE, settings.INI_KNOWN_FAILURES)
+    tables, stores, layers = (list(map(str, config.getini(name) or ())) for name in names)
+    overlay = settings.parse_overlay(
+        [*tables, *value("targets")],
+        value("store") or next(iter(stores), None),
+        [*layers, *value("known-failures")],
+        config.invocation_params.dir,
+        creates=creates,
+    )
+    written = _path(config, value("write-known-failures"))
+    return overlay.with_known_failures(written) if written else overlay
+
+
+def _path(config: pytest.Config, text: str | None) -> str | None:
+    """An absolute path, of one that is relative to the folder of the command."""
+    return str(config.invocation_params.dir / text) if text else None
 
 
 def is_named_by_option(namespace: argparse.Namespace) -> bool:

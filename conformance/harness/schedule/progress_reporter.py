@@ -12,7 +12,7 @@ import pytest
 from conformance.harness.schedule.batches import scheduled_items
 from conformance.harness.schedule.progress import Progress
 from conformance.storage import durations
-from conformance.storage.runs import FOLDER
+from conformance.storage.runs import private_folder
 
 #: A run that takes less than so many seconds shows pytest's percentage only.
 _SHORT_RUN = 20.0
@@ -28,7 +28,7 @@ class ProgressReporter:
 
     def __init__(self, config: pytest.Config, workers: int) -> None:
         self._config, self._workers = config, workers
-        self._folder = config.rootpath / FOLDER
+        self._folder = private_folder(config.rootpath)
         self._progress: Progress | None = None
         self._seconds: defaultdict[str, float] = defaultdict(float)  # node id → seconds of its phases
         self._durations: dict[str, float] = {}  # node id → seconds, of those that ended

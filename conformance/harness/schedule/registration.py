@@ -18,13 +18,13 @@ from conformance.harness.schedule.lookahead import Lookahead
 from conformance.harness.schedule.progress_reporter import ProgressReporter
 from conformance.harness.session import Session
 from conformance.storage import durations
-from conformance.storage.runs import FOLDER
+from conformance.storage.runs import private_folder
 
 
 def register(config: pytest.Config, session: Session) -> None:
     """Call this once in each process, when its session has begun."""
     is_worker = hasattr(config, "workerinput")
-    project = config.rootpath / FOLDER
+    project = private_folder(config.rootpath)
     if session.workers > 1 and not is_worker:
         durations.copy(project, session.run.folder)
     plan = functools.partial(_plan, session, project)
