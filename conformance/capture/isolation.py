@@ -12,7 +12,14 @@ import importlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from conformance.capture.deviceless import gpu_patches, optimizers, pretended_device, user_kernels, xpu_build
+from conformance.capture.deviceless import (
+    gpu_patches,
+    optimizers,
+    pretended_device,
+    rocm_build,
+    user_kernels,
+    xpu_build,
+)
 from conformance.capture.deviceless.device_queries import DeviceQueries, kernel_properties
 from conformance.capture.deviceless.prepare import in_use, prepare
 from conformance.capture.model import Mode
@@ -35,6 +42,9 @@ DEVICE_CACHES = (
     "torch._inductor.utils:get_device_tflops",  # to 2.13
     "torch._inductor.utils:_get_device_tflops",  # from 2.15
     "torch._inductor.utils:_get_device_dram_gbps",  # from 2.15
+    "torch._inductor.utils:get_backend_num_stages",
+    "torch._inductor.utils:_rocm_native_device_arch_name",
+    "torch._utils_internal:max_clock_rate",  # by ROCm's architecture
     "torch._inductor.comm_analysis:get_gpu_type",
     "torch._inductor.kernel.mm:_is_sm7x_or_older_gpu",
     "torch._inductor.codegen.cuda.cuda_env:get_cuda_arch",
@@ -92,7 +102,8 @@ _DECLARATIONS = Patch(
 
 
 def _common_patches() -> list[Patch]:
-    return [*COMMON_PATCHES, *([_DECLARATIONS] if environment.torch_build().release < (2, 13) else [])]
+    declarations = [_DECLARATIONS] if environment.torch_build().release < (2, 13) else []
+    return [*COMMON_PATCHES, *rocm_build.attention_patches(), *declarations]
 
 
 def _with_kept_writer(
@@ -135,6 +146,8 @@ def inductor_options(target: Target) -> dict[str, Any]:
     }
     if target.threads:
         options["cpp.threads"] = target.threads
+    if target.platform == "rocm":
+        options |= rocm_build.CONFIG
     return options
 
 
@@ -245,20 +258,20 @@ def _patch_existing(module: Any, options: dict[str, Any]) -> Any:
 def patch_problems(
     targets: Iterable[Target], native: Collection[str] = (), is_missing: Callable[[Patch], bool] = Patch.is_missing
 ) -> dict[str, str]:
-    """Device type → the message that names a part of torch which a patch needs and this torch lacks.
+    """Device type or platform → the message that names a part of torch which a patch needs and this torch lacks.
 
-    Device types without a problem are left out. `native`: device types whose GPU is on this machine; they need fewer
+    Those without a problem are left out. `native`: device types whose GPU is on this machine; they need fewer
     patches. `is_missing`: decides whether a patch's name is missing; by default by importing torch.
     """
     from conformance.capture.observers import kernels
 
-    first: dict[str, str] = {}  # device type → the first missing name
+    first: dict[str, str] = {}  # device type or platform → the first missing name
     for target in targets:
         pretended = target.device in GPUS and target.device not in native
         mode: Mode = "deviceless" if pretended else "native"
         for patch in [*patches(target, mode), *cpu_isa.CODEGEN_PATCHES, *kernels.patches()]:
-            if target.device not in first and not patch.optional and is_missing(patch):
-                first[target.device] = patch.where.replace(":", ".")
+            if target.family not in first and not patch.optional and is_missing(patch):
+                first[target.family] = patch.where.replace(":", ".")
     return {
         device: _missing_message(name, [each for each in first if first[each] == name])
         for device, name in first.items()

@@ -87,7 +87,7 @@ class SharedCaptures:
 
 
 def _key(case: Case, target: Target) -> tuple[str, str, str]:
-    return str(case.file), case.id, target.device
+    return str(case.file), case.id, target.family
 
 
 def _policy(case: Case, target: Target) -> Policy:

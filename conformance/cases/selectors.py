@@ -1,8 +1,9 @@
 """Selectors: for which targets, labels and torch versions a declaration is.
 
-A selector is "all", or words that must all apply: a target's name, a device type, "gpu" (cuda or xpu), a label of the
-case, or a range of torch versions. "cuda bf16 torch>=2.13" selects the cases with the label bf16, on cuda targets, with
-torch 2.13 and newer. A vendor's device says which of these words are for it too (devices/vendor_devices.py).
+A selector is "all", or words that must all apply: a target's name, a device type, "rocm" (GPUs of AMD, to which "cuda"
+applies too), "gpu" (cuda or xpu), a label of the case, or a range of torch versions. "cuda bf16 torch>=2.13" selects
+the cases with the label bf16, on cuda targets, with torch 2.13 and newer. A vendor's device says which of these words
+are for it too (devices/vendor_devices.py).
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ def triton_stage(name: str, capture: Capture, target: Target) -> list[Block]:
     """
     from conformance.capture.offline import compiler
 
-    compiler.refuse_unknown_stage(name, target.device)
+    compiler.refuse_unknown_stage(name, target.family)
     return [
         Block(f"{name}: {kernel.module}, {kernel.name}, {launch}", text.strip("\n"))
         for kernel in compiler.kernels(capture)

@@ -23,8 +23,8 @@ from conformance.devices import environment
 from conformance.devices.cpp_compiler import compiler_problem
 from conformance.devices.environment import PreparationError
 from conformance.devices.machine import Machine
-from conformance.devices.target_rows import amd_architecture, row_properties
-from conformance.devices.targets import GPUS, Target, TargetError, targets
+from conformance.devices.target_rows import row_properties
+from conformance.devices.targets import GPUS, Target, TargetError, amd_architecture, targets
 from conformance.errors import ConformanceError
 from conformance.settings import ACCEPT, Overlay, long_name
 from conformance.storage.accept_archive import refuse_unstored_version
@@ -70,9 +70,8 @@ class Confirmation:
 
     @property
     def compares_deviceless(self) -> bool:
-        """Whether code of this device is generated without it: not for CPUs, which need none, and not for AMD."""
-        gpu = self.machine.gpus.get(self.target.device)
-        return gpu is not None and not amd_architecture(gpu)
+        """Whether code of this device is generated without it too: not for CPUs, which need none."""
+        return self.target.device in self.machine.gpus
 
     def run(
         self, paths: Sequence[Path], keyword: str | None, processes: str, *, quick: bool, subset: str | None = None
@@ -129,7 +128,7 @@ class Confirmation:
     def _manifest(self, selected: int) -> Manifest:
         device: dict[str, Any] = {"type": self.target.device, "capability": [0, 0], "properties": {}, "driver": ""}
         if gpu := self.machine.gpus.get(self.target.device):
-            wanted = row_properties(self.target.device) | _FURTHER_PROPERTIES
+            wanted = row_properties(self.target.family) | _FURTHER_PROPERTIES
             device["capability"] = list(gpu["capability"])
             device["properties"] = {key: value for key, value in gpu["properties"].items() if key in wanted}
             device["driver"] = _driver(self.target.device, gpu)
@@ -218,7 +217,8 @@ def _driver(device: str, gpu: dict[str, Any]) -> str:
     """The version of the GPU's driver; "" where it is not known."""
     if device == "xpu":
         return str(gpu["properties"].get("driver_version", ""))
-    path = Path(f"/sys/module/{'amdgpu' if amd_architecture(gpu) else 'nvidia'}/version")
+    module = "amdgpu" if amd_architecture(gpu["properties"]) else "nvidia"
+    path = Path(f"/sys/module/{module}/version")
     return path.read_text(encoding="utf-8").strip() if path.exists() else ""
 
 

@@ -15,8 +15,8 @@ from conformance.devices import environment
 from conformance.devices.cpp_compiler import compiler_problem, find_compiler, missing_compiler_message
 from conformance.devices.environment import PreparationError
 from conformance.devices.machine import Machine
-from conformance.devices.targets import targets
-from conformance.devices.vendor_devices import device_types, vendor_devices
+from conformance.devices.targets import PLATFORMS, families, targets
+from conformance.devices.vendor_devices import vendor_devices
 from conformance.errors import first_line
 from conformance.harness.session import NEWEST, OLDEST, Session
 from conformance.settings import Settings
@@ -119,23 +119,24 @@ def _devices(machine: Machine) -> Iterator[Finding]:
         text = f"torch cannot be imported: {first_line(error)}"
         yield Finding("devices", text, "A torch that can be imported.", fatal=True)
         return
-    for device in device_types():
-        rows = [target for target in targets().values() if target.device == device]
+    for family in families():
+        rows = [target for target in targets().values() if target.family == family]
         native = [target.name for target in rows if machine.is_native(target)]
-        if device != "cpu" and device in machine.gpus:
-            native = [machine.target_of(device).name]
+        device = PLATFORMS.get(family, family)
+        if device in machine.gpus and (target := machine.target_of(device)).family == family:
+            native = [target.name]
         pretends = device not in vendor_devices()
         generated = [target.name for target in rows if target.name not in native and pretends]
-        if problem := session.generation_problems.get(device):
-            yield Finding(device, f"{machine.describe(device)}; nothing is generated: {problem}")
+        text = machine.describe(device) if native or device not in machine.gpus else "deviceless"
+        if pretends and (problem := next(filter(None, map(session.generation_problem, rows)), "")):
+            yield Finding(family, f"{text}; nothing is generated: {problem}")
             continue
-        text = machine.describe(device)
-        if device == "cpu" and (problem := compiler_problem()):
+        if family == "cpu" and (problem := compiler_problem()):
             generated, native = [*native, *generated], []
             text += f"; nothing is run: {problem}"
         text += f"; run here: {', '.join(native)}" if native else ""
         text += f"; only generated: {', '.join(generated)}" if generated else ""
-        yield Finding(device, text)
+        yield Finding(family, text)
     if "cuda" not in machine.gpus and Path("/dev/nvidia0").exists():
         yield _unused_gpu()
     yield from unused_render_nodes(machine)

@@ -114,10 +114,10 @@ def _add_row(manifest: Manifest, name: str, overlay: Overlay) -> Target:
     """
     file = Path(overlay.targets[-1]) if overlay.targets else table.TABLE
     refuse_installed(file, "--targets FILE")
-    if not re.fullmatch(rf"{manifest.device['type']}_[a-z0-9_]+", name) or name in targets():
+    family = manifest.target.partition("_")[0]
+    if not re.fullmatch(rf"{family}_[a-z0-9_]+", name) or name in targets():
         raise TargetError(
-            f"--add-row {name}: give a new name of lower-case letters, digits and _ that begins with "
-            f"{manifest.device['type']}_"
+            f"--add-row {name}: give a new name of lower-case letters, digits and _ that begins with {family}_"
         )
     text = file.read_text(encoding="utf-8").rstrip()
     atomic_files.write_atomically(file, "\n\n".join(filter(None, (text, _row(manifest, name)))) + "\n")

@@ -35,11 +35,15 @@ HIDE_GPUS = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ONEAPI_DEVI
 
 @dataclass(frozen=True)
 class TorchBuild:
-    """The installed torch, read without importing it. `gpus`: the GPU device types it was built for."""
+    """The installed torch, read without importing it. `gpus`: the GPU device types it was built for.
+
+    `hip`: whether it was built for ROCm, where cuda means GPUs of AMD.
+    """
 
     version: str
     gpus: tuple[str, ...]
     folder: Path
+    hip: bool = False
 
     @property
     def release(self) -> tuple[int, int]:
@@ -61,7 +65,7 @@ def torch_build() -> TorchBuild:
     version = runpy.run_path(str(folder / "version.py"))
     keys = {"cuda": ("cuda", "hip"), "xpu": ("xpu",)}
     gpus = tuple(device for device in GPUS if any(version.get(key) for key in keys[device]))
-    return TorchBuild(version["__version__"], gpus, folder)
+    return TorchBuild(version["__version__"], gpus, folder, bool(version.get("hip")))
 
 
 @cache

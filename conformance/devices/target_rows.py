@@ -7,7 +7,7 @@ from typing import Any
 
 from conformance.devices.environment import torch_build
 from conformance.devices.machine import Machine
-from conformance.devices.targets import Target, matching_target, targets
+from conformance.devices.targets import Target, amd_architecture, matching_target, targets
 from conformance.documentation import reference
 
 #: What a driver may report differently for the same product.
@@ -28,16 +28,19 @@ def device_row(device: str, gpu: Mapping[str, Any], torch: str, name: str = "") 
     import tomli_w
 
     target = matching_target(device, tuple(gpu["capability"]), gpu["properties"])
-    wanted = row_properties(device)
+    wanted = row_properties(target.family)
     properties = {key: value for key, value in gpu["properties"].items() if key in wanted}
     row = {
         "device": device,
+        **({"platform": target.platform} if target.platform else {}),
         "description": str(gpu["properties"].get("name", device)),
         "confirmed": f"on the device, torch {torch}",
         "capability": list(gpu["capability"]),
         "properties": properties,
     }
     before = [] if target.local else [f"# targets.toml has this device already: {target.name}"]
+    if target.local and target.platform:
+        before = ['# not reported: variant_of = "cuda_sm80" and stores_code = false, as in the other rows of rocm']
     if target.local and device == "xpu":
         has = f"{reference('xpu')} says which devices have it"
         before = [f"# not reported: flash_attention ({has}); variant_of, if it is one"]
@@ -45,15 +48,15 @@ def device_row(device: str, gpu: Mapping[str, Any], torch: str, name: str = "") 
     return "\n".join([*before, tomli_w.dumps({name or _row_name(target, gpu): row}).rstrip("\n"), *after])
 
 
-def row_properties(device: str) -> set[str]:
-    """Returns the names of the properties that rows of a device type have."""
-    return {key for row in targets().values() if row.device == device for key in row.properties}
+def row_properties(family: str) -> set[str]:
+    """Returns the names of the properties that rows of a device type or platform have."""
+    return {key for row in targets().values() if row.family == family for key in row.properties}
 
 
 def _row_name(target: Target, gpu: Mapping[str, Any]) -> str:
     if not target.local:
         return target.name
-    name = f"{target.device}_{architecture(target.device, gpu) or 'name_it'}"
+    name = f"{target.family}_{architecture(target.device, gpu) or 'name_it'}"
     while name in targets():
         name += "_other"
     return name
@@ -64,13 +67,7 @@ def architecture(device: str, gpu: Mapping[str, Any]) -> str:
     major, minor = gpu["capability"]
     if device != "cuda":
         return ""
-    return amd_architecture(gpu) or f"sm{major}{minor}"
-
-
-def amd_architecture(gpu: Mapping[str, Any]) -> str:
-    """Returns "gfx942" for a GPU of AMD, "" for others: torch calls AMD's GPUs cuda too."""
-    name = str(gpu["properties"].get("gcnArchName", ""))  # of NVIDIA: the product's name
-    return name.partition(":")[0] if name.startswith("gfx") else ""
+    return amd_architecture(gpu["properties"]) or f"sm{major}{minor}"
 
 
 def differing_properties(target: Target, properties: Mapping[str, Any]) -> Iterable[str]:

@@ -23,6 +23,8 @@ else:
 #: The device types of this package; vendor_devices.py has others. And those that are GPUs.
 DEVICES = BUILT_IN
 GPUS = ("cuda", "xpu")
+#: Platform → the device type under which torch shows its GPUs: torch built for ROCm calls AMD's GPUs cuda.
+PLATFORMS = {"rocm": "cuda"}
 ISAS = ("avx2", "avx512", "neon")
 
 #: How `confirmed` begins if users of the device posted the values.
@@ -41,6 +43,7 @@ class TargetError(ConformanceError, ValueError):
 class Target:
     """One row of the table: a device type, and all properties of the device that Inductor's choices depend on.
 
+    `device`: what torch calls the device type. `platform`: "rocm" for GPUs of AMD, which torch calls cuda, else "".
     `confirmed`: where the values were read: on a device, or after PUBLIC who posted them, or UNCONFIRMED. `assumed`:
     the names of properties that no post shows. `isa`, `threads`: of C++ kernels; where a vendor's row leaves them
     out, Inductor chooses. `capability`: (major, minor).
@@ -50,6 +53,8 @@ class Target:
     `flash_attention`: xpu only: whether the device runs Intel's flash attention.
     `variant_of`: the name of the row whose stored code holds for this target too, where none is stored for itself. A
     target with such a row is a variant: it runs on request.
+    `stores_code`: whether code is stored for the target, and compared. Without it, its numerics and requirements are
+    checked, and `variant_of` says whose known failures hold.
     `code_like`: a vendor's row only: the name of a row whose kernels Inductor generates in the same way. The known
     failures of that row hold for this target too, and so do the selectors that name it.
     `local`: made from a real GPU that matches no row. No code is stored for it.
@@ -68,9 +73,16 @@ class Target:
     flash_attention: bool = False
     assumed: tuple[str, ...] = ()
     variant_of: str = ""
+    platform: str = ""
+    stores_code: bool = True
     code_like: str = ""
     local: bool = False
     table: str = ""
+
+    @property
+    def family(self) -> str:
+        """What --device calls it, and how its name begins: the platform if it has one, else the device type."""
+        return self.platform or self.device
 
     @property
     def read_on_device(self) -> bool:
@@ -189,10 +201,27 @@ def _check_variant(target: Target, known: Mapping[str, Target]) -> None:
         )
 
 
+def families() -> tuple[str, ...]:
+    """What --device takes, and how the names of targets begin: the device types, then the platforms."""
+    return (*device_types(), *PLATFORMS)
+
+
 def base_of(name: str) -> str:
     """The name of the row that the target `name` is a variant of; "" if it is none, or not in the table."""
     target = targets().get(name)
     return target.variant_of if target else ""
+
+
+def code_base_of(name: str) -> str:
+    """The name of the row whose stored code holds for the target `name` where it has none; "" if there is none."""
+    target = targets().get(name)
+    return target.variant_of if target and target.stores_code else ""
+
+
+def platform_of(name: str) -> str:
+    """The platform of the target `name`, as its name says; "" if it has none."""
+    family = name.partition("_")[0]
+    return family if family in PLATFORMS else ""
 
 
 def excused_like(name: str) -> str:
@@ -205,12 +234,13 @@ def selector_words(name: str, device: str) -> set[str]:
     """The words of selectors that are for a target. `device`: its device type."""
     vendor, target = vendor_devices().get(device), targets().get(name)
     words = {name, device, *(vendor.selectors if vendor else ()), *(["gpu"] if device in GPUS else [])}
+    words |= {platform} if (platform := platform_of(name)) else set()
     return words | {target.code_like} if target and target.code_like else words
 
 
 def _target(name: str, row: dict[str, Any], vendor: VendorDevice | None = None) -> Target:
     known = {each.name for each in dataclasses.fields(Target)} - {"name", "local", "table"}
-    known -= {"cudnn", "flash_attention", "capability"} if vendor else {"code_like"}
+    known -= {"cudnn", "flash_attention", "capability", "platform"} if vendor else {"code_like"}
     unknown = set(row) - known
     if unknown:
         raise TargetError(f"target {name}: unknown key {min(unknown)!r}; known are {', '.join(sorted(known))}")
@@ -222,6 +252,12 @@ def _target(name: str, row: dict[str, Any], vendor: VendorDevice | None = None) 
         raise TargetError(f"target {name}: unknown device {row['device']!r}; known are {', '.join(devices)}")
     if (row["device"] == "cpu" or "isa" in row) and row.get("isa") not in ISAS:
         raise TargetError(f"target {name}: isa is {row.get('isa')!r}; it must be one of {', '.join(ISAS)}")
+    platform = row.get("platform", "")
+    if platform and PLATFORMS.get(platform) != row["device"]:
+        known_platforms = ", ".join(f"{name!r} with device = {device!r}" for name, device in PLATFORMS.items())
+        raise TargetError(f"target {name}: platform is {platform!r}; it may be {known_platforms}")
+    if platform and not name.startswith(f"{platform}_"):
+        raise TargetError(f"target {name}: the name of a row with this platform must begin with {platform}_")
     if row["device"] in GPUS:
         row["capability"] = tuple(row.get("capability", ()))
         if len(row["capability"]) != 2 or not row.get("properties"):
@@ -238,25 +274,39 @@ def multiprocessor_count(properties: Mapping[str, Any]) -> int:
 
 
 def matching_target(device: str, capability: tuple[int, int], properties: Mapping[str, Any]) -> Target:
-    """The target of a real GPU: the row with its number of multiprocessors and, on cuda, its capability; on xpu, the
-    row must also agree on fp64.
+    """The target of a real GPU: the row with its number of multiprocessors and, on cuda, its capability, on rocm its
+    architecture; on xpu, the row must also agree on fp64.
 
-    Without such a row: a local target, `cuda_local` or `xpu_local`.
+    Without such a row: a local target, `cuda_local`, `rocm_local` or `xpu_local`.
     """
+    architecture = amd_architecture(properties) if device == "cuda" else ""
+    platform = "rocm" if architecture else ""
     for target in targets().values():
-        same_part = target.capability == capability if device == "cuda" else _same_fp64(target.properties, properties)
+        if platform:
+            same_part = amd_architecture(target.properties) == architecture
+        elif device == "cuda":
+            same_part = target.capability == capability
+        else:
+            same_part = _same_fp64(target.properties, properties)
         same_size = multiprocessor_count(target.properties) == multiprocessor_count(properties)
-        if target.device == device and same_part and same_size:
+        if target.device == device and target.platform == platform and same_part and same_size:
             return target
     return Target(
-        name=f"{device}_local",
+        name=f"{platform or device}_local",
         device=device,
+        platform=platform,
         description=str(properties.get("name", device)),
         confirmed="this device",
         capability=capability,
         properties=properties,
         local=True,
     )
+
+
+def amd_architecture(properties: Mapping[str, Any]) -> str:
+    """Returns "gfx942" for a GPU of AMD, "" for others."""
+    name = str(properties.get("gcnArchName", ""))  # of NVIDIA: the product's name
+    return name.partition(":")[0] if name.startswith("gfx") else ""
 
 
 def _same_fp64(row: Mapping[str, Any], properties: Mapping[str, Any]) -> bool:
@@ -272,19 +322,24 @@ def select_targets(
 ) -> list[Target]:
     """The targets that --device and --target select, in table order. Both are comma-separated lists.
 
-    With both, a target must be in both. `with_variants`: whether a variant that `names` does not name is selected too,
+    With both, a target must be in both. "cuda" does not select rocm; "rocm" selects its targets although they are
+    variants. `with_variants`: whether a variant that `names` does not name is selected too,
     for all or for each. `ini_option`: the ini option that gives `names`; "" if --target does. Raises TargetError for an
     unknown name and for an empty selection.
     """
     known = list(known)
-    wanted_devices = _names(devices, [*device_types(), "all"], "device")
+    wanted_devices = _names(devices, [*families(), "all"], "device")
     wanted_targets = _names(names, [target.name for target in known], "target", ini_option)
     is_wanted = with_variants if callable(with_variants) else lambda _target: with_variants
+
+    def runs_unnamed(target: Target) -> bool:
+        return not target.variant_of or target.platform in wanted_devices or is_wanted(target)
+
     selected = [
         target
         for target in known
-        if (not wanted_devices or "all" in wanted_devices or target.device in wanted_devices)
-        and (target.name in wanted_targets if wanted_targets else not target.variant_of or is_wanted(target))
+        if (not wanted_devices or "all" in wanted_devices or target.family in wanted_devices)
+        and (target.name in wanted_targets if wanted_targets else runs_unnamed(target))
     ]
     if not selected:
         both = f"{option_name('device')} {devices} and {ini_option or option_name('target')} {names}"

@@ -94,7 +94,7 @@ def validate(cases: Iterable[Case], targets: Iterable[Target], facts: Iterable[s
     `facts`: the names of all facts, to refuse others. Raises DeclarationError for the first mistake.
     """
     cases = list(cases)
-    known = {word for target in targets for word in (target.name, target.device)} | {"gpu"}
+    known = {word for target in targets for word in (target.name, target.device, target.family)} | {"gpu"}
     functions: dict[tuple[Path, str], list[Case]] = {}
     for case in cases:
         functions.setdefault((case.file, case.name), []).append(case)

@@ -1,4 +1,5 @@
-"""Facts from the binaries of a cuda capture's kernels: registers, spills, shared memory, widest access, tensor cores.
+"""Facts from the binaries of a capture's kernels for cuda or rocm: registers, spills, shared memory, widest access, and
+tensor cores.
 
 They are computed on request: compiling a kernel takes 0.1 to 2 s the first time. Inductor may launch a kernel in one of
 several configurations. The number of a kernel is the largest of them: the most that a configuration needs, and for
@@ -51,12 +52,14 @@ MEASURES: dict[str, Extractor] = {name: _extractor(name) for name in _MEASURES}
 
 
 def _compiled_kernels(capture: Capture) -> list[tuple[compiler.Kernel, list[compiler.Launch]]]:
-    """Each kernel with its configurations. Raises KernelError, and FactError for a capture that is not for cuda."""
+    """Each kernel with its configurations. Raises KernelError, and FactError for a capture for another device."""
     kernels = compiler.kernels(capture)
-    other = next((kernel.device for kernel in kernels if kernel.device != "cuda"), "")
+    other = next((kernel.device for kernel in kernels if kernel.device not in ("cuda", "rocm")), "")
     if other or any("cpu" in module.observed.get("devices", ()) for module in capture.modules):
         reason = f"Triton {triton_version()} makes no binary for {other}" if other else "Triton compiles no CPU kernels"
-        raise FactError(f"only cuda captures have {', '.join(_MEASURES)}: this one is for {capture.target} ({reason})")
+        raise FactError(
+            f"only captures for cuda and rocm have {', '.join(_MEASURES)}: this one is for {capture.target} ({reason})"
+        )
     return [(kernel, compiler.launches(kernel)) for kernel in kernels]
 
 
@@ -73,7 +76,7 @@ def lines(capture: Capture) -> list[str]:
 def incomplete_stage(capture: Capture) -> str:
     """The last stage of the kernels if the installed Triton makes no binary of them, else ""."""
     launches = [launch for kernel in compiler.kernels(capture) for launch in compiler.launches(kernel)]
-    return next((launch.last for launch in launches if launch.last not in ("cubin", "spv")), "")
+    return next((launch.last for launch in launches if launch.last not in ("cubin", "hsaco", "spv")), "")
 
 
 def _description(launch: compiler.Launch) -> str:

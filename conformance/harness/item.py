@@ -29,7 +29,7 @@ from conformance.harness.item_errors import (
     SkipError,
     StaleKnownFailureError,
 )
-from conformance.harness.item_exclusion import generation_problem, item_exclusion
+from conformance.harness.item_exclusion import generation_problem, item_exclusion, missing_dtype
 from conformance.harness.item_known_failures import ItemKnownFailures, problems_of
 from conformance.harness.known_failure_lines import LEFT_OUT
 from conformance.harness.session import Session
@@ -223,6 +223,8 @@ class _ItemRun:
             try:
                 captured = stack.enter_context(self.source.captured())
             except Exception as error:
+                if reason := missing_dtype(self.target, error):
+                    self._skip(reason, Outcome.EXCLUDED)
                 self._record_failure("compile", error)
                 self.artifacts.of_exception(error)
                 said = custom_operators.advice(error)
@@ -368,6 +370,10 @@ class _ItemRun:
         session = self.session
         if self.target.local:
             raise SkipError(f"{self.target.name} matches no target of targets.toml, so nothing is stored for it")
+        if not self.target.stores_code and session.baseline is None:
+            raise SkipError(
+                f"no code is stored for {self.target.name}: compare it between two runs, with --save-run and --baseline"
+            )
         if session.settings.accept == "all":
             return
         if session.baseline is not None:
@@ -440,7 +446,8 @@ class _ItemRun:
             return  # the installed Triton cannot compile further
         if record.evidence == "generated":
             record.evidence = "compiled"
-        if self.case.combined or self.target.local or session.settings.accept == "all":
+        is_stored = self.target.stores_code and not self.target.local
+        if self.case.combined or not is_stored or session.settings.accept == "all":
             return
         files = session.binary_files(self.case)
         before = binaries.stored_lines(files, self.case.id, self.target.name, session.torch)

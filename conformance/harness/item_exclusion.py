@@ -31,6 +31,13 @@ def generation_problem(session: Session, case: Case, target: Target, source: Ite
     return problem or (session.reason_not_run(target) if _compares_nothing(session, case, target, source) else "")
 
 
+def missing_dtype(target: Target, error: Exception) -> str:
+    """Why compiling raised, where the target has no bfloat16 (T4), so that Inductor compiles none; else ""."""
+    if target.device != "cuda" or target.capability >= (8, 0) or "BF16 is not supported" not in str(error):
+        return ""
+    return f"{target.name} has no bfloat16, and Inductor compiles no code with it: torch runs it eagerly"
+
+
 def _compares_nothing(session: Session, case: Case, target: Target, source: ItemCapture) -> bool:
     """Whether the case stores no code by its `checks`, and its numerics do not run here."""
     stores_nothing = bool(case.checks) and not case.has_stored_code

@@ -10,8 +10,7 @@ from pathlib import Path
 from conformance.cases.case import Case
 from conformance.cases.selectors import exclusion
 from conformance.devices.machine import Machine
-from conformance.devices.targets import Target
-from conformance.devices.vendor_devices import device_types
+from conformance.devices.targets import Target, families
 from conformance.settings import long_name, option_name
 from conformance.storage.runs import Run
 
@@ -21,16 +20,16 @@ _TOX = "TOX_ENV_NAME"
 
 
 def one_target_a_device(selected: Sequence[Target], machine: Machine) -> list[Target]:
-    """One of the selected targets for each device type.
+    """One of the selected targets for each device type and platform.
 
     The native one; on CPU, the one with the widest vectors. Without a native one: the last row of the table whose
     values were read on a real device, else the last row. A variant only if it is native or nothing else is selected.
     """
     result = []
-    for device in device_types():
-        rows = [target for target in selected if target.device == device]
+    for family in families():
+        rows = [target for target in selected if target.family == family]
         native = [target for target in rows if machine.is_native(target)]
-        if device == "cpu":
+        if family == "cpu":
             native.sort(key=lambda target: machine.isas.index(target.isa))
         rows = [target for target in rows if not target.variant_of] or rows
         confirmed = [target for target in rows if target.read_on_device]

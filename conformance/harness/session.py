@@ -21,7 +21,7 @@ from conformance.devices import environment, targets
 from conformance.devices.cpp_compiler import compiler_problem
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target
-from conformance.devices.vendor_devices import device_types, register_device, vendor_devices
+from conformance.devices.vendor_devices import register_device, vendor_devices
 from conformance.expectations import known_failures
 from conformance.harness import garbage_collection
 from conformance.harness.quick import one_target_a_device
@@ -119,7 +119,7 @@ class Session:
         if environment.torch_build().release < OLDEST:
             oldest = ".".join(map(str, OLDEST))
             reason = f"torch {self.torch} is too old to capture generated code: install torch {oldest} or newer"
-            self.generation_problems |= dict.fromkeys(device_types(), reason)
+            self.generation_problems |= dict.fromkeys(targets.families(), reason)
         elif not self.settings.backend_option:
             self._check_torch_sources()
         if prepared.dropped_variables:
@@ -190,7 +190,17 @@ class Session:
         vendor = vendor_devices().get(target.device)
         if vendor and not self.machine.is_native(target):
             return f"this machine has no {target.name}, and {vendor.package} generates no code without the device"
-        return self.generation_problems.get(target.device, "")
+        if self._is_built_for_another_platform(target):
+            return "this torch is built for ROCm, where cuda means GPUs of AMD: install a torch without ROCm"
+        return self.generation_problems.get(target.family) or self.generation_problems.get(target.device, "")
+
+    @staticmethod
+    def _is_built_for_another_platform(target: Target) -> bool:
+        """Whether torch decided for GPUs of AMD when it was built, or imported, and the target is none of them.
+
+        The other way round works: rocm_build.py changes what a torch built without ROCm decided.
+        """
+        return target.device == "cuda" and not target.platform and environment.torch_build().hip
 
     @property
     def names_targets(self) -> bool:
@@ -321,12 +331,12 @@ class Session:
             self.gpu_free_worker.close()
 
     def missing_devices(self) -> list[str]:
-        """Selected device types of which no selected target runs here."""
-        native = {target.device for target in self.selected_targets if self.machine.is_native(target)}
+        """Selected device types and platforms of which no selected target runs here."""
+        native = {target.family for target in self.selected_targets if self.machine.is_native(target)}
         return [
-            device
-            for device in device_types()
-            if device not in native and any(t.device == device for t in self.selected_targets)
+            family
+            for family in targets.families()
+            if family not in native and any(t.family == family for t in self.selected_targets)
         ]
 
     def store(self, case: Case) -> Store:

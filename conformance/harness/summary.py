@@ -266,7 +266,7 @@ def _write_known_failures(
 
 def _accept(session: Session, items: Sequence[ItemRecord], summary: Summary) -> None:
     """Accepts code, unless "binary" is the only check, and binaries, if they were checked."""
-    targets = [target.name for target in session.machine.targets().values() if not target.local]
+    targets = [each.name for each in session.machine.targets().values() if each.stores_code and not each.local]
     overlay = session.settings.overlay.store
     if session.settings.checks != ("binary",):
         accepted = accept_snapshots(items, session.settings.accept, targets, overlay)

@@ -64,6 +64,9 @@ KEYWORDS = {"min_elem_per_thread": "0"}
 READ_WITH = {"mix_order_reduction_allow_multi_stages": "RSPLIT_SIZE"}
 
 
+#: Device type → how Inductor calls it in kernels, where that is not its name alone: torch built for ROCm calls it hip.
+_KINDS = {"cuda": ("cuda", "hip")}
+
 #: A decorator as Inductor writes it, before the function that it decorates.
 _DECORATOR = re.compile(
     r"^@(?P<call>triton_heuristics\.\w+\(\n(?:[ \t]+.*\n|\n)*\))(?=\n@triton\.jit\ndef )", re.MULTILINE
@@ -75,8 +78,8 @@ def without_properties(text: str, device: str) -> str:
 
     So equal kernels of several targets are equal texts, and rules are applied to one of them.
     """
-    shortened = f"DeviceProperties(type='{device}')"
-    return re.sub(rf"(?<='device': )DeviceProperties\(type='{device}'[^()]*\)", shortened, text)
+    kinds = "|".join(_KINDS.get(device, (device,)))
+    return re.sub(rf"(?<='device': )DeviceProperties\(type='({kinds})'[^()]*\)", r"DeviceProperties(type='\1')", text)
 
 
 def format_decorators(text: str, device: str) -> str:
@@ -189,7 +192,7 @@ class _TargetDevice(ast.NodeTransformer):
         if ast.unparse(node.func) != "DeviceProperties":
             return self.generic_visit(node)
         kinds = [k.value.value for k in node.keywords if k.arg == "type" and isinstance(k.value, ast.Constant)]
-        if kinds == [self.device]:
+        if len(kinds) == 1 and kinds[0] in _KINDS.get(self.device, (self.device,)):
             return ast.Name("device")
         return ast.Call(node.func, node.args, [k for k in node.keywords if k.arg != "index"])
 

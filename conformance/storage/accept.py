@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from conformance.devices.targets import base_of
+from conformance.devices.targets import code_base_of
 from conformance.settings import option_name
 from conformance.storage.check_results import Outcome
 from conformance.storage.installed import refuse_installed
@@ -107,7 +107,7 @@ def _without_inherited(
 
     def is_inherited(key: TextKey, item: ItemRecord) -> bool:
         torch, target = key
-        return key not in stored.texts and after.get((torch, base_of(target))) == canonical_text(item.text)
+        return key not in stored.texts and after.get((torch, code_base_of(target))) == canonical_text(item.text)
 
     return {key: item for key, item in items.items() if not is_inherited(key, item)}
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from conformance import atomic_files
-from conformance.devices.targets import base_of
+from conformance.devices.targets import code_base_of
 from conformance.errors import ConformanceError
 from conformance.storage import snapshot_format
 from conformance.storage.installed import refuse_installed
@@ -77,7 +77,7 @@ class Snapshot:
         """Returns the stored text. Where nothing is stored for a variant, that of the target it is a variant of."""
         release = torch_release(torch)
         own = self.texts.get((release, target))
-        return own if own is not None else self.texts.get((release, base_of(target)))
+        return own if own is not None else self.texts.get((release, code_base_of(target)))
 
     def is_inherited(self, torch: str, target: str) -> bool:
         """Returns whether `text` returns the text of another target."""
@@ -89,7 +89,7 @@ class Snapshot:
     def is_of_overlay(self, torch: str, target: str) -> bool:
         """Returns whether `text` returns a text of the overlay."""
         release = torch_release(torch)
-        key = (release, target) if (release, target) in self.texts else (release, base_of(target))
+        key = (release, target) if (release, target) in self.texts else (release, code_base_of(target))
         return key in self.upper
 
     def versions(self) -> list[str]:

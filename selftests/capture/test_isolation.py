@@ -96,6 +96,11 @@ def alone(tmp_path_factory) -> dict[str, str]:
     return {target: texts(folder, target)[0] for target in ("cuda_sm80", "cuda_sm90", "cuda_sm100")}
 
 
+@pytest.fixture(scope="module")
+def rocm_alone(tmp_path_factory) -> str:
+    return texts(tmp_path_factory.mktemp("rocm"), "rocm_gfx942")[0]
+
+
 def test_every_order_of_gpus(tmp_path, alone):
     a, b, c = alone
     orders = [a, b, c, a, c, b, a, b, c, b, a, c, a, b]  # each of the six orders of three, one after the other
@@ -105,6 +110,16 @@ def test_every_order_of_gpus(tmp_path, alone):
     found = texts(tmp_path, *orders)
     assert [target for target, text in zip(orders, found, strict=True) if text != alone[target]] == []
     assert len(set(alone.values())) == 3, "the three GPUs must get different code, or this test checks nothing"
+
+
+@pytest.mark.parametrize("order", [("cuda_sm90", "rocm_gfx942"), ("rocm_gfx942", "cuda_sm90")], ids="-".join)
+def test_platforms_alternate(tmp_path, alone, rocm_alone, order):
+    """PyTorch calls GPUs of NVIDIA and AMD cuda, and keeps much for each device type."""
+    own = {"cuda_sm90": alone["cuda_sm90"], "rocm_gfx942": rocm_alone}
+    found = texts(tmp_path, *order, *order)
+    assert [target for target, text in zip(order * 2, found, strict=True) if text != own[target]] == []
+    assert "type='hip'" in rocm_alone
+    assert "hip" not in alone["cuda_sm90"]
 
 
 def test_devices_alternate(tmp_path, alone):

@@ -9,10 +9,10 @@ import pytest
 from conformance.cli.confirming import Confirmation
 from conformance.devices.machine import Machine
 from conformance.devices.target_rows import architecture, device_row, differing_properties
-from conformance.devices.targets import targets
+from conformance.devices.targets import TargetError, select_targets, targets
 
-SM90, BMG = targets()["cuda_sm90"], targets()["xpu_bmg"]
-AMD = {"gcnArchName": "gfx942:sramecc+:xnack-", "name": "AMD Instinct MI300X", "multi_processor_count": 304}
+SM90, BMG, GFX942 = (targets()[name] for name in ("cuda_sm90", "xpu_bmg", "rocm_gfx942"))
+AMD = {"gcnArchName": "gfx942:sramecc+:xnack-", "name": "AMD Instinct MI300A", "multi_processor_count": 228}
 
 
 def gpu(target, **properties):
@@ -23,8 +23,9 @@ def gpu(target, **properties):
     ("device", "described", "name"),
     [
         ("cuda", gpu(SM90, multi_processor_count=78), "cuda_sm90_other"),
-        ("cuda", {"capability": [12, 0], "properties": dict(SM90.properties)}, "cuda_sm120"),
-        ("cuda", {"capability": [9, 4], "properties": AMD}, "cuda_gfx942"),
+        ("cuda", {"capability": [12, 1], "properties": dict(SM90.properties)}, "cuda_sm121"),
+        ("cuda", {"capability": [9, 4], "properties": AMD}, "rocm_gfx942_other"),
+        ("cuda", {"capability": [11, 0], "properties": AMD | {"gcnArchName": "gfx1100"}}, "rocm_gfx1100"),
         ("xpu", gpu(BMG, gpu_subslice_count=24), "xpu_name_it"),
         ("xpu", gpu(BMG), "xpu_bmg"),
     ],
@@ -36,6 +37,7 @@ def test_the_name_of_the_row(tmp_path, device, described, name):
     assert list(targets(table)) == [name]
     assert text.startswith("# targets.toml has this device already") is (name == "xpu_bmg")
     assert text.startswith("# not reported: flash_attention") is (name == "xpu_name_it")
+    assert text.startswith("# not reported: variant_of") is name.startswith("rocm")
 
 
 def test_a_given_name(tmp_path):
@@ -58,17 +60,44 @@ def test_properties_that_differ():
 
 
 @pytest.mark.parametrize(
-    ("gpus", "compares"),
+    ("gpus", "name"),
     [
-        ({"xpu": gpu(BMG)}, True),
-        ({"cuda": gpu(SM90)}, True),
-        ({"cuda": {"capability": [9, 4], "properties": AMD}}, False),
+        ({"xpu": gpu(BMG)}, "xpu_bmg"),
+        ({"cuda": gpu(SM90)}, "cuda_sm90"),
+        ({"cuda": gpu(GFX942)}, "rocm_gfx942"),
+        ({"cuda": gpu(GFX942, **AMD)}, "rocm_local"),
+        ({"cuda": gpu(GFX942, gcnArchName="NVIDIA H300")}, "cuda_local"),
     ],
 )
-def test_code_that_is_generated_without_the_device(gpus, compares):
-    """Nothing pretends a GPU of AMD."""
+def test_the_target_of_a_real_gpu(gpus, name):
+    """PyTorch calls AMD's GPUs cuda: their architecture tells them apart."""
     machine = Machine(gpus=gpus)
     target = machine.target_of(next(iter(gpus)))
-    confirmation = Confirmation(machine, target, Path("x.zip"), Path("run"), {})
-    assert confirmation.compares_deviceless is compares
-    assert target.local is not compares
+    assert (target.name, target.local) == (name, name.endswith("_local"))
+    assert target.family == name.partition("_")[0]
+    assert machine.is_native(target)
+    assert Confirmation(machine, target, Path("x.zip"), Path("run"), {}).compares_deviceless
+
+
+def test_selecting_a_platform():
+    """`cuda` selects no GPU of AMD, and nothing selects one unasked, except on its own machine."""
+    rows = targets().values()
+    rocm = ["rocm_gfx942", "rocm_gfx950"]
+    assert [target.name for target in select_targets(rows, "rocm", None)] == rocm
+    assert not [target.name for target in select_targets(rows, None, None) if target.platform]
+    own = Machine(gpus={"cuda": gpu(GFX942)}).is_native
+    assert [target.name for target in select_targets(rows, None, None, own) if target.platform] == rocm[:1]
+    assert not [target.name for target in select_targets(rows, "cuda", None, with_variants=True) if target.platform]
+
+
+def test_a_wrong_platform(tmp_path):
+    table = tmp_path / "targets.toml"
+    text = device_row("cuda", {"capability": [9, 4], "properties": AMD}, "2.13.0")
+    for wrong, message in {
+        text.replace('"rocm"', '"vulkan"'): "'rocm' with device = 'cuda'",
+        text.replace("rocm_gfx942_other", "cuda_gfx942"): "must begin with rocm_",
+    }.items():
+        table.write_text(wrong)
+        targets.cache_clear()
+        with pytest.raises(TargetError, match=message):
+            targets(table)

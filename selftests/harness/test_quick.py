@@ -6,13 +6,13 @@ import pytest
 
 from conformance import case, tensor
 from conformance.devices.machine import Machine
-from conformance.devices.targets import targets
+from conformance.devices.targets import select_targets, targets
 from conformance.harness.quick import first_case, next_step, one_target_a_device
 from conformance.storage.runs import Run
 
 
 def names(machine: Machine, *selected: str) -> list[str]:
-    rows = [row for row in targets().values() if not selected or row.name in selected]
+    rows = select_targets(targets().values(), None, ",".join(selected) or None)
     return [target.name for target in one_target_a_device(rows, machine)]
 
 
@@ -40,6 +40,9 @@ def test_one_target_of_each_device(machine, expected):
 def test_only_selected_targets():
     machine = Machine(("avx2", "avx512"))
     assert names(machine, "cpu_avx2", "cpu_neon", "cuda_sm100") == ["cpu_avx2", "cuda_sm100"]
+    both = ("cuda_sm90", "rocm_gfx942", "rocm_gfx950")
+    assert names(machine, *both) == ["cuda_sm90", "rocm_gfx950"]
+    assert names(with_gpu("rocm_gfx942"), *both) == ["cuda_sm90", "rocm_gfx942"]
 
 
 @case(x=tensor(20, dtype=["f32", "f16"]), dim=[0, 1], only={"gpu f32": "a", "f16 dim1": "b"})

@@ -27,7 +27,7 @@ def axes(tmp_path) -> Suite:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--device", "tpu"], "unknown device 'tpu'; known are cpu, cuda, xpu, all"),
+        (["--device", "tpu"], "unknown device 'tpu'; known are cpu, cuda, xpu, rocm, all"),
         (["--target", "cuda_sm70"], "unknown target 'cuda_sm70'; known are cpu_avx2, cpu_avx512, cpu_neon, cuda_sm80"),
         (["--checks", "numerics,speed"], "unknown check 'speed'; known are numerics, requirements, code"),
         (["--checks", ","], "--checks names nothing; known are numerics, requirements, code"),

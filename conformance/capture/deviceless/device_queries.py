@@ -20,10 +20,11 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from conformance.capture.deviceless import rocm_build
 from conformance.capture.deviceless.asked_numbers import AskedNumber, Comparison
 from conformance.capture.patching.patch import Patch, applied
 from conformance.devices.environment import torch_build
-from conformance.devices.targets import Target, multiprocessor_count, targets
+from conformance.devices.targets import Target, amd_architecture, multiprocessor_count, targets
 
 #: Properties of xpu → the first torch that answers them. The others are answered from 2.11 on.
 _SINCE = {
@@ -54,9 +55,9 @@ class DeviceQueries:
         return answer
 
     def ask_number(self, question: str) -> Any:
-        """The same, but an integer becomes an AskedNumber if the device type's targets differ in it."""
+        """The same, but an integer becomes an AskedNumber if the targets of the family differ in it."""
         answer = _answer(self.target, question)
-        if self._silent or type(answer) is not int or not _differs(self.target.device, question):
+        if self._silent or type(answer) is not int or not _differs(self.target.family, question):
             return self.ask(question)
         return AskedNumber(question, answer, self._note)
 
@@ -69,7 +70,7 @@ class DeviceQueries:
         return _Properties(ask or self.ask)
 
     def have_the_same_answers(self, target: Target) -> bool:
-        """Whether another target of the same device type gives the same answers."""
+        """Whether another target of the same device type and platform gives the same answers."""
         return all(_answer(target, question) == answer for question, answer in self.answers.items())
 
     @contextlib.contextmanager
@@ -193,13 +194,16 @@ class _Properties:
 
 
 def _compute_capability(target: Target) -> Any:
-    """The result of get_compute_capability() in Inductor: 90 for (9, 0) on cuda, a dict of properties on xpu.
+    """The result of get_compute_capability() in Inductor: 90 for (9, 0) on cuda, "gfx942" on rocm, a dict of properties
+    on xpu.
 
     Like torch.xpu.get_device_capability(), the dict leaves out the uuid.
     """
     major, minor = target.capability
     if target.device == "xpu":
         return {name: target.properties[name] for name in _names(target)}
+    if target.platform == "rocm":
+        return amd_architecture(target.properties)
     return major * 10 + minor
 
 
@@ -214,7 +218,9 @@ def _has_bf16(target: Target) -> bool:
 
 
 def _shared_memory(target: Target) -> Any:
-    return target.properties.get("shared_memory_per_block_optin", target.properties.get("local_mem_size"))
+    """Bytes for a block. rocm has one limit, cuda also one for kernels that ask for more."""
+    names = ("shared_memory_per_block_optin", "shared_memory_per_block", "local_mem_size")
+    return next((target.properties[name] for name in names if name in target.properties), None)
 
 
 #: Question → how a target answers.
@@ -248,16 +254,16 @@ def _answer(target: Target, question: Any) -> Any:
 
 
 @functools.cache
-def _differs(device: str, question: str) -> bool:
-    """Whether the targets of a device type have different answers."""
-    rows = [target for target in targets().values() if target.device == device]
+def _differs(family: str, question: str) -> bool:
+    """Whether the targets of a device type or platform have different answers."""
+    rows = [target for target in targets().values() if target.family == family]
     return any(_answer(target, question) != _answer(rows[0], question) for target in rows)
 
 
 def _property(target: Target, name: str) -> Any:
     if target.device == "cuda" and name in ("major", "minor", "gcnArchName"):
         major, minor = target.capability
-        return {"major": major, "minor": minor, "gcnArchName": ""}[name]
+        return {"major": major, "minor": minor, "gcnArchName": target.properties.get(name, "")}[name]
     if target.device == "xpu" and name == "uuid":
         return uuid.UUID(int=0)  # it names one card, not a product
     return target.properties[name] if name in _names(target) else _NO_PROPERTY
@@ -286,5 +292,5 @@ def kernel_properties(target: Target) -> Any:
     )
     replaced = Patch(_INTERFACE, lambda _: lambda device: interface, "create() reads the device through it")
     kind, create = _torch_class()
-    with applied([replaced]):
+    with applied([replaced]), rocm_build.answering() if target.platform == "rocm" else contextlib.nullcontext():
         return create(kind, torch.device(target.device, 0))

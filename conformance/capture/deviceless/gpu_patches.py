@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from conformance.capture.deviceless import xpu_build
+from conformance.capture.deviceless import rocm_build, xpu_build
 from conformance.capture.deviceless.device_queries import DeviceQueries
 from conformance.capture.patching.patch import Patch
 from conformance.devices.targets import GPUS, Target
@@ -51,7 +51,7 @@ def patches(target: Target, queries: DeviceQueries | None = None) -> list[Patch]
             )
             for name in ("_exchange_fn", "_maybe_exchange_fn")
         ),
-        *{"cuda": _cuda, "xpu": _xpu}[device](queries, answer),
+        *_of_device_type(queries, answer),
         Patch(
             "torch.storage:_StorageBase.clone",
             _clone,
@@ -64,6 +64,15 @@ def patches(target: Target, queries: DeviceQueries | None = None) -> list[Patch]
         ),
         *queries.patches(),
     ]
+
+
+def _of_device_type(queries: DeviceQueries, answer: Callable[[str, Any], Patch]) -> list[Patch]:
+    target = queries.target
+    if target.platform == "rocm":
+        by_architecture = "torch._utils_internal:max_clock_rate"  # so torch answers itself
+        cuda = [patch for patch in _cuda(queries, answer) if patch.where != by_architecture]
+        return [*cuda, *rocm_build.patches()]
+    return _cuda(queries, answer) if target.device == "cuda" else _xpu(queries, answer)
 
 
 def _cuda(queries: DeviceQueries, answer: Callable[[str, Any], Patch]) -> list[Patch]:
@@ -234,15 +243,21 @@ def registered_target(queries: DeviceQueries) -> Iterator[None]:
     list(device_interface.get_registered_device_interfaces())  # makes torch register its own interfaces first
     before = dict(device_interface.device_interfaces)
     interface, target = _interface(queries), queries.target
-    lowerings = xpu_build.registered_lowerings() if target.device == "xpu" else contextlib.nullcontext()
     for name in (target.device, f"{target.device}:0"):
         device_interface.register_interface_for_device(name, interface)
     try:
-        with _triton_driver(queries), lowerings:
+        with _triton_driver(queries), _as_built(target):
             yield
     finally:
         device_interface.device_interfaces.clear()
         device_interface.device_interfaces.update(before)
+
+
+def _as_built(target: Target) -> contextlib.AbstractContextManager[None]:
+    """The context that changes in place what torch decided by its build, for a target that needs another build."""
+    if target.device == "xpu":
+        return xpu_build.registered_lowerings()
+    return rocm_build.largest_blocks() if target.platform == "rocm" else contextlib.nullcontext()
 
 
 def _interface(queries: DeviceQueries) -> type:
@@ -297,7 +312,8 @@ def _triton_driver(queries: DeviceQueries) -> Iterator[None]:
     ask, device_type = queries.ask, queries.target.device
 
     def get_current_target() -> Any:
-        return GPUTarget(device_type, ask("compute capability"), ask("warp size"))
+        backend = "hip" if queries.target.platform == "rocm" else device_type
+        return GPUTarget(backend, ask("compute capability"), ask("warp size"))
 
     def get_device_properties(_device: Any) -> dict[str, Any]:
         return {

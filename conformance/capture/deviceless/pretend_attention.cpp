@@ -8,6 +8,8 @@
 // Sources, by version:
 //   cuda  aten/src/ATen/native/transformers/cuda/sdp_utils.cpp. 2.11 and 2.15: compared with the code in
 //         libtorch_cuda.so, called with a made-up capability: both agree. 2.12 to 2.14: only the source was read.
+//   rocm  the same file, as a build for ROCm compiles it: only the source was read, of 2.14 or later. AOTriton has the
+//         kernels; it supports gfx942 and gfx950.
 //   xpu   aten/src/ATen/native/mkldnn/xpu/Attention.cpp and .../transformers/xpu/sdp_utils.cpp: only the source was
 //         read.
 // Nested tensors of strided layout are not handled: there are no fake ones.
@@ -33,6 +35,7 @@
 #define TORCH_AT_LEAST(minor) (TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= (minor))
 
 extern long pretend_choices;  // pretend_device.cpp
+extern bool pretend_is_rocm;
 
 namespace {
 
@@ -87,10 +90,12 @@ bool all(const sdp_params& p, std::initializer_list<Check> checks) {
 constexpr auto heads_same_kv = sdp::check_batch_size_and_num_heads_dense<true, true, true>;
 constexpr auto heads_any_kv = sdp::check_batch_size_and_num_heads_dense<true, false, true>;
 constexpr auto heads_efficient = sdp::check_batch_size_and_num_heads_dense<true, true, true>;
+constexpr auto rocm_heads_efficient = sdp::check_batch_size_and_num_heads_dense<false, true, false>;
 #else
 constexpr auto heads_same_kv = sdp::check_batch_size_and_num_heads_dense<true>;
 constexpr auto heads_any_kv = sdp::check_batch_size_and_num_heads_dense<true, false>;
 constexpr auto heads_efficient = sdp::check_batch_size_and_num_heads_dense<false>;
+constexpr auto rocm_heads_efficient = heads_efficient;
 #endif
 
 // PyTorch's causal mask is aligned to the top left, the flash kernels' mask to the bottom right. They are equal only if
@@ -184,6 +189,36 @@ bool can_efficient(const sdp_params& p) {
                  sdp::check_last_dim_stride_equals_1_dense<false>, heads_efficient, efficient_dtype});
 }
 
+// ---- rocm: AOTriton has both kernels ----
+
+bool can_rocm_flash(const sdp_params& p) {
+  return all(p, {sdp::check_runtime_disabled_flash, sdp::check_tensor_shapes, sdp::check_for_attn_mask,
+                 heads_equal<512>, square_if_causal, half_precision, heads_same_kv,
+                 sdp::check_nonzero_sequence_lengths_dense, sdp::check_last_dim_stride_equals_1_dense<true>});
+}
+
+// AOTriton of torch 2.14 supports values of another size than queries and keys (unconfirmed: since which torch).
+bool rocm_efficient_heads(const sdp_params& p, bool) {
+  const auto each = p.query.scalar_type() == at::kHalf || p.query.scalar_type() == at::kBFloat16 ? 8 : 4;
+  return known(head(p.query).sym_eq(head(p.key))) && (TORCH_AT_LEAST(14) || known(head(p.query).sym_eq(head(p.value)))) &&
+      multiple(head(p.query), each) && known(head(p.query).sym_gt(0)) && multiple(head(p.value), each) &&
+      known(head(p.value).sym_gt(0)) && known(head(p.query).sym_le(512)) && known(head(p.value).sym_le(512));
+}
+
+bool rocm_mask(const sdp_params& p, bool) {
+  return !p.attn_mask.has_value() || p.attn_mask->scalar_type() == at::kBool ||
+      p.attn_mask->scalar_type() == p.query.scalar_type();
+}
+
+bool can_rocm_efficient(const sdp_params& p) {
+  return all(p, {sdp::check_runtime_disabled_mem_efficient, sdp::check_tensor_shapes, rocm_efficient_heads,
+                 sdp::check_nonzero_sequence_lengths_dense, sdp::check_last_dim_stride_equals_1_dense<false>,
+                 rocm_heads_efficient, rocm_mask}) &&
+      has_dtype(p, {at::kHalf, at::kFloat, at::kBFloat16});
+}
+
+// ---- cuda: cuDNN ----
+
 bool cudnn_enabled(const sdp_params&, bool) { return at::globalContext().userEnabledCuDNNSDP(); }
 
 bool cudnn_may_vary(const sdp_params&, bool) {
@@ -270,7 +305,9 @@ constexpr long bundled_cudnn =
     TORCH_AT_LEAST(15) ? 92600 : TORCH_AT_LEAST(14) ? 92301 : TORCH_AT_LEAST(13) ? 92000 : 91900;
 
 bool prefers_cudnn() {
-  if (c10::utils::check_env("TORCH_CUDNN_SDPA_DEPRIORITIZED") == true || target.cudnn <= 91500) return false;
+  if (pretend_is_rocm || c10::utils::check_env("TORCH_CUDNN_SDPA_DEPRIORITIZED") == true || target.cudnn <= 91500) {
+    return false;
+  }
 #if TORCH_AT_LEAST(14)
   return major() == 9 || major() == 10;  // in a build with CUDA 13
 #else
@@ -317,12 +354,14 @@ bool usable(SDPBackend backend, const sdp_params& p) {
   auto& context = at::globalContext();
   switch (backend) {
     case SDPBackend::math: return context.userEnabledMathSDP();
-    case SDPBackend::cudnn_attention: return target.device == cuda && can_cudnn(p);
-    case SDPBackend::efficient_attention: return target.device == cuda && can_efficient(p);
+    case SDPBackend::cudnn_attention: return target.device == cuda && !pretend_is_rocm && can_cudnn(p);
+    case SDPBackend::efficient_attention:
+      return target.device == cuda && (pretend_is_rocm ? can_rocm_efficient(p) : can_efficient(p));
     case SDPBackend::overrideable:
       return target.device == xpu && context.userEnabledOverrideableSDP() && can_overrideable(p);
     case SDPBackend::flash_attention:
-      return target.device == cuda ? can_flash(p) : context.userEnabledFlashSDP() && can_xpu_flash(p);
+      if (target.device == cuda) return pretend_is_rocm ? can_rocm_flash(p) : can_flash(p);
+      return context.userEnabledFlashSDP() && can_xpu_flash(p);
     default: return false;
   }
 }

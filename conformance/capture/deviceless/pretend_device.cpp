@@ -13,12 +13,19 @@
 // How often C++ code has chosen something by more than the device's type. pretend_attention.cpp counts too.
 long pretend_choices = 0;
 
+// Whether the pretended cuda device is one of AMD, as in a build for ROCm. The other sources ask it too.
+bool pretend_is_rocm = false;
+
 namespace {
 
 enum Pretended { nothing = 0, cuda = 1, xpu = 2 };
 int pretended = nothing;
 int capability = 0;  // cuda: 90 for (9, 0)
 long cudnn = 0;      // cuda: 91900 for 9.19.0
+
+// A build for ROCm has MIOpen where a build for CUDA has cuDNN.
+bool with_cudnn() { return pretended == cuda && !pretend_is_rocm; }
+bool with_miopen() { return pretended == cuda && pretend_is_rocm; }
 
 template <class T>
 T asked(T answer) {
@@ -50,12 +57,14 @@ struct CUDAHooks : at::CUDAHooksInterface {
   c10::DeviceIndex getCurrentDevice() const override { return 0; }
   c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetAllocator(c10::DeviceType::CPU); }
   // convolution, batch_norm, grid_sample and ctc_loss choose by these. As in aten/src/ATen/cuda/detail/CUDAHooks.cpp.
-  bool hasCuDNN() const override { return pretended == cuda; }
-  bool compiledWithCuDNN() const override { return pretended == cuda; }
-  bool supportsDilatedConvolutionWithCuDNN() const override { return pretended == cuda; }
-  bool supportsDepthwiseConvolutionWithCuDNN() const override { return pretended == cuda && asked(capability) >= 70; }
-  bool supportsBFloat16ConvolutionWithCuDNNv8() const override { return pretended == cuda && asked(capability) >= 80; }
-  bool supportsBFloat16RNNWithCuDNN() const override { return pretended == cuda && asked(capability) >= 80; }
+  bool hasCuDNN() const override { return with_cudnn(); }
+  bool compiledWithCuDNN() const override { return with_cudnn(); }
+  bool supportsDilatedConvolutionWithCuDNN() const override { return with_cudnn(); }
+  bool supportsDepthwiseConvolutionWithCuDNN() const override { return with_cudnn() && asked(capability) >= 70; }
+  bool supportsBFloat16ConvolutionWithCuDNNv8() const override { return with_cudnn() && asked(capability) >= 80; }
+  bool supportsBFloat16RNNWithCuDNN() const override { return with_cudnn() && asked(capability) >= 80; }
+  bool hasROCM() const override { return with_miopen(); }
+  bool compiledWithMIOpen() const override { return with_miopen(); }
   long versionCuDNN() const override { return asked(cudnn); }
   long versionRuntimeCuDNN() const override { return asked(cudnn); }
   double batchnormMinEpsilonCuDNN() const override { return 0.0; }
@@ -97,12 +106,15 @@ extern "C" void pretend_guards(int devices) {
   }
 }
 
-// Sets the device that the hooks answer for from now on. major, minor, with_cudnn: for cuda.
-extern "C" void pretend(int device, int major, int minor, long with_cudnn) {
+// Sets the device that the hooks answer for from now on. major, minor, cudnn_version: for cuda.
+extern "C" void pretend(int device, int major, int minor, long cudnn_version) {
   pretended = device;
   capability = major * 10 + minor;
-  cudnn = with_cudnn;
+  cudnn = cudnn_version;
 }
+
+// Sets whether the cuda device is one of AMD. Call it before `pretend` and `pretend_attention`.
+extern "C" void pretend_rocm(bool is_rocm) { pretend_is_rocm = is_rocm; }
 
 extern "C" long pretend_choice_count() { return pretend_choices; }
 

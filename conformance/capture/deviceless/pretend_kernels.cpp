@@ -14,6 +14,8 @@
 
 #include <cstring>
 
+extern bool pretend_is_rocm;  // pretend_device.cpp
+
 namespace {
 
 // Whether tensors of a pretended device may be made. Not in a project's own tests, which must find no device.
@@ -121,7 +123,7 @@ at::Tensor convolution(
 bool cudnn_ctc(
     const at::Tensor& log_probs, const at::Tensor& targets, at::IntArrayRef inputs, at::IntArrayRef lengths,
     int64_t blank) {
-  if (!at::globalContext().userEnabledCuDNN() || blank != 0 || targets.dim() != 1 || log_probs.dim() != 3 ||
+  if (pretend_is_rocm || !at::globalContext().userEnabledCuDNN() || blank != 0 || targets.dim() != 1 || log_probs.dim() != 3 ||
       log_probs.scalar_type() != at::kFloat || targets.scalar_type() != at::kInt || !log_probs.is_cuda()) {
     return false;
   }
@@ -169,6 +171,22 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> cudnn_batch_norm_backward(
     const at::Tensor& input, const at::Tensor& grad, const at::Tensor& weight, const std::optional<at::Tensor>& mean,
     const std::optional<at::Tensor>& var, const std::optional<at::Tensor>& save_mean,
     const std::optional<at::Tensor>& save_var, double epsilon, const at::Tensor&) {
+  return at::native_batch_norm_backward(
+      grad, input, weight, mean, var, save_mean, save_var, true, epsilon, {true, true, true});
+}
+
+// The same of MIOpen, for ROCm.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> miopen_batch_norm(
+    const at::Tensor& input, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
+    const std::optional<at::Tensor>& mean, const std::optional<at::Tensor>& var, bool training, double factor,
+    double epsilon) {
+  return at::native_batch_norm(input, weight, bias, mean, var, training, factor, epsilon);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> miopen_batch_norm_backward(
+    const at::Tensor& input, const at::Tensor& grad, const at::Tensor& weight, const std::optional<at::Tensor>& mean,
+    const std::optional<at::Tensor>& var, const std::optional<at::Tensor>& save_mean,
+    const std::optional<at::Tensor>& save_var, double epsilon) {
   return at::native_batch_norm_backward(
       grad, input, weight, mean, var, save_mean, save_var, true, epsilon, {true, true, true});
 }
@@ -229,6 +247,8 @@ void install(c10::DispatchKey key, const char* const* names, int count) {
     aten->impl("_use_miopen_ctc_loss.Tensor", TORCH_FN(no_ctc_loss_tensor));
     aten->impl("cudnn_batch_norm", TORCH_FN(cudnn_batch_norm));
     aten->impl("cudnn_batch_norm_backward", TORCH_FN(cudnn_batch_norm_backward));
+    aten->impl("miopen_batch_norm", TORCH_FN(miopen_batch_norm));
+    aten->impl("miopen_batch_norm_backward", TORCH_FN(miopen_batch_norm_backward));
     aten->impl("cudnn_grid_sampler", TORCH_FN(cudnn_grid_sampler));
     aten->impl("cudnn_grid_sampler_backward", TORCH_FN(cudnn_grid_sampler_backward));
   }

@@ -32,8 +32,9 @@ _OWN_KERNELS = (
     "_copy_from", "_copy_from_and_resize", "_fused_rms_norm", "_local_scalar_dense", "_reshape_alias",
     "_use_cudnn_ctc_loss", "_use_cudnn_ctc_loss.Tensor", "_use_miopen_ctc_loss", "_use_miopen_ctc_loss.Tensor",
     "as_strided", "convolution", "convolution_backward", "copy_", "cudnn_batch_norm", "cudnn_batch_norm_backward",
-    "cudnn_grid_sampler", "cudnn_grid_sampler_backward", "empty.memory_format", "empty_strided", "mish_backward",
-    "resize_", "set_.source_Storage", "set_.source_Storage_storage_offset", "silu_backward", "unfold", "view",
+    "cudnn_grid_sampler", "cudnn_grid_sampler_backward", "empty.memory_format", "empty_strided", "miopen_batch_norm",
+    "miopen_batch_norm_backward", "mish_backward", "resize_", "set_.source_Storage",
+    "set_.source_Storage_storage_offset", "silu_backward", "unfold", "view",
 )  # fmt: skip
 
 
@@ -106,14 +107,15 @@ def set_device(target: Target | None) -> None:
     """Sets the device that PyTorch's C++ code sees from now on; None for no device.
 
     PyTorch chooses implementations of attention, convolution and others in C++. On cuda the choice depends on the
-    capability and on cuDNN's version (0: the version of this torch's wheels). On xpu, attention depends on whether
-    Intel's flash attention runs on the device.
+    capability and on cuDNN's version (0: the version of this torch's wheels). On rocm, MIOpen is in the place of cuDNN.
+    On xpu, attention depends on whether Intel's flash attention runs on the device.
     """
     for library in _loaded:
         device = DEVICES[target.device] if target else 0
         major, minor = target.capability if target and target.device == "cuda" else (0, 0)
         if target and target.device == "xpu":
             major = int(target.flash_attention)
+        library.pretend_rocm(target is not None and target.platform == "rocm")
         library.pretend_attention.restype = ctypes.c_long
         cudnn = library.pretend_attention(device, major, minor, ctypes.c_long(target.cudnn if target else 0))
         library.pretend(device, major, minor, ctypes.c_long(cudnn))

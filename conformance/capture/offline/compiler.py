@@ -30,8 +30,13 @@ from conformance.errors import ConformanceError
 
 #: Seconds that one kernel may take, with all its configurations. Most kernels take 0.1 to 2 s.
 LIMIT = 120.0
-#: Device type → the stages that Triton compiles a kernel through, in order. sass is disassembled from the cubin.
-STAGES = {"cuda": ("ttir", "ttgir", "llir", "ptx", "sass"), "xpu": ("ttir", "ttgir", "llir", "spv")}
+#: Device type or platform → the stages that Triton compiles a kernel through, in order. sass is disassembled from the
+#: cubin; amdgcn is the assembly of the hsaco.
+STAGES = {
+    "cuda": ("ttir", "ttgir", "llir", "ptx", "sass"),
+    "rocm": ("ttir", "ttgir", "llir", "amdgcn"),
+    "xpu": ("ttir", "ttgir", "llir", "spv"),
+}
 #: Version of the cached launches. Raise it when the meaning of one of their numbers changes.
 _CACHE_FORMAT = 2
 
@@ -50,7 +55,7 @@ class StageError(ConformanceError, ValueError):
 
 @dataclass(frozen=True)
 class Kernel:
-    """A generated Triton kernel. `module`: inference, forward or backward; `device`: cuda or xpu."""
+    """A generated Triton kernel. `module`: inference, forward or backward; `device`: cuda, rocm or xpu."""
 
     name: str
     text: str
@@ -62,13 +67,14 @@ class Kernel:
 class Launch:
     """One configuration that a kernel may be launched with, and the resources of its binary.
 
-    `config`: blocks, warps and stages, as text. `last`: the last stage that the installed Triton reaches: cubin or spv.
-    Without a backend for the device it is ttir, and all fields after it are None.
+    `config`: blocks, warps and stages, as text. `last`: the last stage that the installed Triton reaches: cubin, hsaco
+    or spv. Without a backend for the device it is ttir, and all fields after it are None.
 
     Per thread: `registers` of 32 bits, and `spills`, the bytes of local memory (the driver's number, which Inductor
-    reads too: 4 times Triton's n_spills). Per block: `shared_memory` in bytes, as the launch requests it.
-    `widest_access`: bits of the widest load or store of global memory by one thread, 0 without any.
-    `tensor_cores`: the number of tensor-core instructions.
+    reads too: 4 times Triton's n_spills); on rocm, registers of vectors, and bytes of scratch memory. Per block:
+    `shared_memory` in bytes, as the launch requests it. `widest_access`: bits of the widest load or store of global
+    memory by one thread, 0 without any. `tensor_cores`: the number of tensor-core instructions; on rocm, of the matrix
+    cores.
     """
 
     config: str
@@ -88,7 +94,7 @@ def kernels(capture: Capture) -> list[Kernel]:
     found = []
     for module in capture.modules:
         in_module = [
-            Kernel(name, ast.literal_eval(f"'''{text}'''"), device, module.kind)
+            Kernel(name, ast.literal_eval(f"'''{text}'''"), _family(device, text), module.kind)
             for name, text, device in _TRITON.findall(module.code)
         ]
         if not in_module and any(call.get("language") == "triton" for call in module.observed.get("calls", ())):
@@ -98,6 +104,11 @@ def kernels(capture: Capture) -> list[Kernel]:
             )
         found += in_module
     return found
+
+
+def _family(device: str, text: str) -> str:
+    """The device type or platform of a kernel for torch's `device`: for ROCm, Inductor writes hip into the kernel."""
+    return "rocm" if "DeviceProperties(type='hip'" in text else device
 
 
 def launches(kernel: Kernel) -> list[Launch]:
@@ -124,8 +135,8 @@ def refuse_unknown_stage(name: str, device: str) -> None:
     known = STAGES.get(device)
     if known is None:
         raise StageError(
-            f"there is no stage {name} on {device}: its kernels are C++. Only Triton kernels, for cuda and xpu, have "
-            "stages"
+            f"there is no stage {name} on {device}: its kernels are C++. Only Triton kernels, for cuda, rocm and "
+            "xpu, have stages"
         )
     if name not in known:
         raise StageError(f"there is no stage {name} on {device}: its stages are {', '.join(known)}")
@@ -155,7 +166,13 @@ def _folder() -> Path:
 
 def _ask_worker(kernel: Kernel, stage: str = "") -> dict[str, Any]:
     """The worker's answer. Raises KernelError."""
-    request = {"name": kernel.name, "text": kernel.text, "stage": stage, "folder": str(_folder())}
+    request = {
+        "name": kernel.name,
+        "text": kernel.text,
+        "device": kernel.device,
+        "stage": stage,
+        "folder": str(_folder()),
+    }
     title = f"{kernel.name} ({kernel.module})"
     try:
         answer = _worker().ask(request, LIMIT)

@@ -10,14 +10,16 @@ calls, since Inductor has no public way to compile a kernel without loading it; 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from conformance.capture.deviceless import rocm_build
 from conformance.capture.json_worker import claim_stdout, serve
-from conformance.capture.offline import cubin
+from conformance.capture.offline import amdgcn, cubin
 from conformance.capture.patching.patch import Patch, applied
 
 
@@ -43,8 +45,9 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
 
 def _compile_kernel(request: dict[str, Any]) -> dict[str, Any]:
     start = _cpu_seconds()
-    kernel = _autotuner(request["name"], request["text"], Path(request["folder"]))
-    results = _compile_configurations(kernel)
+    with rocm_build.as_built() if request["device"] == "rocm" else contextlib.nullcontext():
+        kernel = _autotuner(request["name"], request["text"], Path(request["folder"]))
+        results = _compile_configurations(kernel)
     stage = request["stage"]
     if stage:
         texts = [{"config": _config_text(each.config), "text": _stage_text(each.kernel, stage)} for each in results]
@@ -74,12 +77,12 @@ def _compile_configurations(kernel: Any) -> list[Any]:
     """Compiles all configurations that Inductor may launch. Returns objects with `config` and `kernel`.
 
     When registers limit the occupancy of a reduction, Inductor also compiles one with half the block. It asks the
-    driver for the registers; here they come from the binary.
+    driver for the registers; here they come from the binary, or from the assembly for AMD.
     """
     kernel._make_launchers = lambda: None  # a launcher would load the binary
     kernel._precompile_worker()
     for result in kernel.compile_results:
-        if "cubin" in result.kernel.asm:
+        if _is_complete(result.kernel):
             result.kernel.n_regs = _usage(result.kernel).registers
     kernel._dynamic_scale_rblock()
     return kernel.compile_results
@@ -87,19 +90,30 @@ def _compile_configurations(kernel: Any) -> list[Any]:
 
 def _launch(result: Any) -> dict[str, Any]:
     launch = {"config": _config_text(result.config), "last": list(result.kernel.asm)[-1]}
-    if "cubin" in result.kernel.asm:
-        usage, ptx = _usage(result.kernel), result.kernel.asm["ptx"]
+    if _is_complete(result.kernel):
+        usage, asm = _usage(result.kernel), result.kernel.asm
         launch |= {
             "registers": usage.registers,
             "spills": usage.local,
             "shared_memory": result.kernel.metadata.shared,
-            "widest_access": cubin.widest_access(ptx),
-            "tensor_cores": cubin.tensor_cores(ptx),
         }
+        if "amdgcn" in asm:
+            launch["widest_access"] = amdgcn.widest_access(asm["amdgcn"])
+            launch["tensor_cores"] = amdgcn.matrix_instructions(asm["amdgcn"])
+        else:
+            launch["widest_access"] = cubin.widest_access(asm["ptx"])
+            launch["tensor_cores"] = cubin.tensor_cores(asm["ptx"])
     return launch
 
 
-def _usage(compiled: Any) -> cubin.Usage:
+def _is_complete(compiled: Any) -> bool:
+    """Whether Triton made a binary of the kernel whose resources can be read."""
+    return "cubin" in compiled.asm or "hsaco" in compiled.asm
+
+
+def _usage(compiled: Any) -> cubin.Usage | amdgcn.Usage:
+    if "amdgcn" in compiled.asm:
+        return amdgcn.resource_usage(compiled.asm["amdgcn"], compiled.metadata.name)
     return cubin.resource_usage(compiled.asm["cubin"], compiled.metadata.name)
 
 

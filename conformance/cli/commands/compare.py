@@ -20,8 +20,7 @@ from conformance.cli.case_options import (
 )
 from conformance.cli.highlighting import highlighted
 from conformance.cli.side_by_side import facts_side_by_side, side_by_side
-from conformance.devices.targets import Target, TargetError
-from conformance.devices.vendor_devices import device_types
+from conformance.devices.targets import Target, TargetError, families
 from conformance.errors import ConformanceError
 from conformance.harness.generator import Generator, origin
 from conformance.review.causes import pluralise
@@ -163,7 +162,7 @@ def _pair(words: Sequence[str], options: AdhocOptions, generator: Generator) -> 
 
 def _is_target(word: str, known: Collection[str]) -> bool:
     """Whether a word is meant as a target, even if there is no such target: cpu_avx3."""
-    return word in known or ("/" not in word and ":" not in word and word.partition("_")[0] in device_types())
+    return word in known or ("/" not in word and ":" not in word and word.partition("_")[0] in families())
 
 
 def _diff(lines: Sequence[str], names: Sequence[str]) -> Iterator[str]:

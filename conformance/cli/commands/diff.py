@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("old", metavar="OLD", help="a stored torch version, such as 2.13")
     parser.add_argument("new", metavar="NEW", help="another stored version, such as 2.15")
     add_paths_argument(parser, "those of this project, or else of this package")
-    parser.add_argument("--device", metavar="LIST", help="only for these devices: cpu,cuda,xpu or all")
+    parser.add_argument("--device", metavar="LIST", help="only for these devices: cpu,cuda,rocm,xpu or all")
     parser.add_argument("--target", metavar="LIST", help="only for these targets: cpu_avx2,cuda_sm90")
     parser.add_argument("--markdown", action="store_true", help="print Markdown, for release notes or a review")
 

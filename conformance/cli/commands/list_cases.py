@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what", nargs="*", default=[], metavar="PATTERN|PATH", help="parts of case ids, with * and ?; files and folders"
     )
-    parser.add_argument("--device", metavar="LIST", help="print node ids for these devices: cpu,cuda,xpu or all")
+    parser.add_argument("--device", metavar="LIST", help="print node ids for these devices: cpu,cuda,rocm,xpu or all")
     parser.add_argument("--target", metavar="LIST", help="print node ids for these targets: cpu_avx2,cuda_sm90")
     parser.add_argument("--package", action="store_true", help="list the cases of this package, also in a project")
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -93,7 +93,7 @@ def _show(generator: Generator, word: str, options: AdhocOptions, arguments: arg
     target = generator.target(arguments.target or target_name)
     parts, stages = selected_parts(arguments)
     for stage in arguments.triton_stages:
-        refuse_unknown_stage(stage, target.device)
+        refuse_unknown_stage(stage, target.family)
     if not (parts or arguments.triton_stages):
         parts = [""]
     how = {"deviceless": arguments.deviceless, "run": arguments.numerics}

@@ -46,11 +46,11 @@ _SELECTING = (("keyword", "markexpr"), ("device", "target", "quick", "checks", "
 #: Name → the keywords of `addoption`. `device` is the option `--conformance-device`, and `--device` where nobody else
 #: has an option of that name.
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "device": dict(metavar="LIST", help="test targets of these device types: cpu, cuda, xpu, or all (default)"),
+    "device": dict(metavar="LIST", help="test targets of these: cpu, cuda, rocm (AMD), xpu, or all (default)"),
     "target": dict(metavar="LIST", help="test these targets, such as cuda_sm90,cpu_avx2; with --device, those in both"),
     "variants": dict(
         action="store_true",
-        help="also test the targets that are variants of others, such as xpu_dg2",
+        help="also test the targets that are variants of others, such as xpu_dg2 or rocm_gfx942",
     ),
     "quick": dict(action="store_true", help="test one case of each function, on one target of each device type"),
     "strict-run": dict(

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from conformance.devices.vendor_devices import device_types
+from conformance.devices.targets import families
 
 #: A batch has at most so many cases: their C++ kernels share a translation unit, and more would gain little.
 MAX_CASES = 24
@@ -63,7 +63,7 @@ class Batch:
 
 @functools.cache
 def _target_name() -> re.Pattern[str]:
-    return re.compile(rf"({'|'.join(device_types())})_\w+")
+    return re.compile(rf"({'|'.join(families())})_\w+")
 
 
 def split_node_id(node_id: str) -> tuple[str, str, str]:

@@ -120,7 +120,8 @@ def called(device: str, case: dict[str, Any]) -> list[str]:  # noqa: C901 - one 
 def main() -> None:
     library = load(sys.argv[1])
     answers = []
-    for (device, major, minor, cudnn), case in json.load(sys.stdin):
+    for (device, major, minor, cudnn, *rocm), case in json.load(sys.stdin):
+        library.pretend_rocm(bool(rocm))
         library.pretend(DEVICES[device])
         if "--as-built" not in sys.argv:  # --as-built: the build's own choice, to compare with
             library.pretend_attention(DEVICES[device], major, minor, cudnn)

@@ -23,6 +23,7 @@ TARGETS = {
     "sm100": ["cuda", 10, 0, 0],
     "xpu": ["xpu", 1, 0, 0],
 }
+ROCM = ["cuda", 9, 4, 0, "rocm"]
 F32 = {"dtype": "float32"}
 BF16 = {"dtype": "bfloat16"}
 GRAD = {"grad": True}
@@ -93,7 +94,7 @@ def ask(*questions: tuple[str, dict[str, Any]]) -> list[list[str]]:
     built = pretended_device._build_library(environment.torch_build())  # the library without the plugin
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("attention_driver.py")), str(built)],
-        input=json.dumps([(TARGETS[target], case) for target, case in questions]),
+        input=json.dumps([((TARGETS | {"rocm": ROCM})[target], case) for target, case in questions]),
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -119,6 +120,30 @@ def test_choice(number, answers):
     case, *chosen, why = ROWS[number]
     should = {target: expected(case, answer) for target, answer in zip(TARGETS, chosen, strict=True)}
     assert answers[number] == should, f"{case}: {why}"
+
+
+#: case: rocm. From PyTorch's source: nobody compared it with a device.
+ROCM_ROWS: list[tuple[dict[str, Any], str]] = [
+    ({}, "flash"),
+    (BF16 | GRAD, "flash"),
+    ({"d": 512}, "flash"),
+    ({"d": 576}, "math"),
+    (GQA, "flash"),
+    (F32 | GRAD, "efficient"),
+    (GQA | F32, "math"),
+    (BOOL, "efficient"),
+    (BOOL | GRAD, "efficient"),
+    ({"causal": True, "k": 192}, "efficient"),
+    ({"d": 64, "dv": 32}, "math/efficient"),
+    ({"dtype": "float64"}, "math"),
+]
+
+
+def test_choice_on_rocm():
+    """AOTriton has flash and efficient attention, and there is no cuDNN."""
+    answers = ask(*(("rocm", case) for case, _ in ROCM_ROWS))
+    assert answers == [expected(case, answer) for case, answer in ROCM_ROWS]
+    assert ask(("rocm", {}), ("sm90", {}), ("rocm", {})) == [[FULL[name]] for name in ("flash", "cudnn", "flash")]
 
 
 def test_lengths_stay_dynamic():
