@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from conformance.capture.deviceless.prepare import prepare
 from conformance.cases import call_modes
 from conformance.cases.case import Case
-from conformance.cases.inputs import copy_to
+from conformance.cases.containers import copy_to
 from conformance.cases.lookup import OPS, cases_below
 from conformance.cases.selectors import exclusion
 from conformance.devices.machine import Machine

@@ -48,7 +48,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from conformance.capture.compile import generate_only
 from conformance.cases.case import Case
-from conformance.cases.inputs import copy_to
+from conformance.cases.containers import copy_to
 from conformance.cases.lookup import OPS, cases_below
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target

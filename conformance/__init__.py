@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from conformance.capture.toolchain.cpp_extension import load_cpp_extension
     from conformance.cases.case import Case, case
     from conformance.cases.inputs import EDGE_SIZES, edges, every_value, image, tensor
+    from conformance.cases.nested.groups import group
+    from conformance.cases.nested.modules import module
     from conformance.cases.numerics_policy import FLUSHED
     from conformance.devices.vendor_devices import VendorDevice
     from conformance.harness.explanations import explanation
@@ -32,8 +34,10 @@ __all__ = [
     "edges",
     "every_value",
     "explanation",
+    "group",
     "image",
     "load_cpp_extension",
+    "module",
     "python_reference",
     "references",
     "tensor",
@@ -53,8 +57,10 @@ _MODULES = {
     "edges": "conformance.cases.inputs",
     "every_value": "conformance.cases.inputs",
     "explanation": "conformance.harness.explanations",
+    "group": "conformance.cases.nested.groups",
     "image": "conformance.cases.inputs",
     "load_cpp_extension": "conformance.capture.toolchain.cpp_extension",
+    "module": "conformance.cases.nested.modules",
     "python_reference": "conformance.numerics.torch_references",
     "references": "conformance.numerics.references",
     "tensor": "conformance.cases.inputs",

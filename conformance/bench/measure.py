@@ -13,12 +13,12 @@ from conformance.bench.report import Row
 from conformance.bench.timing import Clock, CpuClock, GpuClock, Spread, Work, time_interleaved
 from conformance.cases import call_modes
 from conformance.cases.case import Case, case
-from conformance.cases.inputs import copy_to, tensor
+from conformance.cases.containers import copy_to, leaves_of
+from conformance.cases.inputs import tensor
 from conformance.devices.targets import Target
 from conformance.facts import extract
 from conformance.harness.generator import GeneratingError, Generator
 from conformance.numerics.cotangents import random_cotangent
-from conformance.numerics.outcome import leaves_of
 
 if TYPE_CHECKING:
     import torch
@@ -140,7 +140,7 @@ class _Calls:
         outputs, compiled_outputs = _tensors(value), _tensors(compiled(**arguments))
         if _dtypes_and_shapes(outputs) != _dtypes_and_shapes(compiled_outputs):
             raise GeneratingError(f"compiled returns {_describe(compiled_outputs)}, eager returns {_describe(outputs)}")
-        inputs = [arguments[name] for name in measured.grad]
+        inputs = [each for each in _tensors(arguments) if each.requires_grad]
         cotangents = [random_cotangent(each.shape, each.dtype, 0).to(each) for each in outputs if each.requires_grad]
         one = value is outputs[0] if outputs else False
         eager_work, compiled_work = (

@@ -11,7 +11,7 @@ from typing import Any
 from conformance.bench import BenchError
 from conformance.cases.adhoc import AdhocOptions, is_adhoc_function, resolve_case
 from conformance.cases.case import COMPILE_KEYWORDS, Case, label_of
-from conformance.cases.inputs import DTYPES, LAYOUTS, Input
+from conformance.cases.inputs import DTYPES, LAYOUTS
 from conformance.cases.lookup import is_test_path, selected_cases
 from conformance.devices.machine import Machine
 from conformance.devices.targets import DEVICES, Target, TargetError, select_targets
@@ -87,7 +87,7 @@ def _with_value(case: Case, name: str, text: str) -> Case:
         if not owner and axis in arguments:
             value = arguments[axis] = _parse_value(name, text, arguments[axis])
         else:
-            inputs = [owner] if owner else [each for each, argument in arguments.items() if _is_open(argument, axis)]
+            inputs = [owner] if owner in choices else _open_inputs(case, owner, axis)
             value = _parse_value(name, text, choices[inputs[0]][axis])
             for each in inputs:
                 choices[each][axis] = value
@@ -95,9 +95,10 @@ def _with_value(case: Case, name: str, text: str) -> Case:
     return dataclasses.replace(case, labels=tuple(labels), arguments=arguments, choices=choices)
 
 
-def _is_open(argument: Any, axis: str) -> bool:
-    """Whether an input takes this property from the case's own axis."""
-    return isinstance(argument, Input) and axis in argument.properties and argument.properties[axis] is None
+def _open_inputs(case: Case, group: str, axis: str) -> list[str]:
+    """The inputs and modules that take this property from a group, or from the case's own axis (group "")."""
+    inside = (f"{group}.", f"{group}[") if group else ("",)
+    return [path for path, each in case.recipes.items() if path.startswith(inside) and axis in each.open_properties]
 
 
 def _parse_value(name: str, text: str, like: Any) -> Any:

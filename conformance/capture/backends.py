@@ -8,15 +8,17 @@ import dataclasses
 import functools
 import importlib
 import inspect
+import itertools
 import linecache
 import textwrap
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from conformance.cases.case import Case
 from conformance.cases.compiler_options import split_options
-from conformance.cases.inputs import Input, copy_to
+from conformance.cases.containers import Leaf, copy_to, leaves_of
+from conformance.cases.inputs import Input
 from conformance.cases.numerics_policy import Policy
 from conformance.errors import ConformanceError, first_line
 
@@ -100,7 +102,8 @@ def with_plain_tuples(case: Case, via: str) -> Case:
 
 def _plain_tuples(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
-        kind = tuple if type(value).__module__ == "torch.return_types" else type(value)
+        is_named = type(value).__module__ == "torch.return_types" or hasattr(value, "_fields")
+        kind = tuple if is_named else type(value)
         return kind(_plain_tuples(each) for each in value)
     return value
 
@@ -121,34 +124,72 @@ def _make_or_defer_error(
     return fn
 
 
-def _with_fixed_constants(case: Case) -> tuple[list[str], Callable[..., Any]]:
-    """The names of the inputs, and the case's function of the inputs only."""
-    names = [name for name, argument in case.arguments.items() if isinstance(argument, Input)]
-    constants = {name: value for name, value in case.arguments.items() if name not in names}
+class _Example:
+    """A case for compilers that take tensors and one module: its inputs in order, and its modules as parts of one.
 
-    def fn(*tensors: Any) -> Any:
-        return case.fn(**dict(zip(names, tensors, strict=True)), **constants)
+    `inputs`: the tensors of the first call, on the device. `module`: calls the case's function with such tensors.
+    """
 
-    return names, fn
+    def __init__(self, case: Case, device: str) -> None:
+        import torch
+
+        made = copy_to(case.make_inputs(), torch.device(device))
+        self._paths = list(case.inputs)
+        modules_only = [path for path in made if path not in case.inputs]
+        self._modules = {path: f"part{index}" for index, path in enumerate(modules_only)}
+        self.inputs = tuple(made[path] for path in self._paths)
+        paths, modules = self._paths, self._modules
+
+        class Called(torch.nn.Module):
+            def forward(self, *tensors: Any) -> Any:
+                parts = {path: getattr(self, name) for path, name in modules.items()}
+                return case.fn(**case.assemble(parts | dict(zip(paths, tensors, strict=True))))
+
+        self.module = Called()
+        for path, name in self._modules.items():
+            self.module.add_module(name, made[path])
+
+    def tensors(self, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The tensors of a call, in order."""
+        leaves = _leaves(arguments)
+        return tuple(leaves[path] for path in self._paths)
+
+    def state(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Name in `module` → parameter or buffer of a call's modules."""
+        leaves = _leaves(arguments)
+        state: dict[str, Any] = {}
+        for path, name in self._modules.items():
+            named = leaves[path].named_parameters(remove_duplicate=False), leaves[path].named_buffers()
+            state |= {f"{name}.{each}": tensor for each, tensor in itertools.chain(*named)}
+        return state
 
 
-def _example_inputs(case: Case, names: list[str], device: str) -> tuple[Any, ...]:
-    import torch
-
-    arguments = copy_to(case.build(), torch.device(device))
-    return tuple(arguments[name] for name in names)
-
-
-def _with_named_arguments(names: list[str], fn: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda **arguments: fn(*(arguments[name] for name in names))
+def _leaves(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    found = (leaves_of(argument, name, into_modules=False) for name, argument in arguments.items())
+    return dict(itertools.chain.from_iterable(found))
 
 
 def _trace(case: Case, device: str) -> Callable[..., Any]:
+    """torch.jit.trace keeps the tensors of a module as constants, so here they are inputs too."""
     import torch
 
-    names, fn = _with_fixed_constants(case)
-    traced = torch.jit.trace(fn, _example_inputs(case, names, device), check_trace=False, strict=False)
-    return _with_named_arguments(names, traced)
+    example = _Example(case, device)
+    state = dict(example.module.named_parameters(remove_duplicate=False)) | dict(example.module.named_buffers())
+    count = len(example.inputs)
+
+    def fn(*tensors: Any) -> Any:
+        if not state:
+            return example.module(*tensors)
+        values = dict(zip(state, tensors[count:], strict=True))
+        return torch.func.functional_call(example.module, values, tensors[:count], tie_weights=False)
+
+    traced = torch.jit.trace(fn, (*example.inputs, *state.values()), check_trace=False, strict=False)
+
+    def call(**arguments: Any) -> Any:
+        values = example.state(arguments)
+        return traced(*example.tensors(arguments), *(values[name] for name in state))
+
+    return call
 
 
 def _script(case: Case, _device: str) -> Callable[..., Any]:
@@ -162,6 +203,8 @@ def _script(case: Case, _device: str) -> Callable[..., Any]:
     function.decorator_list = []
     for argument in function.args.args:
         value = case.arguments[argument.arg]
+        if isinstance(value, Leaf) and not isinstance(value, Input):
+            raise TypeError(f"{case.id}: TorchScript needs the type of {argument.arg!r}, which is a group or a module")
         if not isinstance(value, Input):
             argument.annotation = ast.parse(_torchscript_type(value), mode="eval").body
     text = ast.unparse(tree)
@@ -182,14 +225,16 @@ def _export(case: Case, device: str) -> Callable[..., Any]:
     """torch.export takes a module. With dynamic shapes, every size above 1 of its inputs is dynamic."""
     import torch
 
-    names, fn = _with_fixed_constants(case)
-
-    class Exported(torch.nn.Module):
-        def forward(self, *tensors: Any) -> Any:
-            return fn(*tensors)
-
-    examples = _example_inputs(case, names, device)
+    example = _Example(case, device)
     auto = torch.export.Dim.AUTO
-    sizes = tuple({d: auto for d, size in enumerate(t.shape) if size > 1} for t in examples) if case.dynamic else None
-    program = torch.export.export(Exported(), examples, dynamic_shapes=None if sizes is None else (sizes,))
-    return _with_named_arguments(names, program.module())
+    sizes = tuple({d: auto for d, size in enumerate(t.shape) if size > 1} for t in example.inputs)
+    shapes = (sizes,) if case.dynamic else None
+    exported = torch.export.export(example.module, example.inputs, dynamic_shapes=shapes).module()
+    known = {name for name, _ in (*exported.named_parameters(remove_duplicate=False), *exported.named_buffers())}
+
+    def call(**arguments: Any) -> Any:
+        state = {name: tensor for name, tensor in example.state(arguments).items() if name in known}
+        tensors = example.tensors(arguments)
+        return torch.func.functional_call(exported, state, tensors) if state else exported(*tensors)
+
+    return call

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.cases.case import Case
+from conformance.cases.containers import is_module
 from conformance.cases.input_syntax import ParsedInput, parse_input
 from conformance.cases.inputs import Input
 from conformance.cases.loader import module_of_file
@@ -86,12 +87,11 @@ def resolve_case(spec: str, targets: Collection[str], options: AdhocOptions) -> 
         )
     if not (options.grad or options.dynamic or config):
         return case, target
-    inputs = [name for name, value in case.arguments.items() if isinstance(value, Input)]
     changed = dataclasses.replace(
         case,
         config={**case.config, **config},
         dynamic=options.dynamic or case.dynamic,
-        grad=_grad(case.id, options.grad, inputs, case.build()) or case.grad,
+        grad=_grad(case.id, options.grad, list(case.recipes), case.make_inputs()) or case.grad,
     )
     return _adhoc_case(changed, spec, options), target
 
@@ -263,7 +263,7 @@ def _grad(spec: str, texts: Sequence[str], inputs: Sequence[str], values: Mappin
 
 def _is_differentiable(value: Any) -> bool:
     dtype = getattr(value, "dtype", None)
-    return dtype is not None and (dtype.is_floating_point or dtype.is_complex)
+    return is_module(value) or (dtype is not None and (dtype.is_floating_point or dtype.is_complex))
 
 
 def _config(texts: Sequence[str]) -> dict[str, Any]:

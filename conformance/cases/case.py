@@ -10,34 +10,30 @@ function declares hflip-224-u8, hflip-224-f32, hflip-256-u8 and hflip-256-f32.
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import inspect
-import itertools
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from conformance.cases import call_modes
-from conformance.cases.inputs import Input
+from conformance.cases.axes import Axis, CaseError, declared_rows, is_axis, label_of
+from conformance.cases.containers import Leaf
+from conformance.cases.inputs import Input, Recipe
+from conformance.cases.nested.groups import assembled, groups_in, members, modules_in
 from conformance.cases.pairwise import pairwise_rows
 from conformance.documentation import reference
-from conformance.errors import ConformanceError
 from conformance.settings import CHECKS
+
+__all__ = ["COMPILE_KEYWORDS", "Case", "CaseError", "CaseFunction", "case", "label_of", "resized_arguments"]
 
 #: Keywords of @case that say how to compile and call the function. Each may be an axis.
 COMPILE_KEYWORDS = ("grad", "dynamic", "config", "mode")
 
 #: The number of the call with other sizes. Ordinary calls are 0 and 1.
 _RESIZED_CALL = 2
-
-_LABEL = re.compile(r"[A-Za-z0-9_.+]+")
-
-
-class CaseError(ConformanceError, ValueError):
-    """A case that is declared wrongly. The message says where, what is wrong, and what would be right."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +42,10 @@ class Case:
 
     `operator`: the file's name without `test_`. `name`: the function's name without `test_`.
     `axes`: the names of the axes. `labels`: one label for each of them.
-    `arguments`: name → Input or constant, in the order of the signature. `choices`: input → property → value.
-    `grad`: the inputs that require a gradient. `dynamic`: whether shapes are dynamic.
-    `config`: options of Inductor, and of Dynamo as `dynamo.capture_scalar_outputs`. `mode`: see call_modes.py.
+    `arguments`: name → Input, ModuleInput, Group or constant, in the order of the signature. `choices`: path of an
+    input or module → property → value. `grad`: the paths of those that require a gradient. `dynamic`: whether shapes
+    are dynamic. `config`: options of Inductor, and of Dynamo as `dynamo.capture_scalar_outputs`. `mode`: see
+    call_modes.py.
     `prepare`: called before the arguments are made.
     `only`: selector → reason: the targets and torch versions that the case is for; empty: all.
     `require`, `missed`: selector → fact → value: see expectations/. `numerics`: see numerics_policy.py.
@@ -86,22 +83,53 @@ class Case:
         """`flip/hflip-224-u8-channels_last`: also the path of its snapshot in expected_code/, without .txt."""
         return f"{self.operator}/{'-'.join((self.name, *self.labels))}"
 
-    def build(self, call: int | str = 0) -> dict[str, Any]:
+    @functools.cached_property
+    def recipes(self) -> dict[str, Recipe]:
+        """The recipes of the tensors and modules, by path: "x", "batch.y", "masks[0]". In order."""
+        found = [member for name, argument in self.arguments.items() for member in members(argument, name)]
+        return {path: recipe for path, recipe, _ in found}
+
+    @property
+    def inputs(self) -> dict[str, Input]:
+        """Those of `recipes` that make tensors."""
+        return {path: recipe for path, recipe in self.recipes.items() if isinstance(recipe, Input)}
+
+    @property
+    def positions(self) -> dict[str, int]:
+        """Path of a recipe → its number. Each argument has one number, and a group has one for each recipe in it."""
+        found: dict[str, int] = {}
+        number = 0
+        for name, argument in self.arguments.items():
+            paths = [path for path, _, _ in members(argument, name)]
+            found |= {path: number + index for index, path in enumerate(paths)}
+            number += max(1, len(paths))
+        return found
+
+    def build(self, call: int = 0) -> dict[str, Any]:
         """The arguments by name. Tensors are on the CPU; cases/seeds.py says what their values depend on.
 
-        `call`: the number of the call, or the name of its group of special values.
-        Tensors named in `grad` are leaves that require a gradient. Calls `prepare` first, and raises what that raises.
+        `call`: the number of the call.
+        Tensors named in `grad` are leaves that require a gradient. Of modules named in `grad`, those parameters do that
+        require one as they are made. Calls `prepare` first, and raises what that raises, and CaseError for a module
+        that cannot be built.
         """
+        return self.assemble(self.make_inputs(call))
+
+    def make_inputs(self, call: int = 0, choices: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
+        """The tensors and modules by path, as `build` has them. `choices`: instead of the case's own."""
         if self.prepare is not None:
             self.prepare()
-        built = {}
-        for position, (name, argument) in enumerate(self.arguments.items()):
-            if isinstance(argument, Input):
-                value = argument.build(self.choices[name], position, call, in_order=call == 0)
-                built[name] = value.requires_grad_(name in self.grad)
-            else:
-                built[name] = argument
-        return built
+        choices, made = choices or self.choices, {}
+        for path, position in self.positions.items():
+            recipe = self.recipes[path]
+            made[path] = recipe.build(choices[path], position, call)
+            if path not in self.grad or isinstance(recipe, Input):
+                made[path].requires_grad_(path in self.grad)
+        return made
+
+    def assemble(self, made: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments by name. `made`: the tensors and modules by path."""
+        return {name: assembled(argument, name, made) for name, argument in self.arguments.items()}
 
 
 class CaseFunction(Protocol):
@@ -112,64 +140,6 @@ class CaseFunction(Protocol):
     combined: Callable[[], list[Case]]
 
     def __call__(self, conformance_item: Any, conformance_report: Any) -> None: ...
-
-
-@dataclass(frozen=True)
-class Axis:
-    """`name`: "dtype", or "x.dtype" if it belongs to one input. `values`: label → value; the first is the base."""
-
-    name: str
-    values: Mapping[str, Any]
-
-    @classmethod
-    def from_values(cls, name: str, values: Any) -> Axis:
-        """An axis from a list of values or a dict of label → value. Raises CaseError for labels that cannot be used."""
-        if isinstance(values, Mapping):
-            labelled = dict(values)
-        else:
-            labelled = {}
-            for value in values:
-                label = label_of(name.rpartition(".")[2], value)
-                if label in labelled:
-                    raise CaseError(
-                        f"axis {name!r} has the label {label!r} twice; remove one of the two values, "
-                        "or label the values yourself: {'label': value}"
-                    )
-                labelled[label] = value
-        if not labelled:
-            raise CaseError(f"axis {name!r} has no values; give it at least one, or leave the keyword out")
-        for label in labelled:
-            if not _LABEL.fullmatch(label):
-                raise CaseError(
-                    f"axis {name!r}: the label {label!r} cannot be part of a test id; use letters, digits, '_', '.' "
-                    "and '+', and label other values yourself: {'label': value}"
-                )
-        return cls(name, labelled)
-
-
-def label_of(axis: str, value: Any) -> str:
-    """The label of an axis's value, as it stands in an id: 224, u8, 64x1000, beta0.5, backward, dynamic."""
-    if axis == "grad":
-        return {True: "backward", False: "forward", "": "forward"}.get(value) or f"grad_{value.replace(' ', '_')}"
-    if axis == "dynamic":
-        return "dynamic" if value else "static"
-    if isinstance(value, bool):
-        return axis if value else f"no_{axis}"
-    if isinstance(value, (tuple, list)):
-        return "x".join(str(size) for size in value) or "0d"
-    if isinstance(value, (int, float)) and axis != "size":
-        return f"{axis}{value:g}".replace("-", "m")
-    return str(value)
-
-
-def is_axis(name: str, value: Any) -> bool:
-    """Whether a keyword's value is an axis: a list, or a dict of label → value.
-
-    A dict of compiler options, `config={"cpp.simdlen": 1}`, is one value; a dict of such dicts is an axis.
-    """
-    if name == "config" and isinstance(value, Mapping):
-        return bool(value) and all(isinstance(options, Mapping) for options in value.values())
-    return isinstance(value, (list, Mapping))
 
 
 def case(
@@ -205,7 +175,8 @@ def case(
 
     Keywords that declare arguments and axes:
 
-    - The name of a parameter declares its argument: an input (tensor(), image()), a constant, or an axis of constants.
+    - The name of a parameter declares its argument: an input (tensor(), image()), a module (module()), a collection of
+      inputs (group()), a constant, or an axis of constants.
     - `grad`: the inputs that require a gradient, as "x y", or True for all. `dynamic`: dynamic shapes (bool).
       `config`: options of Inductor, and of Dynamo as `dynamo.capture_scalar_outputs`.
       `mode`: "plain", "no_grad", "inference" or "autocast".
@@ -259,7 +230,7 @@ def case(
             "checks": tuple(checks),
         }
         declaration = _Declaration(fn, declared, common)
-        cases = list(declaration.cases(_declared_rows(declaration.axes, vary, also, where)))
+        cases = list(declaration.cases(declared_rows(declaration.axes, vary, also, where)))
         repeated = [id_ for id_, count in Counter(each.id for each in cases).items() if count > 1]
         if repeated:
             raise CaseError(
@@ -284,19 +255,6 @@ def case(
     return decorate
 
 
-def _holds_inputs(value: Any) -> bool:
-    """Whether a value is an input, or a list, tuple, dict or dataclass with an input in it."""
-    if isinstance(value, Input):
-        return True
-    if isinstance(value, Mapping):
-        return any(map(_holds_inputs, value.values()))
-    if isinstance(value, (list, tuple)):
-        return any(map(_holds_inputs, value))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return any(_holds_inputs(getattr(value, field.name)) for field in dataclasses.fields(value))
-    return False
-
-
 class _Declaration:
     """A function, its arguments and its axes, as @case declares them. Raises CaseError for a keyword without use."""
 
@@ -305,17 +263,27 @@ class _Declaration:
         self.common = common
         self.parameters = list(inspect.signature(fn).parameters)
         self._refuse_missing_arguments(declared)
-        self._refuse_collections_of_inputs(declared)
-        self.inputs = {name: declared[name] for name in self.parameters if isinstance(declared[name], Input)}
+        arguments = {name: declared[name] for name in self.parameters}
+        self._refuse_collections_and_modules(arguments)
+        self.arguments = {name: each for name, each in arguments.items() if isinstance(each, Leaf)}
+        found = [member for name, each in self.arguments.items() for member in members(each, name)]
+        self.recipes = {path: recipe for path, recipe, _ in found}
+        self._owners = {path: owners for path, _, owners in found}
         self._refuse_unknown_keywords(declared)
         self.axes: list[Axis] = []
         self.fixed: dict[str, Any] = {}
         for name, value in declared.items():
-            if isinstance(value, Input):
-                for prop, choice in value.properties.items():
-                    self._add(prop, f"{name}.{prop}", choice)
-            else:
+            if name not in self.arguments:
                 self._add(name, name, value)
+                continue
+            for path, group in groups_in(value, name):
+                self._add_properties(path, group.properties)
+            for path, recipe, _ in members(value, name):
+                self._add_properties(path, recipe.properties)
+
+    def _add_properties(self, path: str, properties: Mapping[str, Any]) -> None:
+        for name, value in properties.items():
+            self._add(name, f"{path}.{name}", value)
 
     def _add(self, kind: str, name: str, value: Any) -> None:
         if is_axis(kind, value):
@@ -331,19 +299,23 @@ class _Declaration:
                 f"write @case({missing[0]}=tensor(20))"
             )
 
-    def _refuse_collections_of_inputs(self, declared: Mapping[str, Any]) -> None:
-        for name in self.parameters:
-            if not isinstance(declared[name], Input) and _holds_inputs(declared[name]):
-                kind = type(declared[name]).__name__
+    def _refuse_collections_and_modules(self, arguments: Mapping[str, Any]) -> None:
+        for name, value in arguments.items():
+            for path, found in modules_in(value, name):
+                kind = type(found).__name__
                 raise CaseError(
-                    f"{self.fn.__name__}: {name!r} is a {kind} of inputs; declare each as an argument of its own, such "
-                    f"as {name}_0=tensor(20), and make the {kind} in the function"
+                    f"{self.fn.__name__}: {path} is a {kind} that exists already: it would keep its dtype and weights; "
+                    f"let the case build it: {name}=module({kind}, …) or {name}=module(lambda: …)"
+                )
+            if not isinstance(value, Leaf) and any(True for _ in members(value, name)):
+                kind = type(value).__name__
+                raise CaseError(
+                    f"{self.fn.__name__}: {name!r} is a {kind} of inputs; write it as {name}=group(…), such as "
+                    f"{name}=group([tensor(20), tensor(20)]): a list or a dict alone is an axis"
                 )
 
     def _refuse_unknown_keywords(self, declared: Mapping[str, Any]) -> None:
-        open_properties = {
-            name for each in self.inputs.values() for name, value in each.properties.items() if value is None
-        }
+        open_properties = {name for each in self.recipes.values() for name in each.open_properties}
         for name in declared:
             if name not in self.parameters and name not in COMPILE_KEYWORDS and name not in open_properties:
                 raise CaseError(
@@ -359,15 +331,16 @@ class _Declaration:
         file = Path(inspect.getsourcefile(self.fn) or "unknown")
         for labels in rows:
             chosen = self.fixed | {axis.name: axis.values[label] for axis, label in zip(self.axes, labels, strict=True)}
+            choices = {path: self._choices(path, recipe, chosen) for path, recipe in self.recipes.items()}
             yield Case(
                 operator=file.stem.removeprefix("test_"),
                 name=where.removeprefix("test_"),
                 labels=labels,
                 fn=self.fn,
                 file=file,
-                arguments={name: self.inputs.get(name, chosen.get(name)) for name in self.parameters},
-                choices={name: _choices(name, value, chosen) for name, value in self.inputs.items()},
-                grad=_grad_names(chosen.get("grad"), list(self.inputs), where),
+                arguments={name: self.arguments.get(name, chosen.get(name)) for name in self.parameters},
+                choices=choices,
+                grad=self._grad(chosen.get("grad"), choices),
                 dynamic=bool(chosen.get("dynamic", False)),
                 config=dict(chosen.get("config") or {}),
                 mode=_mode(chosen.get("mode", "plain"), where),
@@ -376,49 +349,34 @@ class _Declaration:
                 combined=combined,
             )
 
+    def _choices(self, path: str, recipe: Recipe, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """The properties: its own value, else that of a group around it, else that of the case's keyword, else None."""
+        choices = {}
+        for name in recipe.properties:
+            value = chosen.get(f"{path}.{name}")
+            if recipe.properties[name] is None and name in recipe.open_properties:
+                keys = [*(f"{owner}.{name}" for owner in self._owners[path]), name]
+                value = next((chosen[key] for key in keys if chosen.get(key) is not None), None)
+            choices[name] = value
+        return choices
 
-def _choices(name: str, argument: Input, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """The input's properties: its own value, else that of the case's keyword, else None."""
-    choices = {}
-    for prop in argument.properties:
-        value = chosen.get(f"{name}.{prop}")
-        choices[prop] = value if value is not None else chosen.get(prop)
-    return choices
-
-
-def _declared_rows(
-    axes: Sequence[Axis], vary: str, also: Sequence[Mapping[str, Any]], where: str
-) -> Iterator[tuple[str, ...]]:
-    labels = [list(axis.values) for axis in axes]
-    if vary == "product":
-        yield from itertools.product(*labels)
-    else:
-        base = tuple(names[0] for names in labels)
-        yield base
-        for position, names in enumerate(labels):
-            for other in names[1:]:
-                yield (*base[:position], other, *base[position + 1 :])
-    for combination in also:
-        yield _row(axes, combination, where)
-
-
-def _row(axes: Sequence[Axis], combination: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    """The labels of a combination from `also`, with the base label on the axes that it does not name."""
-    names = [axis.name for axis in axes]
-    unknown = set(combination) - set(names)
-    if unknown:
-        raise CaseError(f"{where}: also= names the axis {min(unknown)!r}; the axes are {', '.join(names) or 'none'}")
-    row = []
-    for axis in axes:
-        wanted = combination.get(axis.name, next(iter(axis.values)))
-        is_label = isinstance(wanted, str) and wanted in axis.values
-        label = wanted if is_label else label_of(axis.name.rpartition(".")[2], wanted)
-        if label not in axis.values:
-            raise CaseError(
-                f"{where}: also= wants {axis.name}={wanted!r}; the labels of {axis.name} are {', '.join(axis.values)}"
-            )
-        row.append(label)
-    return tuple(row)
+    def _grad(self, value: Any, choices: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+        """The paths that `grad` names. True names all that can have a gradient, and a group all such members."""
+        if not value:
+            return ()
+        able = [path for path, recipe in self.recipes.items() if recipe.can_have_gradient(choices[path])]
+        if value is True:
+            return tuple(able)
+        found: list[str] = []
+        for name in value.split():
+            inside = [path for path in able if path.startswith((f"{name}.", f"{name}["))]
+            if name not in self.recipes and not inside:
+                raise CaseError(
+                    f"{self.fn.__name__}: grad names {name!r}, which is no input; the inputs are "
+                    f"{', '.join(self.recipes)}"
+                )
+            found += [name] if name in self.recipes else inside
+        return tuple(found)
 
 
 def _mode(value: Any, where: str) -> str:
@@ -427,34 +385,25 @@ def _mode(value: Any, where: str) -> str:
     return value
 
 
-def _grad_names(value: Any, inputs: list[str], where: str) -> tuple[str, ...]:
-    if not value:
-        return ()
-    if value is True:
-        return tuple(inputs)
-    names = tuple(value.split())
-    unknown = [name for name in names if name not in inputs]
-    if unknown:
-        raise CaseError(f"{where}: grad names {unknown[0]!r}, which is no input; the inputs are {', '.join(inputs)}")
-    return names
-
-
-def resized_arguments(case: Case, change: Callable[[int], int]) -> dict[str, Any] | None:
+def resized_arguments(case: Case, change: Callable[[int], int], kept: Collection[int] = ()) -> dict[str, Any] | None:
     """A case's arguments with `change` applied to every size above 1; None if no input has such a size.
 
-    Sizes are what `shape` and `size` declare. Equal sizes stay equal. Sizes of 1 broadcast, so they stay 1.
+    Sizes are what `shape` and `size` declare. Equal sizes stay equal. Sizes of 1 broadcast, so they stay 1, as do the
+    sizes in `kept`.
     """
-    built, changed = case.build(_RESIZED_CALL), False
-    for position, (name, argument) in enumerate(case.arguments.items()):
-        if not isinstance(argument, Input):
-            continue
-        choice = argument.values(case.choices[name])
-        resized = dict(choice)
+
+    def changed(size: int) -> int:
+        return change(size) if size > 1 and size not in kept else size
+
+    choices = dict(case.choices)
+    for path, each in case.inputs.items():
+        choice = each.values(case.choices[path])
         if "shape" in choice:
-            resized["shape"] = tuple(change(size) if size > 1 else size for size in choice["shape"])
-        elif choice.get("size", 0) > 1:
-            resized["size"] = change(choice["size"])
-        changed |= resized != choice
-        value = argument.build(resized, position, _RESIZED_CALL)
-        built[name] = value.requires_grad_(name in case.grad)
-    return built if changed else None
+            choices[path] = choice | {"shape": tuple(map(changed, choice["shape"]))}
+        elif "size" in choice:
+            choices[path] = choice | {"size": changed(choice["size"])}
+        if choices[path] == choice:
+            choices[path] = case.choices[path]
+    if choices == dict(case.choices):
+        return None
+    return case.assemble(case.make_inputs(_RESIZED_CALL, choices))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from conformance.cases.containers import Leaf
 from conformance.cases.seeds import seed_of
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ DTYPES = {
     "c64": "complex64",
     "c128": "complex128",
 }
+
+_INTEGERS = ("i64", "i32", "i16", "i8", "u8", "bool")
 
 LAYOUTS = ("contiguous", "channels_last", "transposed", "sliced", "offset", "strided", "expanded")
 
@@ -63,9 +66,38 @@ def edges(*around: int | None, sizes: Sequence[int] = EDGE_SIZES) -> list[tuple[
     return [tuple(size if fixed is None else fixed for fixed in around) for size in sizes]
 
 
+class Recipe(Leaf):
+    """How a case makes one tensor or one module: an argument, or a member of one.
+
+    `properties`: name → a value, an axis (list or dict), or None for the value of the case. `inherited`: the
+    properties that may come from the case; None: all.
+    """
+
+    properties: Mapping[str, Any]
+    inherited: tuple[str, ...] | None = None
+
+    @property
+    def open_properties(self) -> list[str]:
+        """The properties that it leaves to the case."""
+        names = self.properties if self.inherited is None else self.inherited
+        return [name for name in names if self.properties[name] is None]
+
+    def values(self, choice: Mapping[str, Any]) -> dict[str, Any]:
+        """Property → value, without those that nobody sets."""
+        return {name: value for name, value in choice.items() if value is not None}
+
+    def can_have_gradient(self, choice: Mapping[str, Any]) -> bool:
+        """Whether it can require a gradient: its dtype is floating or complex, or unknown."""
+        return str(self.values(choice).get("dtype", "f32")) not in _INTEGERS
+
+    def build(self, choice: Mapping[str, Any], position: int, call: int) -> Any:
+        """The tensor or module on the CPU. See Input.build."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
-class Input:
-    """One argument of a case that is a tensor.
+class Input(Recipe):
+    """A tensor.
 
     `make`: makes the tensor from the properties and a `generator`. `properties`: name → a value, an axis (list or
     dict), or None for the value of the case. `defaults`: values for properties that neither sets. `every_value`: the
@@ -79,7 +111,7 @@ class Input:
 
     def values(self, choice: Mapping[str, Any]) -> dict[str, Any]:
         """Property → value, with the defaults of those that `choice` does not set."""
-        return dict(self.defaults) | {name: value for name, value in choice.items() if value is not None}
+        return dict(self.defaults) | super().values(choice)
 
     def seed(self, choice: Mapping[str, Any], position: int, call: int | str) -> int:
         """The seed of the tensor: its properties, its position in the signature, and the call.
@@ -88,20 +120,18 @@ class Input:
         """
         return seed_of(sorted(self.values(choice).items(), key=str), position, call)
 
-    def build(
-        self, choice: Mapping[str, Any], position: int, call: int | str, *, in_order: bool = False
-    ) -> torch.Tensor:
+    def build(self, choice: Mapping[str, Any], position: int, call: int | str) -> torch.Tensor:
         """The tensor on the CPU. `choice`: property → value. `position`, `call`: as for `seed`.
 
-        The same choice, position, call and seed of the run give the same tensor.
-        `in_order`: for an input with every value: the values in the order of their bits, and not in the seed's order.
+        The same choice, position, call and seed of the run give the same tensor. An input with every value has them in
+        the order of their bits in call 0, and else in the seed's order.
         """
         import torch
 
         values = self.values(choice)
         seed = self.seed(choice, position, call)
         if self.every_value:
-            values["in_order"] = in_order
+            values["in_order"] = call == 0
         return self.make(generator=torch.Generator().manual_seed(seed), **values).detach()
 
 
@@ -253,38 +283,3 @@ def _values(
         return torch.randn(shape, generator=generator, dtype=wide).to(dtype)
     info = torch.iinfo(dtype)
     return torch.randint(max(info.min, -128), min(info.max, 255) + 1, shape, generator=generator).to(dtype)
-
-
-def copy_to(value: Any, device: Any, *, widen: bool = False) -> Any:
-    """A copy on `device` of a tensor, or of a list, tuple or dict with all tensors in it copied.
-
-    The copy keeps size, stride, storage offset, the whole storage (with elements outside the view), requires_grad, and
-    which tensors share a storage. Copies are leaves. `widen`: floating dtypes become float64, complex ones complex128.
-    """
-    return _copy_to(value, device, widen, {})
-
-
-def _copy_to(value: Any, device: Any, widen: bool, copies: dict[Any, torch.Tensor]) -> Any:
-    import torch
-
-    if isinstance(value, dict):
-        return {key: _copy_to(item, device, widen, copies) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        items = [_copy_to(item, device, widen, copies) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    if not isinstance(value, torch.Tensor):
-        return value
-    dtype = value.dtype
-    if widen and (dtype.is_complex or dtype.is_floating_point):
-        dtype = torch.complex128 if dtype.is_complex else torch.float64
-    if value.layout != torch.strided:  # a sparse tensor has no storage
-        return value.detach().to(device, dtype, copy=True).requires_grad_(value.requires_grad)
-    storage = value.untyped_storage()
-    key = (storage.data_ptr() or id(value), value.dtype)
-    if key not in copies:
-        elements = storage.nbytes() // value.element_size()
-        copies[key] = value.detach().as_strided((elements,), (1,), 0).to(device, dtype, copy=True)
-    # set_() and not as_strided(): a copy must be an ordinary tensor, not a view of a hidden one.
-    copy = torch.empty(0, dtype=dtype, device=copies[key].device)
-    copy.set_(copies[key].untyped_storage(), value.storage_offset(), value.size(), value.stride())
-    return copy.requires_grad_(value.requires_grad)

@@ -140,7 +140,7 @@ class Policy:
     @classmethod
     def for_case(cls, case: Case, target: str, device: str) -> Policy:
         """The policy of a case on this target. `target`: its name; `device`: its device type."""
-        inputs = [name for name in case.arguments if name in case.choices]
+        inputs = list(case.inputs)
         return cls.from_declaration(_chosen(case, target, device), case.id, inputs)
 
     def factor_and_floor(self, dtype: torch.dtype) -> tuple[float, float]:
@@ -233,7 +233,7 @@ def validate(cases: Iterable[Case]) -> None:
 
 def _validate(case: Case) -> None:
     declared = dict(case.numerics)
-    inputs = list(case.choices)
+    inputs = list(case.inputs)
     selectors = declared.pop("for", {})
     Policy.from_declaration(declared, case.id, inputs)
     if not isinstance(selectors, Mapping):

@@ -21,7 +21,8 @@ Groups for integer inputs:
     full_range in half of the elements: integers that are uniform over the dtype's whole range
 
 An input with every value of its dtype has them already: it stays as it is. If an input declares `low` and `high`,
-values outside that range, and NaN, are not used. The ends of the range are.
+values outside that range, and NaN, are not used. The ends of the range are. Parameters and buffers of modules keep
+their ordinary values.
 """
 
 from __future__ import annotations
@@ -82,28 +83,25 @@ def calls(case: Case, without: Mapping[str, str], branch: Any) -> Iterator[Speci
     `without`: groups that are left out, and inputs that keep their ordinary values → reason. `branch`: values where the
     function changes branch: a list for all floating inputs, or a dict of input → list.
     """
-    inputs = {
-        name: (position, each)
-        for position, (name, each) in enumerate(case.arguments.items())
-        if isinstance(each, Input) and not each.every_value and name not in without
-    }
+    inputs = {name: each for name, each in case.inputs.items() if not each.every_value and name not in without}
+    positions = case.positions
     for group in GROUPS if inputs else ():
         if group in without:
             continue
-        arguments = case.build(0)
+        made = case.make_inputs(0)
         changed = [
             _write_values(
                 group,
-                arguments[name],
+                made[name],
                 _bounds(each, case.choices[name]),
                 branch.get(name, ()) if isinstance(branch, Mapping) else branch,
-                (position, each.seed(case.choices[name], position, group)),
+                (positions[name], each.seed(case.choices[name], positions[name], group)),
                 without,
             )
-            for name, (position, each) in inputs.items()
+            for name, each in inputs.items()
         ]
         if any(changed):
-            yield SpecialCall(group, arguments)
+            yield SpecialCall(group, case.assemble(made))
 
 
 def _bounds(each: Input, choice: Mapping[str, Any]) -> Bounds:

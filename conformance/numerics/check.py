@@ -12,6 +12,8 @@ docs/numerics.md describes the whole check.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -22,7 +24,7 @@ from conformance.capture.emulation.errors import NotEmulatedError
 from conformance.capture.observers.recompiles import compiled_frames
 from conformance.cases import call_modes, special_values
 from conformance.cases.case import resized_arguments
-from conformance.cases.inputs import Input
+from conformance.cases.containers import copy_to
 from conformance.cases.numerics_policy import COTANGENT_CALLS, Policy, default_factor
 from conformance.numerics import messages
 from conformance.numerics.comparison import CallComparison, CandidateError, Comparison, NumericsError, raised_problem
@@ -43,6 +45,8 @@ OTHER_SIZES: dict[str, Callable[[int], int]] = {
 }
 #: The message shows this many problems of each further call.
 SHOWN_PER_CALL = 2
+#: Of the sizes of a case with modules, at most so many different ones stay in the calls with other sizes.
+MOST_KEPT = 3
 
 
 @dataclass
@@ -82,10 +86,33 @@ def calls(case: Case, policy: Policy, comparison: Comparison) -> Iterator[Call]:
             yield Call("cotangents", name, name, case.build(0))
     if case.dynamic and "sizes" not in policy.without:
         for name, change in OTHER_SIZES.items():
-            if (arguments := resized_arguments(case, change)) is not None:
+            if (arguments := _resized_arguments(case, change)) is not None:
                 yield Call("sizes", name, f"other sizes ({name})", arguments)
     for special in special_values.calls(case, policy.without, policy.branch):
         yield Call("special", special.group, special.title, special.arguments)
+
+
+def _resized_arguments(case: Case, change: Callable[[int], int]) -> dict[str, Any] | None:
+    """Arguments with other sizes. A module is made for some sizes, so these stay: as few as eager on the CPU asks for.
+
+    None if no input has a size to change. Where eager takes no other size, all are changed.
+    """
+    everything = resized_arguments(case, change)
+    if everything is None or len(case.recipes) == len(case.inputs):
+        return everything
+    sizes = sorted({size for path in case.inputs for size in _sizes(case, path) if size > 1})
+    for count in range(min(len(sizes), MOST_KEPT + 1)):
+        for kept in itertools.combinations(sizes, count):
+            arguments = resized_arguments(case, change, kept)
+            with contextlib.suppress(Exception), call_modes.enter_mode(case.mode, "cpu"):
+                case.fn(**copy_to(arguments, "cpu"))
+                return arguments
+    return everything
+
+
+def _sizes(case: Case, path: str) -> Sequence[int]:
+    choice = case.inputs[path].values(case.choices[path])
+    return choice["shape"] if "shape" in choice else (choice.get("size", 0),)
 
 
 def check_numerics(
@@ -169,7 +196,7 @@ def recompilation(call: Call, recompiled: int, *, already_called: bool) -> Probl
 
 def _has_every_value(case: Case) -> bool:
     """Whether inputs have every value of their dtype: then a result may be the same for all of them."""
-    return any(isinstance(each, Input) and each.every_value for each in case.arguments.values())
+    return any(each.every_value for each in case.inputs.values())
 
 
 def _ends_the_check(error: BaseException) -> bool:

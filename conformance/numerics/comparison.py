@@ -11,7 +11,7 @@ import torch
 
 from conformance.capture import invoke
 from conformance.cases import call_modes
-from conformance.cases.inputs import copy_to
+from conformance.cases.containers import copy_to
 from conformance.cases.numerics_policy import Policy
 from conformance.cases.outside_tensors import advice
 from conformance.cases.seeds import seed_of
@@ -134,9 +134,9 @@ class CallComparison:
                 raise CandidateError from error
         reference = self._reference(cotangents)
         problems += self._value_problems("outputs", comparable, got, eager, reference)
-        before = self.arguments.tensors()
-        unresized = [n for n, t in eager.inputs.items() if t.shape == before[n].shape == got.inputs[n].shape]
-        problems += self._value_problems("inputs", unresized, got, eager, reference)
+        problems += messages.input_problems(got, eager)
+        kept = [n for n, tensor in eager.inputs.items() if messages.same_shape_and_dtype(got.inputs.get(n), tensor)]
+        problems += self._value_problems("inputs", kept, got, eager, reference)
         # With another layout of the cotangents, autograd promises none. Special values cannot change a layout.
         layout = self.layout and not self.cotangent_layout and not self.special
         problems += messages.gradient_problems(got, eager, layout, self.comparison.notes)
@@ -185,7 +185,9 @@ class CallComparison:
                     continue
                 wide = None
             # An input that eager does not change must stay the same bit for bit.
-            unchanged = part == "inputs" and messages.same_values(eager_tensor, before[name].detach().cpu())
+            unchanged = (
+                part == "inputs" and name in before and messages.same_values(eager_tensor, before[name].detach())
+            )
             policy = Policy(exact=True) if unchanged else self.policy
             # The sum of equal rows, and special values, may be exact in eager by luck.
             may_be_exact = not self.special and self.cotangent_layout != EXPANDED

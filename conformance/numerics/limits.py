@@ -130,7 +130,7 @@ class _CallLimits(CallComparison):
         name = title.removeprefix(_PARTS[part][0]).removesuffix(_PARTS[part][1])
         tensor = getattr(eager, part)[name].detach().cpu()
         before = self.arguments.tensors()
-        unchanged = part == "inputs" and messages.same_values(tensor, before[name].detach().cpu())
+        unchanged = part == "inputs" and name in before and messages.same_values(tensor, before[name].detach())
         policy = Policy(exact=True) if unchanged else self.policy
         wide = getattr(reference, part).get(name) if reference is not None else None
         wide = wide.detach().cpu() if isinstance(wide, torch.Tensor) and wide.shape == tensor.shape else None

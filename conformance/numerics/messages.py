@@ -42,6 +42,8 @@ PROPOSED = 32
 
 #: A message shows this many disagreements and counts the others: the first ones usually cause the rest.
 SHOWN = 5
+#: A message shows the elements of so many inputs.
+SHOWN_INPUTS = 6
 
 
 @dataclass(frozen=True)
@@ -180,6 +182,30 @@ def output_problems(got: Outcome, eager: Outcome, layout: bool, notes: list[str]
         yield Problem(name, "outside write", text)
 
 
+def input_problems(got: Outcome, eager: Outcome) -> Iterator[Problem]:
+    """Differences in what the call made of the arguments' containers, and in what is no tensor in them."""
+    for name, eager_structure in eager.input_structure.items():
+        if got.input_structure[name] != eager_structure:
+            text = f"{name} after the call: its structure is {got.input_structure[name]}, eager's is {eager_structure}"
+            yield Problem("", "structure", text)
+    for name in sorted(got.inputs.keys() ^ eager.inputs.keys()):
+        who = "compiled has one, and eager has none" if name in got.inputs else "missing, and eager has one"
+        yield Problem("", "structure", f"{name} after the call: {who}")
+    for name, other in eager.inputs.items():
+        if name not in got.inputs:
+            continue
+        one = got.inputs[name]
+        if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+            yield from _attribute_problems(f"{name} after the call", one, other, "dtype", "shape")
+        elif isinstance(one, torch.Tensor) != isinstance(other, torch.Tensor) or not _same_constant(one, other):
+            text = f"{name} after the call: it is {_short_value(one)}, eager's is {_short_value(other)}"
+            yield Problem(f"{name} after the call", "constant", text)
+
+
+def _short_value(value: Any) -> str:
+    return "a tensor" if isinstance(value, torch.Tensor) else repr(value)
+
+
 def _tensor_problems(
     name: str, got: torch.Tensor, eager: torch.Tensor, layout: bool, notes: list[str]
 ) -> Iterator[Problem]:
@@ -270,9 +296,11 @@ def value_problem(
     index = measurement.index
     count = f"{measurement.wrong_count} of {measurement.total} elements are wrong{error_pattern(measurement.wrong)}"
     lines = [f"{title} ({_short(got.dtype)}): {count}; the worst at {list(index)}"]
-    elements = {name: _element_text(tensor, eager.shape, index) for name, tensor in inputs.items()}
-    if any(elements.values()):
-        lines.append(f"  inputs there  {', '.join(f'{name} = {text}' for name, text in elements.items() if text)}")
+    texts = {name: _element_text(tensor, eager.shape, index) for name, tensor in inputs.items()}
+    elements = [f"{name} = {text}" for name, text in texts.items() if text]
+    if elements:
+        more = ["…"] if len(elements) > SHOWN_INPUTS else []  # a module may have many biases
+        lines.append(f"  inputs there  {', '.join([*elements[:SHOWN_INPUTS], *more])}")
     lines.append(f"  got           {_number(got[index])}")
     lines.append(f"  eager         {_number(eager[index])}")
     if reference is not None and not measurement.exact:
@@ -311,4 +339,4 @@ def _short(value: Any) -> str:
 def _same_constant(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
-    return one == other or (isinstance(one, float) and math.isnan(one) and math.isnan(other))
+    return one is other or one == other or (isinstance(one, float) and math.isnan(one) and math.isnan(other))

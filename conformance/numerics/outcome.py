@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from conformance.cases.inputs import copy_to
+from conformance.cases.containers import copy_to, leaves_of, structure
 from conformance.cases.special_values import unexpanded
 
 
@@ -25,11 +25,23 @@ class Arguments:
         args, kwargs = copy_to((self.args, self.kwargs), device, widen=widen)
         return Arguments(args, kwargs)
 
+    def leaves(self, *, into_modules: bool = True) -> dict[str, Any]:
+        """All that is no container, by the names that messages use: "argument 0", "x", "x[1]", "net.0.weight"."""
+        named = {f"argument {i}": arg for i, arg in enumerate(self.args)} | self.kwargs
+        return {
+            path: leaf
+            for name, argument in named.items()
+            for path, leaf in leaves_of(argument, name, into_modules=into_modules)
+        }
+
     def tensors(self) -> dict[str, torch.Tensor]:
-        """All tensors among the arguments, by the names that messages use: "argument 0", "x", "x[1]"."""
-        leaves = [(f"argument {i}{path}", leaf) for i, arg in enumerate(self.args) for path, leaf in leaves_of(arg)]
-        leaves += [(f"{name}{path}", leaf) for name, arg in self.kwargs.items() for path, leaf in leaves_of(arg)]
-        return {name: leaf for name, leaf in leaves if isinstance(leaf, torch.Tensor)}
+        """Those of `leaves` that are tensors."""
+        return {name: leaf for name, leaf in self.leaves().items() if isinstance(leaf, torch.Tensor)}
+
+    def structure(self) -> dict[str, str]:
+        """Name of each argument → the types of its containers and leaves."""
+        found = {f"argument {i}": structure(arg) for i, arg in enumerate(self.args)}
+        return found | {name: structure(arg) for name, arg in self.kwargs.items()}
 
 
 @dataclass
@@ -37,14 +49,19 @@ class Outcome:
     """What one call did.
 
     `outputs`: name ("output", "output[0]['k']") → leaf. `structure`: the types of containers and leaves, readable.
-    `inputs`: name → tensor as the call left it. `shared_storage`: pairs of names whose tensors share storage.
+    `inputs`: name → leaf of the arguments as the call left it: it may have put others into a container. A tensor that
+    it took out of one, and not out of a module, is there as "x, as passed". `input_structure`: argument → the types of
+    its containers and leaves. `passed`: name → tensor that the call got.
+    `shared_storage`: pairs of names whose tensors share storage.
     `written_outside_view`: names of inputs whose storage changed outside of the tensor's elements.
     `gradients`: name of the input → its gradient as the backward returns it, with the input's shape, or None.
     """
 
     outputs: dict[str, Any]
     structure: str
-    inputs: dict[str, torch.Tensor]
+    inputs: dict[str, Any]
+    input_structure: dict[str, str]
+    passed: dict[str, torch.Tensor]
     shared_storage: set[tuple[str, str]]
     written_outside_view: set[str]
     gradients: dict[str, torch.Tensor | None] = field(default_factory=dict)
@@ -61,7 +78,7 @@ class Outcome:
         """
         pairs = [(tensor, cotangents[name]) for name, tensor in self.output_tensors().items() if name in cotangents]
         pairs = [(tensor, copy_to(cotangent, tensor.device, widen=widen)) for tensor, cotangent in pairs]
-        leaves = {name: tensor for name, tensor in self.inputs.items() if tensor.is_leaf and tensor.requires_grad}
+        leaves = {name: tensor for name, tensor in self.passed.items() if tensor.is_leaf and tensor.requires_grad}
         recorded: dict[str, torch.Tensor] = {}
         hooks = [leaf.register_hook(functools.partial(recorded.__setitem__, name)) for name, leaf in leaves.items()]
         try:
@@ -76,33 +93,19 @@ class Outcome:
 
 def call(fn: Callable[..., Any], arguments: Arguments) -> Outcome:
     """Calls `fn`, which may change the arguments, and records what it did. Raises what `fn` raises."""
-    inputs = arguments.tensors()
-    before = {name: _storage_outside_view(tensor) for name, tensor in inputs.items()}
+    passed, outside_modules = arguments.tensors(), arguments.leaves(into_modules=False)
+    before = {name: _storage_outside_view(tensor) for name, tensor in passed.items()}
     value = fn(*arguments.args, **arguments.kwargs)
     outputs = {f"output{path}": leaf for path, leaf in leaves_of(value)}
-    outside = {name for name, tensor in inputs.items() if not torch.equal(before[name], _storage_outside_view(tensor))}
-    return Outcome(outputs, structure(value), inputs, _shared_storage(outputs, inputs), outside)
-
-
-def leaves_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The leaves of nested tuples, lists and dicts: (path, leaf), such as ("[0]['k']", tensor)."""
-    if isinstance(value, (tuple, list)):
-        for index, item in enumerate(value):
-            yield from leaves_of(item, f"{path}[{index}]")
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from leaves_of(item, f"{path}[{key!r}]")
-    else:
-        yield path, value
-
-
-def structure(value: Any) -> str:
-    """The types of containers and leaves: `tuple(Tensor, dict(k=list(Tensor)), None)`."""
-    if isinstance(value, (tuple, list)):
-        return f"{type(value).__name__}({', '.join(structure(item) for item in value)})"
-    if isinstance(value, dict):
-        return f"{type(value).__name__}({', '.join(f'{key}={structure(item)}' for key, item in value.items())})"
-    return "None" if value is None else type(value).__name__
+    outside = {name for name, tensor in passed.items() if not torch.equal(before[name], _storage_outside_view(tensor))}
+    inputs = arguments.leaves()
+    inputs |= {
+        f"{name}, as passed": tensor
+        for name, tensor in passed.items()
+        if name in outside_modules and inputs.get(name) is not tensor
+    }
+    shared = _shared_storage(outputs, inputs)
+    return Outcome(outputs, structure(value), inputs, arguments.structure(), passed, shared, outside)
 
 
 def _storage_outside_view(tensor: torch.Tensor) -> torch.Tensor:

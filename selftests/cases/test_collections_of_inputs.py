@@ -34,7 +34,7 @@ def test_inputs_in_a_collection(value, kind):
     def test_sum(pair):
         return pair
 
-    message = f"test_sum: 'pair' is a {kind} of inputs; declare each as an argument of its own, such as pair_0="
+    message = f"test_sum: 'pair' is a {kind} of inputs; write it as pair=group(…), such as pair=group([tensor(20), te"
     with pytest.raises(CaseError) as raised:
         case(pair=value)(test_sum)
     assert message in str(raised.value)

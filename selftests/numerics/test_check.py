@@ -8,7 +8,7 @@ import torch
 from conformance import case, image, tensor
 from conformance.capture import invoke
 from conformance.cases import seeds
-from conformance.cases.inputs import copy_to
+from conformance.cases.containers import copy_to
 from conformance.cases.numerics_policy import COTANGENT_CALLS, Policy, PolicyError
 from conformance.cases.special_values import FLOATING
 from conformance.devices.environment import torch_build

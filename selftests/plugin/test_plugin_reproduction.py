@@ -245,7 +245,7 @@ def test_the_script_for_a_missing_gpu(run, failures, tmp_path):
     folder = failures / "values-cuda_sm90"
     text = (folder / "reproduce.py").read_text()
     assert "Needs torch, Triton and a real GPU (cuda)" in text.partition("import")[0]
-    assert 'reproduce(test_values, CONSTANTS, "cuda", ' in text
+    assert 'reproduce(test_values, arguments, "cuda", ' in text
     assert "from conformance.cli.main import main" in (folder / "reproduce_with_suite.py").read_text()
     message = section(run[1], "test_values[cuda_sm90] [numerics (emulated)]")
     [line] = [line for line in message if line.startswith("to reproduce: python ")]

@@ -1,4 +1,4 @@
-"""A case as text that needs only torch: its function, what the function needs of its file, and its constants."""
+"""A case as text that needs only torch: its function, what the function needs of its file, and its arguments."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.cases.case import Case
-from conformance.cases.inputs import Input
 from conformance.harness.reproduction.argument_text import ArgumentText
 from conformance.harness.reproduction.module_text import ModuleText, NotSelfContainedError
+from conformance.harness.reproduction.nested_text import NestedText
 
 
 @dataclass(frozen=True)
 class CaseText:
     """`imports`, `statements`: what stands above the function. `function`: its definition. `name`: of the function.
 
-    `constants`: the arguments that are no tensors: name → expression.
+    `arguments`: name → expression of `tensors`, a dict of path → tensor. `modules`: path → expression.
     """
 
     imports: list[str]
     statements: str
     function: str
     name: str
-    constants: dict[str, str]
+    arguments: dict[str, str]
+    modules: dict[str, str]
 
 
 def case_text(case: Case) -> CaseText:
@@ -37,9 +38,7 @@ def case_text(case: Case) -> CaseText:
         raise NotSelfContainedError(f"the case calls {getattr(case.prepare, '__name__', 'a function')}() first")
     module = ModuleText(case.file)
     function = module.case_function(fn.__name__, fn.__code__.co_firstlineno)
-    arguments = ArgumentText(module, fn.__globals__)
-    constants = {
-        name: arguments.expression(value) for name, value in case.arguments.items() if not isinstance(value, Input)
-    }
-    statements = module.text()
-    return CaseText(list(arguments.imports), statements, function, fn.__name__, constants)
+    text = ArgumentText(module, fn.__globals__)
+    nested = NestedText(case, text)
+    arguments = nested.arguments()
+    return CaseText(list(text.imports), module.text(), function, fn.__name__, arguments, nested.modules)

@@ -23,7 +23,15 @@ _WIDTHS = {"avx2": 256, "avx512": 512}
 _NO_CACHES = {"fx_graph_cache": False, "fx_graph_remote_cache": False}
 #: The modules whose text is a part of the script, and what they import.
 _COPIED = ("calls", "tolerance", "differences", "main")
-_IMPORTS = ("import contextlib", "import platform", "import sys", "from pathlib import Path", "import torch")
+_IMPORTS = (
+    "import contextlib",
+    "import copy",
+    "import dataclasses",
+    "import platform",
+    "import sys",
+    "from pathlib import Path",
+    "import torch",
+)
 
 
 def write(folder: Path, case: Case, target: Target, *, error: BaseException | None, native: bool) -> str:
@@ -95,7 +103,8 @@ def script(case: Case, target: Target, text: CaseText, *, native: bool) -> str:
     """The text of the script that needs only torch."""
     import torch
 
-    constants = "".join(f"    {name!r}: {value},\n" for name, value in text.constants.items())
+    items = "".join(f"        {name!r}: {value},\n" for name, value in text.arguments.items())
+    modules = "".join(f"    {path!r}: {value},\n" for path, value in text.modules.items())
     parts = [
         f'"""{case.id} for {target.name}, torch {torch.__version__}: eager and compiled, without the suite.\n',
         _needs(target, native=native),
@@ -106,11 +115,12 @@ def script(case: Case, target: Target, text: CaseText, *, native: bool) -> str:
         "",
         text.statements,
         f"\n\n{text.function}\n\n",
-        f"CONSTANTS = {{\n{constants}}}" if constants else "CONSTANTS = {}",
+        *([f"MODULES = {{\n{modules}}}\n\n"] if modules else []),
+        f"def arguments(tensors):\n    return {{\n{items}    }}",
         *[f"\n\n{_definitions(module)}" for module in _COPIED],
         '\nif __name__ == "__main__":',
         *_options(case, target),
-        f"    reproduce({text.name}, CONSTANTS, {_arguments(case, target)})\n",
+        f"    reproduce({text.name}, arguments, {_arguments(case, target)})\n",
     ]
     return "\n".join(parts)
 

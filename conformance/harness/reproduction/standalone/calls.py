@@ -1,5 +1,8 @@
 """Makes one call of a function and its backward, and records what they did. A part of each `reproduce.py`."""
 
+import copy
+import dataclasses
+
 import torch
 
 
@@ -18,25 +21,60 @@ def on_device(tensors, device):
     return copies
 
 
-def leaves(value, path="output"):
-    """The leaves of nested tuples, lists and dicts: (path, leaf)."""
+def items_of(value):
+    """The items of a container with their paths; None for a leaf."""
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return [(f".{name}", item) for name, item in zip(value._fields, value, strict=True)]
     if isinstance(value, (tuple, list)):
-        for index, item in enumerate(value):
-            yield from leaves(item, f"{path}[{index}]")
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from leaves(item, f"{path}[{key!r}]")
-    else:
+        return [(f"[{index}]", item) for index, item in enumerate(value)]
+    if isinstance(value, dict):
+        return [(f"[{key!r}]", item) for key, item in value.items()]
+    if isinstance(value, torch.nn.Module):
+        return [(f".{name}", tensor) for name, tensor in tensors_of(value).items()]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [each.name for each in dataclasses.fields(value) if hasattr(value, each.name)]
+        return [(f".{name}", getattr(value, name)) for name in names]
+    return None
+
+
+def tensors_of(module):
+    """Name → parameter, buffer or other tensor of a module."""
+    found = dict(module.named_parameters()) | dict(module.named_buffers())
+    seen = {id(tensor) for tensor in found.values()}
+    for path, part in module.named_modules():
+        for name, value in vars(part).items():
+            if isinstance(value, torch.Tensor) and id(value) not in seen:
+                seen.add(id(value))
+                found[f"{path}.{name}" if path else name] = value
+    return found
+
+
+def with_tensors(module, tensors, path):
+    """A copy of a module with these parameters and buffers."""
+    module = copy.deepcopy(module)
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        given = tensors[f"{path}.{name}"]
+        tensor.data = given.detach()
+        tensor.requires_grad_(given.requires_grad)
+    return module
+
+
+def leaves(value, path="output", *, into_modules=True):
+    """The leaves of nested containers: (path, leaf)."""
+    items = items_of(value) if into_modules or not isinstance(value, torch.nn.Module) else None
+    if items is None:
         yield path, value
+    else:
+        for name, item in items:
+            yield from leaves(item, f"{path}{name}", into_modules=into_modules)
 
 
 def structure(value):
-    """The types of containers and leaves."""
-    if isinstance(value, (tuple, list)):
-        return f"{type(value).__name__}({', '.join(map(structure, value))})"
-    if isinstance(value, dict):
-        return f"{type(value).__name__}({', '.join(f'{key}={structure(item)}' for key, item in value.items())})"
-    return type(value).__name__
+    """The types of containers and leaves. Of a module: its type."""
+    items = None if isinstance(value, torch.nn.Module) else items_of(value)
+    if items is None:
+        return type(value).__name__
+    return f"{type(value).__name__}({', '.join(name + structure(item) for name, item in items)})"
 
 
 def outside(tensor):
@@ -59,23 +97,36 @@ def shared_storages(tensors):
     return pairs
 
 
-def outcome(fn, call, device, constants, context):
+def outcome(fn, call, device, arguments, context):
     """Calls the function and its backward. `call`: one of inputs.pt. Returns what they did, by kind of result."""
-    inputs = on_device(call["inputs"], device)
-    before = {name: outside(tensor.detach()) for name, tensor in inputs.items()}
-    found = {"raised": None, "outputs": {}, "inputs": inputs, "gradients": {}}
+    given = arguments(on_device(call["inputs"], device))
+    passed = {name: leaf for name, leaf in argument_leaves(given).items() if isinstance(leaf, torch.Tensor)}
+    movable = argument_leaves(given, into_modules=False)
+    before = {name: outside(tensor.detach()) for name, tensor in passed.items()}
+    found = {"raised": None, "outputs": {}, "inputs": passed, "gradients": {}}
     try:
         with context():
-            value = fn(**inputs, **constants)
+            value = fn(**given)
         found["structure"], found["outputs"] = structure(value), dict(leaves(value))
-        changed = {name for name, bytes_ in before.items() if not torch.equal(bytes_, outside(inputs[name].detach()))}
+        found["arguments"] = {name: structure(each) for name, each in given.items()}
+        changed = {name for name, bytes_ in before.items() if not torch.equal(bytes_, outside(passed[name].detach()))}
         found["written outside"] = changed
+        inputs = argument_leaves(given)
+        taken = {name: each for name, each in movable.items() if name in passed and inputs.get(name) is not each}
+        inputs |= {f"{name}, as passed": tensor for name, tensor in taken.items()}
+        found["inputs"] = inputs
         found["shared"] = shared_storages({**found["outputs"], **inputs})
-        found["gradients"] = gradients(found["outputs"], inputs, call["cotangents"], device)
+        found["gradients"] = gradients(found["outputs"], passed, call["cotangents"], device)
     except Exception as error:  # noqa: BLE001 - compiled must raise what eager raises
         found["raised"] = error
-        found["changed"] = [name for name, tensor in inputs.items() if not unchanged(tensor, call["inputs"][name])]
+        found["changed"] = [name for name, tensor in passed.items() if not unchanged(tensor, call["inputs"][name])]
     return found
+
+
+def argument_leaves(given, *, into_modules=True):
+    """The leaves of all arguments, by name."""
+    found = (leaves(value, name, into_modules=into_modules) for name, value in given.items())
+    return {path: leaf for each in found for path, leaf in each}
 
 
 def gradients(outputs, inputs, cotangents, device):

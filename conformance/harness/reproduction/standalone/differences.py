@@ -14,6 +14,10 @@ def differences(got, eager, call):
         return
     if got["structure"] != eager["structure"]:
         yield "", "structure", f"the result is {got['structure']}, eager's is {eager['structure']}"
+    if got["arguments"] != eager["arguments"] or got["inputs"].keys() != eager["inputs"].keys():
+        text = f"the arguments after the call are {got['arguments']}, eager's are {eager['arguments']}"
+        more = sorted(got["inputs"].keys() ^ eager["inputs"].keys())
+        yield "", "structure", f"{text}; one side alone has {', '.join(more) or 'nothing'}"
     for pair in sorted(got["shared"] ^ eager["shared"]):
         who = "only the compiled ones" if pair in got["shared"] else "only eager's"
         yield ", ".join(pair), "aliasing", f"{who} share storage"
@@ -21,18 +25,21 @@ def differences(got, eager, call):
         yield name, "outside write", "the call wrote to the input's storage outside of its elements"
     for kind, title in (("outputs", "{}"), ("inputs", "{} after the call"), ("gradients", "gradient of {}")):
         for name, one in eager[kind].items():
+            if kind == "inputs" and name not in got[kind]:
+                continue
             yield from tensor_differences(title.format(name), kind, got[kind].get(name), one, call)
 
 
 def tensor_differences(title, kind, got, eager, call):
     """What differs in one tensor, or in one result that is no tensor."""
     if not isinstance(eager, torch.Tensor) or not isinstance(got, torch.Tensor):
-        same = repr(got) == repr(eager) if kind == "outputs" else got is eager
+        same = repr(got) == repr(eager) if kind != "gradients" else got is eager
         if not same and not (isinstance(eager, torch.Tensor) or isinstance(got, torch.Tensor)):
             yield title, "constant", f"it is {got!r}, eager's is {eager!r}"
         elif not same:
             has, has_not = ("eager", "compiled") if isinstance(eager, torch.Tensor) else ("compiled", "eager")
-            yield title, "gradient", f"{has} computes one, {has_not} none"
+            rule = "constant" if kind == "inputs" else "gradient"
+            yield title, rule, f"{has} computes one, {has_not} none"
         return
     for attribute in ("device", "dtype", "shape", "requires_grad"):
         if getattr(got, attribute) != getattr(eager, attribute):

@@ -14,7 +14,7 @@ from conformance.harness.reproduction.standalone.differences import differences
 SHOWN = 8
 
 
-def reproduce(fn, constants, device, isa, dynamic, mode):
+def reproduce(fn, arguments, device, isa, dynamic, mode):
     """Makes the calls of inputs.pt, eagerly and compiled. Raises AssertionError if compiled differs as it did.
 
     Ends with status 2 where that cannot be seen.
@@ -34,7 +34,7 @@ def reproduce(fn, constants, device, isa, dynamic, mode):
     compiled = torch.compile(fn, dynamic=dynamic)
     found, raised = [], None
     for call in torch.load(file):
-        got, eager = (outcome(each, call, device, constants, context) for each in (compiled, fn))
+        got, eager = (outcome(each, call, device, arguments, context) for each in (compiled, fn))
         if eager["raised"] and not call["eager raises"]:
             stop(f"eager raises {type(eager['raised']).__name__}: {eager['raised']}")
         for name, rule, text in differences(got, eager, call):

@@ -1,0 +1,1 @@
+"""Arguments that hold several tensors: collections of inputs, and modules."""
