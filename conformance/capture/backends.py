@@ -12,12 +12,12 @@ import itertools
 import linecache
 import textwrap
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from conformance.cases.case import Case
 from conformance.cases.compiler_options import split_options
-from conformance.cases.containers import Leaf, copy_to, leaves_of
+from conformance.cases.containers import Leaf, copy_to, leaves_of, module_with
 from conformance.cases.inputs import Input
 from conformance.cases.numerics_policy import Policy
 from conformance.errors import ConformanceError, first_line
@@ -127,46 +127,38 @@ def _make_or_defer_error(
 class _Example:
     """A case for compilers that take tensors and one module: its inputs in order, and its modules as parts of one.
 
-    `inputs`: the tensors of the first call, on the device. `module`: calls the case's function with such tensors.
+    `inputs`: the tensors of the first call, on the device. `modules`: path → module of that call.
     """
 
     def __init__(self, case: Case, device: str) -> None:
         import torch
 
+        self._case, self._paths = case, list(case.inputs)
         made = copy_to(case.make_inputs(), torch.device(device))
-        self._paths = list(case.inputs)
-        modules_only = [path for path in made if path not in case.inputs]
-        self._modules = {path: f"part{index}" for index, path in enumerate(modules_only)}
         self.inputs = tuple(made[path] for path in self._paths)
-        paths, modules = self._paths, self._modules
+        self.modules = {path: each for path, each in made.items() if path not in case.inputs}
 
-        class Called(torch.nn.Module):
-            def forward(self, *tensors: Any) -> Any:
-                parts = {path: getattr(self, name) for path, name in modules.items()}
-                return case.fn(**case.assemble(parts | dict(zip(paths, tensors, strict=True))))
+    def call(self, tensors: Sequence[Any], modules: Mapping[str, Any]) -> Any:
+        """Calls the case's function."""
+        return self._case.fn(**self._case.assemble({**dict(zip(self._paths, tensors, strict=True)), **modules}))
 
-        self.module = Called()
-        for path, name in self._modules.items():
-            self.module.add_module(name, made[path])
-
-    def tensors(self, arguments: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The tensors of a call, in order."""
-        leaves = _leaves(arguments)
-        return tuple(leaves[path] for path in self._paths)
-
-    def state(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Name in `module` → parameter or buffer of a call's modules."""
-        leaves = _leaves(arguments)
-        state: dict[str, Any] = {}
-        for path, name in self._modules.items():
-            named = leaves[path].named_parameters(remove_duplicate=False), leaves[path].named_buffers()
-            state |= {f"{name}.{each}": tensor for each, tensor in itertools.chain(*named)}
-        return state
+    def parts_of(self, arguments: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The tensors and the modules of a call, as `call` takes them."""
+        found = (leaves_of(argument, name, into_modules=False) for name, argument in arguments.items())
+        leaves = dict(itertools.chain.from_iterable(found))
+        return tuple(leaves[path] for path in self._paths), {path: leaves[path] for path in self.modules}
 
 
-def _leaves(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    found = (leaves_of(argument, name, into_modules=False) for name, argument in arguments.items())
-    return dict(itertools.chain.from_iterable(found))
+def _state(modules: Mapping[str, Any], *, tied_once: bool) -> dict[tuple[str, str], Any]:
+    """(path of a module, name) → parameter or buffer. `tied_once`: only the first name of each tensor."""
+    return {
+        (path, name): tensor
+        for path, each in modules.items()
+        for name, tensor in (
+            *each.named_parameters(remove_duplicate=tied_once),
+            *each.named_buffers(remove_duplicate=tied_once),
+        )
+    }
 
 
 def _trace(case: Case, device: str) -> Callable[..., Any]:
@@ -174,20 +166,20 @@ def _trace(case: Case, device: str) -> Callable[..., Any]:
     import torch
 
     example = _Example(case, device)
-    state = dict(example.module.named_parameters(remove_duplicate=False)) | dict(example.module.named_buffers())
+    state = _state(example.modules, tied_once=True)
     count = len(example.inputs)
 
     def fn(*tensors: Any) -> Any:
-        if not state:
-            return example.module(*tensors)
         values = dict(zip(state, tensors[count:], strict=True))
-        return torch.func.functional_call(example.module, values, tensors[:count], tie_weights=False)
+        of_module = {path: {name: values[at, name] for at, name in state if at == path} for path in example.modules}
+        modules = {path: module_with(each, of_module[path]) for path, each in example.modules.items()}
+        return example.call(tensors[:count], modules)
 
     traced = torch.jit.trace(fn, (*example.inputs, *state.values()), check_trace=False, strict=False)
 
     def call(**arguments: Any) -> Any:
-        values = example.state(arguments)
-        return traced(*example.tensors(arguments), *(values[name] for name in state))
+        tensors, modules = example.parts_of(arguments)
+        return traced(*tensors, *_state(modules, tied_once=True).values())
 
     return call
 
@@ -226,15 +218,25 @@ def _export(case: Case, device: str) -> Callable[..., Any]:
     import torch
 
     example = _Example(case, device)
+    parts = {path: f"part{index}" for index, path in enumerate(example.modules)}
+
+    class Exported(torch.nn.Module):
+        def forward(self, *tensors: Any) -> Any:
+            return example.call(tensors, {path: getattr(self, name) for path, name in parts.items()})
+
+    module = Exported()
+    for path, name in parts.items():
+        module.add_module(name, example.modules[path])
     auto = torch.export.Dim.AUTO
     sizes = tuple({d: auto for d, size in enumerate(t.shape) if size > 1} for t in example.inputs)
     shapes = (sizes,) if case.dynamic else None
-    exported = torch.export.export(example.module, example.inputs, dynamic_shapes=shapes).module()
+    exported = torch.export.export(module, example.inputs, dynamic_shapes=shapes).module()
     known = {name for name, _ in (*exported.named_parameters(remove_duplicate=False), *exported.named_buffers())}
 
     def call(**arguments: Any) -> Any:
-        state = {name: tensor for name, tensor in example.state(arguments).items() if name in known}
-        tensors = example.tensors(arguments)
+        tensors, modules = example.parts_of(arguments)
+        state = {f"{parts[path]}.{name}": each for (path, name), each in _state(modules, tied_once=False).items()}
+        state = {name: tensor for name, tensor in state.items() if name in known}
         return torch.func.functional_call(exported, state, tensors) if state else exported(*tensors)
 
     return call

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from conformance.errors import ConformanceError
@@ -186,6 +186,16 @@ def copied_module(module: torch.nn.Module, convert: Callable[[torch.Tensor], tor
             new = torch.nn.Parameter(new.detach(), requires_grad=new.requires_grad)
             vars(new).update(vars(tensor))
         memo[id(tensor)] = new
+    return _deep_copy(module, memo)
+
+
+def module_with(module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> Any:
+    """A deep copy of a module whose parameters and buffers are these tensors themselves. `tensors`: by name."""
+    return _deep_copy(module, {id(tensor): tensors[name] for name, tensor in _registered(module).items()})
+
+
+def _deep_copy(module: torch.nn.Module, memo: dict[int, Any]) -> Any:
+    """A copy with other tensors. `memo`: identity of a tensor → what stands in its place. Raises ModuleCopyError."""
     try:
         return copy.deepcopy(module, memo)
     except Exception as error:  # a module may hold anything, and copying it may raise anything

@@ -1,25 +1,33 @@
-"""Modules and tensors that a case's function takes from outside: they stay on the CPU and keep their dtype."""
+"""Tensors that stay on the CPU and keep their dtype: those that a function takes from outside, and some of modules.
+
+The latter are tensors that are attributes of a module, and neither parameters nor buffers: `module.to()` leaves them.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from conformance.cases.containers import is_module, leaves_of, tensors_of_module
 
-def advice(fn: Callable[..., Any]) -> str:
-    """A sentence that names what `fn` takes from outside and says what to do instead; "" if it takes nothing.
 
-    `fn` may be a wrapper that functools.wraps made.
+def advice(fn: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
+    """A sentence that names such tensors and says what to do instead; "" if there are none.
+
+    `fn` may be a wrapper that functools.wraps made. `arguments`: of a call, by name.
     """
-    names = _outside(inspect.unwrap(fn))
-    if not names:
-        return ""
-    return (
-        f"the function takes {' and '.join(names)} from outside, which stays on the CPU and keeps its dtype: "
-        "make it in the function, such as net = Net().to(x.device), or declare its parameters as inputs and use "
-        "torch.func.functional_call"
-    )
+    if names := _outside(inspect.unwrap(fn)):
+        return (
+            f"the function takes {' and '.join(names)} from outside, which stays on the CPU and keeps its dtype: "
+            "declare it as an argument, a module as net=module(Net) or net=module(lambda: …), a tensor as x=tensor(20)"
+        )
+    if names := list(_attributes(arguments)):
+        return (
+            f"{' and '.join(names)} is a tensor, but neither a parameter nor a buffer, so it stays on the CPU and "
+            "keeps its dtype: register it in the module with register_buffer()"
+        )
+    return ""
 
 
 def _outside(fn: Callable[..., Any]) -> list[str]:
@@ -34,3 +42,11 @@ def _outside(fn: Callable[..., Any]) -> list[str]:
         for name, value in found.items()
         if isinstance(value, torch.Tensor) or (isinstance(value, torch.nn.Module) and value.state_dict())
     )
+
+
+def _attributes(arguments: Mapping[str, Any]) -> Iterator[str]:
+    for name, argument in arguments.items():
+        for path, leaf in leaves_of(argument, name, into_modules=False):
+            if is_module(leaf):
+                registered = {each for each, _ in (*leaf.named_parameters(), *leaf.named_buffers())}
+                yield from (f"{path}.{each}" for each in tensors_of_module(leaf) if each not in registered)

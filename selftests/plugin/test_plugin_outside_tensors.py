@@ -7,7 +7,7 @@ from conformance.devices import environment
 
 MODULE = """
 import torch
-from conformance import case, tensor
+from conformance import case, module, tensor
 
 class Net(torch.nn.Module):
     def __init__(self):
@@ -23,12 +23,25 @@ NET = Net()
 def test_outside(x):
     return NET(x)
 
+class Scaled(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.ones(8)
+
+    def forward(self, x):
+        return torch.mm(x, self.scale[:, None])
+
+@case(net=module(Scaled), x=tensor(3, 8))
+def test_attribute(net, x):
+    return net(x)
+
 @case(x=tensor(3, 8), weight=tensor(4, 8), bias=tensor(4))
 def test_called_with_inputs(x, weight, bias):
     return torch.func.functional_call(NET, {"linear.weight": weight, "linear.bias": bias}, (x,))
 """
 
-ADVICE = "the function takes NET, a Net, from outside, which stays on the CPU and keeps its dtype: make it in"
+ADVICE = "the function takes NET, a Net, from outside, which stays on the CPU and keeps its dtype: declare it as an"
+ATTRIBUTE = "net.scale is a tensor, but neither a parameter nor a buffer, so it stays on the CPU and keeps its dtype"
 
 
 @pytest.mark.parametrize(
@@ -45,7 +58,7 @@ def test_module(tmp_path, target):
     suite = Suite(tmp_path)
     suite.write("ops/test_net.py", MODULE)
     ran = suite.run("--target", target, "--checks", "numerics").ends(1)
-    ran.has(ADVICE, "2 items = 1 passed + 1 failed")
+    ran.has(ADVICE, ATTRIBUTE, "3 items = 1 passed + 2 failed")
     ran.has_not("has no float64 reference", "Developer debug context")
 
 

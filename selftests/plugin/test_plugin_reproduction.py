@@ -14,11 +14,14 @@ from suites import NATIVE, section
 from suites import PreloadedSuite as Suite
 
 CASES = """
+from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import Any
 
 import torch
+from torch import nn
 
-from conformance import case, tensor
+from conformance import case, group, module, tensor
 
 FACTOR = 2
 
@@ -67,6 +70,30 @@ def test_exception(x):
 @case(x=tensor(64), require={"all": {"kernels": 3}})
 def test_kernels(x):
     return x + 1
+
+class Net(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.linear = nn.Linear(features, 6)
+        self.register_buffer("mean", torch.zeros(features))
+
+    def forward(self, x):
+        self.mean.copy_(x.mean(0).cos())
+        return self.linear(x)
+
+@case(net=module(Net, 5, training=False), x=tensor(7, 5), dtype="f32", grad="net")
+def test_module(net, x):
+    return net(x)
+
+@dataclass
+class Batch:
+    x: Any
+    parts: Any
+
+@case(batch=group(Batch(tensor(64), [tensor(3), 2.0])), nets=group({"one": module(lambda: nn.Sequential(nn.ReLU()))}))
+def test_collections(batch, nets):
+    batch.parts[0] = nets["one"](batch.x.cos()) * 1.0
+    return {"result": batch.parts[1]}
 
 @case(x=tensor(64), by=SimpleNamespace(factor=2))
 def test_object(x, by):
@@ -141,6 +168,8 @@ SHOWN = {
     "mutation": "first call: x after the call: values: ",
     "dtype": "first call: output: dtype: it is torch.float64, eager's is torch.float32",
     "exception": "first call: raises: compiled raised ",
+    "module": "first call: net.mean after the call: values: 5 of 5 elements are wrong",
+    "collections": "first call: batch.parts[0] after the call: values: ",
 }
 #: Runs scripts in one process and prints the path and the error of each, as JSON.
 SHOW_ALL = """
