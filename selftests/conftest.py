@@ -52,3 +52,11 @@ def installed(tmp_path_factory: pytest.TempPathFactory, distributions: wheels.Di
         tmp_path_factory, "installed", lambda folder: wheels.install_to(folder, [distributions.harness])
     )
     return {"PYTHONPATH": str(folder)}
+
+
+@pytest.fixture(scope="session")
+def installed_suite(tmp_path_factory: pytest.TempPathFactory, distributions: wheels.Distributions) -> dict[str, str]:
+    """PYTHONPATH with the harness and the cases, installed from their wheels."""
+    both = [distributions.harness, distributions.suite]
+    folder = wheels.once(tmp_path_factory, "installed_suite", lambda folder: wheels.install_to(folder, both))
+    return {"PYTHONPATH": str(folder)}

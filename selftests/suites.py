@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import preloaded
+import tomli_w
 
 from conformance.cases.special_values import FLOATING
 from conformance.devices.environment import cache_folder
 from conformance.devices.machine import Machine, instruction_sets
+from conformance.devices.targets import targets
 
 REPOSITORY = Path(__file__).parent.parent
 CONFTEST = 'pytest_plugins = ["conformance.plugin"]\n'
@@ -46,6 +48,14 @@ from conformance import case, tensor
 def test_double(x):
     return x * 2
 """
+
+
+def further_table(name: str = "cuda_mine") -> str:
+    """A table with one row, for --targets: cuda_sm90 under another name, and of another size."""
+    row = targets()["cuda_sm90"]
+    values = {key: value for key, value in row.to_json().items() if value and key not in ("name", "table")}
+    values["properties"] = {**row.properties, "multi_processor_count": 77}
+    return tomli_w.dumps({name: {**values, "capability": list(row.capability)}})
 
 
 def empty_cache(folder: Path) -> Path:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from suites import REPOSITORY, SCALE, SM90, Suite, environment
+from suites import REPOSITORY, SCALE, SM90, Suite, environment, further_table
 
 from conformance import documentation
 
@@ -89,3 +90,40 @@ def test_imports_little_into_other_projects(tmp_path, installed):
     names += [f"{configuration}.{name}" for name in modules]
     names += ["conformance.plugin", "conformance.settings"]
     suite.run(env=installed).ends(0).has(f"imported: {' '.join(names)}\n")
+
+
+def files(folder):
+    """Path → time and content of every file. Python writes __pycache__ for whatever it imports."""
+    found = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
+
+
+def command(suite, installed, *words):
+    line = [sys.executable, "-m", "conformance", *words]
+    done = subprocess.run(line, cwd=suite.root, env=environment(installed), capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_nothing_is_written_into_the_installed_package(tmp_path, installed_suite):
+    """The package's cases with a vendor's target, store and known failures: all that is written is the vendor's."""
+    suite, package = Suite(tmp_path, conftest=""), Path(installed_suite["PYTHONPATH"])
+    before = files(package)
+    suite.write("mine.toml", further_table())
+    suite.write("mine.txt", "flip/hflip-224-u8-contiguous\n")
+    cases = str(package / "conformance/ops")
+    one = ("--pyargs", "conformance.ops.test_flip", "--target", "cuda_mine", "--subset", "mine.txt")
+    ran = suite.accept(*one, "--targets", "mine.toml", env=installed_suite).ends(4)
+    ran.has("belongs to the installed package conformance, and nothing is written there: give --store DIR")
+    suite.write("pytest.ini", "[pytest]\nconformance_target_tables = mine.toml\nconformance_store = vendor\n")
+    suite.accept(*one, env=installed_suite).ends(0).has("snapshots: 1 new, 0 changed, 0 unchanged")
+    suite.run(*one, env=installed_suite).ends(0).has(f"code: 1 as stored in {tmp_path}/vendor")
+    stored = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("expected_code/**/*.txt")]
+    assert stored == ["vendor/expected_code/flip/hflip-224-u8-contiguous.txt"]
+    status, text = command(suite, installed_suite, "review", "last", "--list")
+    assert (status, text.splitlines()[0]) == (0, "nothing differs: 1 text unchanged")
+    suite.write("pytest.ini", "[pytest]\n")
+    status, text = command(suite, installed_suite, "drop", "2.13", cases)
+    assert (status, "nothing is written there: give --store DIR" in text) == (2, True), text
+    assert command(suite, installed_suite, "drop", "2.13", "--store", "vendor")[0] == 0
+    assert list(tmp_path.rglob("expected_code/**/*.txt")) == []
+    assert files(package) == before

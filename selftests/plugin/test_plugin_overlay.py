@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import pytest
-import tomli_w
-from suites import STALE_STATUS
+from suites import STALE_STATUS, further_table
 from suites import PreloadedSuite as Suite
-
-from conformance.devices.targets import targets
 
 CASES = """
 from conformance import case, tensor
@@ -31,19 +27,11 @@ MINE = ("--targets", "mine.toml", "--target", "cuda_mine")
 QUICK = (*MINE, "--checks", "requirements")
 
 
-def table(name="cuda_mine"):
-    """A table with one row: cuda_sm90 under another name, and of another size."""
-    row = targets()["cuda_sm90"]
-    values = {key: value for key, value in dataclasses.asdict(row).items() if value and key not in ("name", "table")}
-    values["properties"] = {**row.properties, "multi_processor_count": 77}
-    return tomli_w.dumps({name: {**values, "capability": list(row.capability)}})
-
-
 @pytest.fixture
 def suite(tmp_path) -> Suite:
     project = Suite(tmp_path)
     project.write("ops/test_scale.py", CASES)
-    project.write("mine.toml", table())
+    project.write("mine.toml", further_table())
     return project
 
 
@@ -104,7 +92,7 @@ def test_a_wrong_line_of_a_subset_is_refused(suite, workers):
     ],
 )
 def test_wrong_options_are_refused(suite, tmp_path, options, message):
-    suite.write("taken.toml", table("cuda_sm90"))
+    suite.write("taken.toml", further_table("cuda_sm90"))
     suite.run("--collect-only", *options).ends(4).has(message.format(tmp_path))
 
 
