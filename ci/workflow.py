@@ -68,11 +68,13 @@ CONDITION = "    if: ${{{{ vars.{enabled} == '1' && github.event_name != 'pull_r
 REPORT = """\
 
   report:
-    name: one report of all jobs
+    name: one report of all jobs, and the documentation
     needs: [{needed}]
     if: ${{{{ !cancelled() }}}}
     runs-on: ubuntu-24.04
-    timeout-minutes: 15
+    timeout-minutes: 30
+    env:
+      CONFORMANCE_TORCH_INDEX: ${{{{ vars.TORCH_CPU_INDEX }}}}
     steps:
       - uses: actions/checkout@v5
       - uses: actions/setup-python@v6
@@ -81,18 +83,20 @@ REPORT = """\
       - uses: actions/download-artifact@v5
         with:
           path: artifacts
-      - run: ci/tox -e report -- artifacts -o site --title "conformance ${{{{ github.sha }}}}"
+      - run: ci/tox -e report -- artifacts -o matrix --title "conformance ${{{{ github.sha }}}}"
       - uses: actions/upload-artifact@v5
         with:
           name: report
-          path: site
+          path: matrix
+      - run: ci/tox -e docs -- -o site
+      - run: cp -r matrix site/
       - uses: actions/upload-pages-artifact@v4
         if: ${{{{ github.ref == 'refs/heads/main' }}}}
         with:
           path: site
 
   pages:
-    name: publish the report
+    name: publish the documentation and the report
     needs: report
     if: >-
       ${{{{ !cancelled() && needs.report.result == 'success' && vars.CONFORMANCE_PAGES == '1'
