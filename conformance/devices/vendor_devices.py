@@ -173,11 +173,11 @@ def print_found(name: str) -> None:
     print("FOUND" + json.dumps(list(found)))
 
 
-def register_device(device: VendorDevice) -> None:
-    """Calls `register`. Raises VendorDeviceError with what it raises."""
+def registration_problem(device: VendorDevice) -> str:
+    """Calls `register`. Returns "", or why the device cannot be registered."""
     try:
         device.register()
-    except Exception as error:  # a vendor's package may raise anything
-        raise VendorDeviceError(
-            f"{device.package} cannot register the device {device.name}: {type(error).__name__}: {first_line(error)}"
-        ) from error
+    except Exception as error:  # noqa: BLE001 - a vendor's package may raise anything
+        what = f"{type(error).__name__}: {first_line(error)}"
+        return f"{device.package} cannot register the device {device.name}: {what}"
+    return ""

@@ -21,7 +21,7 @@ from conformance.devices import environment, targets
 from conformance.devices.cpp_compiler import compiler_problem
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target
-from conformance.devices.vendor_devices import register_device, vendor_devices
+from conformance.devices.vendor_devices import VendorDevice, registration_problem, vendor_devices
 from conformance.expectations import known_failures
 from conformance.harness import garbage_collection
 from conformance.harness.quick import one_target_a_device
@@ -96,6 +96,12 @@ class Session:
         )
 
     @functools.cached_property
+    def vendors(self) -> list[VendorDevice]:
+        """The vendors' devices that are selected and on this machine."""
+        selected = {target.device for target in self.selected_targets}
+        return [device for name, device in vendor_devices().items() if name in selected and name in self.machine.gpus]
+
+    @functools.cached_property
     def torch(self) -> str:
         return environment.torch_build().version
 
@@ -157,9 +163,9 @@ class Session:
         environment.disable_trace_records()
         torch.set_num_threads(self._threads)
         pretended_device.register_operators(prepare().pretended_devices)
-        for device in dict.fromkeys(target.device for target in self.selected_targets):
-            if device in vendor_devices() and device in self.machine.gpus:
-                register_device(vendor_devices()[device])
+        for vendor in self.vendors:
+            if problem := registration_problem(vendor):
+                self.generation_problems[vendor.name] = problem
         if self.settings.backend_option:
             _load_ipex(torch.__version__)
             _refuse_unknown_backend(self.settings.backend)

@@ -15,7 +15,7 @@ from conformance.devices.vendor_devices import (
     device_types,
     kernel_language,
     probed,
-    register_device,
+    registration_problem,
     vendor_devices,
 )
 
@@ -214,9 +214,8 @@ def test_failing_probe(install, probe, message):
 
 def test_failing_registration(install):
     install()
-    message = "^nova-conformance 2.1 cannot register the device nova: OSError: no driver$"
-    with pytest.raises(VendorDeviceError, match=message):
-        register_device(vendor_devices()["nova"])
+    message = "nova-conformance 2.1 cannot register the device nova: OSError: no driver"
+    assert registration_problem(vendor_devices()["nova"]) == message
 
 
 def test_code_like_is_for_vendors():
