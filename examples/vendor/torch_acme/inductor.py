@@ -89,7 +89,7 @@ class AcmeScheduling(CppScheduling):
     """Loops in C++: the device's memory is the host's, so a kernel gets pointers to it."""
 
     def codegen_node(self, node: Any) -> None:
-        with _kernels_in_cpp():
+        with _kernels_in_cpp(vectorised=not any(map(_adds_by_index, node.get_nodes()))):
             super().codegen_node(node)
 
     def codegen_template(self, *args: Any, **kwargs: Any) -> Any:
@@ -97,9 +97,16 @@ class AcmeScheduling(CppScheduling):
             return super().codegen_template(*args, **kwargs)
 
 
-def _kernels_in_cpp() -> contextlib.AbstractContextManager[None]:
+def _kernels_in_cpp(*, vectorised: bool = True) -> contextlib.AbstractContextManager[None]:
     """Inductor takes the language of a device that it does not know from the option for cuda, which is Triton."""
-    return config.patch(cuda_backend="cpp")
+    return config.patch({"cuda_backend": "cpp"} | ({} if vectorised else {"cpp.simdlen": 1}))
+
+
+def _adds_by_index(node: Any) -> bool:
+    """Whether the loop is a scatter with sums. Inductor leaves those of `cpu` to ATen: its vectorised kernels refuse
+    some of them (an assertion in CppVecKernel.store, torch 2.13).
+    """
+    return getattr(getattr(node.node, "data", None), "scatter_mode", None) is not None
 
 
 class _KernelCalls:
