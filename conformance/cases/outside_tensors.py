@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conformance.cases.containers import is_module, leaves_of, tensors_of_module
+from conformance.errors import ConformanceError
+
+if TYPE_CHECKING:
+    from conformance.cases.case import Case
 
 
 def advice(fn: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
@@ -28,6 +32,11 @@ def advice(fn: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
             "keeps its dtype: register it in the module with register_buffer()"
         )
     return ""
+
+
+def advice_on(error: Exception, case: Case) -> str:
+    """The advice for a case that raised `error`, which names a device; "" if the error says all itself."""
+    return "" if isinstance(error, ConformanceError) else advice(case.fn, case.build())
 
 
 def _outside(fn: Callable[..., Any]) -> list[str]:

@@ -15,7 +15,7 @@ from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.devices.vendor_devices import vendor_devices
 from conformance.documentation import reference
-from conformance.errors import ConformanceError, first_line
+from conformance.errors import first_line
 from conformance.harness import garbage_collection, item_audit
 from conformance.harness.accept_command import accept_command
 from conformance.harness.accounting import NOTHING_STORED
@@ -229,18 +229,13 @@ class _ItemRun:
                 self.artifacts.of_exception(error)
                 said = custom_operators.advice(error)
                 if not said and "device" in str(error):
-                    said = self._advice_on_tensors(error)
+                    said = outside_tensors.advice_on(error, self.case)
                 if said:
                     raise OutsideTensorError(f"{type(error).__name__}: {first_line(error)}\n{said}") from None
                 raise
             self.record.shared_with = captured.shared_with
             yield captured
             self.source.share(captured, self.record)
-
-    def _advice_on_tensors(self, error: Exception) -> str:
-        """What to do about tensors that stay on the CPU; "" if there are none."""
-        arguments = {} if isinstance(error, ConformanceError) else self.case.build()
-        return outside_tensors.advice(self.case.fn, arguments)
 
     def _check(self, name: str, capture: Capture | None, body: Callable[[], None], reported_name: str = "") -> None:
         """Runs one check, if it is selected; reports and records its result.

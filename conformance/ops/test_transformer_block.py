@@ -99,7 +99,7 @@ def test_mlp(mlp, x):
     return mlp(x)
 
 
-# PyTorch's own layer. In eval mode its code is the same.
+# PyTorch's own layer.
 @case(
     layer=module(nn.TransformerEncoderLayer, 36, 3, 53, dropout=0.0, batch_first=True, norm_first=True),
     x=tensor(2, 13, 36),
