@@ -65,6 +65,7 @@ struct CUDAHooks : at::CUDAHooksInterface {
   bool supportsBFloat16RNNWithCuDNN() const override { return with_cudnn() && asked(capability) >= 80; }
   bool hasROCM() const override { return with_miopen(); }
   bool compiledWithMIOpen() const override { return with_miopen(); }
+  long versionMIOpen() const override { return 30501; }  // 3.5.1, of ROCm 7: batch_norm asks for it
   long versionCuDNN() const override { return asked(cudnn); }
   long versionRuntimeCuDNN() const override { return asked(cudnn); }
   double batchnormMinEpsilonCuDNN() const override { return 0.0; }
