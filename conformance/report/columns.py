@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 
 from conformance.devices.targets import targets
 from conformance.harness import accounting
+from conformance.storage.precedence import Precedence, evidence, precedence, time_of
 from conformance.storage.runs import ItemRecord, Run
 from conformance.storage.snapshot_format import version_number
 from conformance.storage.snapshots import torch_release
 
-#: The evidence of an item, the strongest first.
-EVIDENCE = ("native", "emulated", "compiled", "generated", "none")
 #: The state of a cell, the worst one first, and what the report calls it. The words are those of the end of a run.
 STATES = {
     "failed": "failed",
@@ -37,12 +36,14 @@ class Column:
 class Cell:
     """One case in one column. `record`: None if the item was selected and no run recorded it. `run`: its number.
 
-    `node`: pytest's node id. `script`: the reproduction of a failed item; "" without one.
+    `precedence`: whether it counts before the same cell of another run. `node`: pytest's node id. `script`: the
+    reproduction of a failed item; "" without one.
     """
 
     case: str
     column: Column
     run: int
+    precedence: Precedence
     record: ItemRecord | None = None
     node: str = ""
     script: str = ""
@@ -54,10 +55,8 @@ class Cell:
 
     @property
     def evidence(self) -> str:
-        """One of EVIDENCE: "none" if no code was generated."""
-        if self.record is None or not self.record.text:
-            return "none"
-        return self.record.evidence
+        """One of storage.precedence.EVIDENCE: "none" if no code was generated."""
+        return evidence(self.record) if self.record else "none"
 
 
 @dataclass
@@ -79,33 +78,33 @@ class Cells:
         return sorted({case for case, _ in self.cells})
 
     def add(self, cell: Cell) -> None:
-        """Adds a cell. If two runs have the same one, the cell with the stronger evidence stays, else the later one."""
+        """Adds a cell. If two runs have the same one, precedence.py says which one stays."""
         key = (cell.case, cell.column)
         other = self.cells.get(key)
         if other is not None:
             self.replaced += 1
-            if _strength(other) < _strength(cell):
+            if cell.precedence < other.precedence:
                 return
         self.cells[key] = cell
-
-
-def _strength(cell: Cell) -> tuple[bool, int]:
-    return cell.record is None, EVIDENCE.index(cell.evidence)
 
 
 def cells_of(runs: Sequence[Run]) -> Cells:
     """Reads the items of all runs. Raises RunError if one cannot be read."""
     found = Cells()
     for number, run in enumerate(runs):
-        items = list(run.items())
+        items, time = list(run.items()), time_of(run)
         nodes = {name: node for node, name in run.selected().items()}
         for item in items:
             column = Column(torch_release(item.torch), item.target)
-            found.add(Cell(item.case, column, number, item, nodes.get(item.name, ""), _script(run, item)))
+            counts = precedence(item, time, number)
+            found.add(Cell(item.case, column, number, counts, item, nodes.get(item.name, ""), _script(run, item)))
         release = torch_release(str(run.description()["torch"]))
+        recorded = {item.name for item in items}
         for name in accounting.not_run(run, items):
+            if name in recorded:
+                continue
             case, target = _split(name, run.description()["targets"])
-            found.add(Cell(case, Column(release, target), number))
+            found.add(Cell(case, Column(release, target), number, precedence(None, time, number)))
     return found
 
 

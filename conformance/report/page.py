@@ -11,10 +11,11 @@ from importlib import resources
 from typing import Any
 
 from conformance.report.changes import Changes
-from conformance.report.columns import EVIDENCE, STATES, Cell, Cells, Column
+from conformance.report.columns import STATES, Cell, Cells, Column
 from conformance.report.environment import template
 from conformance.report.further_pages import Section
 from conformance.report.highlighting import highlighted
+from conformance.storage.precedence import EVIDENCE
 from conformance.storage.runs import Run
 from conformance.storage.snapshot_format import split_parts
 from conformance.storage.snapshots import canonical_text

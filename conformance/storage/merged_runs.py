@@ -1,9 +1,8 @@
 """Merges runs of several machines, shards or targets into one run that `review`, `accept` and `--baseline` read.
 
 Each record says by `run` where it is from, and run.json describes these runs with their machines. If several runs have
-an item, one record is kept whole: one that ended before one that did not, one with a result before a skipped one, then
-that with more evidence, then that of the newer run. Runs of different torch releases are refused: they have the same
-items, and each release has its own results.
+an item, one record is kept whole: precedence.py says which. Runs of different torch releases are refused: they have the
+same items, and each release has its own results.
 """
 
 from __future__ import annotations
@@ -17,13 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from conformance.storage.check_results import Outcome
-from conformance.storage.runs import NOT_ENDED, ItemRecord, Run, RunError
+from conformance.storage.precedence import Precedence, precedence, time_of
+from conformance.storage.runs import ItemRecord, Run, RunError
 from conformance.storage.snapshots import torch_release
-
-#: The more, the stronger; see ItemRecord.evidence.
-_EVIDENCE = ("generated", "compiled", "emulated", "native")
-#: Whether the item ended, whether it was not skipped, its evidence, the time and the number of its run.
-_Strength = tuple[bool, bool, int, str, int]
 
 
 @dataclass(frozen=True)
@@ -97,12 +92,12 @@ def _sources(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
 
 def _kept_records(runs: Sequence[Run], names: Sequence[str]) -> tuple[dict[str, ItemRecord], MergeResult]:
     result = MergeResult()
-    kept: dict[str, tuple[_Strength, ItemRecord]] = {}
+    kept: dict[str, tuple[Precedence, ItemRecord]] = {}
     for number, (run, name) in enumerate(zip(runs, names, strict=True)):
-        time = _time(run)
+        time = time_of(run)
         for record in run.items():
             record.run = f"{name}/{record.run}" if record.run else name
-            strength = (not _is_unended(record), _has_result(record), _EVIDENCE.index(record.evidence), time, number)
+            strength = precedence(record, time, number)
             before = kept.get(record.name)
             if before is None:
                 kept[record.name] = strength, record
@@ -130,20 +125,6 @@ def _description(sources: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "machine": {},
         "merged": sources,
     }
-
-
-def _time(run: Run) -> str:
-    """When the run was written; of a run of format 1, which does not say it, "": any other is newer."""
-    return str(run.description()["time"])
-
-
-def _is_unended(record: ItemRecord) -> bool:
-    return any(result.detail == NOT_ENDED for result in record.checks.values())
-
-
-def _has_result(record: ItemRecord) -> bool:
-    """Whether a check was made. An item can be skipped on one machine and run on another."""
-    return any(result.outcome not in (Outcome.SKIPPED, Outcome.EXCLUDED) for result in record.checks.values())
 
 
 def _failed(record: ItemRecord) -> set[str]:

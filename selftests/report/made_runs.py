@@ -37,11 +37,17 @@ def record(case: str, target: str, numerics: CheckResult = PASSED, **changes: An
     return ItemRecord(case, target, **{**values, "checks": {"numerics": numerics, "code": PASSED}, **changes})
 
 
-def made_run(folder: Path, records: Sequence[ItemRecord], selected: Sequence[str] = (), torch: str = "2.13.0") -> Run:
+#: When a run is written that says nothing else.
+TIME = "2026-11-24T07:00:00Z"
+
+
+def made_run(
+    folder: Path, records: Sequence[ItemRecord], selected: Sequence[str] = (), torch: str = "2.13.0", time: str = TIME
+) -> Run:
     """Writes a run. `selected`: the names of further items that were selected, and that no worker recorded."""
     run = Run(folder)
     targets = sorted({each.target for each in records})
-    run.begin({"torch": torch, "triton": "3.7.1", "targets": targets})
+    run.begin({"torch": torch, "triton": "3.7.1", "targets": targets, "time": time})
     for each in records:
         run.write_item(each)
     names = [*(each.name for each in records), *selected]

@@ -9,7 +9,9 @@ from made_runs import EXCLUDED, FAILED, KNOWN, PASSED, SKIPPED, made_run, record
 
 from conformance.harness import accounting
 from conformance.report.columns import STATES, Column, cells_of
-from conformance.storage.check_results import CheckResult
+from conformance.storage.check_results import CheckResult, Outcome
+from conformance.storage.merged_runs import merge_runs
+from conformance.storage.runs import NOT_ENDED, ItemRecord, Run
 
 
 def test_every_ending_of_an_item_is_a_state() -> None:
@@ -62,6 +64,42 @@ def test_of_two_records_with_equal_evidence_the_later_run_is_shown(tmp_path: Pat
     ]
     (cell,) = cells_of(runs).cells.values()
     assert (cell.state, cell.run) == ("passed", 1)
+
+
+def test_of_two_records_with_equal_evidence_that_of_the_newer_run_is_shown(tmp_path: Path) -> None:
+    newer = made_run(tmp_path / "new", [record("flip/h", "cpu_avx2", PASSED)], time="2026-11-24T08:00:00Z")
+    older = made_run(tmp_path / "old", [record("flip/h", "cpu_avx2", FAILED)])
+    for runs in ([newer, older], [older, newer]):
+        (cell,) = cells_of(runs).cells.values()
+        assert runs[cell.run] is newer
+
+
+NOT_ENDED_THERE = CheckResult(Outcome.FAILED, NOT_ENDED)
+PAIRS = {
+    "one that did not end": record("flip/h", "cpu_avx2", evidence="native", checks={"compile": NOT_ENDED_THERE}),
+    "a skipped one": record("flip/h", "cpu_avx2", evidence="native", text="", checks={"compile": SKIPPED}),
+    "one that did not compile": record("flip/h", "cpu_avx2", text="", evidence="native", checks={"compile": FAILED}),
+    "less evidence": record("flip/h", "cpu_avx2", evidence="generated"),
+}
+
+
+@pytest.mark.parametrize("weaker", PAIRS.values(), ids=PAIRS)
+def test_a_report_shows_the_record_that_a_merged_run_keeps(tmp_path: Path, weaker: ItemRecord) -> None:
+    newer = made_run(tmp_path / "weaker", [weaker], time="2026-11-24T08:00:00Z")
+    older = made_run(tmp_path / "stronger", [record("flip/h", "cpu_avx2", evidence="emulated")])
+    for number, runs in enumerate(([newer, older], [older, newer])):
+        (cell,) = cells_of(runs).cells.values()
+        assert runs[cell.run] is older
+        merge_runs(runs, tmp_path / f"merged{number}")
+        (kept,) = Run(tmp_path / f"merged{number}").items()
+        assert kept.run == "stronger"
+
+
+def test_an_item_of_one_run_that_did_not_end_replaces_nothing(tmp_path: Path) -> None:
+    run = made_run(tmp_path, [record("flip/h", "cpu_avx2", checks={"compile": NOT_ENDED_THERE})])
+    cells = cells_of([run])
+    assert [cell.state for cell in cells.cells.values()] == ["not run"]
+    assert cells.replaced == 0
 
 
 def test_a_record_replaces_an_item_that_did_not_run_elsewhere(tmp_path: Path) -> None:
