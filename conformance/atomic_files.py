@@ -6,7 +6,9 @@ Processes that write into one folder take turns by a lock file.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,6 +62,19 @@ def write_atomically(path: Path, content: str, *, survives_power_loss: bool = Tr
             os.fsync(file.fileno())
     if survives_power_loss:
         _sync_folder(path.parent)
+
+
+def check_writable(path: Path) -> None:
+    """Raises the OSError that `write_atomically` would raise now. Call it before long work. Leaves nothing behind."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    folder = next(each for each in path.absolute().parents if each.exists())
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 @contextlib.contextmanager

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from conformance.cases.adhoc import AdhocError, AdhocOptions, is_adhoc_function
 from conformance.cases.case import Case
 from conformance.cases.lookup import shadowed_line
 from conformance.cli.capture_sections import STAGES
+from conformance.harness.configuration.project_settings import project_settings
 
 #: Part → help, in the order in which the parts are printed.
 PARTS = {
@@ -32,6 +34,12 @@ def print_shadowed(word: str, case: Case) -> None:
     """Says on stderr if this package has another case with the same id. `word`: how the user named the case."""
     if "::" not in word and not is_adhoc_function(word) and (line := shadowed_line(case)):
         print(line, file=sys.stderr)
+
+
+def project_targets() -> list[str]:
+    """The targets that the project's ini file names, in its order. Raises SettingsError for a wrong ini file."""
+    names = project_settings(Path.cwd()).targets
+    return names.split(",") if names else []
 
 
 def add_part_options(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:

@@ -83,6 +83,22 @@ def test_a_case_that_is_declared_to_raise_is_left_out(mine, call):
     assert not (mine / "a.json").exists()
 
 
+@pytest.mark.parametrize("option", ["--json", "--markdown"])
+@pytest.mark.parametrize(
+    ("file", "why"), [("folder", "Is a directory"), ("a_file/deep/a", "Not a directory"), ("/proc/a", "No such file")]
+)
+def test_a_file_that_cannot_be_written_is_refused_before_the_first_case(mine, call, monkeypatch, option, file, why):
+    (mine / "folder").mkdir()
+    (mine / "a_file").write_text("no folder can be created here")  # works for root too, unlike a read-only folder
+    before = sorted(mine.rglob("*"))
+    monkeypatch.setattr(measure.Bench, "measure", lambda *_: pytest.fail("it measures"))
+    status, _, err = call("test_mine.py", "double", option, file)
+    assert status == 2
+    assert f"error: {option} {file}: cannot be written: {why}" in err
+    assert err.count("\n") == 1
+    assert sorted(mine.rglob("*")) == before
+
+
 def test_an_interrupted_run_keeps_what_it_has(mine, call, monkeypatch):
     rows = iter([_row("mine/double-f32")])
 

@@ -138,3 +138,67 @@ def test_two_files_with_the_same_id(project):
         UnknownCaseError, match=r"more than one case; write one of /.*::loss/mse-f32, /.*::loss/mse-f32"
     ):
         find_case("loss/mse-f32", [])
+
+
+@pytest.fixture
+def project_with_targets(project):
+    (project / "pytest.ini").write_text(
+        "[pytest]\ntestpaths = tests\npythonpath = src\nconformance_targets = cpu_avx512 cpu_avx2\n"
+    )
+    return project
+
+
+def test_show_and_compare_take_the_targets_of_the_ini_file(project_with_targets, capsys):
+    assert main(["show", "loss/mse-f32", "--facts"]) == 0
+    shown = capsys.readouterr()
+    assert "# loss/mse-f32 for cpu_avx512" in shown.out
+    assert "for cpu_avx512, the first of conformance_targets" in shown.err
+    assert main(["show", "loss/mse-f32-cpu_avx2", "--facts"]) == 0
+    shown = capsys.readouterr()
+    assert "# loss/mse-f32 for cpu_avx2" in shown.out
+    assert shown.err == ""
+    assert main(["compare", "loss/mse-f32", "--facts"]) == 0
+    out = capsys.readouterr().out
+    assert "# loss/mse-f32 for cpu_avx512: " in out
+    assert "# loss/mse-f32 for cpu_avx2: " in out
+    assert main(["compare", "loss/mse-f32", "loss/mse-f64-cpu_avx2", "--facts"]) == 0
+    out = capsys.readouterr().out
+    assert "# loss/mse-f32 for cpu_avx512: " in out
+    assert "# loss/mse-f64 for cpu_avx2: " in out
+
+
+def test_a_wrong_target_of_the_ini_file(project_with_targets, capsys):
+    ini = project_with_targets / "pytest.ini"
+    ini.write_text(ini.read_text().replace("cpu_avx512", "cpu_avx3"))
+    assert main(["show", "loss/mse-f32"]) == 2
+    assert "cpu_avx3" in capsys.readouterr().err
+
+
+ENTRY = """
+[[failure]]
+case = "loss/mse-f32"
+check = "compile"
+target = "cpu_avx2"
+torch = ">=2.11"
+error = "RuntimeError: the mean"
+reason = "{reason}"
+issue = "not reported"
+"""
+
+
+def test_bugs_lists_those_of_the_project_first(project, capsys):
+    for folder, reason in (("tests/known_failures", "the mean is refused"), ("laid_over", "the device is refused")):
+        (project / folder).mkdir()
+        (project / folder / "loss.toml").write_text(ENTRY.format(reason=reason))
+    assert main(["bugs", "--known-failures", "laid_over"]) == 0
+    out = capsys.readouterr().out
+    title = "# Known bugs of tests/known_failures and laid_over\n"
+    assert out.startswith(title)
+    assert out.index("### The mean is refused") < out.index("### The device is refused") < out.index("\n# Known bugs\n")
+    assert main(["bugs", "--package"]) == 0
+    package = capsys.readouterr().out
+    assert package.startswith("# Known bugs\n")
+    assert out.endswith(package)
+    assert "The mean is refused" not in package
+    assert main(["bugs", "tests/known_failures", "--package"]) == 2
+    assert "leave out tests/known_failures, or --package" in capsys.readouterr().err

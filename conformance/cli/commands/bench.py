@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conformance.atomic_files import check_writable
 from conformance.bench import BenchError, compare, markdown, selection, table
 from conformance.bench.report import Report
 from conformance.capture.deviceless.prepare import prepare
@@ -110,6 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if not arguments.what:
         raise BenchError("name the cases to measure, as in `bench flip`; `python -m conformance list` lists all")
+    _refuse_unwritable(arguments)
     prepare(GPUS)  # no device is pretended while something is timed; so this comes before the generator
     with contextlib.closing(Generator()) as generator:
         machine = generator.machine
@@ -120,6 +122,18 @@ def run(arguments: argparse.Namespace) -> int:
             markdown.check_markers(arguments.markdown, target.device)
         report = Report(about(machine, target, arguments))
         return _measure(generator, target, cases, report, arguments)
+
+
+def _refuse_unwritable(arguments: argparse.Namespace) -> None:
+    """Raises BenchError for a file that cannot be written, before hours of measuring."""
+    for option in ("json", "markdown"):
+        if path := getattr(arguments, option):
+            try:
+                check_writable(path)
+            except OSError as error:
+                raise BenchError(
+                    f"--{option} {path}: cannot be written: {error.strerror}; nothing was measured: name another file"
+                ) from error
 
 
 def _measure(

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.cases.lookup import suite_folder
+from conformance.cases.lookup import OPS, project_here, suite_folder
 from conformance.devices.environment import torch_build
 from conformance.devices.machine import Machine
+from conformance.errors import SuiteMissingError
 from conformance.expectations import known_bugs, known_failures
-from conformance.storage.locations import KNOWN_FAILURES
+from conformance.storage.locations import KNOWN_FAILURES, storage_folder
 from conformance.terminal import progress
 
 DESCRIPTION = """\
 List the known bugs of Inductor as Markdown, each with a script that needs only
-torch. With --check: run the scripts of the bugs that this torch has, on a
+torch: first those of this project and of --known-failures, then those of
+conformance. With --check: run the scripts of the bugs that this torch has, on a
 device that is here. Exit status 1: a script no longer shows its bug."""
+
+#: How many folders a title names.
+_NAMED = 3
 
 EXAMPLES = """\
 examples:
-  python -m conformance bugs > docs/known-bugs.md
+  python -m conformance bugs --package > docs/known-bugs.md
   python -m conformance bugs --check"""
 
 
@@ -30,23 +37,61 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=Path,
         metavar="FOLDER",
-        help="a folder known_failures/ with *.toml files; default: that of this package",
+        help="only those of a folder known_failures/ with *.toml files",
     )
+    parser.add_argument("--package", action="store_true", help="only those of conformance")
     parser.add_argument("--check", action="store_true", help="run the scripts instead of listing them")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Returns 1 if a script no longer shows its bug. Raises KnownFailureError, SuiteMissingError."""
-    folder = arguments.folder or suite_folder().with_name(KNOWN_FAILURES)
-    if not folder.is_dir():
-        raise known_failures.KnownFailureError(
-            f"there is no folder {folder}: name a folder known_failures/ with *.toml files"
-        )
-    bugs = known_bugs.bugs(known_failures.load(folder).failures)
-    if arguments.check:
-        return _check(bugs)
-    print("\n".join(known_bugs.markdown(bugs)))
-    return 0
+    status, pages = 0, []
+    for title, folders in _places(arguments).items():
+        bugs = known_bugs.bugs(failure for folder in folders for failure in known_failures.load(folder).failures)
+        if arguments.check:
+            status = max(status, _check(bugs))
+        else:
+            pages.append("\n".join(known_bugs.markdown(bugs, title)))
+    print("\n\n".join(pages), end="\n" if pages else "")
+    return status
+
+
+def _places(arguments: argparse.Namespace) -> dict[str, list[Path]]:
+    """The title of each page → the folders of its known failures."""
+    package = OPS.with_name(KNOWN_FAILURES)
+    if arguments.folder:
+        if arguments.package:
+            raise known_failures.KnownFailureError(
+                f"--package lists those of conformance: leave out {arguments.folder}, or --package"
+            )
+        if not arguments.folder.is_dir():
+            raise known_failures.KnownFailureError(
+                f"there is no folder {arguments.folder}: name a folder known_failures/ with *.toml files"
+            )
+        return {known_bugs.TITLE: [arguments.folder]}
+    own = [] if arguments.package else [folder for folder in _own_folders(arguments) if folder != package]
+    places = {f"{known_bugs.TITLE} of {_named(own)}": own} if own else {}
+    try:
+        suite_folder()
+    except SuiteMissingError as error:
+        if not own:
+            raise
+        print(f"those of conformance are not listed: {error}", file=sys.stderr)
+        return places
+    return places | {known_bugs.TITLE: [package]}
+
+
+def _named(folders: Sequence[Path]) -> str:
+    names = [os.path.relpath(folder) for folder in folders]
+    more = [f"{len(names) - _NAMED} more folders"] if len(names) > _NAMED + 1 else []
+    return " and ".join([*(names[:_NAMED] if more else names), *more])
+
+
+def _own_folders(arguments: argparse.Namespace) -> list[Path]:
+    """The folders of known failures beside the cases of this project, and those that are laid over them."""
+    beside = (storage_folder(file.resolve(), KNOWN_FAILURES) for file in project_here().case_files().files)
+    laid_over = map(Path, arguments.overlay.known_failures)
+    return list(dict.fromkeys(folder for folder in (*beside, *laid_over) if folder.is_dir()))
 
 
 def _check(bugs: Sequence[known_bugs.Bug]) -> int:

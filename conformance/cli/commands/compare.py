@@ -16,6 +16,7 @@ from conformance.cli.case_options import (
     add_part_options,
     adhoc_options,
     print_shadowed,
+    project_targets,
     selected_parts,
 )
 from conformance.cli.highlighting import highlighted
@@ -48,7 +49,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CASE|TARGET",
         help="cases (ids, pytest node ids, FILE::id) or ad-hoc functions; targets",
     )
-    parser.add_argument("--target", nargs="+", default=[], metavar="TARGET", help="one target or two")
+    parser.add_argument(
+        "--target",
+        nargs="+",
+        default=[],
+        metavar="TARGET",
+        help="one target or two; default: conformance_targets of the project's ini file",
+    )
     add_part_options(parser, ("facts", "why", "graph", "ir", "code"))
     parser.add_argument(
         "--side-by-side", action="store_true", help="print texts beside each other instead of a unified diff"
@@ -138,6 +145,8 @@ def _pair(words: Sequence[str], options: AdhocOptions, generator: Generator) -> 
     target_names = [word for word in words if _is_target(word, known)]
     targets = [generator.target(name) for name in target_names]
     case_names = [word for word in words if word not in target_names]
+    if not targets and len(case_names) == 1 and len(names := project_targets()) == 2:
+        targets = [generator.target(name) for name in names]
     if (len(case_names), len(targets)) not in ((2, 0), (2, 1), (1, 2), (1, 1)):
         raise CompareError(
             f"{_USAGE}; got {pluralise(len(case_names), 'case')} and {pluralise(len(targets), 'target')}"
@@ -152,11 +161,14 @@ def _pair(words: Sequence[str], options: AdhocOptions, generator: Generator) -> 
         if len(targets) != 2:
             raise CompareError(f"{_USAGE}; got 1 case and 1 target")
         return [(case, target) for target in targets]
+    needs_default = not targets and not all(own_target for _, own_target in cases)
+    of_project = next(iter(project_targets()), "") if needs_default else ""
     pairs = []
     for case, own_target in cases:
-        if not (targets or own_target):
+        name = own_target or of_project
+        if not (targets or name):
             raise TargetError(f"no target: add --target {{{','.join(known)}}}")
-        pairs.append((case, targets[0] if targets else generator.target(own_target)))
+        pairs.append((case, targets[0] if targets else generator.target(name)))
     return pairs
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import sys
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from conformance.capture.offline.compiler import refuse_unknown_stage
@@ -17,6 +19,7 @@ from conformance.cli.case_options import (
     add_part_options,
     adhoc_options,
     print_shadowed,
+    project_targets,
     selected_parts,
 )
 from conformance.cli.highlighting import highlighted
@@ -49,7 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CASE",
         help="a case id, a pytest node id, FILE::id, or an ad-hoc function; ids of this project come first",
     )
-    parser.add_argument("--target", metavar="TARGET", help="the target; optional if a node id ends in one")
+    parser.add_argument(
+        "--target",
+        metavar="TARGET",
+        help="the target; default: that of the node id, or the first of the project's conformance_targets",
+    )
     add_part_options(parser, list(PARTS))
     parser.add_argument(
         "--stage",
@@ -88,9 +95,7 @@ def _show(generator: Generator, word: str, options: AdhocOptions, arguments: arg
         generator.target(arguments.target)  # refuses an unknown target before anything is imported
     case, target_name = resolve_case(word, known, options)
     print_shadowed(word, case)
-    if not (arguments.target or target_name):
-        raise TargetError(f"no target: add --target {{{','.join(known)}}}")
-    target = generator.target(arguments.target or target_name)
+    target = generator.target(arguments.target or target_name or _project_target(known))
     parts, stages = selected_parts(arguments)
     for stage in arguments.triton_stages:
         refuse_unknown_stage(stage, target.family)
@@ -109,6 +114,16 @@ def _show(generator: Generator, word: str, options: AdhocOptions, arguments: arg
                 print(("\n" if number else "") + heading(f"# {block.title}"))
             print(highlighted(block.text, block.language), flush=True)
         return _print_numerics(case, result, target, native=native) if arguments.numerics else 0
+
+
+def _project_target(known: Collection[str]) -> str:
+    """The first target of the project; says on stderr that there are others. Raises TargetError if it names none."""
+    names = project_targets()
+    if not names:
+        raise TargetError(f"no target: add --target {{{','.join(known)}}}")
+    if len(names) > 1:
+        print(f"for {names[0]}, the first of conformance_targets; --target names another one", file=sys.stderr)
+    return names[0]
 
 
 def _print_numerics(case: Case, result: CaptureResult, target: Target, *, native: bool) -> int:
