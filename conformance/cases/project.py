@@ -34,8 +34,9 @@ _INI_FILES = {
 }
 #: These are the project's ini file even if they say nothing.
 _ALWAYS = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
-#: What tells the top folder of a project that has no ini file.
-_MARKS = ("setup.py", "pyproject.toml", ".conformance", ".git")
+#: What tells the top folder of a project that has no ini file: the first group that is found anywhere above, as pytest
+#: does it. Of the names of one group, the nearest counts: a .conformance in the home folder hides no project below it.
+_MARKS = (("setup.py",), ("pyproject.toml",), (".conformance", ".git"))
 #: pytest's own defaults.
 _PATTERNS = ("test_*.py", "*_test.py")
 _SKIPPED = ("*.egg", ".*", "_darcs", "build", "CVS", "dist", "node_modules", "venv", "{arch}")
@@ -139,7 +140,7 @@ def _project(folder: Path) -> Project:
             options = _options(each / name)
             if options is not None:
                 return _with_options(each, folder, options)
-    marked = next((each for mark in _MARKS for each in above if (each / mark).exists()), None)
+    marked = next((each for marks in _MARKS for each in above if any((each / mark).exists() for mark in marks)), None)
     return Project(marked or folder, has_marks=marked is not None)
 
 

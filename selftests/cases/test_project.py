@@ -61,6 +61,13 @@ def test_without_an_ini_file(tmp_path, write):
     assert names(tmp_path / "top/lib") == ["lib/tests/test_a.py"]
 
 
+def test_results_of_a_run_in_a_folder_further_up_hide_no_project(tmp_path, write):
+    (tmp_path / ".conformance").mkdir()
+    (tmp_path / "top/.git").mkdir(parents=True)
+    write("top/tests/test_a.py")
+    assert project_of(tmp_path / "top/tests").root == tmp_path / "top"
+
+
 def test_options_of_the_ini_file(tmp_path, write):
     options = "testpaths = tests other/t*\npython_files = check_*.py\nnorecursedirs = slow"
     write("pytest.ini", f"[pytest]\n{options}\npythonpath = src\n")

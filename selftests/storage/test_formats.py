@@ -15,6 +15,7 @@ from suites import SM90, WRONG_OUTPUT, Suite
 from conformance.cli.main import main
 from conformance.facts import NAMES
 from conformance.harness.audit_report import audit_report
+from conformance.numerics.problem import Problem
 from conformance.storage import runs
 from conformance.storage.runs import FORMAT, ItemRecord, Run, RunError, open_run
 from conformance.storage.snapshots import SnapshotError, Store, parse
@@ -113,6 +114,12 @@ def test_records_and_schema_have_the_same_keys():
     assert keys == {"format", *(each.name for each in fields(ItemRecord))}
 
 
+def test_problems_and_schemas_have_the_same_keys():
+    item = schemas.schema("run")["$defs"]["item"]["properties"]["problems"]
+    assert set(item["items"]["properties"]) == set(Problem("output", "values", "a text").to_json())
+    assert f'"problems": {json.dumps(item)}' in json.dumps(schemas.schema("archive"))
+
+
 def test_facts_in_the_schema_are_those_that_snapshots_store():
     found = set(schemas.schema("run")["$defs"]["facts"]["properties"])
     assert {name for name in found if "." not in name} - {"code"} <= set(NAMES)
@@ -126,10 +133,10 @@ def test_audit_and_review_of_a_run_are_documented(tmp_path):
     run.begin({"torch": "2.13.0", "triton": "3.7.1", "targets": ["cuda_sm90"], "machine": {}})
     run.write_item(item)
     run.write_audit(audit_report([item]).data)
-    run.write_unused_snapshots(["a/b"], "python -m conformance prune")
+    run.write_unused_snapshots({"/expected_code": ["a/b"]}, {"/expected_code": "python -m conformance prune"})
     (run.folder / "review.json").write_text('{"rejected": {"abc": "a cause"}}')
     assert list(schemas.run_problems(run.folder)) == []
-    assert run.unused_snapshots() == (["a/b"], "python -m conformance prune")
+    assert run.unused_snapshots() == [(["a/b"], "python -m conformance prune")]
 
 
 @pytest.fixture
