@@ -3,6 +3,7 @@
 An optimizer that is made in the function would be another one in each call, so Dynamo would compile each call again.
 """
 
+import torch
 from torch.optim.adadelta import adadelta
 from torch.optim.adagrad import adagrad
 from torch.optim.adam import adam
@@ -168,3 +169,73 @@ OTHERS = {
 )
 def test_other(p0, p1, g0, g1, first0, first1, second0, second1, step0, step1, step):
     step([p0, p1], [g0, g1], [first0, first1], [second0, second1], [step0, step1])
+
+
+# What torch.optim calls with fused=True: one kernel of PyTorch for all parameters. torch.optim switches Dynamo off for
+# it, so the cases call the operators themselves. Inductor has no code for them.
+ADAM = {"adam": torch._fused_adam_, "adamw": torch._fused_adamw_}
+
+
+@case(
+    p0=PARAMETERS["p0"],
+    p1=PARAMETERS["p1"],
+    g0=GRADIENTS["g0"],
+    g1=GRADIENTS["g1"],
+    mean0=MEANS["mean0"],
+    mean1=MEANS["mean1"],
+    square0=SQUARES["square0"],
+    square1=SQUARES["square1"],
+    max0=MAXIMA["max0"],
+    max1=MAXIMA["max1"],
+    step0=STEPS["step0"],
+    step1=STEPS["step1"],
+    operator=ADAM,
+    amsgrad={"amsgrad": True, "plain": False},
+    vary="one_at_a_time",
+    require={
+        "all": {"graph_breaks": 0},
+        "adam": {"fallbacks": ["aten._fused_adam"]},
+        "adamw": {"fallbacks": ["aten._fused_adamw"]},
+    },
+    missed={"all": {"kernels": 0, "judgement": "the operator that writes into its inputs leaves nothing to copy"}},
+    numerics=SQUARE,
+)
+def test_fused_adam(p0, p1, g0, g1, mean0, mean1, square0, square1, max0, max1, step0, step1, operator, amsgrad):
+    operator(
+        [p0, p1],
+        [g0, g1],
+        [mean0, mean1],
+        [square0, square1],
+        [max0, max1] if amsgrad else [],
+        [step0, step1],
+        **BETAS,
+        lr=0.1,
+        weight_decay=0.01,
+        eps=1e-8,
+        amsgrad=amsgrad,
+        maximize=False,
+    )
+
+
+@case(
+    p0=PARAMETERS["p0"],
+    p1=PARAMETERS["p1"],
+    g0=GRADIENTS["g0"],
+    g1=GRADIENTS["g1"],
+    mean0=MEANS["mean0"],
+    mean1=MEANS["mean1"],
+    require={"all": {"graph_breaks": 0}},
+)
+def test_fused_sgd(p0, p1, g0, g1, mean0, mean1):
+    torch._fused_sgd_(
+        [p0, p1],
+        [g0, g1],
+        [mean0, mean1],
+        lr=0.1,
+        momentum=0.9,
+        weight_decay=0.01,
+        dampening=0.0,
+        nesterov=True,
+        maximize=False,
+        is_first_step=False,
+    )
