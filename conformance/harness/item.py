@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 from conformance.cases import custom_operators, outside_tensors
 from conformance.cases.case import Case, CaseError
 from conformance.devices.environment import PreparationError
-from conformance.devices.targets import Target
+from conformance.devices.targets import GPUS, Target
 from conformance.devices.vendor_devices import vendor_devices
 from conformance.documentation import reference
 from conformance.errors import first_line
@@ -388,7 +388,7 @@ class _ItemRun:
             if overlay := session.settings.overlay.store:
                 is_over = snapshot.is_of_overlay(session.torch, self.target.name)
                 self.record.layers["code"] = overlay if is_over else self.record.store
-            if self.target.device != "cpu":
+            if self.target.device in GPUS:  # no code is generated without a vendor's device
                 self.record.confirmed = snapshot.is_confirmed(session.torch, self.target.name)
             if not (session.settings.accept == "new" and snapshot.is_inherited(session.torch, self.target.name)):
                 self._compare_code(stored, accept_command(self.case, self.target, session.settings.overlay))
