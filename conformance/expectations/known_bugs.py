@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from conformance.expectations.known_failures import KnownFailure
+from conformance.expectations.known_failure_entry import KnownFailure
 from conformance.expectations.severity import DEFAULT_TOLERANCE, Severity, severity
 from conformance.expectations.triage import Triage
 

@@ -18,7 +18,8 @@ from packaging.version import Version
 
 from conformance import atomic_files
 from conformance.errors import ConformanceError
-from conformance.expectations.known_failures import KnownFailureError, KnownFailures, load, parse_entry
+from conformance.expectations.known_failure_entry import KnownFailureError, parse_entry
+from conformance.expectations.known_failures import KnownFailures, load
 from conformance.numerics.problem import OF_THE_DECLARATION, Problem
 
 REASON = "to be explained"

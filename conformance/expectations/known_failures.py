@@ -1,117 +1,42 @@
-"""Known failures: data in known_failures/*.toml. An entry excuses one error, or the problems that it names.
+"""Known failures: the entries of known_failures/*.toml, and which of them excuses what.
 
 An entry that excuses nothing is stale. So is a problem of an entry that occurs in none of its items.
-
-[[failure]]
-case = "sum/sum-64x1000-f16"          # an id, or a list of ids; also what only --thorough combines
-check = "numerics"                    # one of CHECKS
-target = ["cpu_avx2", "cpu_avx512"]   # a target, or a list
-mode = "native"                       # optional: "native" or "deviceless"; without it, both
-via = "export"                        # optional: for runs with --via export; a name, or a list
-backend = ["inductor", "aot_eager"]   # optional, likewise; without `via` and `backend`: for runs of Inductor only
-torch = ">=2.11,<2.14"                # a version range
-run = false                           # optional: the check does not run, because it would end the process
-sometimes = "which element is NaN"    # optional: what decides whether it occurs; then it is never stale
-error = "KeyError: 'buf"              # a part of the error's type and message; or, for wrong numerics:
-problems = [{ call = "nan", tensor = "output", rule = "values", changes = "NaN → 0" }]   # see excuses.py
-reason = "accumulates in f16"
-issue = "https://github.com/pytorch/pytorch/issues/1"   # or "not reported"
-reproduction = '''…'''              # optional: a script that needs only torch (known_bugs.py); one for each reason
-
-[failure.triage]                      # optional: one for each reason, see triage.py
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from conformance.devices.targets import excused_like
 from conformance.documentation import reference
-from conformance.errors import ConformanceError
-from conformance.expectations import excuses, triage
+from conformance.expectations.known_failure_entry import (
+    ItemCheck,
+    KnownFailure,
+    KnownFailureError,
+    parse_entry,
+    release_of,
+)
 from conformance.numerics.problem import Excuse, Problem, unexcused
-from conformance.settings import VIA
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-#: "compile": compiling raises, and no other check runs. "deviceless": the check of --verify-deviceless.
-CHECKS = ("compile", "numerics", "requirements", "code", "binary", "deviceless")
 #: On this torch release, an entry of the package that excuses nothing is an error; on others, a notice. This release
 #: cannot change, so the entry is wrong.
 BASELINE = "2.13"
 
-_MODES = ("native", "deviceless")
-#: An error that is the type of an exception alone says nothing of the cause. Nor do these parts of messages.
-_EXCEPTION_ALONE = re.compile(r"[\w.]*(Error|Exception|Failed|Warning)\w*:?")
-_EVERY_FAILURE = ("disagrees with eager", "compiled disagrees", "strides are", "C++ compile error")
-
-#: Options of the run that an entry is for. Without these keys, it is for Inductor.
-_RUN_OPTIONS = ("via", "backend")
-
 _KEYS_PAGE = reference("public-names", "file-formats")
-_KEYS = ("case", "check", "target", "torch", "reason", "issue")
-_OPTIONAL = ("error", "problems", "reproduction", "triage", "mode", "run", "sometimes", *_RUN_OPTIONS)
 
-#: (case, check, target): one check of one item.
-ItemCheck = tuple[str, str, str]
 #: For `unused_entries`: how each item ran is not known.
 UNKNOWN_MODES: Mapping[tuple[str, str], str] = {}
-
-
-class KnownFailureError(ConformanceError, ValueError):
-    """A malformed entry, or one for a case or target that does not exist. The message names the file and the entry."""
-
-
-@dataclass(frozen=True)
-class KnownFailure:
-    """One entry. `where`: file and number, for messages. `backend_options`: see Settings.backend_option.
-
-    `layer`: the folder of the entry, if it is laid over the one beside the cases; else "".
-    It has either `error` or `excuses`: the error that it excuses, or the problems of wrong numerics.
-    `run`: whether the check runs. If it does not, nobody notices that its failure is gone. Nor does anybody with
-    `sometimes`: what decides whether the failure occurs.
-    """
-
-    where: str
-    cases: tuple[str, ...]
-    check: str
-    targets: tuple[str, ...]
-    torch: SpecifierSet
-    error: str
-    reason: str
-    issue: str
-    excuses: tuple[Excuse, ...] = ()
-    reproduction: str = ""
-    mode: str = ""
-    backend_options: tuple[str, ...] = ("",)
-    run: bool = True
-    sometimes: str = ""
-    triage: triage.Triage | None = None
-    layer: str = ""
-
-    def items(self) -> Iterator[ItemCheck]:
-        for case in self.cases:
-            for target in self.targets:
-                yield case, self.check, target
-
-    def applies_to(self, torch_version: str, mode: str = "", backend_option: str | None = None) -> bool:
-        """Whether the entry is for this torch, mode and backend. Without the last two, any mode or backend will do."""
-        if mode and self.mode not in ("", mode):
-            return False
-        if backend_option is not None and backend_option not in self.backend_options:
-            return False
-        return self.torch.contains(_release(torch_version), prereleases=True)
 
 
 @dataclass(frozen=True)
@@ -308,7 +233,7 @@ class KnownFailures:
 
     def _severity(self, torch_version: str, failure: KnownFailure) -> Literal["error", "notice"]:
         """Of an entry that excuses nothing on this torch."""
-        release = Version(_release(torch_version)).release[:2]
+        release = Version(release_of(torch_version)).release[:2]
         baseline = self.overlay_baseline if failure.layer else self.baseline
         return "error" if not baseline or release == Version(baseline).release else "notice"
 
@@ -377,90 +302,6 @@ def _entries_of(folder: Path, layer: str) -> Iterator[KnownFailure]:
             yield replace(parse_entry(f"{name}, failure {number}", entry), layer=layer)
 
 
-def parse_entry(where: str, entry: Any) -> KnownFailure:
-    """One [[failure]] table. `where`: for messages. Raises KnownFailureError."""
-    if not isinstance(entry, dict):
-        raise KnownFailureError(f"{where}: is {entry!r}; write a [[failure]] table with the keys {', '.join(_KEYS)}")
-    for key in entry:
-        if key not in (*_KEYS, *_OPTIONAL):
-            known = ", ".join((*_KEYS, *_OPTIONAL))
-            raise KnownFailureError(f"{where}: unknown key {key!r}; the keys are {known}")
-    for key in _KEYS:
-        if key not in entry:
-            raise KnownFailureError(f"{where}: {key!r} is missing; the keys are {', '.join(_KEYS)}")
-    values = {key: _parse_text(where, key, entry[key]) for key in ("check", "torch", "reason", "issue")}
-    if values["check"] not in CHECKS:
-        raise KnownFailureError(f"{where}: unknown check {values['check']!r}; known are {', '.join(CHECKS)}")
-    mode = entry.get("mode", "")
-    if "mode" in entry and mode not in _MODES:
-        raise KnownFailureError(f"{where}: mode is {mode!r}; write {' or '.join(_MODES)}, or leave it out for both")
-    issue = values["issue"]
-    if issue != "not reported" and not issue.startswith(("https://", "http://")):
-        raise KnownFailureError(f"{where}: issue is {issue!r}; write its URL, or 'not reported'")
-    try:
-        versions = SpecifierSet(values["torch"])
-    except InvalidSpecifier as error:
-        raise KnownFailureError(
-            f"{where}: torch is {values['torch']!r}, not a version range; write one such as '>=2.11,<2.14'"
-        ) from error
-    run = entry.get("run", True)
-    if not isinstance(run, bool):
-        raise KnownFailureError(f"{where}: run is {run!r}; write `run = false`, or leave it out")
-    if not run and not any(spec.operator in ("<", "<=", "==") for spec in versions):
-        raise KnownFailureError(
-            f"{where}: with `run = false` nobody notices that a newer torch mends the bug; end the range, as in "
-            f"torch = '{values['torch']},<2.14'"
-        )
-    sometimes = _parse_text(where, "sometimes", entry["sometimes"]) if "sometimes" in entry else ""
-    text, named = _parse_matcher(where, values["check"], entry)
-    return KnownFailure(
-        where,
-        cases=_parse_names(where, "case", entry["case"]),
-        check=values["check"],
-        targets=_parse_names(where, "target", entry["target"]),
-        torch=versions,
-        error=text,
-        excuses=named,
-        reason=values["reason"],
-        issue=issue,
-        reproduction=_parse_script(where, entry.get("reproduction", "")),
-        mode=mode,
-        backend_options=_parse_backend_options(where, entry),
-        run=run,
-        sometimes=sometimes,
-        triage=_parse_triage(where, entry),
-    )
-
-
-def _parse_triage(where: str, entry: Mapping[str, Any]) -> triage.Triage | None:
-    try:
-        return triage.parse(entry["triage"]) if "triage" in entry else None
-    except triage.TriageError as wrong:
-        raise KnownFailureError(f"{where}: {wrong}") from None
-
-
-def _parse_matcher(where: str, check: str, entry: Mapping[str, Any]) -> tuple[str, tuple[Excuse, ...]]:
-    """The entry's `error` and its excuses: one of them is empty."""
-    if ("error" in entry) == ("problems" in entry):
-        raise KnownFailureError(
-            f"{where}: write either 'error', a part of an exception's type and message, or 'problems', for numerics"
-        )
-    if "problems" not in entry:
-        error = _parse_text(where, "error", entry["error"])
-        if _EXCEPTION_ALONE.fullmatch(error.strip()) or any(part in error for part in _EVERY_FAILURE):
-            raise KnownFailureError(
-                f"{where}: error {error!r} excuses more than one bug; name the exception and what its message says of "
-                "the cause, such as the operator, or write 'problems'"
-            )
-        return error, ()
-    if check != "numerics":
-        raise KnownFailureError(f"{where}: 'problems' are those of numerics, and check is {check!r}; write 'error'")
-    try:
-        return "", excuses.parse(entry["problems"])
-    except excuses.ExcuseError as wrong:
-        raise KnownFailureError(f"{where}: {wrong}") from None
-
-
 def _excuses(failures: Iterable[KnownFailure]) -> list[Excuse]:
     return [each for failure in failures for each in failure.excuses]
 
@@ -470,54 +311,6 @@ def _excuses_the_same(one: KnownFailure, other: KnownFailure) -> bool:
     if (one.torch, one.error, one.mode, one.excuses) != (other.torch, other.error, other.mode, other.excuses):
         return False
     return not set(one.backend_options).isdisjoint(other.backend_options)
-
-
-def _parse_backend_options(where: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """As in Settings.backend_option: "--via export", "--backend aot_eager", or "" for Inductor."""
-    options = []
-    for key in _RUN_OPTIONS:
-        names = _parse_names(where, key, entry[key]) if key in entry else ()
-        for name in names:
-            if key == "via" and name not in VIA[1:]:
-                raise KnownFailureError(f"{where}: via is {name!r}; write {' or '.join(VIA[1:])}, or leave it out")
-            options.append("" if name == "inductor" else f"--{key} {name}")
-    return tuple(options) or ("",)
-
-
-def _parse_script(where: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise KnownFailureError(f"{where}: reproduction is {value!r}; write a script as text")
-    try:
-        compile(value, where, "exec")
-    except SyntaxError as error:
-        raise KnownFailureError(
-            f"{where}: reproduction is not valid Python: line {error.lineno}: {error.msg}"
-        ) from error
-    return value
-
-
-def _parse_text(where: str, key: str, value: Any) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise KnownFailureError(f"{where}: {key} is {value!r}; write a text that is not empty")
-    return value
-
-
-def _parse_names(where: str, key: str, value: Any) -> tuple[str, ...]:
-    names = [value] if isinstance(value, str) else value
-    if not isinstance(names, list) or not names:
-        raise KnownFailureError(f"{where}: {key} is {value!r}; write a name or a list of names")
-    for name in names:
-        _parse_text(where, key, name)
-        if "*" in name:
-            raise KnownFailureError(f"{where}: {key} {name!r} has a '*'; names are exact: list the names that fail")
-    if len(set(names)) < len(names):
-        raise KnownFailureError(f"{where}: {key} names {max(names, key=names.count)!r} twice")
-    return tuple(names)
-
-
-def _release(torch_version: str) -> str:
-    """2.15.0 for 2.15.0.dev20261101+cpu: a nightly build counts as its release."""
-    return Version(torch_version).base_version
 
 
 def _nearest_name(name: str, known: set[str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 
 from conformance.cases.special_values import GROUPS
-from conformance.expectations.known_failures import KnownFailure
+from conformance.expectations.known_failure_entry import KnownFailure
 from conformance.numerics.problem import Excuse
 
 #: torch.testing.assert_close's default absolute tolerance of float32. A known failure bounds |compiled - eager|, and

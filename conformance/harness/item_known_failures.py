@@ -10,7 +10,8 @@ from conformance.devices.targets import Target
 from conformance.harness.session import Session
 
 if TYPE_CHECKING:
-    from conformance.expectations.known_failures import EntryProblem, KnownFailure, KnownFailures
+    from conformance.expectations.known_failure_entry import KnownFailure
+    from conformance.expectations.known_failures import EntryProblem, KnownFailures
     from conformance.numerics.problem import Problem
 
 

@@ -12,6 +12,7 @@ from conformance.cases import numerics_policy
 from conformance.cases.case import Case, CaseError
 from conformance.devices.environment import cache_folder, triton_version
 from conformance.expectations import known_failures, requirements
+from conformance.expectations.known_failure_entry import ItemCheck, KnownFailureError
 from conformance.facts.binary import INCOMPLETE
 from conformance.harness import accounting
 from conformance.harness.audit_report import audit_report
@@ -334,7 +335,7 @@ def _add_known_failures(items: Sequence[ItemRecord], summary: Summary, session: 
         try:
             baseline = session.known_failures_baseline(folder)
             failures = known_failures.load(folder, settings.backend_option, baseline, overlays, settings.baseline_torch)
-        except known_failures.KnownFailureError as error:  # the file has changed since the run began
+        except KnownFailureError as error:  # the file has changed since the run began
             summary.lines.append(f"known failure: {error}")
             summary.failed = True
             continue
@@ -366,7 +367,7 @@ def _ran_numerics(items: Sequence[ItemRecord]) -> dict[tuple[str, str], known_fa
     }
 
 
-def _checks_with(items: Sequence[ItemRecord], outcome: Outcome) -> list[known_failures.ItemCheck]:
+def _checks_with(items: Sequence[ItemRecord], outcome: Outcome) -> list[ItemCheck]:
     return [
         (item.case, check, item.target)
         for item in items

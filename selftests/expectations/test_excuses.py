@@ -3,7 +3,8 @@
 import pytest
 
 from conformance.expectations.excuses import ExcuseError, parse
-from conformance.expectations.known_failures import KnownFailureError, load
+from conformance.expectations.known_failure_entry import KnownFailureError
+from conformance.expectations.known_failures import load
 from conformance.numerics.problem import Problem, WrongValues
 
 ITEM = ("sum/sum", "numerics", "cpu_avx2", "2.13.0")

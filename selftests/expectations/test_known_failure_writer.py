@@ -7,8 +7,9 @@ import dataclasses
 import pytest
 
 from conformance.expectations import known_failure_writer
+from conformance.expectations.known_failure_entry import KnownFailureError
 from conformance.expectations.known_failure_writer import Failure, WriteError, narrow_error, write_known_failures
-from conformance.expectations.known_failures import KnownFailureError, load
+from conformance.expectations.known_failures import load
 from conformance.numerics.problem import Problem, WrongValues
 
 TORCH = "2.13.0+cpu"

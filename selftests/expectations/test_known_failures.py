@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from conformance.expectations.known_failures import KnownFailureError, RanNumerics, load
+from conformance.expectations.known_failure_entry import KnownFailureError
+from conformance.expectations.known_failures import RanNumerics, load
 from conformance.numerics.problem import Problem
 
 ENTRY = {

@@ -4,6 +4,7 @@ import pytest
 
 from conformance.cases.lookup import OPS
 from conformance.expectations import known_bugs, known_failures
+from conformance.expectations.known_failure_entry import KnownFailureError
 from conformance.expectations.triage import Triage
 
 ENTRY = """
@@ -49,19 +50,19 @@ def test_the_page(tmp_path):
     ],
 )
 def test_malformed(tmp_path, wrong, message):
-    with pytest.raises(known_failures.KnownFailureError, match=message):
+    with pytest.raises(KnownFailureError, match=message):
         load(tmp_path, FIELDS | wrong)
 
 
 @pytest.mark.parametrize("key", FIELDS)
 def test_missing(tmp_path, key):
-    with pytest.raises(known_failures.KnownFailureError, match=f"triage: {key!r} is missing"):
+    with pytest.raises(KnownFailureError, match=f"triage: {key!r} is missing"):
         load(tmp_path, {name: value for name, value in FIELDS.items() if name != key})
 
 
 def test_no_table(tmp_path):
     (tmp_path / "a.toml").write_text(f'{ENTRY}\ntriage = "eager"\n')
-    with pytest.raises(known_failures.KnownFailureError, match=r"triage is 'eager'; write a table \[failure.triage\]"):
+    with pytest.raises(KnownFailureError, match=r"triage is 'eager'; write a table \[failure.triage\]"):
         known_failures.load(tmp_path)
 
 

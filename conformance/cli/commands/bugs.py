@@ -13,6 +13,7 @@ from conformance.devices.environment import torch_build
 from conformance.devices.machine import Machine
 from conformance.errors import SuiteMissingError
 from conformance.expectations import known_bugs, known_failures
+from conformance.expectations.known_failure_entry import KnownFailureError
 from conformance.storage.locations import KNOWN_FAILURES, storage_folder
 from conformance.terminal import progress
 
@@ -61,11 +62,9 @@ def _places(arguments: argparse.Namespace) -> dict[str, list[Path]]:
     package = OPS.with_name(KNOWN_FAILURES)
     if arguments.folder:
         if arguments.package:
-            raise known_failures.KnownFailureError(
-                f"--package lists those of conformance: leave out {arguments.folder}, or --package"
-            )
+            raise KnownFailureError(f"--package lists those of conformance: leave out {arguments.folder}, or --package")
         if not arguments.folder.is_dir():
-            raise known_failures.KnownFailureError(
+            raise KnownFailureError(
                 f"there is no folder {arguments.folder}: name a folder known_failures/ with *.toml files"
             )
         return {known_bugs.TITLE: [arguments.folder]}
