@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,6 @@ import pytest
 import conformance
 from conformance import settings
 from conformance.capture.deviceless.prepare import prepare, put_back
-from conformance.cases.case import Case
-from conformance.cases.lookup import OPS
 from conformance.devices.environment import triton_version
 from conformance.devices.machine import Machine
 from conformance.devices.targets import GPUS, TargetError, use_tables
@@ -23,6 +20,7 @@ from conformance.errors import ConformanceError
 from conformance.harness import (
     ci_annotations,
     ci_summary,
+    collected_declarations,
     explanations,
     failure_list,
     junit,
@@ -35,7 +33,7 @@ from conformance.harness.accidents.native_stderr import NativeStderr
 from conformance.harness.accidents.process_end import is_accident
 from conformance.harness.accidents.time_limit import TimeLimit
 from conformance.harness.accidents.worker_crashes import MANY_RESTARTS, RetiringWorker, WorkerCrashes, open_worker_file
-from conformance.harness.collected import cases_of, conformance_item, deselect, is_conformance_item, is_in_case_file
+from conformance.harness.collected import conformance_item, deselect, is_conformance_item, is_in_case_file
 from conformance.harness.configuration import header, initial_conftests, pytest_options
 from conformance.harness.configuration.pytest_options import is_enabled, option, read_project_settings
 from conformance.harness.declaration_lines import declaration_line
@@ -56,7 +54,6 @@ from conformance.storage.runs import (
     temporary_folder_notice,
     unique_run_name,
 )
-from conformance.storage.unused import prune_advice, unused_snapshots
 
 _SESSION = pytest.StashKey[Session]()
 _SETTINGS = pytest.StashKey[Settings]()
@@ -327,46 +324,16 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 def _declaration_problem(config: pytest.Config, items: list[pytest.Item]) -> str:
     """Why the cases are declared wrongly, or "". Outside workers, raises pytest.UsageError instead of returning it."""
-    modules = {item.module: None for item in items if isinstance(item, pytest.Function) and is_conformance_item(item)}
-    if not modules:
+    tests = collected_declarations.tests_of(items)
+    if not tests:
         return ""
-    tests = [value for module in modules for value in vars(module).values() if cases_of(value)]
-    cases = {id(case): case for test in tests for case in test.cases}
     try:
-        folders = _collected_folders(config)
-        summary.refuse_wrong_declarations(
-            config.stash[_SESSION],
-            list(cases.values()),
-            folders,
-            combined=lambda: [case for test in tests for case in test.combined()],
-        )
-        if not pytest_options.selects(config):
-            _note_unused(config, list(cases.values()), folders)
+        collected_declarations.check(config, config.stash[_SESSION], tests)
     except ConformanceError as error:
         if not _is_worker(config):
             raise pytest.UsageError(str(error)) from None
         return str(error)
     return ""
-
-
-def _note_unused(config: pytest.Config, cases: Sequence[Case], folders: Sequence[Path]) -> None:
-    session = config.stash[_SESSION]
-    overlay = session.settings.overlay.store
-    names: dict[str, list[str]] = {}
-    for store, case in unused_snapshots(cases, folders, overlay):
-        names.setdefault(str(store.root), []).append(case)
-    arguments = [os.path.relpath(folder) for folder in folders if folder.resolve() != OPS.resolve()]
-    advice = {root: prune_advice(Path(root), arguments, overlay) for root in names}
-    if names:
-        session.run.write_unused_snapshots(names, advice)
-
-
-def _collected_folders(config: pytest.Config) -> list[Path]:
-    """The folders of the command line; none where an option or a path leaves a part of them out."""
-    if any(config.getoption(name, None) for name in ("deselect", "ignore", "ignore_glob", "lf", "pyargs")):
-        return []
-    folders = [Path(config.invocation_params.dir, argument) for argument in config.args]
-    return folders if all(folder.is_dir() for folder in folders) else []
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -1,0 +1,60 @@
+"""The declarations of what pytest collected: refuses wrong ones, and notes what is stored for cases that are gone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.cases.case import Case
+from conformance.cases.lookup import OPS
+from conformance.harness import summary
+from conformance.harness.collected import cases_of, is_conformance_item
+from conformance.harness.configuration import pytest_options
+from conformance.harness.session import Session
+from conformance.storage.unused import prune_advice, unused_snapshots
+
+
+def tests_of(items: Sequence[pytest.Item]) -> list[Any]:
+    """The functions with cases in the modules of the collected items."""
+    modules = {item.module: None for item in items if isinstance(item, pytest.Function) and is_conformance_item(item)}
+    return [value for module in modules for value in vars(module).values() if cases_of(value)]
+
+
+def check(config: pytest.Config, session: Session, tests: Sequence[Any]) -> None:
+    """Checks the declarations of all cases of the tests. If the run selects all cases, notes unused snapshots.
+
+    Raises ConformanceError for a wrong declaration.
+    """
+    cases = {id(case): case for test in tests for case in test.cases}
+    folders = _collected_folders(config)
+    summary.refuse_wrong_declarations(
+        session,
+        list(cases.values()),
+        folders,
+        combined=lambda: [case for test in tests for case in test.combined()],
+    )
+    if not pytest_options.selects(config):
+        _note_unused(session, list(cases.values()), folders)
+
+
+def _note_unused(session: Session, cases: Sequence[Case], folders: Sequence[Path]) -> None:
+    overlay = session.settings.overlay.store
+    names: dict[str, list[str]] = {}
+    for store, case in unused_snapshots(cases, folders, overlay):
+        names.setdefault(str(store.root), []).append(case)
+    arguments = [os.path.relpath(folder) for folder in folders if folder.resolve() != OPS.resolve()]
+    advice = {root: prune_advice(Path(root), arguments, overlay) for root in names}
+    if names:
+        session.run.write_unused_snapshots(names, advice)
+
+
+def _collected_folders(config: pytest.Config) -> list[Path]:
+    """The folders of the command line; none where an option or a path leaves a part of them out."""
+    if any(config.getoption(name, None) for name in ("deselect", "ignore", "ignore_glob", "lf", "pyargs")):
+        return []
+    folders = [Path(config.invocation_params.dir, argument) for argument in config.args]
+    return folders if all(folder.is_dir() for folder in folders) else []
