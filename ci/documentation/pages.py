@@ -7,13 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-#: The pages beside docs/ → their names in the site.
-BESIDE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+#: The pages outside docs/ → their names in the site.
+BESIDE = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "examples/losses/README.md": "examples/losses.md",
+}
 #: The table of contents: caption → pages.
 CONTENTS = {
     "Use": ["running", "commands", "snapshots", "numerics", "report", "debugging", "public-names"],
     "Reference": ["reference/names", "reference/command-line", "reference/pytest-options"],
-    "Examples": ["examples/executed", "examples/report"],
+    "Examples": ["examples/losses", "examples/executed", "examples/report"],
     "Trust": ["deviceless", "xpu", "emulation", "binaries", "mutants", "measurements"],
     "Results": ["known-bugs", "missed-optimisations", "kinds", "flip", "changes-2.11-2.13", "changes-2.13-2.15"],
     "Develop": ["contributing", "architecture", "changelog"],
