@@ -46,6 +46,7 @@ def test_policy(x):
 @pytest.fixture
 def mine(tmp_path, monkeypatch):
     """A user's folder with a test file, as the current folder."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")  # a project, whatever lies in the folders above
     (tmp_path / "test_mine.py").write_text(MINE)
     (tmp_path / "beside_mine.py").write_text("def sine(x):\n    return x.sin()\n")
     monkeypatch.chdir(tmp_path)

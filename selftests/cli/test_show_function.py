@@ -37,6 +37,7 @@ number = 3
 @pytest.fixture
 def mine(tmp_path, monkeypatch):
     """A folder with a module and a file, as the current folder."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")  # a project, whatever lies in the folders above
     (tmp_path / "ours").mkdir()
     (tmp_path / "ours" / "__init__.py").write_text("")
     (tmp_path / "ours" / "functions.py").write_text(MINE)
