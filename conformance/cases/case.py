@@ -354,7 +354,7 @@ class _Declaration:
         choices = {}
         for name in recipe.properties:
             value = chosen.get(f"{path}.{name}")
-            if recipe.properties[name] is None and name in recipe.open_properties:
+            if value is None and (recipe.inherited is None or name in recipe.inherited):
                 keys = [*(f"{owner}.{name}" for owner in self._owners[path]), name]
                 value = next((chosen[key] for key in keys if chosen.get(key) is not None), None)
             choices[name] = value

@@ -45,3 +45,12 @@ def test_the_example_of_the_docstring_declares_the_cases_that_it_lists():
 def test_a_wrong_declaration(declared, message):
     with pytest.raises(CaseError, match=re.escape(message)):
         case(x=tensor(4), **declared)(test_x)
+
+
+def test_a_value_of_an_inputs_axis_may_leave_the_property_to_the_case() -> None:
+    @case(x=tensor(4), mask=tensor(4, dtype={"boolean": "bool", "additive": None}), dtype=["f16"])
+    def test_masked(x, mask):
+        return x + mask
+
+    dtypes = {each.id.partition("-")[2]: each.choices["mask"]["dtype"] for each in test_masked.cases}
+    assert dtypes == {"boolean-f16": "bool", "additive-f16": "f16"}
