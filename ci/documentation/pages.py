@@ -38,7 +38,7 @@ def write_pages(source: Path) -> None:
         parts = _FENCE.split(text)
         parts = [part.replace("```mermaid", "```text", 1) for part in parts]  # the theme draws no diagrams
         parts[::2] = [_with_links(part, path, target, found, linked) for part in parts[::2]]
-        _write(source / target, "".join(parts) + (_contents(found) if path.name == "README.md" else ""))
+        _write(source / target, "".join(parts) + (_contents(found) if path == ROOT / "README.md" else ""))
     for image in (ROOT / "docs").rglob("*.svg"):
         target = source / image.relative_to(ROOT / "docs")
         target.parent.mkdir(parents=True, exist_ok=True)
