@@ -278,7 +278,7 @@ def test_doctor(call, monkeypatch):
     status, out, err = call("doctor")
     assert (status, err) == (0, "")
     rows = dict(line.split(maxsplit=1) for line in out.partition("\n\n")[0].splitlines())
-    assert list(rows) == ["Python", "compiler", "Python.h", "torch", "Triton", "cpu", "cuda", "xpu", "cache"]
+    assert list(rows) == ["Python", "compiler", "Python.h", "torch", "Triton", "cpu", "cuda", "xpu", "rocm", "cache"]
     assert environment.torch_build().version in rows["torch"]
     assert out.endswith("\nThe suite can run here.\n")
 

@@ -11,8 +11,8 @@ from conformance.storage.merged_runs import merge_runs
 
 DESCRIPTION = """\
 Join runs of several machines, shards or targets into one run, which `review`,
-`accept` and `--baseline` read. If two runs have an item, one record is kept: one
-that ended, one that was not skipped, the one with more evidence (native,
+`accept` and `--baseline` read. If two runs have an item, one record is kept:
+one that ended, one that was not skipped, the one with more evidence (native,
 emulated, compiled, generated), the newer one.
 The output names each record that was not kept.
 Exit status 1: a record that failed gave way to one that did not."""
