@@ -10,10 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from conformance.cases.containers import is_module, leaves_of, tensors_of_module
+from conformance.documentation import reference
 from conformance.errors import ConformanceError
 
 if TYPE_CHECKING:
     from conformance.cases.case import Case
+
+#: Where it is documented how a case calls a step of an optimizer.
+_OPTIMIZERS_PAGE = reference("numerics", "steps-of-an-optimizer")
 
 
 def advice(fn: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
@@ -21,6 +25,11 @@ def advice(fn: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
 
     `fn` may be a wrapper that functools.wraps made. `arguments`: of a call, by name.
     """
+    if names := _optimizers(inspect.unwrap(fn)):
+        return (
+            f"the function takes {' and '.join(names)} from outside, whose state stays from call to call: take the "
+            f"state as inputs, and call torch.optim.adam.adam(…) instead of step(); see {_OPTIMIZERS_PAGE}"
+        )
     if names := _outside(inspect.unwrap(fn)):
         return (
             f"the function takes {' and '.join(names)} from outside, which stays on the CPU and keeps its dtype: "
@@ -39,16 +48,28 @@ def advice_on(error: Exception, case: Case) -> str:
     return "" if isinstance(error, ConformanceError) else advice(case.fn, case.build())
 
 
+def _values_from_outside(fn: Callable[..., Any]) -> dict[str, Any]:
+    if not inspect.isfunction(fn):
+        return {}
+    variables = inspect.getclosurevars(fn)
+    return {**variables.globals, **variables.nonlocals}
+
+
+def _optimizers(fn: Callable[..., Any]) -> list[str]:
+    import torch
+
+    found = _values_from_outside(fn).items()
+    return sorted(
+        f"{name}, a {type(value).__name__}," for name, value in found if isinstance(value, torch.optim.Optimizer)
+    )
+
+
 def _outside(fn: Callable[..., Any]) -> list[str]:
     import torch
 
-    if not inspect.isfunction(fn):
-        return []
-    variables = inspect.getclosurevars(fn)
-    found = {**variables.globals, **variables.nonlocals}
     return sorted(
         f"{name}, a {type(value).__name__},"
-        for name, value in found.items()
+        for name, value in _values_from_outside(fn).items()
         if isinstance(value, torch.Tensor) or (isinstance(value, torch.nn.Module) and value.state_dict())
     )
 
