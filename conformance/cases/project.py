@@ -9,9 +9,11 @@ from __future__ import annotations
 import configparser
 import fnmatch
 import functools
+import itertools
 import os
 import shlex
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,8 +37,11 @@ _INI_FILES = {
 #: These are the project's ini file even if they say nothing.
 _ALWAYS = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
 #: What tells the top folder of a project that has no ini file: the first group that is found anywhere above, as pytest
-#: does it. Of the names of one group, the nearest counts: a .conformance in the home folder hides no project below it.
-_MARKS = (("setup.py",), ("pyproject.toml",), (".conformance", ".git"))
+#: does it. Of the names of one group, the nearest counts.
+_MARKS = (("setup.py",), ("pyproject.toml",))
+#: These come last, and mark neither the home folder nor the one for temporary files: a run there, or settings under
+#: git, do not make all projects below it one project.
+_WEAK_MARKS = (".conformance", ".git")
 #: pytest's own defaults.
 _PATTERNS = ("test_*.py", "*_test.py")
 _SKIPPED = ("*.egg", ".*", "_darcs", "build", "CVS", "dist", "node_modules", "venv", "{arch}")
@@ -140,7 +145,13 @@ def _project(folder: Path) -> Project:
             options = _options(each / name)
             if options is not None:
                 return _with_options(each, folder, options)
-    marked = next((each for marks in _MARKS for each in above if any((each / mark).exists() for mark in marks)), None)
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111 (Path's own raises where a user has no home)
+    shared = {home.resolve(), Path(tempfile.gettempdir()).resolve()}
+    below = tuple(itertools.takewhile(lambda each: each not in shared, above))
+    places = [*((mark, above) for mark in _MARKS), (_WEAK_MARKS, below)]
+    marked = next(
+        (each for marks, folders in places for each in folders if any((each / mark).exists() for mark in marks)), None
+    )
     return Project(marked or folder, has_marks=marked is not None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -66,6 +67,18 @@ def test_results_of_a_run_in_a_folder_further_up_hide_no_project(tmp_path, write
     (tmp_path / "top/.git").mkdir(parents=True)
     write("top/tests/test_a.py")
     assert project_of(tmp_path / "top/tests").root == tmp_path / "top"
+
+
+@pytest.mark.parametrize("mark", [".conformance", ".git"])
+def test_home_and_the_folder_for_temporary_files_are_no_project(tmp_path, monkeypatch, write, mark):
+    for name in ("home", "temporary", "other"):
+        (tmp_path / name / mark).mkdir(parents=True)
+        write(f"{name}/mine/test_a.py")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    for name in ("home", "temporary"):
+        assert project_of(tmp_path / name / "mine").root == tmp_path / name / "mine"
+    assert project_of(tmp_path / "other/mine").root == tmp_path / "other"
 
 
 def test_options_of_the_ini_file(tmp_path, write):

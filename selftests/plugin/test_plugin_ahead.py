@@ -70,4 +70,4 @@ def test_kernels_of_a_run(tmp_path, kernels):
 
 
 def test_an_unknown_value_of_kernels(tmp_path):
-    Suite(tmp_path).run("--kernels", "together").ends(4).has("--kernels", "'batched', 'alone'")
+    Suite(tmp_path).run("--kernels", "together").ends(4).has("--conformance-kernels", "'batched', 'alone'")
