@@ -165,7 +165,7 @@ def test_a_torch_that_no_longer_fits(suite):
         [reason] = {results[f"test_double[f32-{target}] test_scale"] for target in ("cuda_sm80", "cuda_sm90")}
         assert re.fullmatch(
             r"torch 2\.\S+: torch\._C\._get_cudnn_batch_norm_reserve_space_size is missing, "
-            "so code for cuda cannot be generated reproducibly",
+            "so code for cuda and rocm cannot be generated reproducibly",
             reason,
         )
         assert results["test_double[f32-xpu_pvc] requirements"] == "passed"
@@ -187,7 +187,7 @@ def patches(target, queries=None):
 gpu_patches.patches = patches
 pytest_plugins = ["conformance.plugin"]
 """
-SENTENCE = "torch.cuda.no_such_function is missing, so code for cuda cannot be generated reproducibly"
+SENTENCE = "torch.cuda.no_such_function is missing, so code for cuda and rocm cannot be generated reproducibly"
 
 
 def test_a_patch_that_no_longer_fits_is_named_at_the_start(suite):
