@@ -8,6 +8,7 @@ Checked with torch 2.11 to 2.15.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -56,10 +57,13 @@ def _record(record: dict[str, Any]) -> None:
 def _num_splits(original: Callable[..., Any]) -> Any:
     @functools.wraps(original)
     def num_splits(device: Any, *args: Any, **kwargs: Any) -> Any:
+        import sympy
         from torch._inductor.runtime.hints import DeviceProperties
         from torch._inductor.utils import sympy_product
 
         hint, splits = original(device, *args, **kwargs)
+        if not isinstance(splits, (int, sympy.Expr)):
+            splits = operator.index(splits)  # an AskedNumber: Inductor asserts that a size is an integer
         numbers = dict(zip(("ranges", "reduction_numel"), (args[3:4] + args[6:7]), strict=False)) | kwargs
         if device.type != "cpu" and "ranges" in numbers and "reduction_numel" in numbers:
             record = {"outer": str(sympy_product(numbers["ranges"])), "reduced": str(numbers["reduction_numel"])}
