@@ -113,4 +113,4 @@ def test_changed_code_of_a_shared_capture_has_artifacts(suite):
 
 
 def test_an_unknown_value(suite):
-    suite.run("--captures", "some").ends(4).has("--captures", "'shared', 'alone'")
+    suite.run("--captures", "some").ends(4).has("--conformance-captures", "'shared', 'alone'")
