@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 #: A link or an image of Markdown whose target is a file of the repository, or a heading of the page.
-_RELATIVE_LINK = re.compile(r"(!?)\[([^\]]*)\]\((?![a-z]+:)([^()\s]+)\)")
+_RELATIVE_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?![a-z]+:)([^()\s]+)\)")
 _ADDRESS = re.compile(r'^repository = "([^"]*)"', re.MULTILINE)
 
 

@@ -17,7 +17,8 @@ from filelock import FileLock
 from suites import REPOSITORY
 
 _PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
-_VENV_PIP = ["--no-deps", "--no-index"]
+#: A venv sees the editable installation of this checkout beside torch: pip must not take it for the wheel.
+_VENV_PIP = ["--no-deps", "--no-index", "--ignore-installed"]
 
 
 @dataclass(frozen=True)
