@@ -54,7 +54,7 @@ def test_a_reduction_that_is_split_by_multiprocessors_is_not():
 
 @pytest.mark.xfail(
     strict=True,
-    reason="since two numbers of a GPU differ between targets, their product counts as asked: the capture is not shared",
+    reason="a product of two numbers of a GPU counts as asked, so the capture is not shared",
 )
 def test_a_small_reduction_is():
     def small(x):
