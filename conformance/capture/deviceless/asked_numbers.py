@@ -66,6 +66,8 @@ class AskedNumber:
         return self.value
 
     def _calculate(self, operation: str, other: Any, reflected: bool = False) -> Any:
+        if isinstance(other, AskedNumber):  # of the two numbers, this one stays a question
+            other = other.plain()
         step = Step(operation, other, reflected) if _is_plain(other) else None
         if step is not None:
             return AskedNumber(self._question, self._base, self._note, (*self._steps, step))

@@ -52,10 +52,6 @@ def test_a_reduction_that_is_split_by_multiprocessors_is_not():
     assert not queried(split, SM80, x=tensor(1 << 23))[0].have_the_same_answers(SM90)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a product of two numbers of a GPU counts as asked, so the capture is not shared",
-)
 def test_a_small_reduction_is():
     def small(x):
         return x.sum(1)
