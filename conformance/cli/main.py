@@ -63,8 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except OSError as error:
             _discard_output()
             return _fail(f"{error.filename or 'the output'}: {error.strerror or error}", 2)
-        except Exception:
-            if interruptions:
+        except ImportError:
+            if interruptions:  # a module in C turns a Ctrl-C during its import into this error
                 return 130
             raise
     return status

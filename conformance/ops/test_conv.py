@@ -27,8 +27,9 @@ ZEROS_AROUND = "layout, dtype and processor decide whether eager multiplies a Na
     vary="one_at_a_time",
     require={"all": {"graph_breaks": 0}},
     numerics={
-        "without": SUM_OF_LIBRARY,
         "for": {
+            "contiguous f32": {"without": {name: SUM_OF_LIBRARY[name] for name in ("inf", "huge")}},
+            "contiguous bf16": {"without": {"full_range": SUM_OF_LIBRARY["full_range"]}},
             "dynamic": {
                 "without": SUM_OF_LIBRARY | {"sizes": "Inductor makes the sizes of a convolution's weight static"}
             },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -118,14 +118,6 @@ def module(factory: Any, /, *arguments: Any, dtype: Any = None, training: Any = 
         raise CaseError(f"module() got a {type(wrong[0]).__name__}; give it a class or a function that makes a module")
     properties = {"factory": factory, "dtype": dtype, "training": training} | named
     return ModuleInput(arguments, properties, tuple(named))
-
-
-def active_dropout(value: torch.nn.Module) -> Iterator[str]:
-    """The names of a module's parts that drop values at random, as nn.Dropout does, or nn.LSTM with `dropout=`."""
-    for name, part in value.named_modules():
-        random = getattr(part, "p" if "Dropout" in type(part).__name__ else "dropout", 0)
-        if part.training and isinstance(random, float) and random > 0:
-            yield name
 
 
 def _varied(tensor: torch.Tensor, generator: torch.Generator, *, again: bool) -> torch.Tensor:
