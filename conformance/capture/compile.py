@@ -48,6 +48,7 @@ class CaptureResult:
     `shared_with`: the target that the capture was made for, if it is the same for this one; see shared_captures.py.
     `extents`: returns what the emulated kernels ran so far; nothing without emulation.
     `judgements`: of the case's opt-outs, where the GPU-free worker judged them; see numerics/audit.py.
+    `error_profiles`: where that worker checked numerics, see numerics/error_profile.py.
     """
 
     capture: Capture
@@ -58,6 +59,7 @@ class CaptureResult:
     shared_with: str = ""
     extents: Callable[[], Report] = Report
     judgements: Sequence[Any] = ()
+    error_profiles: Sequence[Any] = ()
 
 
 @contextlib.contextmanager

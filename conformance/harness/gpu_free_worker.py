@@ -47,7 +47,7 @@ class WorkerCapture:
     """A capture of the worker.
 
     `numerics`: returns the lines that say what the emulated numerics compared, or raises what their check raised.
-    `shared_with`, `extents`, `judgements`: see CaptureResult.
+    `shared_with`, `extents`, `judgements`, `error_profiles`: see CaptureResult.
     """
 
     capture: Capture
@@ -55,6 +55,7 @@ class WorkerCapture:
     shared_with: str = ""
     extents: Callable[[], Report] = Report
     judgements: Sequence[Judgement] = ()
+    error_profiles: Sequence[Any] = ()
 
 
 class GpuFreeWorker:
@@ -101,7 +102,8 @@ class GpuFreeWorker:
         extents = functools.partial(Report.from_json, (numerics or {}).get("extents", {}))
         judgements = [Judgement.from_json(each) for each in answer.pop("judgements", ())]
         lines = functools.partial(_numerics_lines, numerics)
-        return WorkerCapture(Capture.from_json(answer), lines, shared_with, extents, judgements)
+        profiles = (numerics or {}).get("error_profiles", ()) if not shared_with else ()
+        return WorkerCapture(Capture.from_json(answer), lines, shared_with, extents, judgements, profiles)
 
     def close(self) -> None:
         """Kills the process."""
@@ -171,20 +173,25 @@ def _shared_captures() -> SharedCaptures:
 
 
 def _numerics(case: Case, compiled: Callable[..., Any], target: Target, audit: Audit | None) -> dict[str, Any]:
-    """What the numerics check found, as JSON: its lines, or the type and message of what it raised.
+    """What the numerics check found, as JSON: its lines, or the type and message of what it raised; and its
+    error profiles.
 
     `audit`: gets the judgements of the opt-outs.
     """
     from conformance.capture.emulation.fake_strides import with_device_strides
-    from conformance.numerics.check import check_numerics
+    from conformance.numerics.check import Observed, check_numerics
 
     check = check_numerics if audit is None else functools.partial(check_and_audit, audit)
+    observed = Observed()
+    answer: dict[str, Any] = {}
     try:
-        return {"lines": check(with_device_strides(case), compiled, target.device, target.name).summary()}
+        comparison = check(with_device_strides(case), compiled, target.device, target.name, observed=observed)
+        answer["lines"] = comparison.summary()
     except Exception as error:  # noqa: BLE001 - the parent raises it again
         problems = [problem.to_json() for problem in getattr(error, "problems", ())]
         is_failure = isinstance(error, AssertionError)
-        return {"type": type(error).__name__, "message": str(error), "failure": is_failure, "problems": problems}
+        answer |= {"type": type(error).__name__, "message": str(error), "failure": is_failure, "problems": problems}
+    return answer | {"error_profiles": observed.comparison.error_profiles.to_json()}
 
 
 def _numerics_lines(numerics: dict[str, Any] | None) -> list[str]:

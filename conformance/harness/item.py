@@ -299,7 +299,7 @@ class _ItemRun:
     def _check_numerics(self, captured: CaptureResult) -> None:
         from conformance.capture.emulation.errors import NotEmulatedError
         from conformance.capture.emulation.fake_strides import with_device_strides
-        from conformance.numerics.check import check_numerics
+        from conformance.numerics.check import Observed, check_numerics
 
         device, target = self.target.device, self.target.name
         if self.source.looked_up.passed_before is not None:
@@ -310,13 +310,18 @@ class _ItemRun:
             if captured.worker_numerics is not None:
                 if self.audit is not None:
                     self.audit.judgements += captured.judgements
+                self.record.error_profiles = list(captured.error_profiles)
                 captured.worker_numerics()
             elif captured.shared_with and self.source.emulates:
                 self.report.note("numerics", f"the code of {captured.shared_with} is the same, and it ran")
             elif captured.compiled is not None:
                 case = self.case if self.mode == "native" else with_device_strides(self.case)
                 check = check_numerics if self.audit is None else functools.partial(check_and_audit, self.audit)
-                check(case, captured.compiled, device, target, already_called=True)
+                observed = Observed()
+                try:
+                    check(case, captured.compiled, device, target, observed=observed, already_called=True)
+                finally:
+                    self.record.error_profiles = observed.comparison.error_profiles.to_json()
             else:
                 raise SkipError(self._reason_not_run())
         except NotEmulatedError as error:

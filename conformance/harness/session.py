@@ -270,6 +270,7 @@ class Session:
                 shared_with=answer.shared_with,
                 extents=answer.extents,
                 judgements=answer.judgements,
+                error_profiles=answer.error_profiles,
             )
             return
         ahead = self.waiting_captures.pop(f"{case.id}-{target.name}", None) if defer_build else None

@@ -74,12 +74,13 @@ def check_and_audit(
     device: torch.device | str,
     target: str,
     *,
+    observed: Observed | None = None,
     already_called: bool = False,
 ) -> Comparison:
     """Does what `check_numerics` does, then judges the opt-outs, also where it raises."""
     from conformance.numerics.check import Observed, check_numerics
 
-    observed = Observed()
+    observed = observed or Observed()
     try:
         return check_numerics(case, compiled, device, target, already_called=already_called, observed=observed)
     finally:

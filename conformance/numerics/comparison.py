@@ -19,9 +19,10 @@ from conformance.errors import ConformanceError
 from conformance.numerics import messages
 from conformance.numerics.constants import Constants
 from conformance.numerics.cotangents import EXPANDED, random_cotangent
+from conformance.numerics.error_profile import ORDINARY, ErrorProfiles
 from conformance.numerics.float64 import computing_in_float64
 from conformance.numerics.outcome import Arguments, Outcome, call
-from conformance.numerics.problem import Problem
+from conformance.numerics.problem import ORDINARY_CALLS, Problem
 from conformance.numerics.tolerance import NEIGHBOURS, Measurement, measure
 
 #: To see how sensitive a result is, the check perturbs the inputs this often. Only where a tensor disagrees.
@@ -55,12 +56,14 @@ class Comparison:
     `measurements`: (title of the call, name of the tensor, measurement) for each tensor. `notes`: differences that are
     no failures, and calls that were skipped. `constants`: eager's outputs and gradients, see constants.py.
     `cotangent_dimensions`: the most dimensions that a cotangent of an earlier call has.
+    `error_profiles`: of the ordinary calls, and of each other call whose values are wrong.
     """
 
     measurements: list[tuple[str, str, Measurement]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     constants: Constants = field(default_factory=Constants)
     cotangent_dimensions: int = 0
+    error_profiles: ErrorProfiles = field(default_factory=ErrorProfiles)
 
     @property
     def nearest_to_limit(self) -> tuple[str, str, Measurement] | None:
@@ -191,11 +194,19 @@ class CallComparison:
             policy = Policy(exact=True) if unchanged else self.policy
             # The sum of equal rows, and special values, may be exact in eager by luck.
             may_be_exact = not self.special and self.cotangent_layout != EXPANDED
-            measurement = measure(got_tensor, eager_tensor, wide, policy, may_be_exact=may_be_exact)
+            is_ordinary = self.call in ORDINARY_CALLS
+            measurement = measure(
+                got_tensor, eager_tensor, wide, policy, may_be_exact=may_be_exact, profiled=is_ordinary
+            )
             if measurement.wrong_count and not measurement.exact and wide is not None:
                 sensitivity = self._sensitivity(part, name, wide)
-                measurement = measure(got_tensor, eager_tensor, wide, policy, sensitivity, may_be_exact=may_be_exact)
+                measurement = measure(
+                    got_tensor, eager_tensor, wide, policy, sensitivity, may_be_exact=may_be_exact, profiled=True
+                )
             self.comparison.measurements.append((self.title, title, measurement))
+            if measurement.buckets is not None and (is_ordinary or measurement.wrong_count):
+                call = ORDINARY if is_ordinary else self.call
+                self.comparison.error_profiles.add(call, title, eager_tensor.dtype, measurement.buckets)
             if measurement.wrong_count:
                 yield messages.value_problem(title, measurement, got_tensor, eager_tensor, wide, before)
 

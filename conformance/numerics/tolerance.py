@@ -27,6 +27,7 @@ from functools import cached_property
 import torch
 
 from conformance.cases.numerics_policy import Policy
+from conformance.numerics.error_profile import Buckets, buckets_of, eager_error_up_to_bucket
 
 NEIGHBOURS = 64
 NEIGHBOURS_EXACT = 16
@@ -45,7 +46,7 @@ class Measurement:
     `index`: the worst element; () in an empty tensor. `error` (compiled's), `eager_error` and `allowed` are those of
     the worst element, in ulp of its float64 value. `exact`: no error is allowed. `rule`: what decided, unless
     the policy's formula did. `factor`: the least factor on eager's error with which every element would pass; 0 if all
-    pass, or if no factor helps.
+    pass, or if no factor helps. `buckets`: the errors by magnitude, if they were asked for and are measured in ulp.
     """
 
     total: int
@@ -57,6 +58,7 @@ class Measurement:
     allowed: float = 0.0
     rule: str = ""
     factor: float = 0.0
+    buckets: Buckets | None = None
 
     @cached_property
     def wrong_count(self) -> int:
@@ -72,13 +74,14 @@ def measure(
     sensitivity: torch.Tensor | float = 0.0,
     *,
     may_be_exact: bool = True,
+    profiled: bool = False,
 ) -> Measurement:
     """Compares the values of two CPU tensors.
 
     `got`, `eager`: tensors of the same shape and dtype. `reference`: float64 or complex128, that shape; used for
     floating dtypes; None takes eager's values. `sensitivity`: the least that counts as eager's error, for all elements,
     or float64 in that shape, for each element. `may_be_exact`: whether a result that eager computes exactly must be
-    exact; if not, eager's exact result counts as luck.
+    exact; if not, eager's exact result counts as luck. `profiled`: whether the result has `buckets`; {} for equal bits.
     """
     if policy.exact or not (eager.dtype.is_floating_point or eager.dtype.is_complex):
         wrong = _unequal(got, eager)
@@ -86,14 +89,14 @@ def measure(
     factor, _ = policy.factor_and_floor(eager.dtype)
     if factor >= 1 and bits_equal(got, eager):  # the usual case: the error is eager's own
         passes = torch.zeros(got.shape, dtype=torch.bool)
-        return Measurement(got.numel(), passes, (), exact=False, rule=EAGER_BITS)
+        return Measurement(got.numel(), passes, (), exact=False, rule=EAGER_BITS, buckets={} if profiled else None)
     wide = torch.complex128 if eager.dtype.is_complex else torch.float64
     reference = eager.to(wide) if reference is None else reference.to(wide)
     parts = [torch.view_as_real(t.resolve_conj()) if t.is_complex() else t for t in (got, eager, reference)]
     values, eager_values, reference = (t.resolve_neg().to(torch.float64) for t in parts)
     if eager.dtype.is_complex and isinstance(sensitivity, torch.Tensor):
         sensitivity = sensitivity.unsqueeze(-1)
-    result = _measure_real(values, eager_values, reference, eager.dtype, policy, sensitivity, may_be_exact)
+    result = _measure_real(values, eager_values, reference, eager.dtype, policy, sensitivity, may_be_exact, profiled)
     if not eager.dtype.is_complex:
         return result
     return replace(result, total=got.numel(), wrong=result.wrong.any(-1), index=result.index[:-1])
@@ -107,6 +110,7 @@ def _measure_real(
     policy: Policy,
     sensitivity: torch.Tensor | float,
     may_be_exact: bool,
+    profiled: bool,
 ) -> Measurement:
     """`got`, `eager`, `reference`: float64, one shape; complex tensors have a last dimension of 2. `dtype`: eager's."""
     finite = eager.isfinite()
@@ -124,17 +128,27 @@ def _measure_real(
     ulp = ulp_of(magnitude if measurable or not got.numel() else magnitude.amax().expand_as(magnitude), dtype)
     factor, floor = policy.factor_and_floor(dtype)
     unit = torch.zeros_like(ulp)  # what the factor multiplies
+    without_sorting = not exact and bool((error <= floor * ulp).all())  # the usual case
     if exact:
         allowed = torch.zeros_like(ulp)
-    elif bool((error <= floor * ulp).all()):
-        allowed = floor * ulp  # the usual case, without sorting
+    elif without_sorting:
+        allowed = floor * ulp
     else:
         least = torch.as_tensor(sensitivity, dtype=torch.float64)
         unit = torch.maximum(eager_error_at_magnitude(eager_error, magnitude), least)
         allowed = factor * unit + floor * ulp
     wrong = misplaced | ~(error <= allowed)  # a NaN is wrong
+    buckets = None
+    if profiled and got.numel():
+        at = magnitude.clamp(min=torch.finfo(dtype).smallest_normal)
+        limit = allowed
+        if without_sorting:
+            limit = allowed + factor * eager_error_up_to_bucket(eager_error, at, NEIGHBOURS)
+        buckets = buckets_of(error.masked_fill(decided, torch.nan), eager_error, limit, at, ulp)
     if misplaced.any():
-        return Measurement(got.numel(), wrong, _first(misplaced), exact=False, error=float("inf"), rule=MISPLACED)
+        return Measurement(
+            got.numel(), wrong, _first(misplaced), exact=False, error=math.inf, rule=MISPLACED, buckets=buckets
+        )
     if not got.numel():
         return Measurement(0, wrong, (), exact=exact)
     index = _largest(torch.where(wrong, (error - allowed) / ulp, -torch.inf) if wrong.any() else error / allowed)
@@ -148,6 +162,7 @@ def _measure_real(
         allowed=float(allowed[index] / ulp[index]),
         rule="eager equals float64 in every element, so the result must too" if exact else "",
         factor=_needed_factor((error - floor * ulp)[wrong], unit[wrong]),
+        buckets=buckets,
     )
 
 

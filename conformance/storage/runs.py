@@ -77,6 +77,8 @@ class ItemRecord:
     `problems`: those of wrong numerics, as Problem.to_json gives them: all that known failures excused, and with
     --write-known-failures those that none excuses. `raised`: with that option, check → the type and message of its
     failure.
+    `error_profiles`: how large the errors of eager and of compiled are by magnitude, see numerics/error_profile.py; []
+    where the numerics did not run for this target.
     `run`: in a merged run, the name of the run that the record is from, see merged_runs.py; "" elsewhere.
     """
 
@@ -109,6 +111,7 @@ class ItemRecord:
     run: str = ""
     layers: dict[str, str] = field(default_factory=dict)
     raised: dict[str, str] = field(default_factory=dict)
+    error_profiles: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def name(self) -> str:

@@ -74,6 +74,7 @@ def test_numerics_of_the_gpu_free_worker(beside_a_gpu: Path):
         [kernel] = captured.extents().kernels
         assert re.fullmatch(r"triton_poi_fused_\w+: \d+ programs", kernel)
         assert not captured.extents().shortfalls
+        assert [(each["tensor"], bool(each["buckets"])) for each in captured.error_profiles] == [("output", True)]
         outcome = worker.capture(wrong, target, emulate=True).numerics
         with pytest.raises(AssertionError, match="20 of 20 elements are wrong") as raised:
             outcome()

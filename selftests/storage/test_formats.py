@@ -84,6 +84,9 @@ def test_all_that_a_run_writes_is_documented(real):
     wrong = Run(folder).item("scale/wrong", "cuda_sm90")
     assert wrong is not None
     assert [problem["rule"] for problem in wrong.problems]
+    (profile,) = [each for each in wrong.error_profiles if each["call"] == "ordinary"]
+    assert profile["buckets"]
+    assert [each["buckets"] for each in record.error_profiles] == [[]], "twice a number has eager's bits"
     page = (ROOT / "docs/formats.md").read_text(encoding="utf-8")
     assert [key for key in json.loads((folder / "run.json").read_text()) if f"`{key}`" not in page] == []
     assert [each.name for each in fields(ItemRecord) if f"`{each.name}`" not in page] == []
@@ -165,6 +168,7 @@ def test_run_of_format_1_is_read(old):
     assert len(records) == 3
     assert records["scale/double-f32-cuda_sm90"].facts["kernels"] == "1: mul, add (pointwise 8192)"
     assert records["scale/double-f32-cuda_sm90"].fact_values == {}
+    assert records["scale/double-f32-cuda_sm90"].error_profiles == []
 
 
 def test_run_of_format_1_is_reviewed_compared_and_accepted(old, capsys):
