@@ -16,10 +16,10 @@ from conformance.cases.numerics_policy import Policy
 from conformance.cases.outside_tensors import advice
 from conformance.cases.seeds import seed_of
 from conformance.errors import ConformanceError
-from conformance.numerics import messages
+from conformance.numerics import error_profile, messages
 from conformance.numerics.constants import Constants
 from conformance.numerics.cotangents import EXPANDED, random_cotangent
-from conformance.numerics.error_profile import ORDINARY, ErrorProfiles
+from conformance.numerics.error_profile import ErrorProfiles
 from conformance.numerics.float64 import computing_in_float64
 from conformance.numerics.outcome import Arguments, Outcome, call
 from conformance.numerics.problem import ORDINARY_CALLS, Problem
@@ -56,7 +56,7 @@ class Comparison:
     `measurements`: (title of the call, name of the tensor, measurement) for each tensor. `notes`: differences that are
     no failures, and calls that were skipped. `constants`: eager's outputs and gradients, see constants.py.
     `cotangent_dimensions`: the most dimensions that a cotangent of an earlier call has.
-    `error_profiles`: of the ordinary calls, and of each other call whose values are wrong.
+    `error_profiles`: of the ordinary calls, and of each other call with an error over its limit.
     """
 
     measurements: list[tuple[str, str, Measurement]] = field(default_factory=list)
@@ -204,8 +204,8 @@ class CallComparison:
                     got_tensor, eager_tensor, wide, policy, sensitivity, may_be_exact=may_be_exact, profiled=True
                 )
             self.comparison.measurements.append((self.title, title, measurement))
-            if measurement.buckets is not None and (is_ordinary or measurement.wrong_count):
-                call = ORDINARY if is_ordinary else self.call
+            if measurement.buckets is not None and (is_ordinary or error_profile.is_over_limit(measurement.buckets)):
+                call = error_profile.ORDINARY if is_ordinary else self.call
                 self.comparison.error_profiles.add(call, title, eager_tensor.dtype, measurement.buckets)
             if measurement.wrong_count:
                 yield messages.value_problem(title, measurement, got_tensor, eager_tensor, wide, before)

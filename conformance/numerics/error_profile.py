@@ -82,6 +82,11 @@ def buckets_of(
     return {first + at: Errors(*row) for at, row in enumerate(rows) if row[0] >= 0}
 
 
+def is_over_limit(buckets: Buckets) -> bool:
+    """Whether compiled's error is too large in a bucket. A NaN in the wrong element does not count: it is no error."""
+    return any(errors.compiled > errors.allowed for errors in buckets.values())
+
+
 def eager_error_up_to_bucket(eager_error: torch.Tensor, magnitude: torch.Tensor, least: int) -> torch.Tensor:
     """For each element, the largest error of its bucket and of all lower ones, and of at least `least` elements.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from importlib import resources
@@ -22,6 +23,22 @@ from conformance.storage.snapshots import canonical_text
 
 #: The version of the data in the page.
 FORMAT = 1
+#: The parts of the page's script, in the order in which the page has them.
+_SCRIPTS = (
+    "elements.js",
+    "matrix.js",
+    "case.js",
+    "error_pictures.js",
+    "differences.js",
+    "pages.js",
+    "times.js",
+    "routes.js",
+)
+#: Fields of a record that the page shows as they are, where they are not empty.
+_FIELDS = (
+    *("drift", "missed", "binaries", "reused", "shared_with", "shortfalls", "notices", "needs_fp64", "problems"),
+    "error_profiles",
+)
 #: gzip's level: 9 takes three times as long for 3 % less.
 _LEVEL = 6
 
@@ -51,7 +68,7 @@ def page(
     return template("report.html").render(
         title=title,
         style=_asset("report.css"),
-        script=_asset("report.js"),
+        script="".join(map(_asset, _SCRIPTS)),
         packed=packed,
     )
 
@@ -62,8 +79,20 @@ def _asset(name: str) -> str:
 
 def _packed(data: Any) -> str:
     """JSON, compressed, as text that may stand in HTML."""
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+    try:
+        text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(data), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return base64.b64encode(gzip.compress(text.encode(), _LEVEL, mtime=0)).decode()
+
+
+def _finite(data: Any) -> Any:
+    """The same data with the texts "nan", "inf" and "-inf" instead of these numbers, which JSON does not have."""
+    if isinstance(data, Mapping):
+        return {name: _finite(each) for name, each in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_finite(each) for each in data]
+    return str(data) if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def _described(run: Run) -> dict[str, Any]:
@@ -122,11 +151,9 @@ def _chunk(
             detail["before"] = numbers(old)
         for name in ("facts",) if not record.text else ():
             detail[name] = getattr(record, name)
-        for name in ("drift", "missed", "binaries", "reused", "shared_with", "shortfalls", "notices", "needs_fp64"):
+        for name in _FIELDS:
             if value := getattr(record, name):
                 detail[name] = value
-        if record.problems:
-            detail["problems"] = record.problems
         if record.seconds:
             detail["seconds"] = round(record.seconds, 2)
         details.setdefault(cell.case, {})[columns.index(cell.column)] = detail

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -27,14 +28,27 @@ HOSTILE = "<img src=x onerror=\"window.hacked='yes'\"><script>window.hacked='yes
 _OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 
+#: Of the output, compiled is over its limit in the second bucket. The gradient has eager's bits.
+PROFILES = [
+    {
+        "call": "ordinary",
+        "tensor": f"output{HOSTILE}",
+        "dtype": "float32",
+        "buckets": ["-126 -126 0 0 4", "-3 -1 1.5 9 4.5"],
+    },
+    {"call": "ordinary", "tensor": "gradient of x", "dtype": "float32", "buckets": []},
+]
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     error = CheckResult(Outcome.FAILED, f"NumericsError: {HOSTILE}")
     changed = TEXT.replace("in_ptr0[11L]", "in_ptr0[12L]")
     records = [
         record("flip/hflip-u8", "cpu_avx2", evidence="native"),
-        record("flip/hflip-u8", "cuda_sm90", KNOWN, text=changed),
-        record("flip/hflip-f32", "cpu_avx2", FAILED),
+        record("flip/hflip-u8", "cuda_sm90", KNOWN, text=changed, problems=[{"tensor": "output", "error": math.inf}]),
+        record("flip/hflip-f32", "cpu_avx2", FAILED, error_profiles=PROFILES),
+        record("flip/hflip-f32", "cpu_avx512", PASSED, shared_with="cpu_avx2"),
         record("flip/hflip-f32", "cuda_sm90", EXCLUDED),
         record("sum/rows-f32", "cpu_avx2", PASSED, missed=[{"fact": "kernels", "wanted": "1", "got": "2",
                                                             "reason": HOSTILE, "judgement": HOSTILE}]),
@@ -89,10 +103,10 @@ def test_counts_are_those_of_the_record(view: Any, run: Run) -> None:
     items = list(run.items())
     endings = [accounting.ending(item) for item in items] + ["not run"] * len(accounting.not_run(run, items))
     counts = [int(count) for count in view.locator(".count").all_inner_texts()]
-    assert sum(counts) == len(endings) == 7
+    assert sum(counts) == len(endings) == 8
     assert _sum(view) == (
-        "7 items = ✗ 2 failed + ∅ 1 not run + ! 1 known failure + ~ 1 missed optimisation + "
-        "– 1 excluded by the case + ✓ 1 passed"
+        "8 items = ✗ 2 failed + ∅ 1 not run + ! 1 known failure + ~ 1 missed optimisation + "
+        "– 1 excluded by the case + ✓ 2 passed"
     )
 
 
@@ -105,7 +119,7 @@ def test_from_the_front_page_to_the_reason_in_three_clicks(view: Any) -> None:
 
 def test_filter_by_words_and_state_and_the_link_to_it(view: Any) -> None:
     view.fill("[name=q]", "HFLIP -u8")
-    assert _sum(view) == "2 items = ✗ 1 failed + – 1 excluded by the case"
+    assert _sum(view) == "3 items = ✗ 1 failed + – 1 excluded by the case + ✓ 1 passed"
     view.check("[name=state][value='0']")
     assert _sum(view) == "1 item = ✗ 1 failed"
     link = view.url
@@ -114,7 +128,7 @@ def test_filter_by_words_and_state_and_the_link_to_it(view: Any) -> None:
     view.wait_for_selector("#sum")
     assert _sum(view) == "1 item = ✗ 1 failed"
     view.click("text=Show all")
-    assert _sum(view).startswith("7 items")
+    assert _sum(view).startswith("8 items")
 
 
 def test_one_case_side_by_side_with_another_target(view: Any) -> None:
@@ -127,6 +141,38 @@ def test_one_case_side_by_side_with_another_target(view: Any) -> None:
     assert marked == "11L"
 
 
+def test_errors_of_numerics_are_a_picture_with_its_text_and_numbers(view: Any) -> None:
+    _show(view, "#/case/flip/hflip-f32?target=cpu_avx2")
+    view.wait_for_selector("svg[role=img]")
+    said = (
+        "compiled is over its limit at 2⁻³ to 2⁻¹ with 9 ulp, where 4.5 ulp are allowed. Eager's largest error is 1.5"
+    )
+    assert said in (view.locator("svg[role=img]").get_attribute("aria-label") or "")
+    assert view.locator("figure path.over").count() == 1
+    assert view.locator("figure path.compiled").count() == 1
+    heights = view.eval_on_selector_all(
+        "figure rect.allowed", "all => all.map((each) => Number(each.getAttribute('height')))"
+    )
+    assert 0 < heights[0] < heights[1], "4.5 is above 4"
+    dots = view.eval_on_selector_all("figure circle.eager", "all => all.map((each) => Number(each.getAttribute('cy')))")
+    assert dots[0] > dots[1], "0 is below 1.5"
+    view.click("text=The numbers, in ulp")
+    assert view.locator("figure tbody tr").all_inner_texts() == ["2⁻¹²⁶\t0\t0\t4", "2⁻³ to 2⁻¹\t1.5\t9\t4.5"]
+    assert "Compiled gave eager's bits: gradient of x." in view.inner_text("main")
+
+
+def test_a_target_that_shares_code_shows_the_errors_of_the_one_that_ran(view: Any) -> None:
+    _show(view, "#/case/flip/hflip-f32?target=cpu_avx512")
+    view.wait_for_selector("svg[role=img]")
+    assert "The code is that of cpu_avx2, which ran in place of cpu_avx512." in view.inner_text("main")
+
+
+def test_numbers_that_json_does_not_have(view: Any) -> None:
+    _show(view, "#/case/flip/hflip-u8?target=cuda_sm90")
+    assert "Infinity" not in view.inner_text("main")
+    assert view.locator("td:has-text('inf')").count() == 1
+
+
 def test_an_item_that_did_not_run_says_so(view: Any) -> None:
     _show(view, "#/case/sum/columns-f32")
     view.wait_for_selector("h1:has-text('sum/columns-f32')")
@@ -134,7 +180,8 @@ def test_an_item_that_did_not_run_says_so(view: Any) -> None:
 
 
 @pytest.mark.parametrize("address", ["#/", "#/operator/sum", "#/case/sum/rows-f32?target=cuda_sm90", "#/changes",
-                                     "#/case/sum/rows-f32?target=cpu_avx2", "#/runs", "#/case/no/such"])  # fmt: skip
+                                     "#/case/sum/rows-f32?target=cpu_avx2", "#/case/flip/hflip-f32?target=cpu_avx2",
+                                     "#/runs", "#/case/no/such"])  # fmt: skip
 def test_html_from_outside_is_shown_and_not_run(view: Any, address: str) -> None:
     _show(view, address)
     view.wait_for_timeout(100)
@@ -142,7 +189,7 @@ def test_html_from_outside_is_shown_and_not_run(view: Any, address: str) -> None
     assert view.inner_text(".brand") == HOSTILE
     if "cuda" in address:
         assert view.inner_text("main").count(HOSTILE) >= 2  # in the error, and in the code
-    if "avx2" in address:
+    if "rows" in address and "avx2" in address:
         assert view.inner_text("main").count(HOSTILE) == 2  # in the reason, and in the judgement
 
 
@@ -167,7 +214,13 @@ def test_axe_finds_nothing_serious(view: Any, scheme: str, width: int) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install -e '.[dev]'").Axe()
     view.emulate_media(color_scheme=scheme)
     view.set_viewport_size({"width": width, "height": 900})
-    for address in ("#/", "#/operator/flip", "#/case/flip/hflip-u8?target=cuda_sm90&with=2.13+cpu_avx2", "#/runs"):
+    for address in (
+        "#/",
+        "#/operator/flip",
+        "#/case/flip/hflip-f32?target=cpu_avx2",
+        "#/case/flip/hflip-u8?target=cuda_sm90&with=2.13+cpu_avx2",
+        "#/runs",
+    ):
         _show(view, address)
         found = [each for each in axe.run(view).response["violations"] if each["impact"] in ("serious", "critical")]
         assert [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found] == [], address

@@ -1,0 +1,85 @@
+// A case
+
+async function casePage(id, parameters) {
+  const number = index.numberOf.get(id) ?? -1;
+  const chunk = number < 0 ? null : await unpack(`operator-${operatorOf(id)}`);
+  if (!chunk) return notFound(`The report has no case ${id}.`);
+  const row = index.cells[number];
+  const details = chunk.cells[id] || {};
+  const columns = index.columns.map((_, column) => column).filter((column) => row[column]);
+  const fits = (column) => (!parameters.target || index.columns[column][1] === parameters.target) && (!parameters.torch || index.columns[column][0] === parameters.torch);
+  const chosen = columns.find(fits) ?? columns[0];
+  const table = scroll("Targets of this case", h("table", {}, h("thead", {}, h("tr", {}, ["target", "torch", "state", "evidence", "checks"].map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, columns.map((column) => {
+      const [torch, target] = index.columns[column];
+      const [state, evidence] = row[column];
+      const checks = Object.entries((details[column] || {}).checks || {}).map(([name, [outcome]]) => `${name} ${outcome}`).join(", ");
+      return h("tr", { "aria-current": column === chosen ? "true" : false }, h("th", { scope: "row" }, h("a", { href: address(`case/${id}`, { target, torch }), "aria-current": column === chosen ? "page" : false }, target, column === chosen ? " ◂" : "")),
+        h("td", {}, torch), h("td", {}, stateTag(states[state])), h("td", {}, index.evidence[evidence]), h("td", {}, checks));
+    }))));
+  main.replaceChildren(h("p", { class: "crumbs" }, h("a", { href: "#/" }, "all operators"), " / ", h("a", { href: address(`operator/${operatorOf(id)}`) }, operatorOf(id))),
+    h("h1", {}, id), ...columnDetails(id, chosen, columns, details, chunk, parameters), h("h2", {}, "On all targets"), table);
+}
+
+function columnDetails(id, column, columns, details, chunk, parameters) {
+  const detail = details[column];
+  const [torch, target] = index.columns[column];
+  if (!detail) return [h("p", {}, `On ${target} with torch ${torch}, this case was selected and did not run.`)];
+  const parts = detail.text.map((part) => chunk.parts[part]);
+  const facts = parts.length ? parts[0] : null;
+  const about = [["target", `${target}, ${detail.mode}`], ["torch", detail.torch]];
+  if (detail.seconds) about.push(["compiled in", `${detail.seconds} s`]);
+  if (detail.shared_with) about.push(["capture", `shared with ${detail.shared_with}`]);
+  if (detail.reused) about.push(["numerics", detail.reused]);
+  if (detail.needs_fp64) about.push(["double precision", detail.needs_fp64]);
+  const lines = [
+    h("dl", { class: "about" }, about.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
+      Object.entries(detail.checks).map(([name, [outcome, text]]) => [h("dt", {}, name), h("dd", {}, h("strong", {}, outcome), text ? `: ${text}` : "")])),
+  ];
+  if (facts !== null) lines.push(h("h2", {}, `Facts on ${target}`), h("pre", { class: "code wrap", tabindex: 0, html: facts }));
+  for (const missed of detail.missed || []) lines.push(h("h2", {}, `Missed optimisation: ${missed.fact}`), h("p", {}, `wanted ${missed.wanted}, got ${missed.got}. ${missed.reason}`), h("p", { class: "soft" }, missed.judgement));
+  lines.push(...errorsOf(column, columns, details));
+  if (detail.problems) lines.push(h("h2", {}, "Wrong numerics that a known failure excuses"), problemTable(detail.problems));
+  for (const [name, title] of [["binaries", "Binaries"], ["shortfalls", "Kernels that ran little in the emulation"], ["notices", "Notices"]]) {
+    if (detail[name]) lines.push(h("h2", {}, title), h("pre", { class: "code wrap", tabindex: 0 }, detail[name].join("\n")));
+  }
+  if (detail.node) lines.push(h("h2", {}, "Run it"), copyBlock(`pytest '${detail.node}'`));
+  if (detail.script) lines.push(h("h2", {}, "Reproduction"), copyBlock(detail.script));
+  lines.push(...codeOf(id, column, columns, details, chunk, parameters));
+  return lines;
+}
+
+// The numerics as pictures; of the target whose code is the same and ran, if this one did not run.
+function errorsOf(column, columns, details) {
+  const detail = details[column], [torch, target] = index.columns[column];
+  const from = detail.error_profiles ? column : columns.find((other) => index.columns[other][0] === torch && index.columns[other][1] === detail.shared_with);
+  const profiles = from === undefined ? null : (details[from] || {}).error_profiles;
+  if (!profiles) return [];
+  const pictures = errorPictures(profiles);
+  const whose = from === column ? "" : `The code is that of ${detail.shared_with}, which ran in place of ${target}.`;
+  return [h("h2", {}, "Errors, by the magnitude of the result"), whose ? h("p", { class: "soft" }, whose) : null, ...pictures].filter(Boolean);
+}
+
+function problemTable(problems) {
+  const names = [...new Set(problems.flatMap((problem) => Object.keys(problem)))];
+  return scroll("Problems", h("table", {}, h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, problems.map((problem) => h("tr", {}, names.map((name) => h("td", {}, problem[name] === undefined ? "" : String(problem[name]))))))));
+}
+
+function codeOf(id, column, columns, details, chunk, parameters) {
+  const detail = details[column];
+  if (!detail.text.length) return [];
+  const [torch, target] = index.columns[column];
+  const others = columns.filter((other) => other !== column && details[other] && details[other].text.length);
+  const choice = h("select", { onchange: (event) => { location.hash = address(`case/${id}`, { target, torch, with: event.target.value }); } },
+    option("", "nothing", parameters.with || ""), detail.before ? option("before", "its text before the change", parameters.with) : null,
+    others.map((other) => option(index.columns[other].join(" "), `${index.columns[other][1]}, torch ${index.columns[other][0]}`, parameters.with)));
+  const heading = [h("h2", {}, `Code for ${target}`), h("p", {}, h("label", {}, "Side by side with ", choice))];
+  const text = detail.text.map((part) => chunk.parts[part]);
+  const other = columns.find((each) => index.columns[each].join(" ") === parameters.with);
+  const second = parameters.with === "before" ? detail.before : other !== undefined && details[other] ? details[other].text : null;
+  if (!second) return [...heading, h("pre", { class: "code", tabindex: 0, html: text.slice(1).join("\n\n") })];
+  const before = second.map((part) => chunk.parts[part]);
+  const name = parameters.with === "before" ? "before" : columnName(index.columns[other]);
+  return [...heading, sideBySide(before.join("\n\n").split("\n"), text.join("\n\n").split("\n"), name, columnName(index.columns[column]))];
+}

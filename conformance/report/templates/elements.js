@@ -1,0 +1,68 @@
+// Elements and data
+
+// All texts from outside go through textContent. Only Pygments' output is set as HTML: Pygments escapes what it colours.
+function h(tag, attributes, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "html") element.innerHTML = value;
+    else if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+// An element of SVG.
+function svg(tag, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children.flat(Infinity).filter((child) => child !== null));
+  return element;
+}
+
+const unpacked = new Map();
+function unpack(name) {
+  if (!unpacked.has(name)) unpacked.set(name, read(name));
+  return unpacked.get(name);
+}
+async function read(name) {
+  const element = document.getElementById(`data-${name}`);
+  if (!element) return null;
+  const bytes = Uint8Array.from(atob(element.textContent.trim()), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+const main = document.getElementById("main");
+const GLYPHS = { passed: "✓", failed: "✗", "not run": "∅", "cannot run": "?", "known failures": "!",
+  "with missed optimisations": "~", excluded: "–" };
+const CLASSES = { passed: "passed", failed: "failed", "not run": "notrun", "cannot run": "cannot",
+  "known failures": "known", "with missed optimisations": "missed", excluded: "excluded" };
+let index, states, operators, operatorOf;
+
+function device(target) { return target.split("_")[0]; }
+function plural(count, word) { return `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`; }
+function columnName(column) { return severalTorches() ? `${column[1]} ${column[0]}` : column[1]; }
+function severalTorches() { return new Set(index.columns.map((column) => column[0])).size > 1; }
+function address(path, parameters = {}) {
+  const words = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== "" && value !== undefined));
+  return `#/${path}${words.size ? `?${words}` : ""}`;
+}
+function stateTag(state, text) {
+  return h("span", { class: `tag s-${CLASSES[state]}` }, `${GLYPHS[state]} ${text || index.states[state]}`);
+}
+function option(value, text, chosen) { return h("option", { value, selected: value === chosen }, text); }
+function copyBlock(text) {
+  const block = document.getElementById("copy").content.cloneNode(true).firstElementChild;
+  block.querySelector("pre").textContent = text;
+  block.querySelector("pre").tabIndex = 0;
+  const button = block.querySelector("button");
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  });
+  return block;
+}
+function scroll(label, ...children) { return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, children); }

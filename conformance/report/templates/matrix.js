@@ -1,0 +1,146 @@
+// The matrix
+
+// The words of a filter: each has to occur in the case's id; a word after "-" must not.
+function caseFilter(text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  const wanted = words.filter((word) => !word.startsWith("-"));
+  const unwanted = words.filter((word) => word.startsWith("-") && word.length > 1).map((word) => word.slice(1));
+  return (id) => wanted.every((word) => id.includes(word)) && !unwanted.some((word) => id.includes(word));
+}
+
+function select(parameters) {
+  const fits = caseFilter(parameters.q || "");
+  const chosen = new Set((parameters.state || "").split(",").filter(Boolean));
+  const columns = index.columns.map((_, number) => number).filter((number) => {
+    const [torch, target] = index.columns[number];
+    return (!parameters.torch || torch === parameters.torch)
+      && (!parameters.device || device(target) === parameters.device || target === parameters.device);
+  });
+  const counts = new Array(states.length).fill(0);
+  const found = []; // [number of the case, cells by column]
+  for (let number = 0; number < index.cases.length; number += 1) {
+    if (!fits(index.lower[number])) continue;
+    if (parameters.operator && index.operatorOfCase[number] !== parameters.operator) continue;
+    const row = index.cells[number];
+    let any = false;
+    const cells = columns.map((column) => {
+      const cell = row[column];
+      if (!cell) return 0;
+      if (parameters.evidence && index.evidence[cell[1]] !== parameters.evidence) return 0;
+      counts[cell[0]] += 1;
+      if (chosen.size && !chosen.has(String(cell[0]))) return 0;
+      any = true;
+      return cell;
+    });
+    if (any) found.push([number, cells]);
+  }
+  return { columns, counts, found, chosen };
+}
+
+function sumLine(selection) {
+  const shown = states.map((_, number) => (selection.chosen.size && !selection.chosen.has(String(number)) ? 0 : selection.counts[number]));
+  const total = shown.reduce((sum, count) => sum + count, 0);
+  const parts = states.map((state, number) => [state, shown[number]]).filter(([, count]) => count);
+  return h("p", { id: "sum", "aria-live": "polite" }, `${plural(total, "item")} = `,
+    parts.length ? parts.map(([state, count], number) => [number ? " + " : "", stateTag(state, `${count.toLocaleString("en")} ${index.states[state]}`)]) : "none");
+}
+
+function headRow(first, columns) {
+  return h("thead", {}, h("tr", {}, h("th", { scope: "col" }, first), columns.map((number) => h("th", { scope: "col" }, columnName(index.columns[number])))));
+}
+
+function operatorTable(selection, parameters) {
+  const rows = new Map();
+  for (const [number, cells] of selection.found) {
+    const name = index.operatorOfCase[number];
+    if (!rows.has(name)) rows.set(name, { cases: 0, columns: selection.columns.map(() => new Array(states.length).fill(0)) });
+    const row = rows.get(name);
+    row.cases += 1;
+    cells.forEach((cell, column) => { if (cell) row.columns[column][cell[0]] += 1; });
+  }
+  const worst = (row) => Math.min(...row.columns.flatMap((counts) => counts.map((count, state) => (count ? state : 99))));
+  const sorted = [...rows].sort((one, other) => {
+    if (parameters.sort === "worst" && worst(one[1]) !== worst(other[1])) return worst(one[1]) - worst(other[1]);
+    if (parameters.sort === "cases" && one[1].cases !== other[1].cases) return other[1].cases - one[1].cases;
+    return one[0] < other[0] ? -1 : 1;
+  });
+  const keep = { q: parameters.q, state: parameters.state, evidence: parameters.evidence, torch: parameters.torch };
+  return scroll("Operators by targets", h("table", { class: "matrix" }, headRow(`${plural(sorted.length, "operator")}`, selection.columns),
+    h("tbody", {}, sorted.map(([name, row]) => h("tr", {},
+      h("th", { scope: "row" }, h("a", { href: address(`operator/${name}`, keep) }, name), h("span", { class: "soft" }, ` ${row.cases}`)),
+      row.columns.map((counts, column) => countCell(counts, address(`operator/${name}`, { ...keep, device: index.columns[selection.columns[column]][1] }), name, selection.columns[column])))))));
+}
+
+function countCell(counts, href, name, column) {
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  if (!total) return h("td", {}, h("span", { class: "soft" }, "·"));
+  const worst = counts.findIndex((count) => count > 0);
+  const words = counts.map((count, state) => (count ? `${count} ${index.states[states[state]]}` : "")).filter(Boolean).join(", ");
+  const texts = states[worst] === "passed" || states[worst] === "excluded" ? `${total}` : `${GLYPHS[states[worst]]}${counts[worst]} / ${total}`;
+  return h("td", { class: `s-${CLASSES[states[worst]]}` }, h("a", { href, title: words, "aria-label": `${name} on ${columnName(index.columns[column])}: ${words}` }, texts));
+}
+
+const MOST_ROWS = 400;
+function caseTable(selection, parameters) {
+  const rows = selection.found.slice(0, MOST_ROWS);
+  const more = selection.found.length - rows.length;
+  return [
+    scroll("Cases by targets", h("table", { class: "matrix" }, headRow(plural(selection.found.length, "case"), selection.columns), h("tbody", {}, rows.map(([number, cells]) => {
+      const id = index.cases[number];
+      return h("tr", {}, h("th", { scope: "row" }, h("a", { href: address(`case/${id}`) }, id)), cells.map((cell, column) => {
+        if (!cell) return h("td", {}, h("span", { class: "soft" }, "·"));
+        const [torch, target] = index.columns[selection.columns[column]];
+        const state = states[cell[0]];
+        const text = `${index.states[state]}, ${index.evidence[cell[1]]}`;
+        return h("td", { class: `s-${CLASSES[state]}` }, h("a", { href: address(`case/${id}`, { target, torch }), title: text, "aria-label": `${id} on ${target}: ${text}` },
+          `${GLYPHS[state]} ${index.evidence[cell[1]]}`));
+      }));
+    })))),
+    more > 0 ? h("p", { class: "soft" }, `${plural(more, "more case")}: filter to see them.`) : null,
+  ];
+}
+
+function filterForm(parameters, onChange) {
+  const form = document.getElementById("filters").content.cloneNode(true).firstElementChild;
+  const torches = [...new Set(index.columns.map((column) => column[0]))];
+  const targets = [...new Set(index.columns.map((column) => column[1]))];
+  form.elements.q.value = parameters.q || "";
+  form.elements.torch.append(option("", "all", parameters.torch), ...torches.map((torch) => option(torch, torch, parameters.torch)));
+  const devices = [...new Set(targets.map(device))];
+  form.elements.device.append(option("", "all", parameters.device), ...devices.map((name) => option(name, `every ${name}`, parameters.device)), ...targets.map((name) => option(name, name, parameters.device)));
+  form.elements.evidence.append(option("", "any", parameters.evidence), ...index.evidence.map((name) => option(name, name, parameters.evidence)));
+  form.elements.sort.value = parameters.sort || "";
+  const chosen = new Set((parameters.state || "").split(",").filter(Boolean));
+  form.querySelector(".states").append(...states.map((state, number) => h("label", {}, h("input", { type: "checkbox", name: "state", value: number, checked: chosen.has(String(number)) }), stateTag(state), h("span", { class: "soft count", "data-state": number }))));
+  const values = () => ({
+    q: form.elements.q.value.trim(), torch: form.elements.torch.value, device: form.elements.device.value,
+    evidence: form.elements.evidence.value, sort: form.elements.sort.value,
+    state: [...form.querySelectorAll("[name=state]:checked")].map((box) => box.value).join(","),
+  });
+  form.addEventListener("input", () => onChange(values()));
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.elements.all.addEventListener("click", () => {
+    form.querySelectorAll("[name=state]").forEach((box) => { box.checked = false; });
+    for (const name of ["q", "torch", "device", "evidence", "sort"]) form.elements[name].value = "";
+    onChange(values());
+  });
+  return form;
+}
+
+function matrixPage(parameters, operator) {
+  const result = h("div", { id: "result" });
+  const show = (values) => {
+    const selection = select({ ...values, operator });
+    result.replaceChildren(sumLine(selection), ...(operator ? [] : [operatorTable(selection, values)]),
+      ...(operator || values.q || values.state || values.evidence ? caseTable(selection, values).filter(Boolean) : []));
+    form.querySelectorAll(".count").forEach((count) => { count.textContent = selection.counts[Number(count.dataset.state)].toLocaleString("en"); });
+  };
+  const path = operator ? `operator/${operator}` : "";
+  const form = filterForm(parameters, (values) => {
+    history.replaceState(null, "", address(path, values));
+    show(values);
+  });
+  const heading = operator ? [h("p", { class: "crumbs" }, h("a", { href: "#/" }, "all operators")), h("h1", {}, operator)] : [h("h1", {}, "Operators by targets")];
+  main.replaceChildren(...heading, form, result);
+  show({ q: "", ...parameters });
+}

@@ -1,0 +1,37 @@
+// Changes, sections, runs
+
+function hunk(lines) {
+  return h("pre", { class: "code hunk", tabindex: 0 }, lines.map((line) => h("span", { class: line.startsWith("+") ? "come" : line.startsWith("-") ? "gone" : "" }, line)));
+}
+
+function changesPage() {
+  const rows = index.changes;
+  main.replaceChildren(h("h1", {}, "Changes, grouped by cause"),
+    h("p", { class: "soft" }, "A cause is one change of the compiler. Accept from the terminal: python -m conformance review"),
+    ...(rows.length ? rows.map((cause) => h("section", {}, h("h2", {}, h("a", { href: address(`change/${cause.id}`) }, cause.title)), h("p", {}, `${plural(cause.members.length, "text")}: ${cause.reach}`), hunk(cause.example.hunk.slice(0, 12)))) : [h("p", {}, "Nothing differs from what is stored.")]));
+}
+
+function changePage(id) {
+  const cause = index.changes.find((each) => each.id === id);
+  if (!cause) return notFound(`The report has no change ${id}.`);
+  const torch = cause.torch[0];
+  main.replaceChildren(h("p", { class: "crumbs" }, h("a", { href: "#/changes" }, "all changes")), h("h1", {}, cause.title),
+    h("p", {}, `${plural(cause.members.length, "text")}: ${cause.reach}. torch ${cause.torch.join(", ")}${cause.compared_with.length ? `, compared with ${cause.compared_with.join(", ")}` : ""}.`),
+    cause.consequences.length ? h("ul", {}, cause.consequences.map(([title, texts]) => h("li", {}, `with it, in ${plural(texts, "text")}: ${title}`))) : "",
+    h("h2", {}, `Example: ${cause.example.case} on ${cause.example.target}${cause.example.where ? `, ${cause.example.where}` : ""}`), hunk(cause.example.hunk),
+    h("h2", {}, "All texts, before and after"),
+    h("ul", {}, cause.members.slice(0, MOST_ROWS).map(([id_, target]) => h("li", {}, h("a", { href: address(`case/${id_}`, { target, torch, with: "before" }) }, `${id_} on ${target}`)))));
+}
+
+async function sectionPage(name) {
+  const data = await unpack(`section-${name}`);
+  if (data === null) return notFound(`The report has no page ${name}.`);
+  if (data.measurements) return timesPage(data.measurements);
+  const prose = h("div", { class: "prose", html: data.html });
+  prose.querySelectorAll("code").forEach((code) => { // a case of this report becomes a link
+    if (index.numberOf.has(code.textContent) && !code.closest("a, pre")) code.replaceWith(h("a", { href: address(`case/${code.textContent}`) }, code.cloneNode(true)));
+  });
+  prose.querySelectorAll("a[href]").forEach((link) => { if (!/^(https?:|#\/)/.test(link.getAttribute("href"))) link.replaceWith(...link.childNodes); });
+  prose.querySelectorAll("pre").forEach((block) => { block.tabIndex = 0; });
+  main.replaceChildren(prose);
+}
