@@ -7,6 +7,7 @@ conformance.harness.pytest_plugin only if an option or a conftest asks for it, o
 from __future__ import annotations
 
 import inspect
+import itertools
 import os
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from conformance.errors import SuiteMissingError
 from conformance.harness.configuration import initial_conftests, pytest_options
 from conformance.harness.configuration.pytest_options import PLUGIN, is_enabled, is_named_by_option
 from conformance.harness.configuration.short_names import CommandLine
+from conformance.settings import long_name
 
 _NAME = "conformance.harness.pytest_plugin"
 _COMMAND_LINE = pytest.StashKey[CommandLine]()
@@ -36,10 +38,11 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
     command_line = early_config.stash[_COMMAND_LINE] = CommandLine(early_config, parser, args)
     command_line.expect(texts)
     is_prepared = is_named_by_option(early_config.known_args_namespace) or any(PLUGIN in text for text in texts)
+    _refuse_folder_after_blank(args)
     if is_prepared:
         from conformance.harness.pytest_plugin import prepare_process
 
-        prepare_process()
+        prepare_process(getattr(early_config.known_args_namespace, pytest_options.dest("torch-source"), None))
     try:
         result = yield
     finally:
@@ -51,6 +54,13 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
 
         put_back()
     return result
+
+
+def _refuse_folder_after_blank(args: list[str]) -> None:
+    """Pytest has taken such a folder for one of tests, and may have looked for rootdir and ini file there."""
+    for option, value in itertools.pairwise(args):
+        if option in ("--torch-source", long_name("torch-source")) and Path(value).exists():
+            raise pytest.UsageError(f"pytest takes the folder after {option} for tests: write {option}={value}")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -71,6 +71,15 @@ class Overlay:
         ]
 
 
+def refuse_accepting_source(settings: Settings) -> None:
+    """Raises SettingsError where code of a source would be stored as that of a release: only --store may get it."""
+    if settings.torch_source and settings.accept and not settings.overlay.store:
+        raise SettingsError(
+            f"{ACCEPT} would store the code of {option_name('torch-source')} {settings.torch_source} as that of the "
+            f"installed torch: give it a folder of its own with {option_name('store')} DIR"
+        )
+
+
 def refuse_beside_written_failures(settings: Settings) -> None:
     """Raises SettingsError for options with which failures are not those of a plain run."""
     wrong = {option_name("audit"): settings.audit, f"{option_name('seed')} {settings.seed}": bool(settings.seed)}
@@ -115,7 +124,8 @@ class Settings:
     `devices`, `targets`: what --device and --target name, as text; see targets.select_targets. `variants`: targets that
     are variants of others run too.
     `accept`: which snapshots are accepted: "" (none), "all" or "new" (those not stored yet).
-    `save_run`, `baseline`: names of runs.
+    `save_run`, `baseline`: names of runs. `torch_source`: PATH[@COMMIT] of the Python files that are imported as torch;
+    None for the installed torch.
     `backend`: a backend of torch.compile, or `module:function`. `via`: one of VIA.
     `quick`: one case of each function, on one target of each device type unless `targets` names some.
     `strict_run`: a run that compared less than it was asked to fails. `thorough`: run combinations of axes too.
@@ -141,6 +151,7 @@ class Settings:
     accept: str = ""
     save_run: str | None = None
     baseline: str | None = None
+    torch_source: str | None = None
     backend: str = "inductor"
     via: str = "compile"
     thorough: bool = False

@@ -16,7 +16,7 @@ BESIDE = {
 }
 #: The table of contents: caption → pages.
 CONTENTS = {
-    "Use": ["running", "commands", "snapshots", "numerics", "report", "debugging", "public-names"],
+    "Use": ["running", "commands", "snapshots", "numerics", "report", "debugging", "bisect", "public-names"],
     "Reference": ["reference/names", "reference/command-line", "reference/pytest-options"],
     "Examples": ["examples/losses", "examples/executed", "examples/report"],
     "Trust": ["deviceless", "xpu", "emulation", "binaries", "mutants", "measurements"],

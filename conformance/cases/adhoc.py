@@ -49,6 +49,11 @@ class AdhocOptions:
     dynamic: bool = False
     config: tuple[str, ...] = ()
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> AdhocOptions:
+        """Reads what `dataclasses.asdict` made, also after JSON made lists of tuples."""
+        return cls(tuple(data["inputs"]), tuple(data["grad"]), bool(data["dynamic"]), tuple(data["config"]))
+
 
 @dataclass(frozen=True, eq=False)
 class AdhocCase(Case):

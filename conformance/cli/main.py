@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import conformance
-from conformance.cli import overlay_options
+from conformance.cli import overlay_options, source_option
 from conformance.cli.optional_values import separate_optional_values
 from conformance.errors import ConformanceError
 
@@ -80,9 +80,11 @@ def _run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
             command.description, command.epilog = called.DESCRIPTION, called.EXAMPLES
             called.add_arguments(command)
             overlay_options.add_overlay_options(name, command)
+            source_option.add_source_option(name, command)
     options = parser.parse_args(separate_optional_values(words))
     if called is None:
         parser.error("the first word has to be a command")
+    source_option.use_source_option(_first_word(words), options)
     overlay_options.use_overlay(_first_word(words), options)
     return int(called.run(options))
 

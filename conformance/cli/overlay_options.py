@@ -15,7 +15,7 @@ from conformance.cases.project import ini_words
 from conformance.cases.subset import SubsetError, read_subset
 from conformance.devices.targets import targets, use_tables
 from conformance.settings import INI_KNOWN_FAILURES, INI_STORE, INI_TARGET_TABLES, Overlay, parse_overlay
-from conformance.storage.runs import Run
+from conformance.storage.runs import Run, RunError
 
 _TABLES: Mapping[str, Any] = {
     "action": "append",
@@ -94,6 +94,16 @@ def store_of_run(arguments: argparse.Namespace, run: Run) -> str:
         print(f"the run had --store {recorded.store}, which is not here: give --store DIR", file=sys.stderr)
         return ""
     return recorded.store
+
+
+def refuse_source_run(run: Run, store: str) -> None:
+    """Raises RunError where the code of a checkout would be stored as that of a release: only --store may get it."""
+    source = run.description().get("torch_source")
+    if source and not store:
+        raise RunError(
+            f"this run is of the Python files of {source['path']} and not of a torch release, so its code is not "
+            "stored beside that of releases: give it a folder of its own with --store DIR"
+        )
 
 
 def of_subset(cases: Sequence[Case], file: str | None) -> list[Case]:

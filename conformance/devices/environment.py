@@ -50,6 +50,12 @@ class TorchBuild:
         major, minor = self.version.split("+")[0].split(".")[:2]
         return int(major), int(minor)
 
+    @property
+    def binaries(self) -> Path:
+        """The folder that really holds lib/ and include/: not `folder` where Python files are laid over a torch."""
+        library = self.folder / "lib"
+        return library.resolve().parent if library.is_symlink() else self.folder
+
 
 class PreparationError(ConformanceError, RuntimeError):
     """The suite cannot run here: something is missing or cannot be written to. The message says how to fix it."""

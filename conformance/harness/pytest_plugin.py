@@ -43,6 +43,7 @@ from conformance.harness.schedule import registration
 from conformance.harness.session import Session
 from conformance.harness.subtests import SubtestReporter, WrongDeclarationsItem
 from conformance.settings import Settings, option_name
+from conformance.sources.source_in_use import source_in_use, use_source
 from conformance.storage.runs import (
     Run,
     RunError,
@@ -73,10 +74,16 @@ _HAS_WORKERS = "pytest-xdist starts its workers"
 _CRASHES = "conformance_worker_crashes"
 
 
-def prepare_process() -> None:
-    """Call it before conftests import torch. Raises pytest.UsageError."""
+def prepare_process(torch_source: str | None) -> None:
+    """Call it before conftests import torch. `torch_source`: as in Settings. Raises pytest.UsageError."""
     with _usage_errors():
+        _use_source(torch_source)
         prepare(GPUS if Machine.detect().gpus else ())
+
+
+def _use_source(word: str | None) -> None:
+    if word:
+        use_source(word, option_name("torch-source"))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -84,6 +91,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """Forks: items run in a child process, so that a crash ends one item and not the run."""
     if _is_worker(config) or not is_enabled(config):
         return
+    with _usage_errors():  # a second time where a conftest loads the plugin
+        _use_source(option(config, "torch-source"))
     if config.getoption("maxworkerrestart", None) is None:
         config.option.maxworkerrestart = MANY_RESTARTS  # WorkerCrashes has a limit of its own
     if not _reason_unguarded(config):
@@ -230,6 +239,7 @@ def _run_description(config: pytest.Config, session: Session) -> dict[str, Any]:
         "machine": session.machine.summary(),
         **({} if (factor := session.settings.factor) is None else {"factor": factor}),
         "overlay": session.settings.overlay.to_json(),
+        **({} if (source := source_in_use()) is None else {"torch_source": source.to_json()}),
     }
 
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from conformance.sources import laid_tree
+
 #: Files that were not used for this long are deleted, in seconds.
 MAX_AGE = 30 * 86400.0
 #: The oldest files are deleted while all together are larger, in bytes.
@@ -59,6 +61,8 @@ def prune(folder: Path, now: float, *, max_age: float = MAX_AGE, max_size: int =
             size, deleted = size - each.size, deleted + 1
     if deleted:
         for path, _, _ in os.walk(folder, topdown=False):
+            if f"/{laid_tree.FOLDER}/" in path:
+                continue
             with contextlib.suppress(OSError):  # it is not empty
                 Path(path).rmdir()
     return deleted
@@ -66,7 +70,9 @@ def prune(folder: Path, now: float, *, max_age: float = MAX_AGE, max_size: int =
 
 def _files(folder: Path) -> Iterator[_File]:
     """The files below a folder. A file was used when it was written or, as far as the system notes that, read."""
-    for path, _, names in os.walk(folder):
+    for path, folders, names in os.walk(folder):
+        if path == str(folder) and laid_tree.FOLDER in folders:
+            folders.remove(laid_tree.FOLDER)  # its trees are deleted as wholes, by laid_tree
         for name in names:
             full = f"{path}/{name}"
             with contextlib.suppress(OSError):

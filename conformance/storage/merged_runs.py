@@ -8,6 +8,7 @@ same items, and each release has its own results.
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -63,6 +64,9 @@ def merge_runs(runs: Sequence[Run], folder: Path, release: str = "") -> MergeRes
     releases = sorted({torch_release(record.torch) for record in kept.values()})
     if len(releases) > 1:
         raise RunError(f"the runs are of torch {' and '.join(releases)}: merge runs of one torch release")
+    of_sources = {json.dumps(each.get("torch_source"), sort_keys=True) for each in sources.values()}
+    if len(of_sources) > 1:
+        raise RunError("the runs are of different --torch-source, or some of none: merge runs of one torch")
     origins = dict(zip(sources, runs, strict=True))
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".merge-", dir=folder.parent) as temporary:
@@ -123,6 +127,7 @@ def _description(sources: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "triton": ", ".join(values("triton")),
         "targets": list(targets),
         "machine": {},
+        **next(({"torch_source": each["torch_source"]} for each in sources.values() if "torch_source" in each), {}),
         "merged": sources,
     }
 

@@ -140,7 +140,7 @@ def _build_library(build: TorchBuild) -> Path:
     if cxx is None:
         raise OSError(missing_compiler_message())
     key = hashlib.sha256(
-        "\n".join([build.version, str(build.folder), cxx, *(source.read_text() for source in _SOURCES)]).encode()
+        "\n".join([build.version, str(build.binaries), cxx, *(source.read_text() for source in _SOURCES)]).encode()
     ).hexdigest()[:16]
     path = cache_folder() / f"pretend_device-{key}.so"
     if path.exists():

@@ -2,6 +2,9 @@
 
 Inductor keeps them, 150 MB each, in the system's temporary folder, even if TORCHINDUCTOR_CACHE_DIR is set. Clearing the
 suite's cache would not delete them, and a run with an empty cache would still use them.
+
+Where other Python files are laid over torch, headers and libraries are still those of the installed torch. With their
+real paths, compilers find what is compiled already.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.capture.patching.patch import Patch
+from conformance.devices.environment import torch_build
 
 
 def folder() -> Path:
@@ -27,9 +31,22 @@ def _lock_folder(_original: Any) -> str:
     return str(folder() / "locks")
 
 
+def _real_torch(original: str) -> str:
+    build = torch_build()
+    return original if build.binaries == build.folder else str(build.binaries)
+
+
+def _real_libraries(original: str) -> str:
+    build = torch_build()
+    return original if build.binaries == build.folder else str(build.binaries / "lib")
+
+
 _WHY = "precompiled headers would go to the system's temporary folder, not to the suite's cache"
+_WHY_REAL = "each laid tree would have precompiled headers of its own, 150 MB, and none of the kernels built before"
 #: Optional: they only change the folder.
 PATCHES = [
     Patch("torch._inductor.codecache:_HEADER_DIR", _header_folder, _WHY, optional=True),
     Patch("torch._inductor.codecache:_HEADER_LOCK_DIR", _lock_folder, _WHY, optional=True),
+    Patch("torch.utils.cpp_extension:_TORCH_PATH", _real_torch, _WHY_REAL, optional=True),
+    Patch("torch.utils.cpp_extension:TORCH_LIB_PATH", _real_libraries, _WHY_REAL, optional=True),
 ]

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
-from conformance.cli.capture_sections import Block, comparable_blocks
 from conformance.cli.case_options import (
-    EXPLORED,
     add_adhoc_options,
     add_part_options,
     adhoc_options,
@@ -19,11 +17,13 @@ from conformance.cli.case_options import (
     project_targets,
     selected_parts,
 )
+from conformance.cli.compared_side import ComparedSide, captured_side, side_of_source
 from conformance.cli.highlighting import highlighted
 from conformance.cli.side_by_side import facts_side_by_side, side_by_side
+from conformance.cli.source_option import OPTION
 from conformance.devices.targets import Target, TargetError, families
 from conformance.errors import ConformanceError
-from conformance.harness.generator import Generator, origin
+from conformance.harness.generator import Generator
 from conformance.review.causes import pluralise
 from conformance.review.diff import diff_lines
 from conformance.terminal import diff_line, heading
@@ -68,16 +68,6 @@ class CompareError(ConformanceError, ValueError):
     """The words do not name two things to compare."""
 
 
-@dataclass(frozen=True)
-class _Side:
-    """One of the two compared captures."""
-
-    name: str
-    origin: str
-    facts: dict[str, str]
-    blocks: list[Block]
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Raises CompareError, AdhocError, InputError, UnknownCaseError, CaseError, TargetError, PreparationError and
     GeneratingError.
@@ -85,26 +75,51 @@ def run(arguments: argparse.Namespace) -> int:
     words = [*arguments.words, *(name for word in arguments.target for name in word.split(","))]
     parts, stages = selected_parts(arguments)
     parts = parts or ["facts", "code"]
-    with contextlib.closing(Generator()) as generator:
-        pair = _pair(words, adhoc_options(arguments), generator)
-        first, second = (_side(generator, case, target, parts, stages) for case, target in pair)
+    if len(arguments.torch_source) > 2:
+        raise CompareError(f"{OPTION} is given {len(arguments.torch_source)} times, and compare takes two at most")
+    if len(arguments.torch_source) == 2:
+        first, second = _of_two_sources(arguments, words, parts, stages)
+    else:
+        with contextlib.closing(Generator()) as generator:
+            pair = _pair(words, adhoc_options(arguments), generator)
+            first, second = (captured_side(generator, case, target, parts, stages) for case, target in pair)
     return _compare(first, second, parts, beside=arguments.side_by_side, exit_code=arguments.exit_code)
 
 
-def _side(generator: Generator, case: Case, target: Target, parts: Sequence[str], stages: Sequence[str]) -> _Side:
-    from conformance.facts import extract
+def _of_two_sources(
+    arguments: argparse.Namespace, words: Sequence[str], parts: Sequence[str], stages: Sequence[str]
+) -> tuple[ComparedSide, ComparedSide]:
+    """One case on one target, with the Python files of two checkouts or commits."""
+    options, sources = adhoc_options(arguments), arguments.torch_source
+    with contextlib.closing(Generator()) as generator:
+        known = generator.machine.targets()
+        names = [word for word in words if not _is_target(word, known)]
+        targets = [generator.target(word) for word in words if word not in names]
+        if len(names) != 1 or len(targets) > 1:
+            raise CompareError(f"two {OPTION} compare one case on one target: CASE --target TARGET")
+        case, own_target = resolve_case(names[0], known, options)
+        print_shadowed(names[0], case)
+        target = targets[0].name if targets else own_target or next(iter(project_targets()), "")
+        if not target:
+            raise TargetError(f"no target: add --target {{{','.join(known)}}}")
+    request = {
+        "case": names[0],
+        "target": generator.target(target).name,
+        "options": dataclasses.asdict(options),
+        "parts": list(parts),
+        "stages": list(stages),
+        "tables": list(arguments.overlay.targets),
+    }
+    first, second = (side_of_source(source, request) for source in sources)
+    if first.name == second.name:
+        first, second = (
+            dataclasses.replace(side, name=f"{side.name} with {source}")
+            for side, source in zip((first, second), sources, strict=True)
+        )
+    return first, second
 
-    explore = any(part in EXPLORED for part in parts)
-    with generator.capture(case, target, explore=explore) as captured:
-        capture = captured.capture
-        blocks = [
-            block for part in parts if part != "facts" for block in comparable_blocks(part, capture, target, stages)
-        ]
-        name = f"{case.id} for {target.name}"
-        return _Side(name, origin(capture, target), extract(capture).lines(), blocks)
 
-
-def _compare(first: _Side, second: _Side, parts: Sequence[str], *, beside: bool, exit_code: bool) -> int:
+def _compare(first: ComparedSide, second: ComparedSide, parts: Sequence[str], *, beside: bool, exit_code: bool) -> int:
     """Prints what differs. Both are named in full: their names often differ only at the end."""
     differ = False
     for side in (first, second):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from conformance.atomic_files import write_atomically
-from conformance.cli.overlay_options import store_of_run
+from conformance.cli.overlay_options import refuse_source_run, store_of_run
 from conformance.cli.run_items import locate_items, without_code
 from conformance.cli.run_options import add_paths_argument, add_run_argument, find_run
 from conformance.devices.targets import targets
@@ -241,6 +241,7 @@ class _ReviewSession:
         if not self.can_accept:
             return 0
         changes = [*accepted, *(_as_differing(item) for item in new)]
+        refuse_source_run(self.run, self.store)
         refuse_installed_stores((change.item for change in changes), self.store)
         result = review.accept_changes(changes, list(targets()), self.store)
         print("\n".join(result.lines()))

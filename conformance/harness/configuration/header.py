@@ -9,6 +9,7 @@ from conformance.devices.environment import torch_build, triton_version
 from conformance.harness.overlay import report
 from conformance.harness.schedule import gpu_binding
 from conformance.harness.session import Session
+from conformance.sources.source_in_use import source_in_use
 
 
 def lines(session: Session, reason_unguarded: str, ini_options: Sequence[str]) -> list[str]:
@@ -20,6 +21,11 @@ def lines(session: Session, reason_unguarded: str, ini_options: Sequence[str]) -
     states = "; ".join(f"{device} {_device_state(session, device)}" for device in devices)
     triton = f"Triton {triton_version()}" if triton_version() else "no Triton"
     result = [f"conformance: torch {torch_build().version}, {triton}; {states}", *_names_of_others()]
+    if source := source_in_use():
+        result.append(
+            f"conformance: torch's Python files are those of {source.name}, with the binaries of "
+            f"{torch_build().version}: {source.differs:,} files differ"
+        )
     result += [f"conformance: {'; '.join(ini_options)}"] if ini_options else []
     if reason_unguarded:
         result.append(f"conformance: a crash ends this run, and items have no time limit, because {reason_unguarded}")

@@ -28,6 +28,7 @@ ENABLING = (
     "save-run",
     "report",
     "baseline",
+    "torch-source",
     "fail-on-drift",
     "verify-deviceless",
     "no-emulation",
@@ -65,6 +66,10 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     ),
     "report": dict(metavar="FILE", help="write an HTML report of this run; `python -m conformance report` joins runs"),
     "baseline": dict(metavar="NAME", help="compare code with the run of this name instead of the stored snapshots"),
+    "torch-source": dict(
+        metavar="PATH[@COMMIT]",
+        help="test the Python files of this PyTorch checkout, or of a commit of it, with the installed binaries",
+    ),
     "backend": dict(
         metavar="NAME",
         default="inductor",
@@ -195,6 +200,7 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
         accept=accepts,
         save_run=value("save-run"),
         baseline=value("baseline"),
+        torch_source=value("torch-source"),
         backend=value("backend"),
         via=settings.parse_via(value("via"), value("backend")),
         thorough=value("thorough"),
@@ -214,6 +220,7 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
         subset=_path(config, value("subset")),
         write_known_failures=_path(config, value("write-known-failures")),
     )
+    settings.refuse_accepting_source(read)
     if read.write_known_failures:
         settings.refuse_beside_written_failures(read)
     return settings.for_audit(read, names_checks=value("checks") is not None) if read.audit else read
