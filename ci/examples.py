@@ -77,7 +77,7 @@ def test(name: str, python: Path, folder: Path, options: Sequence[str]) -> int:
         [str(python), "-c", "import conformance; print(conformance.__file__)"],
         cwd=folder,
         env=env,
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
         check=True,
     ).stdout.strip()
@@ -129,7 +129,10 @@ def main() -> int:
             copy = folder / name
             shutil.copytree(ROOT / "examples" / name, copy, ignore=shutil.ignore_patterns(".conformance", "*.egg-info"))
             suite = wheels.glob("conformance_suite-*.whl") if name == "vendor" else ()
-            install(python, *wheels.glob("conformance-*.whl"), *suite, *PLUGINS)
+            ours = [*wheels.glob("conformance-*.whl"), *suite]
+            # pip leaves a wheel out if the same version is installed, and it also sees the checkout's installation.
+            install(python, "--force-reinstall", "--no-deps", *ours)
+            install(python, *ours, *PLUGINS)
             install(python, f"{copy}[test]" if name == "losses" else copy)
             if test(name, python, copy, options):
                 failed.append(name)

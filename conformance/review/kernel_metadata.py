@@ -17,6 +17,10 @@ import re
 from collections.abc import Iterator
 
 _DECORATOR = re.compile(r"^@(triton_heuristics\.\w+\((?:.*\n)*?)^(?=@triton\.jit|def )", re.MULTILINE)
+#: From a kernel's signature to the end of its arguments.
+_REPEATED = re.compile(
+    r"(?P<before>'signature': '(?P<signature>.*)'(?:.*\n)+?@triton\.jit\ndef \w+\()(?P<arguments>.*)\):$", re.MULTILINE
+)
 #: Entries that are written as one value: their own keys are sizes.
 _WHOLE = ("tiling_scores",)
 
@@ -25,10 +29,19 @@ _WHOLE = ("tiling_scores",)
 def split_metadata(text: str) -> str:
     """Returns the text of a snapshot with split metadata.
 
-    Removes the arguments in `def kernel(…)`: they repeat the signature.
+    Removes the arguments in `def kernel(…)` where they repeat the signature.
     """
-    text = _DECORATOR.sub(lambda match: "\n".join(_decorator_lines(match[1])) + "\n", text)
-    return re.sub(r"^(@triton\.jit\ndef \w+\().*\):$", r"\1…):", text, flags=re.MULTILINE)
+    text = _REPEATED.sub(_without_repeated_arguments, text)
+    return _DECORATOR.sub(lambda match: "\n".join(_decorator_lines(match[1])) + "\n", text)
+
+
+def _without_repeated_arguments(match: re.Match[str]) -> str:
+    """The kernel without its arguments; unchanged if the signature has other names or another order."""
+    arguments = match["arguments"].split(", ")
+    blocks = {name.partition(" :")[0] for name in arguments if ":" in name}  # XBLOCK : tl.constexpr
+    signature = [name.partition(":")[0] for name in match["signature"].split(", ")]
+    repeats = [name for name in arguments if ":" not in name] == [name for name in signature if name not in blocks]
+    return f"{match['before']}…):" if repeats else match[0]
 
 
 def _decorator_lines(call: str) -> Iterator[str]:

@@ -31,6 +31,8 @@ pretended_device.register_operators(prepare().pretended_devices)
 SM80, SM90, SM100, PVC, BMG, CPU = (
     targets()[name] for name in ("cuda_sm80", "cuda_sm90", "cuda_sm100", "xpu_pvc", "xpu_bmg", "cpu_avx2")
 )
+GFX942, GFX950 = (targets()[name] for name in ("rocm_gfx942", "rocm_gfx950"))
+GFX908 = dataclasses.replace(GFX942, name="rocm_gfx908", properties=dict(GFX942.properties) | {"gcnArchName": "gfx908"})
 OLD = dataclasses.replace(SM80, name="cuda_sm70", capability=(7, 0))
 SMALL = dataclasses.replace(SM90, name="cuda_small", properties=dict(SM90.properties) | {"multi_processor_count": 20})
 Call = Callable[[Callable[..., Any]], Any]
@@ -58,6 +60,9 @@ QUESTIONS: dict[str, tuple[Target, Target, Call]] = {
     "torch._inductor.utils:get_device_tflops": (SM80, SM90, lambda function: function(torch.half)),
     "torch._inductor.utils:_get_device_tflops": (SM80, SM90, lambda function: function(torch.half, GPU)),
     "torch._inductor.utils:_get_device_dram_gbps": (SM80, SM90, lambda function: function(GPU)),
+    "torch._inductor.utils:get_backend_num_stages": (GFX942, SM90, without_arguments),
+    "torch._inductor.utils:_rocm_native_device_arch_name": (GFX942, GFX950, lambda function: function("cuda")),
+    "torch._utils_internal:max_clock_rate": (GFX942, GFX908, without_arguments),
     "torch._inductor.comm_analysis:get_gpu_type": (SM80, SM90, without_arguments),
     "torch._inductor.kernel.mm:_is_sm7x_or_older_gpu": (OLD, SM90, lambda function: function(0)),
     "torch._inductor.codegen.cuda.cuda_env:get_cuda_arch": (SM80, SM90, without_arguments),

@@ -158,8 +158,15 @@ def test_phrases_of_facts():
 
 
 def test_metadata_is_split():
-    old = "@triton_heuristics.pointwise(\n    size_hints={'x': 32},\n    inductor_meta={'num_load': 2},\n)\n"
-    assert split_metadata(f"{old}@triton.jit\ndef triton_poi_0(in_ptr0, xnumel):\n    pass\n") == (
-        "@triton_heuristics.pointwise\n# size_hints.x = 32\n# inductor_meta.num_load = 2\n"
-        "@triton.jit\ndef triton_poi_0(…):\n    pass\n"
+    old = (
+        "@triton_heuristics.pointwise(\n    triton_meta={'signature': 'in_ptr0: *fp32, xnumel: i32'},\n"
+        "    inductor_meta={'num_load': 2},\n)\n@triton.jit\ndef triton_poi_0("
     )
+    metadata = (
+        "@triton_heuristics.pointwise\n# triton_meta.signature in_ptr0: *fp32\n# triton_meta.signature xnumel: i32\n"
+        "# inductor_meta.num_load = 2\n@triton.jit\ndef triton_poi_0("
+    )
+    for arguments in ("in_ptr0, xnumel", "in_ptr0, xnumel, XBLOCK : tl.constexpr"):
+        assert split_metadata(f"{old}{arguments}):\n    pass\n") == f"{metadata}…):\n    pass\n"
+    for arguments in ("xnumel, in_ptr0", "in_ptr0, xoffset", "in_ptr0, in_ptr1, xnumel", "in_ptr0"):
+        assert split_metadata(f"{old}{arguments}):\n    pass\n") == f"{metadata}{arguments}):\n    pass\n"

@@ -76,7 +76,7 @@ def test_every_patch_is_needed():
             if whole.startswith(("raises", "the process dies", "does not end")):
                 problems.append(f"{where}: with all patches, its capture for {target} {whole[:300]}")
             elif whole == "unknown":
-                problems.append(f"{where}: a new patch: add a function to patches_driver.OUTCOMES that needs it")
+                problems.append(f"{where}: a new patch: add a function to patch_outcomes.OUTCOMES that needs it")
             elif whole == without and torch_build().release >= NEEDED_FROM.get(where, (0, 0)):
                 problems.append(f"{where}: nothing changes for {target} without it: delete the patch ({why[where]})")
     assert not problems, "\n".join(problems)
