@@ -23,6 +23,9 @@ VIA = ("compile", "jit_trace", "jit_script", "export")
 KERNELS = ("batched", "alone")
 #: The values of --captures: one for all targets of a device type for which it is the same, or one for each target.
 CAPTURES = ("shared", "alone")
+#: The dtypes of --dtypes, and those of a sweep that names none: a floating one, one of 16 bits, an integer one.
+SAMPLE_DTYPES = ("f32", "bf16", "f16", "f64", "i64", "i32", "i16", "i8", "u8", "bool", "c64")
+SWEEP_DTYPES = ("f32", "bf16", "i64")
 ACCEPT = "EXPECTTEST_ACCEPT"
 
 
@@ -137,6 +140,7 @@ class Settings:
     `default_targets`: what the ini file names; `targets` replaces it. `baseline_torch`: the release on which a known
     failure of the project that excuses nothing is an error; "" for all that it names. `factor`: the numerics factor of
     cases that name none; None for the policy's.
+    `samples`, `dtypes`, `special_values`: of the sweep, see cases/sample_selection.py.
     `overlay`: further targets, snapshots and known failures. `subset`: a file that names the cases to run, see
     cases/subset.py. `write_known_failures`: the folder into which failures are written as known failures.
     """
@@ -167,6 +171,9 @@ class Settings:
     default_targets: str | None = None
     baseline_torch: str = ""
     factor: float | None = None
+    samples: int = 1
+    dtypes: tuple[str, ...] = SWEEP_DTYPES
+    special_values: bool = False
     overlay: Overlay = field(default_factory=Overlay)
     subset: str | None = None
     write_known_failures: str | None = None
@@ -258,6 +265,31 @@ def parse_checks(text: str | None) -> tuple[str, ...]:
     if not names:
         raise SettingsError(f"{option_name('checks')} names nothing; known are {', '.join(known)}")
     return tuple(name for name in known if name in names)
+
+
+def parse_samples(text: str) -> int:
+    """The value of --samples: 0 for "all". Raises SettingsError for anything else but a number of 1 or more."""
+    if text == "all":
+        return 0
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise SettingsError(
+            f"{option_name('samples')} {text}: give a whole number of 1 or more, or all; 1 is the default"
+        )
+    return int(text)
+
+
+def parse_dtypes(text: str | None) -> tuple[str, ...]:
+    """The dtypes that --dtypes names, in a fixed order. Raises SettingsError for an unknown one."""
+    if text is None:
+        return SWEEP_DTYPES
+    if text.strip() == "all":
+        return SAMPLE_DTYPES
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in SAMPLE_DTYPES]
+    if unknown or not names:
+        named = f"unknown dtype {unknown[0]!r}" if unknown else "no dtype is named"
+        raise SettingsError(f"{option_name('dtypes')}: {named}; known are {', '.join(SAMPLE_DTYPES)}, and all")
+    return tuple(name for name in SAMPLE_DTYPES if name in names)
 
 
 def parse_seed(text: str) -> int:

@@ -243,16 +243,24 @@ def case(
             rows = pairwise_rows([list(axis.values) for axis in declaration.axes], [each.labels for each in cases])
             return list(declaration.cases(rows, combined=True))
 
-        def test(conformance_item: Any, conformance_report: Any) -> None:
-            conformance_item.run(conformance_report)
-
-        test.__name__, test.__qualname__, test.__doc__ = fn.__name__, fn.__qualname__, fn.__doc__
-        test.__module__ = fn.__module__
-        function = cast("CaseFunction", test)  # a function has no place to declare its attributes
-        function.cases, function.combined = cases, combined
-        return function
+        return function_of_cases(fn, cases, combined)
 
     return decorate
+
+
+def function_of_cases(
+    named: Callable[..., Any], cases: list[Case], combined: Callable[[], list[Case]] = list
+) -> CaseFunction:
+    """What pytest collects for the cases of one function. It has the name, module and docstring of `named`."""
+
+    def test(conformance_item: Any, conformance_report: Any) -> None:
+        conformance_item.run(conformance_report)
+
+    test.__name__, test.__qualname__, test.__doc__ = named.__name__, named.__qualname__, named.__doc__
+    test.__module__ = named.__module__
+    function = cast("CaseFunction", test)  # a function has no place to declare its attributes
+    function.cases, function.combined = cases, combined
+    return function
 
 
 class _Declaration:

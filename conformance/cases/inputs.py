@@ -102,12 +102,14 @@ class Input(Recipe):
     `make`: makes the tensor from the properties and a `generator`. `properties`: name → a value, an axis (list or
     dict), or None for the value of the case. `defaults`: values for properties that neither sets. `every_value`: the
     tensor holds each value that it may have, so it needs no special values; `make` then takes `in_order` too.
+    `special_values`: whether calls with special values write some into the tensor.
     """
 
     make: Callable[..., torch.Tensor]
     properties: Mapping[str, Any]
     defaults: Mapping[str, Any] = field(default_factory=dict)
     every_value: bool = False
+    special_values: bool = True
 
     def values(self, choice: Mapping[str, Any]) -> dict[str, Any]:
         """Property → value, with the defaults of those that `choice` does not set."""

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from conformance.cases import sample_selection
 from conformance.cases.case import Case, CaseError
 from conformance.cases.loader import NoCaseError, cases_in
 from conformance.cases.project import Project, project_of
@@ -20,6 +21,8 @@ from conformance.errors import INSTALL_SUITE, ConformanceError, SuiteMissingErro
 
 #: The folder with this package's own test files. The distribution `conformance-suite` has it: see `suite_folder`.
 OPS = Path(__file__).parent.parent / "ops"
+#: The folder of the sweep, whose cases are made of PyTorch's op_db. Finding them imports torch.
+SWEEP = OPS.with_name("sweep")
 
 _NODE = re.compile(r"(test_\w+)(?:\[(.*)\])?")
 _SHOWN = 3  # similar ids in a message
@@ -163,6 +166,8 @@ def find_case(name: str, targets: Collection[str]) -> tuple[Case, str]:
         return _only_case(rest), ""
     node = _NODE.fullmatch(rest)
     wanted = "-".join(filter(None, (node[1].removeprefix("test_"), node[2]))) if node else rest
+    if selection := sample_selection.of_case(wanted):
+        sample_selection.use(selection)
     if separator:
         cases = cases_below([_existing(file)])
         if match := _named(name, wanted, cases, targets):
@@ -228,8 +233,8 @@ def _package_cases(name: str) -> list[Case]:
     if not _has_suite():
         return []
     operator, separator, _ = name.partition("/")
-    file = OPS / f"test_{operator}.py"
-    return cases_below([file if separator and file.is_file() else OPS])
+    files = [folder / f"test_{operator}.py" for folder in (OPS, SWEEP)] if separator else []
+    return cases_below([next((file for file in files if file.is_file()), OPS)])
 
 
 def _existing(text: str) -> Path:

@@ -83,7 +83,11 @@ def calls(case: Case, without: Mapping[str, str], branch: Any) -> Iterator[Speci
     `without`: groups that are left out, and inputs that keep their ordinary values → reason. `branch`: values where the
     function changes branch: a list for all floating inputs, or a dict of input → list.
     """
-    inputs = {name: each for name, each in case.inputs.items() if not each.every_value and name not in without}
+    inputs = {
+        name: each
+        for name, each in case.inputs.items()
+        if each.special_values and not each.every_value and name not in without
+    }
     positions = case.positions
     for group in GROUPS if inputs else ():
         if group in without:

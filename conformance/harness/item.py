@@ -17,7 +17,7 @@ from conformance.devices.vendor_devices import vendor_devices
 from conformance.documentation import reference
 from conformance.errors import first_line
 from conformance.harness import garbage_collection, item_audit
-from conformance.harness.accept_command import accept_command
+from conformance.harness.accept_command import accept_command, advice_on_digest
 from conformance.harness.accounting import NOTHING_STORED
 from conformance.harness.artifacts import ItemArtifacts
 from conformance.harness.item_capture import ItemCapture
@@ -38,6 +38,7 @@ from conformance.review.diff import compare_texts
 from conformance.review.review import nearest_text
 from conformance.settings import option_name
 from conformance.storage.check_results import CheckResult, Outcome
+from conformance.storage.digests import in_form_of
 from conformance.storage.runs import NOT_ENDED, ItemRecord
 from conformance.storage.snapshots import Snapshot, canonical_text, torch_release
 
@@ -401,8 +402,8 @@ class _ItemRun:
             self._check_code_without_snapshot(snapshot)
 
     def _compare_code(self, stored: str, accept: str = "") -> None:
-        if found := compare_texts(stored, self.record.text, accept):
-            raise CodeError(f"{self.name}: {found.message}")
+        if found := compare_texts(stored, in_form_of(stored, self.record), accept):
+            raise CodeError(f"{self.name}: {found.message}{advice_on_digest(stored)}")
 
     def _check_code_without_snapshot(self, snapshot: Snapshot | None) -> None:
         """Nothing is stored for this item on the installed torch.
@@ -424,7 +425,7 @@ class _ItemRun:
                 f"how code is stored: {reference('snapshots', 'adding-and-removing')}"
             )
         text, version = other
-        found = compare_texts(text, self.record.text, command)
+        found = compare_texts(text, in_form_of(text, self.record), command)
         if found is None:
             return
         self.record.drift = f"from {version}: {'; '.join(found.facts) or 'facts unchanged'}"

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conformance.capture.deviceless.prepare import prepare
-from conformance.cases import numerics_policy, seeds
+from conformance.cases import numerics_policy, sample_selection, seeds
 from conformance.cases.case import Case
-from conformance.cases.lookup import OPS
+from conformance.cases.lookup import OPS, SWEEP
 from conformance.devices import environment, targets
 from conformance.devices.cpp_compiler import compiler_problem
 from conformance.devices.machine import Machine
@@ -109,6 +109,10 @@ class Session:
         """Sets up this process before torch is imported, and finds out for which devices no code can be generated."""
         seeds.use_run_seed(self.settings.seed)
         numerics_policy.use_default_factor(self.settings.factor)
+        settings = self.settings
+        sample_selection.use(
+            sample_selection.SampleSelection(settings.samples, settings.dtypes, settings.special_values)
+        )
         if self.settings.seed:
             self.notices.append(
                 f"{option_name('seed')} {self.settings.seed}: all random values are other ones than by default"
@@ -367,7 +371,8 @@ class Session:
 
     def known_failures_baseline(self, folder: Path | None) -> str:
         """The `baseline` of a folder's KnownFailures: the package's own release, or the project's."""
-        is_own = folder is not None and folder.resolve() == (OPS.parent / KNOWN_FAILURES).resolve()
+        own = [(each / KNOWN_FAILURES).resolve() for each in (OPS.parent, SWEEP)]
+        is_own = folder is not None and folder.resolve() in own
         return known_failures.BASELINE if is_own else self.settings.baseline_torch
 
     def known_failures_folder(self, case: Case) -> Path:

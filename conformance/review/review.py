@@ -12,6 +12,7 @@ from conformance.review.diff import Difference, compare_texts
 from conformance.review.symptoms import text_symptoms
 from conformance.storage.accept import AcceptResult, accept_snapshots
 from conformance.storage.check_results import Outcome
+from conformance.storage.digests import in_form_of
 from conformance.storage.locations import store_at
 from conformance.storage.runs import ItemRecord, Run
 from conformance.storage.snapshots import Snapshot, SnapshotError, canonical_text, torch_release
@@ -105,10 +106,11 @@ def review_items(items: Iterable[ItemRecord], find_text: FindText) -> Review:
             review.new.append(item)
             continue
         text, source = previous
-        if canonical_text(text) == canonical_text(item.text):
+        new = in_form_of(text, item)
+        if canonical_text(text) == new:
             review.equal += 1
         else:
-            texts = ChangedText(item.case, item.target, canonical_text(text), canonical_text(item.text))
+            texts = ChangedText(item.case, item.target, canonical_text(text), new)
             review.changed_items[item.name] = ChangedItem(item, texts, source)
     return review
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from conformance.devices.targets import code_base_of
 from conformance.settings import option_name
 from conformance.storage.check_results import Outcome
+from conformance.storage.digest_store import DigestStore
+from conformance.storage.digests import digest_text
 from conformance.storage.installed import refuse_installed
 from conformance.storage.locations import store_at
 from conformance.storage.runs import ItemRecord
@@ -71,7 +73,7 @@ def accept_snapshots(items: Iterable[ItemRecord], mode: str, targets: Sequence[s
         for case, items_of_case in cases.items():
             selected = _select(store, case, _without_inherited(store, case, items_of_case, mode), mode, result)
             if selected:
-                texts[case] = {key: item.text for key, item in selected.items()}
+                texts[case] = {key: stored_form(store, item) for key, item in selected.items()}
                 confirmed[case] = {key for key, item in selected.items() if is_confirmed(item)}
         try:
             result.counts += store.merge(texts, confirmed)
@@ -89,6 +91,11 @@ def refuse_installed_stores(items: Iterable[ItemRecord], overlay: str) -> None:
         refuse_installed(Path(place))
 
 
+def stored_form(store: Store, item: ItemRecord) -> str:
+    """Returns what the store stores of an item: its text, or a digest of it."""
+    return digest_text(item) if isinstance(store, DigestStore) else canonical_text(item.text)
+
+
 def is_confirmed(item: ItemRecord) -> bool:
     """Returns whether real hardware gave the text, and generating it without the hardware gave the same text."""
     return item.mode == "native" and item.outcome("deviceless") is Outcome.PASSED
@@ -102,14 +109,14 @@ def _without_inherited(
         stored = store.read(case) or Snapshot()
     except SnapshotError:
         return items  # merging them raises the same error, which is then reported
-    new = {key: canonical_text(item.text) for key, item in items.items()}
+    new = {key: stored_form(store, item) for key, item in items.items()}
     after = {"all": stored.texts | new, "new": new | stored.texts, "confirm": stored.texts}[mode]
 
-    def is_inherited(key: TextKey, item: ItemRecord) -> bool:
+    def is_inherited(key: TextKey) -> bool:
         torch, target = key
-        return key not in stored.texts and after.get((torch, code_base_of(target))) == canonical_text(item.text)
+        return key not in stored.texts and after.get((torch, code_base_of(target))) == new[key]
 
-    return {key: item for key, item in items.items() if not is_inherited(key, item)}
+    return {key: item for key, item in items.items() if not is_inherited(key)}
 
 
 def _select(
@@ -125,7 +132,7 @@ def _select(
     selected = {}
     for key, item in items.items():
         before = stored.text(*key)
-        if before == canonical_text(item.text):
+        if before == stored_form(store, item):
             if is_confirmed(item):
                 selected[key] = item
         elif mode == "new" and (before is None or stored.is_inherited(*key)):

@@ -61,6 +61,9 @@ class Counts:
     def __add__(self, other: Counts) -> Counts:
         return Counts(self.new + other.new, self.changed + other.changed, self.unchanged + other.unchanged)
 
+    def __sub__(self, other: Counts) -> Counts:
+        return Counts(self.new - other.new, self.changed - other.changed, self.unchanged - other.unchanged)
+
 
 @dataclass
 class Snapshot:
@@ -365,12 +368,18 @@ class Store:
                     errors.append(str(error))
                 if error and isinstance(error.__cause__, OSError):
                     break  # the disk is full or read-only: the other cases would fail too
+            lost, problems = self._finish_merge()
+            total, errors = total - lost, [*errors, *problems]
         if errors:
             stored = total.new + total.changed
             failure = SnapshotError("\n".join([*errors, f"{stored} new or changed texts of other cases were stored"]))
             failure.counts = total
             raise failure
         return total
+
+    def _finish_merge(self) -> tuple[Counts, list[str]]:
+        """Writes what `_write` has collected: nothing here. Returns what could not be stored, and why."""
+        return Counts(), []
 
     def _merge_case(
         self, case_id: str, texts: Mapping[TextKey, str], confirmed: Collection[TextKey]
@@ -404,6 +413,9 @@ class Store:
         with atomic_files.lock_folder(self.root, SnapshotError):
             for case_id in case_ids:
                 self._write(case_id, Snapshot())
+            _, problems = self._finish_merge()
+        if problems:
+            raise SnapshotError("\n".join(problems))
 
     def drop(self, torch: str) -> int:
         """Removes all texts of a torch version, and files without other texts. Returns the number of removed texts."""

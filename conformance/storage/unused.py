@@ -11,7 +11,7 @@ from pathlib import Path
 from conformance.cases.case import Case
 from conformance.storage import binaries
 from conformance.storage.installed import installed_package
-from conformance.storage.locations import overlay_root, snapshot_store
+from conformance.storage.locations import has_folders_of_its_own, overlay_root, snapshot_store
 from conformance.storage.snapshots import Store
 
 
@@ -92,4 +92,5 @@ def all_collected(owner: Path, collected: Sequence[Path]) -> bool:
 
 
 def _test_folders(owner: Path) -> list[Path]:
-    return [folder for folder in (owner, *owner.iterdir()) if folder.is_dir()]
+    below = [folder for folder in owner.iterdir() if folder.is_dir() and not has_folders_of_its_own(folder)]
+    return [owner, *below] if owner.is_dir() else below

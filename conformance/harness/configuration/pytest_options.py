@@ -95,6 +95,21 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         action="store_true",
         help="check numerics without the opt-outs that cases declare, and fail if an opt-out excuses nothing",
     ),
+    "samples": dict(
+        metavar="N",
+        default="1",
+        help="of the sweep: test so many of PyTorch's sample inputs of each operator and dtype, or all; 1 is the "
+        "default",
+    ),
+    "dtypes": dict(
+        metavar="LIST",
+        help=f"of the sweep: test these dtypes, {','.join(settings.SWEEP_DTYPES)} by default; "
+        f"others are {','.join(each for each in settings.SAMPLE_DTYPES if each not in settings.SWEEP_DTYPES)}, or all",
+    ),
+    "special-values": dict(
+        action="store_true",
+        help="of the sweep: also call with special values; other cases always have them",
+    ),
     "item-timeout": dict(
         metavar="SECONDS",
         type=float,
@@ -213,6 +228,9 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
         kernels=value("kernels"),
         captures=value("captures"),
         audit=value("audit"),
+        samples=settings.parse_samples(value("samples")),
+        dtypes=settings.parse_dtypes(value("dtypes")),
+        special_values=value("special-values"),
         default_targets=project.targets,
         baseline_torch=project.baseline_torch,
         factor=project.factor,
