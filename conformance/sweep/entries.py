@@ -18,7 +18,7 @@ from conformance.cases.declaration_tables import Declarations
 from conformance.cases.inputs import dtype_of
 from conformance.cases.nested.groups import Group
 from conformance.cases.sample_selection import SampleSelection
-from conformance.sweep.samples import SampleInput, Source, count, tensors_of
+from conformance.sweep.samples import SampleInput, Source, drawn_samples, tensors_of
 
 #: Entries whose named arguments stay on the CPU on every device: PyTorch asks for that.
 _ON_CPU = {"tensor_split": "args"}
@@ -67,14 +67,19 @@ def cases_of(entry: Entry, file: Path, selection: SampleSelection, declarations:
         if dtype_of(dtype) not in entry.op.dtypes:
             continue
         grad = entry.has_gradients(dtype)
-        for number in range(count(entry.op, dtype, grad=grad, most=selection.samples)):
-            source = Source(entry.op, dtype, number, grad)
-            found.append(_case(entry, source, file, selection, declarations))
+        for source, drawn in drawn_samples(entry.op, dtype, grad=grad, most=selection.samples):
+            found.append(_case(entry, source, drawn, file, selection, declarations))
     return found
 
 
-def _case(entry: Entry, source: Source, file: Path, selection: SampleSelection, declarations: Declarations) -> Case:
-    drawn = source.drawn()
+def _case(
+    entry: Entry,
+    source: Source,
+    drawn: Mapping[str, Any],
+    file: Path,
+    selection: SampleSelection,
+    declarations: Declarations,
+) -> Case:
     tensors = tensors_of(drawn)
     kept = _ON_CPU.get(entry.name, "")
     arguments = {

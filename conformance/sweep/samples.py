@@ -43,11 +43,15 @@ class Source:
         return _drawn(self, _seed(call))
 
 
-def count(op: Any, dtype: str, *, grad: bool, most: int) -> int:
-    """How many samples an OpInfo has, at most `most`; 0 for no limit."""
+def drawn_samples(op: Any, dtype: str, *, grad: bool, most: int) -> Iterator[tuple[Source, dict[str, Any]]]:
+    """The samples of an OpInfo, at most `most` (0 for no limit), each with what `Source.drawn` gives of it.
+
+    Draws them once. Do not draw anything else before the iterator ends.
+    """
     with _seeded(_seed(0)):
         found = _sample_inputs(op, dtype, grad)
-        return sum(1 for _ in (itertools.islice(found, most) if most else found))
+        for number, sample in enumerate(itertools.islice(found, most) if most else found):
+            yield Source(op, dtype, number, grad), _arguments(sample)
 
 
 @dataclass(frozen=True)
@@ -103,11 +107,16 @@ def _drawn(source: Source, seed: int) -> dict[str, Any]:
         sample = next(found, None)
     if sample is None:
         raise CaseError(f"{source.op.name} has no sample {source.number} of {source.dtype}: its samples begin with 0")
+    return _arguments(sample)
+
+
+def _arguments(sample: Any) -> dict[str, Any]:
     return {"input": sample.input, "args": tuple(sample.args), "kwargs": dict(sample.kwargs)}
 
 
 def _sample_inputs(op: Any, dtype: str, grad: bool) -> Iterator[Any]:
-    return iter(op.sample_inputs("cpu", dtype_of(dtype), requires_grad=grad))
+    # Without set_seed=False, PyTorch sets the same seed before each sample.
+    return iter(op.sample_inputs("cpu", dtype_of(dtype), requires_grad=grad, set_seed=False))
 
 
 class _seeded:  # noqa: N801 - used like a function
