@@ -12,18 +12,15 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 from conformance.cases import custom_operators, outside_tensors
 from conformance.cases.case import Case, CaseError
 from conformance.devices.environment import PreparationError
-from conformance.devices.targets import GPUS, Target
+from conformance.devices.targets import Target
 from conformance.devices.vendor_devices import vendor_devices
-from conformance.documentation import reference
 from conformance.errors import first_line
 from conformance.harness import garbage_collection, item_audit
-from conformance.harness.accept_command import accept_command, advice_on_digest
-from conformance.harness.accounting import NOTHING_STORED
 from conformance.harness.artifacts import ItemArtifacts
 from conformance.harness.item_capture import ItemCapture
+from conformance.harness.item_code import ItemCode
 from conformance.harness.item_device import ItemDevice
 from conformance.harness.item_errors import (
-    CodeError,
     DevicelessError,
     OutsideTensorError,
     SkipError,
@@ -35,12 +32,10 @@ from conformance.harness.known_failure_lines import LEFT_OUT
 from conformance.harness.session import Session
 from conformance.numerics.audit import Audit, check_and_audit
 from conformance.review.diff import compare_texts
-from conformance.review.review import nearest_text
 from conformance.settings import option_name
 from conformance.storage.check_results import CheckResult, Outcome
-from conformance.storage.digests import in_form_of
 from conformance.storage.runs import NOT_ENDED, ItemRecord
-from conformance.storage.snapshots import Snapshot, canonical_text, torch_release
+from conformance.storage.snapshots import canonical_text
 
 if TYPE_CHECKING:
     from conformance.capture.compile import CaptureResult
@@ -117,6 +112,7 @@ class _ItemRun:
         self.source = ItemCapture(item.session, item.case, item.target)
         self.known_failures = ItemKnownFailures(item.session, item.case, item.target)
         self.artifacts = ItemArtifacts(item.session, item.case, item.target)
+        self.code = ItemCode(item.session, item.case, item.target, self.record)
         self.audit = Audit() if item.session.settings.audit else None
 
     def run(self) -> None:
@@ -162,7 +158,7 @@ class _ItemRun:
             self._check_numerics_once(captured)
             self._check("requirements", capture, lambda: self._check_requirements(capture, found))
             self._check("code", capture, self._check_code)
-            self._check("binary", capture, lambda: self._check_binary(capture))
+            self._check("binary", capture, lambda: self.code.check_binary(capture))
             if self.session.settings.verify_deviceless:
                 self._check("deviceless", capture, lambda: self._check_deviceless(capture))
 
@@ -371,96 +367,8 @@ class _ItemRun:
             )
 
     def _check_code(self) -> None:
-        """Compares the snapshot's text with the baseline run, or else with the stored text."""
         self._skip_if_combined()
-        session = self.session
-        if self.target.local:
-            raise SkipError(f"{self.target.name} matches no target of targets.toml, so nothing is stored for it")
-        if not self.target.stores_code and session.baseline is None:
-            raise SkipError(
-                f"no code is stored for {self.target.name}: compare it between two runs, with --save-run and --baseline"
-            )
-        if session.settings.accept == "all":
-            return
-        if session.baseline is not None:
-            before = session.baseline.item(self.case.id, self.target.name)
-            if before is None or not before.text:
-                raise SkipError(f"the run {session.settings.baseline} has no {self.name}")
-            self._compare_code(before.text)
-            return
-        snapshot = session.store(self.case).read(self.case.id)
-        stored = snapshot.text(session.torch, self.target.name) if snapshot else None
-        if snapshot is not None and stored is not None:
-            if overlay := session.settings.overlay.store:
-                is_over = snapshot.is_of_overlay(session.torch, self.target.name)
-                self.record.layers["code"] = overlay if is_over else self.record.store
-            if self.target.device in GPUS:  # no code is generated without a vendor's device
-                self.record.confirmed = snapshot.is_confirmed(session.torch, self.target.name)
-            if not (session.settings.accept == "new" and snapshot.is_inherited(session.torch, self.target.name)):
-                self._compare_code(stored, accept_command(self.case, self.target, session.settings.overlay))
-        elif session.settings.accept != "new":
-            self._check_code_without_snapshot(snapshot)
-
-    def _compare_code(self, stored: str, accept: str = "") -> None:
-        if found := compare_texts(stored, in_form_of(stored, self.record), accept):
-            raise CodeError(f"{self.name}: {found.message}{advice_on_digest(stored)}")
-
-    def _check_code_without_snapshot(self, snapshot: Snapshot | None) -> None:
-        """Nothing is stored for this item on the installed torch.
-
-        Fails where other items are stored for this torch. Otherwise compares with the nearest torch: drift.
-        """
-        session = self.session
-        vendor = vendor_devices().get(self.target.device)
-        if vendor and not session.stores_target(session.store(self.case), self.target):
-            raise SkipError(
-                f"no code is stored for {self.target.name}: {vendor.package} brings the device, and its code is stored "
-                "by those who have it (docs/vendor.md)"
-            )
-        command = accept_command(self.case, self.target, session.settings.overlay)
-        other = nearest_text(snapshot, self.record) if snapshot else None
-        if other is None or session.has_stored_version(session.store(self.case)):
-            raise CodeError(
-                f"{self.name}: {NOTHING_STORED} {torch_release(session.torch)}\n\naccept it with: {command}\n"
-                f"how code is stored: {reference('snapshots', 'adding-and-removing')}"
-            )
-        text, version = other
-        found = compare_texts(text, in_form_of(text, self.record), command)
-        if found is None:
-            return
-        self.record.drift = f"from {version}: {'; '.join(found.facts) or 'facts unchanged'}"
-        if session.settings.fail_on_drift:
-            advice = f"without {option_name('fail-on-drift')}, a run reports drift and does not fail"
-            raise CodeError(f"{self.name}: drift from {version}: {found.message}\n{advice}")
-
-    def _check_binary(self, capture: Capture) -> None:
-        """Compiles every kernel to a binary. Compares their resources with the stored ones."""
-        from conformance.facts import binary
-        from conformance.storage import binaries
-
-        record, session = self.record, self.session
-        if capture.error:
-            raise SkipError(f"there is no code: compiling raises {capture.error}")
-        if self.target.device == "cpu":
-            raise SkipError("only Triton kernels are compiled to binaries, and CPU kernels are C++")
-        if vendor := vendor_devices().get(self.target.device):
-            raise SkipError(f"{vendor.package} makes no binaries for conformance")
-        record.binaries = binary.lines(capture)
-        if not record.binaries:
-            raise SkipError("the case has no Triton kernel")
-        if binary.incomplete_stage(capture):
-            return  # the installed Triton cannot compile further
-        if record.evidence == "generated":
-            record.evidence = "compiled"
-        is_stored = self.target.stores_code and not self.target.local
-        if self.case.combined or not is_stored or session.settings.accept == "all":
-            return
-        files = session.binary_files(self.case)
-        before = binaries.stored_lines(files, self.case.id, self.target.name, session.torch)
-        if before == () or (before is None and session.settings.accept == "new"):
-            return  # nothing to compare with
-        accept = f"{accept_command(self.case, self.target, session.settings.overlay)} {option_name('checks')} binary"
-        binaries.check_lines(self.name, before, record.binaries, accept)
+        self.code.check()
 
     def _skip_if_combined(self) -> None:
         if self.case.combined:
