@@ -1,15 +1,23 @@
-"""Colours generated texts with Pygments. Texts of kernels share most lines, so each distinct line is coloured once."""
+"""Colours generated texts with Pygments. Texts of kernels share most lines, and many others differ only in numbers.
+
+So each distinct line is coloured once, with one number for all the numbers in it; then its own numbers are put back.
+"""
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 
-#: How many lines Pygments gets at once, and below how many lines one process is faster than several.
-_CHUNK, _FEW = 4000, 8000
+#: How many lines Pygments gets at once.
+_CHUNK = 4000
 #: What may leave a comment or a text open at the end of a line: such a line is coloured alone.
 _OPENS = ("/*", '"""', "'''", "\\")
+#: In text: a number, also in a name, such as that of tmp12. Not those of 0x1f and int64_t.
+_NUMBER = re.compile(r"(?<![0-9])(?<!int)(?!0[xXbBoO])[0-9]+")
+#: A number that stands for all numbers, and that no generated code has.
+_ANY = "9180273645"
+#: In HTML: an element, an escaped character, or digits.
+_OF_HTML = re.compile(r"<[^>]*>|&[^;]*;|[0-9]+")
 
 Line = tuple[str, str]  # (language, line)
 
@@ -30,24 +38,38 @@ def _language(part: str) -> str:
 
 
 def _coloured(lines: Iterable[Line]) -> dict[Line, str]:
-    alone: list[Line] = []
-    together: list[Line] = []
+    without_numbers = {line: (line[0], _NUMBER.sub(_ANY, line[1])) for line in lines}
+    colours = _colour_each(set(without_numbers.values()))
+    patterns = {line: _pattern(html) for line, html in colours.items()}
+    return {line: _filled(patterns[general], line[1]) for line, general in without_numbers.items()}
+
+
+def _pattern(html: str) -> list[str]:
+    """The HTML between the places of numbers."""
+    pieces, start = [], 0
+    for found in _OF_HTML.finditer(html):
+        if found[0] == _ANY:
+            pieces.append(html[start : found.start()])
+            start = found.end()
+    return [*pieces, html[start:]]
+
+
+def _filled(pieces: Sequence[str], line: str) -> str:
+    numbers = [*_NUMBER.findall(line), ""]
+    return "".join([text for pair in zip(pieces, numbers, strict=True) for text in pair])
+
+
+def _colour_each(lines: Iterable[Line]) -> dict[Line, str]:
+    chunks: list[list[Line]] = []
+    together: dict[str, list[Line]] = {}
     for line in sorted(lines):
-        (alone if any(each in line[1] for each in _OPENS) else together).append(line)
-    chunks = [[line] for line in alone]
-    for language in ("cpp", "python", "text"):
-        found = [line for line in together if line[0] == language]
+        if any(each in line[1] for each in _OPENS):
+            chunks.append([line])
+        else:
+            together.setdefault(line[0], []).append(line)
+    for found in together.values():
         chunks += [found[start : start + _CHUNK] for start in range(0, len(found), _CHUNK)]
-    workers = min(len(os.sched_getaffinity(0)), len(chunks))
-    if workers < 2 or len(together) < _FEW:
-        return {line: html for chunk in chunks for line, html in zip(chunk, _colour(chunk), strict=True)}
-    with ProcessPoolExecutor(workers) as pool:
-        coloured = pool.map(_colour, chunks)
-        return {
-            line: html
-            for chunk, found in zip(chunks, coloured, strict=True)
-            for line, html in zip(chunk, found, strict=True)
-        }
+    return {line: html for chunk in chunks for line, html in zip(chunk, _colour(chunk), strict=True)}
 
 
 def _colour(lines: Sequence[Line]) -> list[str]:

@@ -41,9 +41,17 @@ def test_an_open_text_colours_no_line_of_another_part() -> None:
     assert highlighting.highlighted(['def call(args):\n    """open', other])[other] == alone
 
 
-def test_several_processes_give_what_one_gives(monkeypatch) -> None:
-    parts = [f"def call(args):\n    return tmp{number}" for number in range(300)]
-    alone = highlighting.highlighted(parts)
-    monkeypatch.setattr(highlighting, "_FEW", 10)
-    monkeypatch.setattr(highlighting, "_CHUNK", 50)
-    assert highlighting.highlighted(parts) == alone
+def test_lines_that_differ_in_numbers_have_the_colours_that_pygments_gives_each() -> None:
+    lines = [
+        *(
+            f"  auto tmp{n} = at::vec::Vectorized<int{8 * n}_t>::loadu(in_ptr{n} + {n}L, {n}.5e-{n}f);"
+            for n in (1, 2, 16)
+        ),
+        "for (int64_t x0=0L; x0<0x1fL; x0+=1L) { y = 'a1' < &b2; } // 3 < 4",
+    ]
+    general = highlighting._coloured([("cpp", line) for line in lines])
+    assert general == highlighting._colour_each([("cpp", line) for line in lines])
+    python = ["tmp3 = tl.load(x2 + 17, m4).to(tl.int1)", "tmp3 = tl.load(x2 + 18, m4).to(tl.int8)", "# 1 & 2 < 39;"]
+    assert highlighting._coloured([("python", line) for line in python]) == highlighting._colour_each(
+        [("python", line) for line in python]
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -171,6 +172,29 @@ def test_numbers_that_json_does_not_have(view: Any) -> None:
     _show(view, "#/case/flip/hflip-u8?target=cuda_sm90")
     assert "Infinity" not in view.inner_text("main")
     assert view.locator("td:has-text('inf')").count() == 1
+
+
+def test_a_long_list_of_cases_grows_by_a_button(browser: Any, tmp_path: Path) -> None:
+    cells = cells_of([made_run(tmp_path / "run", [record(f"flip/{number:03}", "cpu_avx2") for number in range(130)])])
+    (tmp_path / "report.html").write_text(page([], cells, changes_of(cells)), encoding="utf-8")
+    view = browser.new_page()
+    view.goto(f"{(tmp_path / 'report.html').as_uri()}#/operator/flip")
+    view.wait_for_selector("tbody tr")
+    assert (view.locator("tbody tr").count(), view.locator("button:visible").last.inner_text()) == (
+        100,
+        "Show more: 100 of 130 cases are shown",
+    )
+    view.locator("button:visible").last.click()
+    assert view.locator("tbody tr").count() == 130
+    assert view.locator("button:has-text('Show more')").is_hidden()
+    view.close()
+
+
+def test_cases_are_sorted_by_their_worst_state(view: Any) -> None:
+    _show(view, "#/operator/flip?sort=worst")
+    assert view.locator("tbody th").all_inner_texts() == ["flip/hflip-f32", "flip/hflip-u8"]
+    _show(view, "#/operator/sum?sort=worst")
+    assert view.locator("tbody th").all_inner_texts() == ["sum/rows-f32", "sum/columns-f32"]
 
 
 def test_an_item_that_did_not_run_says_so(view: Any) -> None:

@@ -34,6 +34,10 @@ function select(parameters) {
     });
     if (any) found.push([number, cells]);
   }
+  if (parameters.sort === "worst") { // the order of the cases stays within a state
+    const worst = new Map(found.map(([number, cells]) => [number, Math.min(...cells.filter(Boolean).map((cell) => cell[0]))]));
+    found.sort((one, other) => worst.get(one[0]) - worst.get(other[0]));
+  }
   return { columns, counts, found, chosen };
 }
 
@@ -80,12 +84,24 @@ function countCell(counts, href, name, column) {
   return h("td", { class: `s-${CLASSES[states[worst]]}` }, h("a", { href, title: words, "aria-label": `${name} on ${columnName(index.columns[column])}: ${words}` }, texts));
 }
 
-const MOST_ROWS = 400;
-function caseTable(selection, parameters) {
-  const rows = selection.found.slice(0, MOST_ROWS);
-  const more = selection.found.length - rows.length;
-  return [
-    scroll("Cases by targets", h("table", { class: "matrix" }, headRow(plural(selection.found.length, "case"), selection.columns), h("tbody", {}, rows.map(([number, cells]) => {
+// So many rows at first: a filter should answer at once.
+const MOST_ROWS = 100;
+function caseTable(selection) {
+  const body = h("tbody", {});
+  let shown = 0;
+  const more = h("button", { type: "button", onclick: () => show(MOST_ROWS * 5) });
+  const show = (count) => {
+    body.append(...caseRows(selection, shown, shown + count));
+    shown = Math.min(selection.found.length, shown + count);
+    more.hidden = shown === selection.found.length;
+    more.textContent = `Show more: ${shown.toLocaleString("en")} of ${plural(selection.found.length, "case")} are shown`;
+  };
+  show(MOST_ROWS);
+  return [scroll("Cases by targets", h("table", { class: "matrix" }, headRow(plural(selection.found.length, "case"), selection.columns), body)), more];
+}
+
+function caseRows(selection, from, to) {
+  return selection.found.slice(from, to).map(([number, cells]) => {
       const id = index.cases[number];
       return h("tr", {}, h("th", { scope: "row" }, h("a", { href: address(`case/${id}`) }, id)), cells.map((cell, column) => {
         if (!cell) return h("td", {}, h("span", { class: "soft" }, "·"));
@@ -95,9 +111,7 @@ function caseTable(selection, parameters) {
         return h("td", { class: `s-${CLASSES[state]}` }, h("a", { href: address(`case/${id}`, { target, torch }), title: text, "aria-label": `${id} on ${target}: ${text}` },
           `${GLYPHS[state]} ${index.evidence[cell[1]]}`));
       }));
-    })))),
-    more > 0 ? h("p", { class: "soft" }, `${plural(more, "more case")}: filter to see them.`) : null,
-  ];
+  });
 }
 
 function filterForm(parameters, onChange) {
@@ -132,7 +146,7 @@ function matrixPage(parameters, operator) {
   const show = (values) => {
     const selection = select({ ...values, operator });
     result.replaceChildren(sumLine(selection), ...(operator ? [] : [operatorTable(selection, values)]),
-      ...(operator || values.q || values.state || values.evidence ? caseTable(selection, values).filter(Boolean) : []));
+      ...(operator || values.q || values.state || values.evidence ? caseTable(selection) : []));
     form.querySelectorAll(".count").forEach((count) => { count.textContent = selection.counts[Number(count.dataset.state)].toLocaleString("en"); });
   };
   const path = operator ? `operator/${operator}` : "";

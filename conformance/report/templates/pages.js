@@ -20,7 +20,7 @@ function changePage(id) {
     cause.consequences.length ? h("ul", {}, cause.consequences.map(([title, texts]) => h("li", {}, `with it, in ${plural(texts, "text")}: ${title}`))) : "",
     h("h2", {}, `Example: ${cause.example.case} on ${cause.example.target}${cause.example.where ? `, ${cause.example.where}` : ""}`), hunk(cause.example.hunk),
     h("h2", {}, "All texts, before and after"),
-    h("ul", {}, cause.members.slice(0, MOST_ROWS).map(([id_, target]) => h("li", {}, h("a", { href: address(`case/${id_}`, { target, torch, with: "before" }) }, `${id_} on ${target}`)))));
+    h("ul", {}, cause.members.map(([id_, target]) => h("li", {}, h("a", { href: address(`case/${id_}`, { target, torch, with: "before" }) }, `${id_} on ${target}`)))));
 }
 
 async function sectionPage(name) {
