@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Joins the runs of all jobs of the device matrix into one report: `python ci/report.py ARTIFACTS -o site`.
 
-ARTIFACTS is a folder with a folder for each job: what the job left below .conformance/. Writes site/index.html, and a
-summary for the page of the job. Needs neither torch nor pytest: `ci/tox -e report -- ARTIFACTS -o site`.
+ARTIFACTS is a folder with a folder for each job: what the job left below .conformance/. Folders of runs may be named
+too. Writes site/index.html, and a summary for the page of the job. A run that cannot be read, and a job that left none,
+are named first, and the exit status is 1. Needs neither torch nor pytest: `ci/tox -e report -- ARTIFACTS -o site`.
 """
 
 from __future__ import annotations
@@ -10,36 +11,55 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+import job_runs
 
-from conformance.cli.main import main as conformance  # noqa: E402 # from this checkout, which needs no installation
+from conformance.cli.main import main as conformance
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("artifacts", type=Path, help="a folder with the artifacts of each job")
+    parser.add_argument("artifacts", type=Path, nargs="+", help="a folder with the artifacts of each job, or a run")
     parser.add_argument("-o", "--output", type=Path, default=Path("site"), help="the folder of the site; default: site")
     parser.add_argument("--title", default="conformance", help="the title of the report")
     options = parser.parse_args()
-    runs = last_runs(options.artifacts)
-    if not runs:
-        parser.error(f"{options.artifacts} holds no run: each job uploads its folder .conformance")
-    options.output.mkdir(parents=True, exist_ok=True)
-    words = ["report", *map(str, runs), "-o", str(options.output / "index.html"), "--title", options.title]
+    found = job_runs.find(options.artifacts, all_rows=True)
+    for line in found.problems:
+        print(f"not in the report: {line}", file=sys.stderr)
+    if not found.runs:
+        names = ", ".join(map(str, options.artifacts))
+        parser.error(f"{names} holds no run that can be read: each job uploads its folder .conformance")
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
-    return conformance([*words, *(["--markdown", summary] if summary else [])])
+    with tempfile.TemporaryDirectory() as folder:
+        runs = job_runs.placed_here(found.runs, job_runs.ROOT, Path(folder, "runs"))
+        words = ["report", *map(str, runs), "-o", str(options.output / "index.html"), "--title", options.title]
+        markdown = Path(folder, "summary.md")
+        options.output.mkdir(parents=True, exist_ok=True)
+        if status := conformance([*words, "--markdown", str(markdown)]):
+            return status
+        if summary:
+            _append(Path(summary), _first_lines(found.problems) + markdown.read_text(encoding="utf-8"))
+    return int(bool(found.problems))
 
 
-def last_runs(artifacts: Path) -> list[Path]:
-    """The last run of each job, in the order of the jobs' names."""
-    found: dict[str, Path] = {}
-    for file in sorted(artifacts.glob("*/runs/*/run.json"), key=lambda path: (path.stat().st_mtime, path)):
-        if file.parent.name != "last":  # a link to one of the others
-            found[file.relative_to(artifacts).parts[0]] = file.parent
-    return [found[job] for job in sorted(found)]
+def _first_lines(problems: list[str]) -> str:
+    if not problems:
+        return ""
+    lines = [
+        "> [!CAUTION]",
+        "> The report is not complete:",
+        ">",
+        *(f"> - `{line.replace('`', '')}`" for line in problems),
+    ]
+    return "\n".join(lines) + "\n\n"
+
+
+def _append(summary: Path, text: str) -> None:
+    """Steps add to the file, as GitHub's documentation says."""
+    with summary.open("a", encoding="utf-8") as file:
+        file.write(text)
 
 
 if __name__ == "__main__":

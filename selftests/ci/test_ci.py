@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -86,6 +87,17 @@ def test_nothing_in_ci_accepts(matrix):
     assert "EXPECTTEST_ACCEPT" not in (ROOT / ".github/workflows/conformance.yml").read_text()
     assert "\nunset EXPECTTEST_ACCEPT" in (ROOT / ".ci/run").read_text()
     assert 'os.environ.pop("EXPECTTEST_ACCEPT", None)' in (CI / "job.py").read_text()
+
+
+def test_code_of_each_torch_is_stored_from_a_run_of_the_whole_suite(matrix):
+    """By a script that reads the runs: no job of the workflow accepts while it compares."""
+    text = (ROOT / ".github/workflows/accepted.yml").read_text()
+    rows = {row.name: row for row in matrix.load()}
+    named = re.findall(r'row: "([^"]+)"', text)
+    assert {rows[name].torch for name in named} == {row.torch for row in rows.values() if row.torch}
+    assert all(not rows[name].args for name in named)
+    assert "EXPECTTEST_ACCEPT" not in text
+    assert "ci/tox -e accepted -- artifacts" in text
 
 
 def test_workflow_is_up_to_date():

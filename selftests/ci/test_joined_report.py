@@ -47,3 +47,53 @@ def test_without_a_run_it_says_so(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert f"{tmp_path} holds no run" in done.stderr
     assert not (tmp_path / "site").exists()
+
+
+def test_a_run_that_cannot_be_read_does_not_take_the_others_with_it(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs"
+    _run(jobs / "all-2.13" / "runs" / "20261101T000000-1", "cpu_avx2", 1)
+    _run(jobs / "all-2.11" / "runs" / "20261101T000000-1", "cpu_avx2", 1)
+    (jobs / "all-2.11" / "runs" / "20261101T000000-1" / "items" / "flip" / "h-cpu_avx2.json").write_text("{")
+    (jobs / "all-2.15" / "runs" / "20261101T000000-1").mkdir(parents=True)
+    (jobs / "all-2.15" / "runs" / "20261101T000000-1" / "run.json").write_text("")
+    Run(jobs / "cpu-2.13" / "runs" / "20261101T000000-1").begin({"torch": "2.13.0", "triton": "", "targets": []})
+    (jobs / "ipex-2.8").mkdir()
+    summary = tmp_path / "summary.md"
+    summary.write_text("of another step\n", encoding="utf-8")
+    done = _report(jobs, "-o", tmp_path / "site", GITHUB_STEP_SUMMARY=str(summary))
+    assert done.returncode == 1
+    assert done.stdout.endswith("1 item of 1 run\n")
+    for job in ("all-2.11", "all-2.15", "cpu-2.13", "ipex-2.8", "cpu-arm-2.13"):
+        assert f"not in the report: {job}: " in done.stderr
+    assert "cuda-2.13" not in done.stderr, "a repository may have no such machine"
+    text = summary.read_text(encoding="utf-8")
+    assert text.startswith("of another step\n> [!CAUTION]\n> The report is not complete:\n")
+    assert "> - `ipex-2.8: the job left no run`" in text
+    assert "cpu\\_avx2" in text
+
+
+def test_two_runs_of_the_same_items_count_once(tmp_path: Path) -> None:
+    for number, name in enumerate(("one", "two")):
+        _run(tmp_path / name, "cpu_avx2", number)
+    done = _report(tmp_path / "one", tmp_path / "two", "-o", tmp_path / "site")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("1 item of 2 runs\n")
+
+
+def test_a_run_of_another_machine_is_compared_with_what_is_stored_here(tmp_path: Path) -> None:
+    sys.path.insert(0, str(SCRIPT.parent))
+    import relocated_runs
+
+    made, here = Path("/elsewhere/checkout"), tmp_path / "checkout"
+    run = Run(tmp_path / "run")
+    run.begin({"torch": "2.13.0", "triton": "", "targets": ["cpu_avx2"], "root": str(made)})
+    run.write_selected({"test_h": "flip/h-cpu_avx2", "test_v": "flip/v-cpu_avx2"})
+    run.write_item(
+        ItemRecord("flip/h", "cpu_avx2", "native", "2.13.0", str(made / "code"), file=str(made / "test_h.py"))
+    )
+    copy = Run(relocated_runs.relocated(run.folder, here, tmp_path / "copy"))
+    assert [item.store for item in copy.items()] == [str(here / "code")]
+    assert [item.file for item in copy.items()] == [str(here / "test_h.py")]
+    assert copy.selected() == run.selected()
+    assert copy.root == here
+    assert relocated_runs.relocated(copy.folder, here, tmp_path / "again") == copy.folder
