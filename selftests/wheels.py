@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import site
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,9 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 from suites import REPOSITORY
+
+sys.path.insert(0, str(REPOSITORY / "ci"))
+import examples
 
 _PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
 #: A venv sees the editable installation of this checkout beside torch: pip must not take it for the wheel.
@@ -126,11 +127,5 @@ def install_to(folder: Path, wheels: Sequence[Path]) -> None:
 
 
 def new_venv(folder: Path) -> Venv:
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    here = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()]
-    # In a venv that sees the system's packages, torch may be there. A path in a .pth file does not run the
-    # .pth files in it, so the editable installation of this checkout is not seen.
-    here += [each for each in sys.path if each.endswith(("site-packages", "dist-packages"))]
-    [packages] = (folder / "lib").glob("python*/site-packages")
-    (packages / "outer.pth").write_text("\n".join(dict.fromkeys(here)) + "\n", encoding="utf-8")
+    examples.new_environment(folder)
     return Venv(folder)

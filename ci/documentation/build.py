@@ -2,8 +2,9 @@
 """Builds the documentation as a site: `ci/tox -e docs -- -o site`, or `python ci/documentation/build.py -o site`.
 
 The pages are README.md, docs/ and others of the repository. The build adds what it makes itself: the reference of
-public names from docstrings, that of commands and options from the parsers, examples that it executes, and screenshots
-of a report that it makes. A link that leads nowhere, and an example that fails, end the build.
+public names from docstrings, that of commands and options from the parsers, examples that it executes, an example of a
+report from kept runs with screenshots, and the pages of what is stored: known bugs, and changes between torch releases.
+A link that leads nowhere, and an example that fails, end the build.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+import built_links
 import example_report
 import pages
 import reference
+import stored_pages
 
 HERE = Path(__file__).resolve().parent
 
@@ -29,7 +32,22 @@ def main() -> int:
         "--without-screenshots", action="store_true", help="make no screenshots: they need playwright and a Chromium"
     )
     parser.add_argument(
-        "--run", action="append", default=[], metavar="RUN", help="a run's folder for the example report"
+        "--run",
+        action="append",
+        default=[],
+        metavar="RUN",
+        help="a run's folder for the example report, instead of the runs in ci/documentation/example_runs/",
+    )
+    parser.add_argument(
+        "--matrix",
+        type=Path,
+        metavar="FOLDER",
+        help="also publish this folder, which ci/report.py wrote",
+    )
+    parser.add_argument(
+        "--pictures",
+        action="store_true",
+        help="also copy the screenshots to docs/images/",
     )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -39,11 +57,20 @@ def main() -> int:
         shutil.copy2(HERE / "conf.py", source)
         (source / "checkout").symlink_to(pages.ROOT)  # the examples run there
         pages.write_pages(source)
+        stored_pages.write_pages(source)
         reference.write_reference(source)
+        if options.matrix:
+            shutil.copytree(options.matrix, source / "_extra" / "matrix")
         example_report.write_example(source, options.run, screenshots=not options.without_screenshots)
         command = ["-W", "--keep-going", "-q", "-b", "html", source, Path(folder, "html")]
         if status := subprocess.run([sys.executable, "-m", "sphinx", *command], check=False).returncode:
             return status
+        if wrong := list(built_links.problems(Path(folder, "html").resolve())):
+            print("\n".join(wrong), file=sys.stderr)
+            return 1
+        if options.pictures:
+            for each in example_report.SCREENSHOTS:
+                shutil.copy2(source / "images" / each.file, pages.ROOT / "docs" / "images")
         shutil.rmtree(options.output, ignore_errors=True)
         shutil.copytree(Path(folder, "html"), options.output)
     print(f"{options.output / 'index.html'}")

@@ -8,6 +8,8 @@ version = release = conformance.__version__
 extensions = ["myst_parser", "sphinx_copybutton", "sphinxcontrib.programoutput"]
 myst_heading_anchors = 4
 myst_enable_extensions = ["linkify"]
+smartquotes = False  # "--device" is an option, and not a dash
+highlight_language = "text"  # of blocks that name no language: most are of a terminal
 suppress_warnings = ["myst.header"]  # a page may begin with a heading of the second level
 exclude_patterns = ["_files", "checkout"]
 html_theme = "furo"

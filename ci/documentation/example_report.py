@@ -1,4 +1,4 @@
-"""The page with an example of a report: made from runs, with screenshots of its pages."""
+"""The example of a report: made from the kept runs of several machines, with screenshots of its pages."""
 
 from __future__ import annotations
 
@@ -7,59 +7,102 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import kept_runs
+
 ROOT = Path(__file__).resolve().parents[2]
-#: Name of a screenshot → what it shows, the address in the report, and the size of the window.
-SCREENSHOTS = {
-    "matrix": ("All operators by targets", "#/", (1200, 900)),
-    "case": (
+#: Where the report is in the site. The site's page about reports is report.html.
+ADDRESS = Path("examples", "merged-report.html")
+
+
+@dataclass(frozen=True)
+class Screenshot:
+    """A picture docs/images/report-NAME.png.
+
+    `title`: what it shows. `address`: in the report. `size`: in pixels. `click`: a selector of what is clicked there.
+    """
+
+    name: str
+    title: str
+    address: str
+    size: tuple[int, int] = (1200, 900)
+    scheme: str = "light"
+    click: str = ""
+
+    @property
+    def file(self) -> str:
+        return f"report-{self.name}.png"
+
+
+SCREENSHOTS = (
+    Screenshot("matrix", "All operators by torch release and target", "#/"),
+    Screenshot(
+        "case",
         "A case: its facts with Inductor's reasons",
-        "#/case/flip/hflip-224-u8-contiguous?target=cpu_avx2",
-        (1200, 900),
+        "#/case/flip/hflip-224-u8-contiguous?target=cpu_avx2&torch=2.13",
     ),
-    "side-by-side": (
-        "Its code beside that of another target",
-        "#/case/flip/vflip-224-f32-contiguous?target=cpu_avx512&with=2.13+cpu_avx2",
+    Screenshot(
+        "side-by-side",
+        "Its code on two instruction sets",
+        "#/case/flip/vflip-224-f32-contiguous?target=cpu_avx512&torch=2.13&with=2.13+cpu_avx2",
         (1200, 1000),
     ),
-    "phone": ("On a phone, in the dark", "#/operator/flip", (400, 800)),
-}
+    Screenshot("changes", "What differs from the stored code, grouped by cause", "#/changes"),
+    Screenshot("change", "One cause: an example, and each text before and after", "#/changes", click="h2 a"),
+    Screenshot("phone", "On a phone, in the dark", "#/operator/flip", (400, 800), "dark"),
+)
 
 
 def write_example(source: Path, runs: Sequence[str], *, screenshots: bool) -> None:
-    """Writes the page. Without `runs`, it runs the flips first."""
+    """Writes the report, its page and the screenshots. `runs`: the folders of runs; without: the kept ones."""
+    report = source / "_extra" / ADDRESS
+    report.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        if not runs:
-            runs = [str(Path(folder, "run"))]
-            words = ["-q", "-p", "no:cacheprovider", "--save-run", f"{runs[0]}/", "conformance/ops/test_flip.py"]
-            subprocess.run([sys.executable, "-m", "pytest", *words], check=True, cwd=ROOT)
-        report = source / "_extra" / "report.html"
-        subprocess.run([sys.executable, "-m", "conformance", "report", *runs, "-o", report], check=True, cwd=ROOT)
-    link = '<a href="../report.html">The report itself</a>'
-    lines = ["# An example of a report", "", f"{link} is one file. It was made with this site.", ""]
+        chosen = [Path(run) for run in runs] or kept_runs.unpack(Path(folder))
+        words = ["--title", "conformance: an example", "-o", report]
+        subprocess.run([sys.executable, "-m", "conformance", "report", *chosen, *words], check=True, cwd=ROOT)
+    lines = [
+        "# An example of a report",
+        "",
+        f'<a href="{ADDRESS.name}">The report itself</a> is one file, of some cases of each operator. It was made with',
+        "this site from runs that the repository keeps: each says of itself what machine and torch it had.",
+        "",
+    ]
+    if (source / "_extra" / "matrix").is_dir():
+        lines += ['There is also <a href="../matrix/index.html">the report of the last run of all jobs in CI</a>.', ""]
     if screenshots:
-        _take(report, source / "_static")
-        for name, (title, _, _) in SCREENSHOTS.items():
-            lines += [f"## {title}", "", f"![{title}](../_static/{name}.png)", ""]
+        take(report, source / "images")
+        for each in SCREENSHOTS:
+            lines += [f"## {each.title}", "", f"![{each.title}](../images/{each.file})", ""]
     path = source / "examples" / "report.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines), encoding="utf-8")
 
 
-def _take(report: Path, folder: Path) -> None:
+def take(report: Path, folder: Path) -> None:
+    """Writes the screenshots of a report into a folder. Ends the process where there is no browser."""
     from playwright.sync_api import sync_playwright
 
     browser_path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser_path is None:
         sys.exit("screenshots need a Chromium: install chromium, or give --without-screenshots")
+    folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=browser_path, args=["--no-sandbox", "--disable-gpu"])
-        for name, (_, address, (width, height)) in SCREENSHOTS.items():
-            scheme = "dark" if name == "phone" else "light"
-            view = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
-            view.goto(report.as_uri() + address)
+        for each in SCREENSHOTS:
+            width, height = each.size
+            view = browser.new_page(viewport={"width": width, "height": height}, color_scheme=each.scheme)
+            errors: list[str] = []
+            view.on("pageerror", lambda error, errors=errors: errors.append(str(error)))
+            view.goto(report.resolve().as_uri() + each.address)
             view.wait_for_selector("html[data-shown]", state="attached")
-            view.screenshot(path=folder / f"{name}.png")
+            if each.click:
+                view.locator(each.click).first.click()
+                view.wait_for_selector(f"html[data-shown]:not([data-shown='{each.address}'])", state="attached")
+            if errors or view.get_by_text("Not in this report").count():
+                sys.exit(f"the report shows nothing at {each.address}: {'; '.join(errors) or 'not in this report'}")
+            view.screenshot(path=folder / each.file)
             view.close()
         browser.close()

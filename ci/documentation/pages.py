@@ -16,15 +16,28 @@ BESIDE = {
 }
 #: The table of contents: caption → pages.
 CONTENTS = {
-    "Use": ["running", "commands", "snapshots", "numerics", "report", "debugging", "bisect", "public-names"],
+    "Use": [
+        "running",
+        "commands",
+        "snapshots",
+        "numerics",
+        "report",
+        "debugging",
+        "bisect",
+        "overlay",
+        "vendor",
+        "public-names",
+    ],
     "Reference": ["reference/names", "reference/command-line", "reference/pytest-options"],
     "Examples": ["examples/losses", "examples/executed", "examples/report"],
-    "Trust": ["deviceless", "xpu", "emulation", "binaries", "mutants", "measurements"],
+    "Trust": ["deviceless", "xpu", "emulation", "binaries", "mutants", "sweep", "measurements"],
     "Results": ["known-bugs", "missed-optimisations", "kinds", "flip", "changes-2.11-2.13", "changes-2.13-2.15"],
-    "Develop": ["contributing", "architecture", "changelog"],
+    "Develop": ["contributing", "architecture", "formats", "changelog"],
 }
 _LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()<?([^()\s>]+)>?(\))")
 _FENCE = re.compile(r"(^(?:```|~~~).*?^(?:```|~~~)\s*$)", re.MULTILINE | re.DOTALL)
+#: Pages of source files are in no table of contents, and the search finds what is written about them instead.
+_ORPHAN = "---\norphan: true\nnosearch: true\n---\n"
 _LANGUAGES = {".py": "python", ".toml": "toml", ".cpp": "cpp", ".yml": "yaml", ".ini": "ini"}
 
 
@@ -39,7 +52,7 @@ def write_pages(source: Path) -> None:
         parts = [part.replace("```mermaid", "```text", 1) for part in parts]  # the theme draws no diagrams
         parts[::2] = [_with_links(part, path, target, found, linked) for part in parts[::2]]
         _write(source / target, "".join(parts) + (_contents(found) if path == ROOT / "README.md" else ""))
-    for image in (ROOT / "docs").rglob("*.svg"):
+    for image in (path for kind in ("*.svg", "*.png") for path in (ROOT / "docs").rglob(kind)):
         target = source / image.relative_to(ROOT / "docs")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(image.read_bytes())
@@ -95,10 +108,10 @@ def _source_page(path: Path) -> Path:
 def _included(path: Path) -> str:
     language = _LANGUAGES.get(path.suffix, "text")
     name = path.relative_to(ROOT).as_posix()
-    return f"---\norphan: true\n---\n# {name}\n\n```{{literalinclude}} /_files/{name}\n:language: {language}\n```\n"
+    return f"{_ORPHAN}# {name}\n\n```{{literalinclude}} /_files/{name}\n:language: {language}\n```\n"
 
 
 def _listing(path: Path) -> str:
     name = path.relative_to(ROOT).as_posix()
     files = sorted(each.name for each in path.iterdir() if not each.name.startswith("__"))
-    return f"---\norphan: true\n---\n# {name}/\n\n" + "\n".join(f"- `{file}`" for file in files) + "\n"
+    return f"{_ORPHAN}# {name}/\n\n" + "\n".join(f"- `{file}`" for file in files) + "\n"

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import inspect
 import os
+import pprint
+import re
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import conformance
 from conformance.cli.main import COMMANDS
 from conformance.harness.configuration.pytest_options import OPTIONS
 from conformance.settings import long_name
 
+#: Characters of a line of code.
+_WIDTH = 90
 #: Commands whose output the site shows. The build executes them.
 EXAMPLES = {
     "Which cases are there of flips?": "python -m conformance list 'flip/hflip-256*'",
@@ -41,16 +47,65 @@ def write_reference(source: Path) -> None:
 
 
 def _names() -> str:
-    lines = ["# Public names", "", "What `from conformance import …` gives, from the docstrings.", ""]
+    lines = ["# Docstrings of the public names", "", "What `from conformance import …` gives.", ""]
     for name in conformance.__all__:
         value = getattr(conformance, name)
         lines += [f"## {name}", ""]
         if callable(value):
-            lines += ["```python", f"{name}{inspect.signature(value)}", "```", ""]
-            lines += ["```text", inspect.getdoc(value) or "", "```", ""]
+            lines += ["```python", _signature(name, value), "```", "", _markdown(inspect.getdoc(value) or ""), ""]
         else:
-            lines += ["```python", f"{name} = {value!r}", "```", ""]
+            lines += ["```python", f"{name} = {pprint.pformat(value, width=_WIDTH)}", "```", ""]
     return "\n".join(lines)
+
+
+def _signature(name: str, value: Callable[..., Any]) -> str:
+    """A signature, with one parameter a line if it is long. Annotations are text in this package: without quotes."""
+    signature = inspect.signature(value)
+    parameters = [
+        parameter.replace(annotation=_Text(parameter.annotation))
+        if parameter.annotation is not parameter.empty
+        else parameter
+        for parameter in signature.parameters.values()
+    ]
+    returned = signature.return_annotation
+    short = str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
+    after = f" -> {_Text(returned)!r}" if returned is not signature.empty else ""
+    if len(name + short + after) <= _WIDTH:
+        return f"{name}{short}{after}"
+    lines = _parameter_lines(parameters)
+    return "\n".join([f"{name}(", *(f"    {line}," for line in lines), f"){after}"])
+
+
+def _parameter_lines(parameters: Sequence[inspect.Parameter]) -> list[str]:
+    lines, is_marked = [], False
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            is_marked = True
+        elif parameter.kind is parameter.KEYWORD_ONLY and not is_marked:
+            lines.append("*")
+            is_marked = True
+        lines.append(str(parameter))
+    return lines
+
+
+class _Text:
+    """An annotation that a signature shows without quotes."""
+
+    def __init__(self, annotation: object) -> None:
+        self._text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _markdown(docstring: str) -> str:
+    """A docstring as Markdown: it has code in backticks and indented blocks already.
+
+    A line that begins with "`parameter`: " becomes an entry of a list. Angle brackets are no HTML.
+    """
+    parts = re.split(r"(`[^`\n]*`|^(?: {4}.*\n?)+)", docstring, flags=re.MULTILINE)
+    parts[::2] = [re.sub(r"([<*\[\]#])", r"\\\1", part) for part in parts[::2]]
+    return re.sub(r"^(`[^`\n]+`(?:, `[^`\n]+`)*: )", r"- \1", "".join(parts), flags=re.MULTILINE)
 
 
 def _commands() -> str:

@@ -9,20 +9,29 @@ from pathlib import Path
 import pytest
 
 import conformance
-from conformance.cli.main import COMMANDS
+from conformance.cases.lookup import package_cases
+from conformance.cases.selectors import values_for
+from conformance.cli.main import COMMANDS, main
+from conformance.devices.targets import targets
+from conformance.expectations import known_failures
+from conformance.expectations.requirements import JUDGEMENT
+from conformance.storage.check_results import CheckResult, Outcome
+from conformance.storage.runs import ItemRecord, Run
+from conformance.storage.snapshots import Store
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "ci" / "documentation"))
+
+import built_links  # noqa: E402
+import example_report  # noqa: E402
+import kept_runs  # noqa: E402
+import pages  # noqa: E402
+import reference  # noqa: E402
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("source")
-    sys.path.insert(0, str(ROOT / "ci" / "documentation"))
-    try:
-        import pages
-        import reference
-    finally:
-        sys.path.pop(0)
     pages.write_pages(folder)
     reference.write_reference(folder)
     return folder
@@ -54,3 +63,63 @@ def test_the_reference_has_each_public_name_command_and_option(source: Path) -> 
     assert re.findall(r"^## (\w+)$", commands, flags=re.MULTILINE) == list(COMMANDS)
     assert "usage: python -m conformance report" in commands
     assert "`--conformance-device LIST`" in (source / "reference" / "pytest-options.md").read_text(encoding="utf-8")
+
+
+def test_missed_optimisations_that_cases_declare_are_on_the_page() -> None:
+    """The page comes from a run of these cases: `pytest --subset FILE --checks requirements`, then `missed`."""
+    page = (ROOT / "docs" / "missed-optimisations.md").read_text(encoding="utf-8")
+    default = [target for target in targets().values() if not target.variant_of]
+    excused = known_failures.load(ROOT / "conformance" / "known_failures").failures
+    no_code = {item[0] for failure in excused if failure.check == "compile" for item in failure.items()}
+    for case in package_cases().cases:
+        declared = {fact for target in default for fact in values_for(case.missed, case, target)} - {JUDGEMENT}
+        if declared and case.id not in no_code:
+            assert re.search(rf"{re.escape(case.id)}(,|$)", page, re.MULTILINE), case.id
+
+
+def test_a_link_of_the_site_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text('<a href="b.html#there">x</a><a href="report.html#/changes">x</a>', "utf-8")
+    (tmp_path / "b.html").write_text('<h1 id="there">x</h1><a href="https://example.org/x#y">x</a>', "utf-8")
+    (tmp_path / "report.html").write_text("", "utf-8")
+    assert list(built_links.problems(tmp_path)) == []
+    (tmp_path / "c.html").write_text('<a href="b.html#gone">x</a><img src="gone.png">', "utf-8")
+    wrong = list(built_links.problems(tmp_path))
+    assert len(wrong) == 2
+    assert "'b.html#gone' names nothing on that page" in wrong[0]
+    assert "'gone.png' leads to no file of the site" in wrong[1]
+
+
+def test_the_kept_runs_are_of_several_torches_and_name_this_checkout(tmp_path: Path) -> None:
+    runs = [Run(folder) for folder in kept_runs.unpack(tmp_path)]
+    assert len({run.description()["torch"].partition("+")[0] for run in runs}) == len(runs) >= 2
+    for run in runs:
+        records = list(run.items())
+        assert records
+        for record in records:
+            assert Path(record.file).is_relative_to(ROOT), record.name
+            assert Path(record.store).is_dir(), record.name
+            assert Path(record.known).is_dir(), record.name
+    shown = {each.address.partition("#/case/")[2].partition("?")[0] for each in example_report.SCREENSHOTS}
+    cases = {record.case for run in runs for record in run.items()}
+    assert shown - {""} <= cases
+
+
+def test_what_a_kept_run_changed_stays_when_its_code_is_accepted(tmp_path: Path) -> None:
+    root = tmp_path / "checkout"
+    store = Store(root / "code", ["cpu_avx2"])
+    store.merge({"flip/h": {("2.13.0", "cpu_avx2"): "kernels  1\n"}})
+    run = Run(tmp_path / "run")
+    run.begin({"torch": "2.13.0", "triton": "", "targets": ["cpu_avx2"], "root": str(root)})
+    checks = {"code": CheckResult(Outcome.FAILED, f"see {root}/code")}
+    for case in ("flip/h", "flip/v"):
+        made = ItemRecord(case, "cpu_avx2", "native", "2.13.0", str(store.root), text="kernels  2\n", checks=checks)
+        run.write_item(made)
+    assert kept_runs.keep(run.folder, tmp_path / "kept" / "some.tar.xz", lambda case: case == "flip/h") == 1
+    store.merge({"flip/h": {("2.13.0", "cpu_avx2"): "kernels  2\n"}})
+    folder = kept_runs.unpack(tmp_path / "unpacked", tmp_path / "kept")[0]
+    record = Run(folder).item("flip/h", "cpu_avx2")
+    assert record is not None
+    assert record.checks["code"].detail == "see /checkout/code"
+    assert Run(folder).item("flip/v", "cpu_avx2") is None
+    assert main(["report", str(folder), "-o", str(tmp_path / "report.html"), "--markdown", str(tmp_path / "r.md")]) == 0
+    assert "## Changes, grouped by cause" in (tmp_path / "r.md").read_text(encoding="utf-8")

@@ -1,0 +1,46 @@
+"""The pages that commands write from what is stored: the site has them as they are now.
+
+docs/ has a copy of each for readers of the repository, and for `conformance docs`. Write these copies anew with
+
+    python ci/documentation/stored_pages.py
+
+docs/missed-optimisations.md comes from a run: `python -m conformance missed RUN`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+#: Page → the command that writes it.
+COMMANDS = {
+    "known-bugs": ["bugs", "--package"],
+    "changes-2.11-2.13": ["diff", "2.11", "2.13", "conformance/ops", "--markdown"],
+    "changes-2.13-2.15": ["diff", "2.13", "2.15", "conformance/ops", "--markdown"],
+}
+
+
+def write_pages(folder: Path) -> None:
+    """Writes each page into a folder."""
+    started = {
+        name: subprocess.Popen([sys.executable, "-m", "conformance", *words], stdout=subprocess.PIPE, cwd=ROOT)
+        for name, words in COMMANDS.items()
+    }
+    for name, process in started.items():
+        text, _ = process.communicate()
+        if process.returncode:
+            sys.exit(f"python -m conformance {' '.join(COMMANDS[name])} ended with status {process.returncode}")
+        (folder / f"{name}.md").write_bytes(text)
+
+
+def main() -> int:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    write_pages(ROOT / "docs")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
