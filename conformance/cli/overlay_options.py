@@ -40,6 +40,7 @@ _OF_COMMANDS = {
     "list": _ALL,
     "show": ("--targets",),
     "compare": ("--targets",),
+    "bisect": ("--targets",),
     "bench": ("--targets", "--subset"),
     "bugs": ("--targets", "--known-failures"),
     "review": ("--targets", "--store"),

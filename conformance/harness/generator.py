@@ -86,6 +86,19 @@ class Generator:
         self.session.close()
 
 
+def checked_numerics(case: Case, result: CaptureResult, target: Target, *, native: bool) -> list[str]:
+    """Returns what was compared, in lines; none if the compiled code cannot run here."""
+    from conformance.capture.emulation.fake_strides import with_device_strides
+    from conformance.numerics.check import check_numerics
+
+    if result.worker_numerics is not None:
+        return result.worker_numerics()
+    if result.compiled is None:
+        return []
+    checked = case if native else with_device_strides(case)
+    return check_numerics(checked, result.compiled, target.device, target.name).summary()
+
+
 def origin(capture: Capture, target: Target) -> str:
     """How a capture was made, and with which versions: `compiled and run here; torch 2.13.0`."""
     if capture.mode == "native":

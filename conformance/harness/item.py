@@ -387,7 +387,7 @@ class _ItemRun:
 
     def _partner_code(self, name: str) -> str:
         """The code of the function `test_<name>` of the same file with the same labels; generated once a process."""
-        partner = _partner(self.case, name)
+        partner = partner_of(self.case, name)
         key = (partner.id, self.target.name)
         if key not in self.session.partner_codes:
             mode = "deviceless" if self.target.device == "cpu" else self.mode
@@ -423,7 +423,8 @@ def code_text(capture: Capture, target: Target) -> str:
     return "\n".join(normalise(module.code, target.device) for module in capture.modules)
 
 
-def _partner(case: Case, name: str) -> Case:
+def partner_of(case: Case, name: str) -> Case:
+    """The case of the function `test_<name>` in the same file with the same labels. Raises LookupError."""
     function = case.fn.__globals__.get(f"test_{name}")
     for other in getattr(function, "cases", ()):
         if other.labels == case.labels:

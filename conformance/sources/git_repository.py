@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from conformance.errors import ConformanceError, first_line
@@ -81,13 +81,20 @@ def contents(folder: Path, blobs: Sequence[str]) -> Iterator[bytes]:
         place = end + 1 + size + 1
 
 
-def first_parents(folder: Path, good: str, bad: str, paths: Iterable[str]) -> list[str]:
-    """The commits after `good` up to `bad` that change one of these paths, the oldest first: by first parents.
+def changes_below(folder: Path, good: str, bad: str, path: str) -> dict[str, dict[str, tuple[str, str]]]:
+    """Commit → path → the ids of its content before and after, which are all 0 where there is no such file.
 
-    A merge stands for all that it brings.
+    For the commits after `good` up to `bad`, the oldest first: by first parents, so a merge stands for all that it
+    brings. Commits that change nothing below `path` are left out.
     """
-    words = ["rev-list", "--reverse", "--first-parent", f"{good}..{bad}", "--", *paths]
-    return git_lines(folder, *words)
+    words = ["log", "--reverse", "--first-parent", "--diff-merges=first-parent", "--raw", "--no-abbrev", "--no-renames"]
+    text = git(folder, *words, "-z", "--format=%x01%H", f"{good}..{bad}", "--", path).decode(errors="replace")
+    result: dict[str, dict[str, tuple[str, str]]] = {}
+    for part in text.split("\x01")[1:]:
+        commit, *entries = (entry.strip("\n") for entry in part.split("\0"))
+        pairs = zip(entries[::2], entries[1::2], strict=False)
+        result[commit] = {name: (about.split()[2], about.split()[3]) for about, name in pairs if about.startswith(":")}
+    return result
 
 
 def is_ancestor(folder: Path, old: str, new: str) -> bool:

@@ -25,7 +25,7 @@ from conformance.cli.case_options import (
 from conformance.cli.highlighting import highlighted
 from conformance.devices.targets import Target, TargetError
 from conformance.errors import ConformanceError
-from conformance.harness.generator import GeneratingError, Generator, origin
+from conformance.harness.generator import GeneratingError, Generator, checked_numerics, origin
 from conformance.terminal import heading, styled
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _print_numerics(case: Case, result: CaptureResult, target: Target, *, native
     # An error that the worker reports arrives as an AssertionError.
     wrong = (NumericsError, EmulationError) if result.worker_numerics is None else (AssertionError,)
     try:
-        lines = _check_numerics(case, result, target, native=native)
+        lines = checked_numerics(case, result, target, native=native)
     except wrong as error:
         print(f"\nnumerics    {styled('wrong', 'red')}{how}\n{error}")
         return 1
@@ -158,16 +158,3 @@ def _print_numerics(case: Case, result: CaptureResult, target: Target, *, native
     for note in (*lines[1:], *extents.kernels, *(f"ran little: {line}" for line in extents.shortfalls)):
         print(f"            {note}")
     return 0
-
-
-def _check_numerics(case: Case, result: CaptureResult, target: Target, *, native: bool) -> list[str]:
-    """Returns what was compared, in lines; none if the compiled code cannot run here."""
-    from conformance.capture.emulation.fake_strides import with_device_strides
-    from conformance.numerics.check import check_numerics
-
-    if result.worker_numerics is not None:
-        return result.worker_numerics()
-    if result.compiled is None:
-        return []
-    checked = case if native else with_device_strides(case)
-    return check_numerics(checked, result.compiled, target.device, target.name).summary()

@@ -1,0 +1,80 @@
+"""An observation: what one torch generates for one case on one target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from conformance.errors import ConformanceError
+
+#: What can be asked: the code, one fact, whether numerics are right, whether the case's requirements are met.
+KINDS = ("code", "fact", "numerics", "requirement")
+
+
+class QuestionError(ConformanceError, ValueError):
+    """A question that the case has no answer to."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """`misfit`: why there is nothing to observe, such as a failing import; "" if there is.
+
+    `error`: what compiling raised; "" if it compiled. `code`: the normalised code. `facts`: name → line.
+    `numerics`: "right", "wrong", or "" if they were not checked; `problem`: what is wrong, or why that is.
+    `unmet`: lines of requirements that are not met. `seconds`: of the capture, without starting the process.
+    """
+
+    misfit: str = ""
+    error: str = ""
+    code: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    numerics: str = ""
+    problem: str = ""
+    unmet: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Observation:
+        return cls(**{**data, "unmet": tuple(data["unmet"])})
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a case. `kind`: one of KINDS. `fact`: its name, if the question is for a fact."""
+
+    kind: str = "code"
+    fact: str = ""
+
+    @property
+    def name(self) -> str:
+        """As in "the code changed"."""
+        whole = {"code": "the code", "numerics": "the numerics", "requirement": "the requirements"}
+        return whole.get(self.kind) or f"the fact {self.fact}"
+
+    def answer(self, observed: Observation) -> str:
+        """Equal for two observations that are the same for this question. Raises QuestionError if there is none."""
+        if observed.error:
+            return f"compiling raises {observed.error}"
+        if self.kind == "code":
+            return observed.code
+        if self.kind == "fact":
+            if self.fact not in observed.facts:
+                known = ", ".join(observed.facts) or "none"
+                raise QuestionError(f"--fact {self.fact}: the case has no such fact on this target; it has: {known}")
+            return observed.facts[self.fact]
+        if self.kind == "requirement":
+            return "not met: " + "; ".join(observed.unmet) if observed.unmet else "met"
+        if not observed.numerics:
+            raise QuestionError(f"the numerics cannot be compared: {observed.problem}")
+        return observed.numerics
+
+    def short_answer(self, observed: Observation) -> str:
+        """The answer in one line, for people."""
+        return f"{len(self.answer(observed).splitlines())} lines" if self._is_long(observed) else self.answer(observed)
+
+    def _is_long(self, observed: Observation) -> bool:
+        return "\n" in self.answer(observed)

@@ -1,0 +1,124 @@
+"""The process that observes cases with one torch: `python -m conformance.bisection.observing_process`.
+
+Reads a request from stdin and prints one line of JSON for each case. Its PYTHONPATH decides which torch it imports.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from conformance.bisection.executed_code import recorded_functions, recorded_lines
+from conformance.bisection.observation import Observation
+from conformance.cases.adhoc import AdhocOptions, resolve_case
+from conformance.cases.case import Case
+from conformance.devices.environment import PreparationError
+from conformance.devices.targets import Target, use_tables
+from conformance.errors import ConformanceError, first_line
+from conformance.harness.generator import GeneratingError, Generator, checked_numerics, code_text
+from conformance.sources.source_fit import import_problem
+
+#: Each line of an answer begins with it: cases may print.
+ANSWER = "OBSERVED "
+#: Words of errors that Python raises where the binaries lack what it calls.
+_MISFITS = ("torch._C", "_OpNamespace", "torch.ops.", "ImportError", "ModuleNotFoundError")
+
+
+def main() -> int:
+    """The request: `cases` as typed, `options` of ad-hoc functions, `target`, `tables` of targets, `numerics` and
+    `functions`, whether each is wanted, and `ranges`, of which functions to record lines.
+
+    Answers: `observations`, case as typed → Observation; `functions`, `lines`: path below torch/ → line numbers.
+    """
+    request = json.load(sys.stdin)
+    functions: dict[str, list[int]] = {}
+    lines: dict[str, list[int]] = {}
+    with contextlib.ExitStack() as stack:
+        if request["functions"]:
+            stack.enter_context(recorded_functions(functions))
+        if request["ranges"]:
+            stack.enter_context(recorded_lines(lines, request["ranges"]))
+        observations = _observe_all(request)
+    answer = {
+        "observations": {name: each.to_json() for name, each in observations.items()},
+        "functions": functions,
+        "lines": lines,
+    }
+    print(f"\n{ANSWER}{json.dumps(answer)}", flush=True)
+    return 0
+
+
+def _observe_all(request: Mapping[str, Any]) -> dict[str, Observation]:
+    words = request["cases"]
+    use_tables(request["tables"])
+    try:
+        with contextlib.closing(Generator()) as generator:
+            if reason := import_problem():
+                return dict.fromkeys(words, Observation(misfit=reason))
+            target, options = generator.target(request["target"]), AdhocOptions.from_json(request["options"])
+            return {word: _observe(generator, word, options, target, numerics=request["numerics"]) for word in words}
+    except PreparationError as error:
+        return dict.fromkeys(words, Observation(misfit=str(error)))
+
+
+def _observe(generator: Generator, word: str, options: AdhocOptions, target: Target, *, numerics: bool) -> Observation:
+    case, _ = resolve_case(word, generator.machine.targets(), options)
+    start = time.perf_counter()
+    try:
+        with generator.capture(case, target, run=numerics) as result:
+            from conformance.facts import extract
+
+            facts, code = extract(result.capture), code_text(result.capture, target)
+            state, problem = _numerics(case, result, target, generator) if numerics else ("", "")
+            unmet = _unmet(generator, case, target, facts, code)
+            seconds = time.perf_counter() - start
+            return Observation("", "", code, facts.lines(), state, problem, tuple(unmet), seconds)
+    except GeneratingError as error:
+        text = first_line(error)
+        if any(word in text for word in _MISFITS):
+            return Observation(misfit=text)
+        return Observation(error=text.partition(": ")[2], seconds=time.perf_counter() - start)
+    except PreparationError as error:
+        return Observation(misfit=str(error))
+
+
+def _numerics(case: Case, result: Any, target: Target, generator: Generator) -> tuple[str, str]:
+    from conformance.capture.emulation.errors import EmulationError, NotEmulatedError
+    from conformance.numerics.check import NumericsError
+
+    wrong = (NumericsError, EmulationError) if result.worker_numerics is None else (AssertionError,)
+    try:
+        lines = checked_numerics(case, result, target, native=generator.is_native(target, run=True))
+    except wrong as error:
+        return "wrong", str(error)
+    except NotEmulatedError as error:
+        return "", f"not emulated: {error}"
+    return ("right", lines[0]) if lines else ("", f"this machine does not run {target.name}")
+
+
+def _unmet(generator: Generator, case: Case, target: Target, facts: Any, code: str) -> list[str]:
+    from conformance.expectations.requirements import RequirementError, check
+    from conformance.harness.item import partner_of
+
+    def code_of(name: str) -> str:
+        with generator.capture(partner_of(case, name), target) as result:
+            return code_text(result.capture, target)
+
+    try:
+        check(case, target, facts, code=code, code_of=code_of)
+    except RequirementError as error:
+        return [line.strip() for line in str(error).splitlines() if line.startswith("  ")]
+    return []
+
+
+if __name__ == "__main__":
+    try:
+        status = main()
+    except ConformanceError as error:
+        print(f"\n{ANSWER}{json.dumps({'error': str(error)})}", flush=True)
+        status = 0
+    sys.exit(status)
