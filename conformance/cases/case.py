@@ -51,6 +51,7 @@ class Case:
     `require`, `missed`: selector → fact → value: see expectations/. `numerics`: see numerics_policy.py.
     `combined`: made by --thorough from axes that vary one at a time. Nothing is stored for such a case.
     `checks`: the only checks of the case; empty: all that the run selects.
+    `left_out`: check that is not made → why, for the record.
     """
 
     operator: str
@@ -72,6 +73,7 @@ class Case:
     prepare: Callable[[], None] | None = None
     only: Mapping[str, str] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_stored_code(self) -> bool:

@@ -3,7 +3,7 @@
 [fill_of_zeros_like]                     # a name for people
 cases = ["zeros_like-f32-forward-sample0"]   # names of cases; or `entries = [...]`, names of functions, for all cases
 numerics = { fill = { output = "…" } }   # see cases/numerics_policy.py
-checks = ["requirements", "code"]        # optional: the only checks
+leaves_out = ["numerics"]                # optional: checks that are not made; the record of an item has the reason
 only = { cpu = "…" }                     # optional: selector → reason
 reason = "it returns zeros"              # why
 """
@@ -23,7 +23,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_KEYS = ("cases", "entries", "numerics", "checks", "only", "reason")
+_KEYS = ("cases", "entries", "numerics", "leaves_out", "only", "reason")
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Declared:
     """What a case declares. Fields: as of Case."""
 
     numerics: dict[str, Any] = field(default_factory=dict)
-    checks: tuple[str, ...] = ()
+    left_out: dict[str, str] = field(default_factory=dict)
     only: dict[str, str] = field(default_factory=dict)
 
 
@@ -66,9 +66,9 @@ class Declarations:
             for key, value in table.get("numerics", {}).items():
                 is_table = isinstance(value, dict) and isinstance(numerics.get(key), dict)
                 numerics[key] = {**numerics[key], **value} if is_table else value
-        checks = tuple(name for table in tables for name in table.get("checks", ()))
+        left_out = {check: table["reason"] for table in tables for check in table.get("leaves_out", ())}
         only = {key: value for table in tables for key, value in table.get("only", {}).items()}
-        return Declared(numerics, tuple(dict.fromkeys(checks)), only)
+        return Declared(numerics, left_out, only)
 
     def refuse_unknown_entries(self, entries: set[str]) -> None:
         """Raises CaseError for a name that no entry has."""
@@ -86,5 +86,5 @@ class Declarations:
             raise CaseError(f"{where}: `reason` is missing: say in a sentence why")
         if not (table.get("cases") or table.get("entries")):
             raise CaseError(f"{where}: write `cases` or `entries`: the names that it is for")
-        if wrong := [each for each in table.get("checks", ()) if each not in CHECKS]:
+        if wrong := [each for each in table.get("leaves_out", ()) if each not in CHECKS]:
             raise CaseError(f"{where}: unknown check {wrong[0]!r}; known are {', '.join(CHECKS)}")

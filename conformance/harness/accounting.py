@@ -35,7 +35,7 @@ def ending(item: ItemRecord) -> str:
         return "failed"
     if Outcome.KNOWN in outcomes:
         return "known failures"
-    if Outcome.EXCLUDED in outcomes:
+    if item.outcome("compile") is Outcome.EXCLUDED:
         return "excluded"
     if outcomes == {Outcome.SKIPPED}:
         return "cannot run"
@@ -56,6 +56,12 @@ def account(run: Run, items: Sequence[ItemRecord]) -> str:
 def items_without_numerics(items: Sequence[ItemRecord]) -> list[ItemRecord]:
     """The items that compiled and whose numerics did not run, although they were to."""
     return [item for item in items if item.text and item.outcome("numerics") is Outcome.SKIPPED]
+
+
+def left_out_lines(items: Sequence[ItemRecord]) -> list[str]:
+    """How many items' cases leave the check of numerics out, a line for each reason."""
+    reasons = Counter(item.checks["numerics"].detail for item in items if item.outcome("numerics") is Outcome.EXCLUDED)
+    return [f"numerics left out: {pluralise(count, 'item')}: {reason}" for reason, count in reasons.most_common()]
 
 
 def shortcomings(run: Run, items: Sequence[ItemRecord]) -> list[str]:

@@ -243,6 +243,9 @@ class _ItemRun:
             return
         if self.case.checks and name not in self.case.checks:
             return
+        if reason := self.case.left_out.get(name):
+            self.record.checks[name] = CheckResult(Outcome.EXCLUDED, reason)
+            return
         with self.report.check(reported_name or name):
             self._leave_out(name)
             self._note_begun(name)

@@ -201,7 +201,7 @@ def _count_lines(items: Sequence[ItemRecord]) -> list[str]:
     if reused := len(items) - len(ran):
         count = f"{reused:,} item{'s' * (reused != 1)}"
         lines.append(f"numerics passed before and were not run: {count}; {option_name('fresh')} runs them")
-    return lines + _binary_lines(items)
+    return lines + accounting.left_out_lines(items) + _binary_lines(items)
 
 
 def _shortfall_lines(items: Sequence[ItemRecord]) -> list[str]:

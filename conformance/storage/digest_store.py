@@ -25,7 +25,7 @@ from conformance.storage import digests, snapshot_format
 from conformance.storage.installed import refuse_installed
 from conformance.storage.overlaid_store import OverlaidStore
 from conformance.storage.snapshot_format import TextKey
-from conformance.storage.snapshots import Counts, Snapshot, SnapshotError, Store
+from conformance.storage.snapshots import Counts, Snapshot, SnapshotError, Store, torch_release
 
 #: The format that this release writes and reads: the number in a table's first line.
 FORMAT = 1
@@ -63,6 +63,10 @@ class DigestStore(Store):
 
     def has_target(self, target: str) -> bool:
         return any(key[1] == target for key, _ in self._files())
+
+    def has_table(self, case_id: str, torch: str, target: str) -> bool:
+        """Whether there is a table that would have a line for the case."""
+        return self._file((torch_release(torch), target), _file_name(case_id)).is_file()
 
     def read_own(self, case_id: str) -> Snapshot | None:
         self.path(case_id)
@@ -217,6 +221,10 @@ class DigestStore(Store):
 
 class OverlaidDigestStore(OverlaidStore, DigestStore):
     """A store of digests laid over another one."""
+
+    def has_table(self, case_id: str, torch: str, target: str) -> bool:
+        is_below = isinstance(self.below, DigestStore) and self.below.has_table(case_id, torch, target)
+        return is_below or super().has_table(case_id, torch, target)
 
 
 def _file_name(case_id: str) -> str:

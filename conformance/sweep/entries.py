@@ -107,7 +107,7 @@ def _case(
         grad=tuple(path for path in paths if path in tensors and tensors[path].requires_grad),
         axes=("dtype", "grad", "sample"),
         numerics=declared.numerics,
-        checks=declared.checks,
+        left_out=declared.left_out,
         only=declared.only,
     )
 

@@ -29,6 +29,7 @@ ITEMS = [
     item("cannot", "", compile=SKIPPED),
     item("half", numerics=SKIPPED, code=PASSED),
     item("begun", "", compile=BEGUN),
+    item("left-out", numerics=CheckResult(Outcome.EXCLUDED, "random numbers"), code=PASSED),
 ]
 
 
@@ -42,18 +43,23 @@ def run(tmp_path) -> Run:
 
 def test_every_selected_item_is_in_the_account(run):
     assert accounting.account(run, ITEMS) == (
-        "9 items = 2 passed + 2 failed + 1 known failures + 1 excluded + 1 cannot run + 2 not run; "
+        "10 items = 3 passed + 2 failed + 1 known failures + 1 excluded + 1 cannot run + 2 not run; "
         "numerics of 1 item did not run"
     )
 
 
 def test_what_was_compared_less_has_its_reason(run):
     assert accounting.shortcomings(run, ITEMS) == [
-        "not run: 2 of the 9 selected items: op/begun-cpu_avx2, op/never-cpu_avx2",
+        "not run: 2 of the 10 selected items: op/begun-cpu_avx2, op/never-cpu_avx2",
         "cannot run: no compiler (1 item)",
         "numerics did not run: no compiler (1 item)",
     ]
     assert accounting.shortcomings(Run(run.folder / "none"), ITEMS[:1]) == []
+
+
+def test_a_check_that_the_case_leaves_out_has_its_reason():
+    assert accounting.left_out_lines(ITEMS) == ["numerics left out: 1 item: random numbers"]
+    assert accounting.left_out_lines(ITEMS[:2]) == []
 
 
 def test_pytest_and_the_record_must_agree(run):

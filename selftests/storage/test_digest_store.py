@@ -193,6 +193,8 @@ def test_an_overlay_holds_what_differs(root, tmp_path):
     assert (root / TABLE).read_text() == before
     assert len((tmp_path / "vendor" / "expected_digests" / TABLE).read_text().splitlines()) == 2
     laid_over = store_at(root, ("cuda_sm90",), overlay)
+    assert laid_over.has_table(same.case, "2.13.0+cpu", "cuda_sm90")
+    assert not laid_over.has_table("opinfo/abs-f16-forward-sample0", "2.13.0+cpu", "cuda_sm90")
     assert laid_over.read(other.case).text("2.13", "cuda_sm90") == digests.digest_text(changed)
     assert laid_over.read(same.case).text("2.13", "cuda_sm90") == digests.digest_text(same)
 

@@ -174,13 +174,13 @@ def test_special_values_only_if_asked_for_and_never_in_integers():
 
 def test_declarations_of_an_entry_and_of_a_case():
     declared = declarations(
-        random={"entries": ["add"], "checks": ["requirements", "code"], "reason": "random numbers"},
+        random={"entries": ["add"], "leaves_out": ["numerics"], "reason": "random numbers"},
         zeros={"cases": ["add-f32-backward-sample0"], "numerics": {"fill": {"output": "zeros"}}, "reason": "zeros"},
         ones={"cases": ["add-f32-backward-sample0"], "numerics": {"fill": {"input": "ones"}}, "reason": "ones"},
     )
     first, second = cases(op(tensors), SampleSelection(2, ("f32",)), declared=declared)
     assert first.numerics == {"fill": {"output": "zeros", "input": "ones"}}
-    assert (second.numerics, second.checks) == ({}, ("requirements", "code"))
+    assert (second.numerics, second.left_out) == ({}, {"numerics": "random numbers"})
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_declarations_of_an_entry_and_of_a_case():
         ({"cases": ["add-f32"], "why": "?", "reason": "x"}, "unknown key 'why'; the keys are cases, entries"),
         ({"cases": ["add-f32"]}, "`reason` is missing: say in a sentence why"),
         ({"reason": "x"}, "write `cases` or `entries`"),
-        ({"entries": ["add"], "checks": ["speed"], "reason": "x"}, "unknown check 'speed'; known are numerics"),
+        ({"entries": ["add"], "leaves_out": ["speed"], "reason": "x"}, "unknown check 'speed'; known are numerics"),
         (3, "write a table with the keys"),
     ],
 )
