@@ -15,6 +15,7 @@ from conformance.harness.session import Session
 from conformance.review.diff import compare_texts
 from conformance.review.review import nearest_text
 from conformance.settings import option_name
+from conformance.storage.digest_store import DigestStore
 from conformance.storage.digests import in_form_of
 from conformance.storage.runs import ItemRecord
 from conformance.storage.snapshots import Snapshot, torch_release
@@ -70,15 +71,20 @@ class ItemCode:
         Fails where other items are stored for this torch. Otherwise compares with the nearest torch: drift.
         """
         session = self.session
-        vendor = vendor_devices().get(self.target.device)
-        if vendor and not session.stores_target(session.store(self.case), self.target):
+        vendor, store = vendor_devices().get(self.target.device), session.store(self.case)
+        if vendor and not session.stores_target(store, self.target):
             raise SkipError(
                 f"no code is stored for {self.target.name}: {vendor.package} brings the device, and its code is stored "
                 "by those who have it (docs/vendor.md)"
             )
         command = accept_command(self.case, self.target, session.settings.overlay)
         other = nearest_text(snapshot, self.record) if snapshot else None
-        if other is None or session.has_stored_version(session.store(self.case)):
+        if other is None or session.has_stored_version(store):
+            if isinstance(store, DigestStore) and not store.has_table(self.case.id, session.torch, self.target.name):
+                raise SkipError(
+                    f"no digests of this dtype are stored for {self.target.name}: compare two runs, with "
+                    f"{option_name('save-run')} and {option_name('baseline')}"
+                )
             raise CodeError(
                 f"{self.name}: {NOTHING_STORED} {torch_release(session.torch)}\n\naccept it with: {command}\n"
                 f"how code is stored: {reference('snapshots', 'adding-and-removing')}"
