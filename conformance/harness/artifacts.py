@@ -12,6 +12,7 @@ from conformance.documentation import reference
 from conformance.errors import ConformanceError
 from conformance.harness.reproduction import script
 from conformance.harness.session import Session
+from conformance.storage.runs import message_file
 
 if TYPE_CHECKING:
     from conformance.capture.model import Capture
@@ -27,17 +28,20 @@ class ItemArtifacts:
     def of_check(self, check: str, error: AssertionError, capture: Capture) -> str:
         """Writes the artifacts of a failed check. Returns the last lines of its message."""
         write(self._folder, capture)
+        (self._folder / message_file(check)).write_text(f"{error}\n", encoding="utf-8")
         if check == "numerics":
             return f"{self._write_script(error)}\nartifacts: {self._folder}"
         if not self._has_script:
             self._write_script(None)
         return f"artifacts: {self._folder}"
 
-    def of_exception(self, error: Exception) -> None:
+    def of_exception(self, check: str, error: Exception) -> None:
         """Writes the script for an exception of compiling or of a call, and notes it in the exception."""
         if not is_of_the_code(error):
             return
         line = self._write_script(error)
+        text = f"{type(error).__name__}: {error}\n"
+        (self._folder / message_file(check)).write_text(text, encoding="utf-8")
         if add_note := getattr(error, "add_note", None):  # from Python 3.11
             known = self._session.known_failures_folder(self._case) / f"{self._case.operator}.toml"
             excuse = f"an error of PyTorch can be excused in {known}: {reference('public-names', 'file-formats')}"

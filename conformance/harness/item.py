@@ -223,7 +223,7 @@ class _ItemRun:
                 if reason := missing_dtype(self.target, error):
                     self._skip(reason, Outcome.EXCLUDED)
                 self._record_failure("compile", error)
-                self.artifacts.of_exception(error)
+                self.artifacts.of_exception("compile", error)
                 said = custom_operators.advice(error)
                 if not said and "device" in str(error):
                     said = outside_tensors.advice_on(error, self.case)
@@ -262,7 +262,7 @@ class _ItemRun:
                     problem += self.known_failures.text_of_new_problems(error)
                     raise type(error)(f"{error}\n\n{problem}{lines}") from None
                 if name == "numerics" and capture is not None:
-                    self.artifacts.of_exception(error)
+                    self.artifacts.of_exception(name, error)
                 raise
             self._report_entry(name, self.known_failures.stale_entry(name))
             self.record.checks[name] = CheckResult(Outcome.PASSED, self.record.reused if name == "numerics" else "")

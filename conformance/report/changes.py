@@ -30,7 +30,7 @@ class Changes:
 def changes_of(cells: Cells) -> Changes:
     """Compares each text with the stored one, for cells whose check of code failed or whose text drifted."""
     found = Changes()
-    for torch in {column.torch for column in cells.columns}:
+    for torch in dict.fromkeys(column.torch for column in cells.columns):
         records = [
             cell.record
             for cell in cells.cells.values()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from conformance.devices.targets import targets
 from conformance.harness import accounting
@@ -36,8 +37,8 @@ class Column:
 class Cell:
     """One case in one column. `record`: None if the item was selected and no run recorded it. `run`: its number.
 
-    `precedence`: whether it counts before the same cell of another run. `node`: pytest's node id. `script`: the
-    reproduction of a failed item; "" without one.
+    `precedence`: whether it counts before the same cell of another run. `node`: pytest's node id; "" if the run does
+    not say it. `artifacts`: the folder that a failed item left; None without one.
     """
 
     case: str
@@ -46,7 +47,17 @@ class Cell:
     precedence: Precedence
     record: ItemRecord | None = None
     node: str = ""
-    script: str = ""
+    artifacts: Path | None = None
+
+    @property
+    def script(self) -> str:
+        """The reproduction of a failed item; "" without one."""
+        return self.artifact("reproduce.py")
+
+    def artifact(self, name: str) -> str:
+        """The text of a file that a failed item left; "" if it left none of that name."""
+        path = self.artifacts / name if self.artifacts else None
+        return path.read_text(encoding="utf-8", errors="replace") if path and path.is_file() else ""
 
     @property
     def state(self) -> str:
@@ -97,7 +108,7 @@ def cells_of(runs: Sequence[Run]) -> Cells:
         for item in items:
             column = Column(torch_release(item.torch), item.target)
             counts = precedence(item, time, number)
-            found.add(Cell(item.case, column, number, counts, item, nodes.get(item.name, ""), _script(run, item)))
+            found.add(Cell(item.case, column, number, counts, item, nodes.get(item.name, ""), _artifacts(run, item)))
         release = torch_release(str(run.description()["torch"]))
         recorded = {item.name for item in items}
         for name in accounting.not_run(run, items):
@@ -108,9 +119,9 @@ def cells_of(runs: Sequence[Run]) -> Cells:
     return found
 
 
-def _script(run: Run, item: ItemRecord) -> str:
-    path = run.folder / "failures" / item.name / "reproduce.py"
-    return path.read_text(encoding="utf-8") if path.exists() else ""
+def _artifacts(run: Run, item: ItemRecord) -> Path | None:
+    folder = run.folder / "failures" / item.name
+    return folder if folder.is_dir() else None
 
 
 def _split(name: str, known: Iterable[str]) -> tuple[str, str]:

@@ -52,4 +52,4 @@ def _failure(cell: Cell) -> dict[str, str]:
 
 def _text(text: str) -> str:
     """Text whose characters mean nothing in Markdown or HTML."""
-    return re.sub(r"([\\`*_{}\[\]<>()#+!|~&-])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"([\\`*_{}\[\]<>()#+!|~&-])", r"\\\1", " ".join(text.encode(errors="replace").decode().split()))

@@ -83,7 +83,7 @@ def _packed(data: Any) -> str:
         text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     except ValueError:
         text = json.dumps(_finite(data), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return base64.b64encode(gzip.compress(text.encode(), _LEVEL, mtime=0)).decode()
+    return base64.b64encode(gzip.compress(text.encode(errors="backslashreplace"), _LEVEL, mtime=0)).decode()
 
 
 def _finite(data: Any) -> Any:

@@ -301,6 +301,11 @@ class Run:
         return folder
 
 
+def message_file(check: str) -> str:
+    """The name of the file with the whole message of a failed check, in the folder of its artifacts."""
+    return f"{check}.txt"
+
+
 def refuse_newer_format(name: str, number: int, release: str = "") -> None:
     """Raises RunError for the number of a format that this release does not know. `release`: the one that wrote it."""
     if number > FORMAT:

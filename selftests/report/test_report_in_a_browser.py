@@ -43,7 +43,7 @@ PROFILES = [
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    error = CheckResult(Outcome.FAILED, f"NumericsError: {HOSTILE}")
+    error = CheckResult(Outcome.FAILED, f"NumericsError: {HOSTILE} \x00\ud800")
     changed = TEXT.replace("in_ptr0[11L]", "in_ptr0[12L]")
     records = [
         record("flip/hflip-u8", "cpu_avx2", evidence="native"),

@@ -92,6 +92,16 @@ def test_all_that_a_run_writes_is_documented(real):
     assert [each.name for each in fields(ItemRecord) if f"`{each.name}`" not in page] == []
 
 
+def test_a_report_for_programs_is_documented(real, tmp_path, capsys):
+    _, folder = real
+    assert main(["report", str(folder), "--json", str(tmp_path / "report.json")]) == 0
+    data = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert schemas.problems("output", "report", data) == []
+    assert data["total"] == 2
+    page = (ROOT / "docs/formats.md").read_text(encoding="utf-8")
+    assert [key for key in (*data, *data["items"][0]) if f"`{key}`" not in page] == []
+
+
 def test_junit_says_its_format(real):
     suite, _ = real
     text = (suite.root / "junit.xml").read_text(encoding="utf-8")

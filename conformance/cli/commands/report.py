@@ -1,8 +1,9 @@
-"""`report`: one HTML file about one or several runs, for a browser without a network."""
+"""`report`: one HTML file about one or several runs, for a browser without a network; and forms for programs."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from conformance import atomic_files
@@ -17,14 +18,21 @@ them, and each cell says where its evidence comes from."""
 EXAMPLES = """\
 examples:
   pytest -n auto; python -m conformance report -o report.html
-  python -m conformance report cpu gpu torch215 -o report.html"""
+  python -m conformance report cpu gpu torch215 -o report.html
+  python -m conformance report cpu gpu --junit junit.xml --json report.json"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "runs", nargs="*", default=["last"], metavar="RUN", help="folders or names of runs; default: the last run"
     )
-    parser.add_argument("-o", "--output", metavar="FILE", type=Path, default=Path("report.html"), help="the file")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="the HTML file; default: report.html, or none if --markdown, --json or --junit is given",
+    )
     parser.add_argument(
         "--bench",
         action="append",
@@ -34,7 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="add the times that `bench --json FILE` wrote; give it twice to compare two files, the older one first",
     )
     parser.add_argument(
-        "--markdown", type=Path, metavar="FILE", help="also write a summary in Markdown, for the page of a CI job"
+        "--markdown", type=Path, metavar="FILE", help="write a summary in Markdown, for the page of a CI job"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report's data as JSON, for programs")
+    parser.add_argument(
+        "--junit", type=Path, metavar="FILE", help="write JUnit XML: one entry for each check of an item"
     )
     parser.add_argument("--title", default="conformance", help="the title of the page")
 
@@ -46,18 +58,30 @@ def run(arguments: argparse.Namespace) -> int:
     from conformance.report.changes import changes_of
     from conformance.report.columns import cells_of
     from conformance.report.further_pages import further_pages
+    from conformance.report.json_report import json_report
+    from conformance.report.junit_report import junit_report
     from conformance.report.markdown_summary import markdown_summary
     from conformance.report.page import page
     from conformance.review.causes import pluralise
 
+    if not (arguments.output or arguments.markdown or arguments.json or arguments.junit):
+        arguments.output = Path("report.html")
+    if arguments.bench and not arguments.output:
+        raise BenchError("--bench adds a page to the HTML file: name it with -o FILE")
     runs = [find_run(word) for word in arguments.runs]
     cells = cells_of(runs)
     changes = changes_of(cells)
-    text = page(runs, cells, changes, further_pages(cells, arguments.bench), arguments.title)
-    atomic_files.write_atomically(arguments.output, text, survives_power_loss=False)
-    if arguments.markdown:
-        summary = markdown_summary(cells, changes, arguments.title)
-        atomic_files.write_atomically(arguments.markdown, summary, survives_power_loss=False)
+    title = arguments.title
+    writers: list[tuple[Path | None, Callable[[], str]]] = [
+        (arguments.output, lambda: page(runs, cells, changes, further_pages(cells, arguments.bench), title)),
+        (arguments.markdown, lambda: markdown_summary(cells, changes, title)),
+        (arguments.json, lambda: json_report(runs, cells, changes)),
+        (arguments.junit, lambda: junit_report(cells, title)),
+    ]
     items, count = pluralise(len(cells.cells), "item"), pluralise(len(runs), "run")
-    print(f"{arguments.output}: {len(text) / 1e6:.1f} MB, {items} of {count}")
+    for file, text_of in writers:
+        if file:
+            text = text_of()
+            atomic_files.write_atomically(file, text, survives_power_loss=False)
+            print(f"{file}: {len(text.encode()) / 1e6:.1f} MB, {items} of {count}")
     return 0
