@@ -63,11 +63,14 @@ def run(options: argparse.Namespace) -> int:
     found = job_runs.find(options.artifacts)
     if not found.runs:
         raise AcceptedError(f"there is no run to accept: {'; '.join(found.problems) or 'the folders hold none'}")
+    try:
+        options.output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise AcceptedError(f"the folder {options.output} cannot be written to: {error.strerror}") from error
     status = int(bool(found.problems))
     with tempfile.TemporaryDirectory() as folder, repository.clean_after_errors():
         placed = job_runs.placed_here(found.runs, repository.root, Path(folder))
         text = review_text.read(placed, found.problems, options.link)
-        options.output.mkdir(parents=True, exist_ok=True)
         page = options.output / "index.html"
         if failed := conformance(["report", *map(str, placed), "-o", str(page), "--title", SUBJECT]):
             return failed

@@ -31,12 +31,15 @@ def main() -> int:
     if not found.runs:
         names = ", ".join(map(str, options.artifacts))
         parser.error(f"{names} holds no run that can be read: each job uploads its folder .conformance")
+    try:
+        options.output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"the folder {options.output} cannot be written to: {error.strerror}; name another one with -o")
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     with tempfile.TemporaryDirectory() as folder:
         runs = job_runs.placed_here(found.runs, job_runs.ROOT, Path(folder, "runs"))
         words = ["report", *map(str, runs), "-o", str(options.output / "index.html"), "--title", options.title]
         markdown = Path(folder, "summary.md")
-        options.output.mkdir(parents=True, exist_ok=True)
         if status := conformance([*words, "--markdown", str(markdown)]):
             return status
         if summary:

@@ -69,7 +69,7 @@ def main() -> int:
             print("\n".join(wrong), file=sys.stderr)
             return 1
         if options.pictures:
-            for each in example_report.SCREENSHOTS:
+            for each in example_report.shown_in_docs():
                 shutil.copy2(source / "images" / each.file, pages.ROOT / "docs" / "images")
         shutil.rmtree(options.output, ignore_errors=True)
         shutil.copytree(Path(folder, "html"), options.output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import shutil
 import subprocess
 import sys
@@ -36,6 +37,8 @@ class Screenshot:
         return f"report-{self.name}.png"
 
 
+#: The first cause that reaches several cases on all devices: it has something to show.
+_WIDE = "section:has-text('cases, on cpu, cuda and xpu') h2 a"
 SCREENSHOTS = (
     Screenshot("matrix", "All operators by torch release and target", "#/"),
     Screenshot(
@@ -50,7 +53,7 @@ SCREENSHOTS = (
         (1200, 1000),
     ),
     Screenshot("changes", "What differs from the stored code, grouped by cause", "#/changes"),
-    Screenshot("change", "One cause: an example, and each text before and after", "#/changes", click="h2 a"),
+    Screenshot("change", "One cause: an example, and each text before and after", "#/changes", click=_WIDE),
     Screenshot("phone", "On a phone, in the dark", "#/operator/flip", (400, 800), "dark"),
 )
 
@@ -66,8 +69,8 @@ def write_example(source: Path, runs: Sequence[str], *, screenshots: bool) -> No
     lines = [
         "# An example of a report",
         "",
-        f'<a href="{ADDRESS.name}">The report itself</a> is one file, of some cases of each operator. It was made with',
-        "this site from runs that the repository keeps: each says of itself what machine and torch it had.",
+        f'<a href="{ADDRESS.name}">The report itself</a> is one file. It was made with this site from [runs that the',
+        "repository keeps](../report.md#the-example-of-the-documentation): each says what machine and torch it had.",
         "",
     ]
     if (source / "_extra" / "matrix").is_dir():
@@ -75,10 +78,17 @@ def write_example(source: Path, runs: Sequence[str], *, screenshots: bool) -> No
     if screenshots:
         take(report, source / "images")
         for each in SCREENSHOTS:
-            lines += [f"## {each.title}", "", f"![{each.title}](../images/{each.file})", ""]
+            link = f'<a href="{html.escape(f"{ADDRESS.name}{each.address}")}">Open it in the report</a>'
+            lines += [f"## {each.title}", "", f"{link}.", "", f"![{each.title}](../images/{each.file})", ""]
     path = source / "examples" / "report.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines), encoding="utf-8")
+
+
+def shown_in_docs() -> list[Screenshot]:
+    """The screenshots that docs/report.md shows: docs/images/ has copies of them."""
+    text = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
+    return [each for each in SCREENSHOTS if f"images/{each.file}" in text]
 
 
 def take(report: Path, folder: Path) -> None:

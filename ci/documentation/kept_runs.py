@@ -59,7 +59,7 @@ def _placed(run: Path, folder: Path) -> Path:
         return record | ({"store": str(run / _STORE)} if record["store"] == _STORE else {})
 
     made = Path(json.loads((run / "run.json").read_text(encoding="utf-8"))["root"])
-    relocated_runs.copy_run(run, folder, str(ROOT), edited)
+    relocated_runs.copy_run(run, folder, CHECKOUT, edited)
     return folder
 
 
@@ -80,6 +80,8 @@ def keep(run: Path, archive: Path, is_kept: Callable[[str], bool]) -> int:
     with tempfile.TemporaryDirectory() as temporary:
         copy = Path(temporary, "run")
         relocated_runs.copy_run(run, copy, CHECKOUT, edited)
+        for script in copy.rglob("reproduce.py"):
+            script.write_text(script.read_text(encoding="utf-8").replace(str(made), CHECKOUT), encoding="utf-8")
         for item in items:
             snapshot = Path(_STORE, f"{item.case}.txt")
             if item.case in cases and not (copy / snapshot).exists():

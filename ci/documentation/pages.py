@@ -38,6 +38,8 @@ _LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()<?([^()\s>]+)>?(\))")
 _FENCE = re.compile(r"(^(?:```|~~~).*?^(?:```|~~~)\s*$)", re.MULTILINE | re.DOTALL)
 #: Pages of source files are in no table of contents, and the search finds what is written about them instead.
 _ORPHAN = "---\norphan: true\nnosearch: true\n---\n"
+#: Pictures of this kind are made by the build: docs/ need not have them yet.
+_PICTURE = ".png"
 _LANGUAGES = {".py": "python", ".toml": "toml", ".cpp": "cpp", ".yml": "yaml", ".ini": "ini"}
 
 
@@ -88,7 +90,7 @@ def _with_links(text: str, page: Path, target: Path, found: Mapping[Path, Path],
         path = (page.parent / file).resolve()
         if path in found:
             wanted = found[path]
-        elif path.is_relative_to(ROOT / "docs") and path.is_file():
+        elif path.is_relative_to(ROOT / "docs") and (path.is_file() or path.suffix == _PICTURE):
             wanted = path.relative_to(ROOT / "docs")
         elif path == ROOT / "docs" / "upstream":
             wanted = next(each for each in sorted(found.values()) if each.parts[0] == "upstream")
