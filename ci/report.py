@@ -2,8 +2,10 @@
 """Joins the runs of all jobs of the device matrix into one report: `python ci/report.py ARTIFACTS -o site`.
 
 ARTIFACTS is a folder with a folder for each job: what the job left below .conformance/. Folders of runs may be named
-too. Writes site/index.html, and a summary for the page of the job. A run that cannot be read, and a job that left none,
-are named first, and the exit status is 1. Needs neither torch nor pytest: `ci/tox -e report -- ARTIFACTS -o site`.
+too. Writes site/index.html, report.json and junit.xml, and a summary for the page of the job. A run that cannot be
+read, and a job that left none, are named first, and the exit status is 1.
+
+Needs neither torch nor pytest: `ci/tox -e report -- ARTIFACTS -o site`.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         runs = job_runs.placed_here(found.runs, job_runs.ROOT, Path(folder, "runs"))
         words = ["report", *map(str, runs), "-o", str(options.output / "index.html"), "--title", options.title]
+        words += ["--json", str(options.output / "report.json"), "--junit", str(options.output / "junit.xml")]
         markdown = Path(folder, "summary.md")
         if status := conformance([*words, "--markdown", str(markdown)]):
             return status

@@ -36,6 +36,7 @@ def test_it_joins_the_last_run_of_each_job(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("2 items of 2 runs\n")
     assert (tmp_path / "site" / "index.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert {path.name for path in (tmp_path / "site").iterdir()} == {"index.html", "report.json", "junit.xml"}
     text = summary.read_text(encoding="utf-8")
     assert "cpu\\_avx2" in text
     assert "cuda\\_sm90" in text
