@@ -14,6 +14,7 @@ from made_runs import EXCLUDED, FAILED, KNOWN, PASSED, TEXT, made_run, record
 from conformance.harness import accounting
 from conformance.report.changes import changes_of
 from conformance.report.columns import cells_of
+from conformance.report.further_pages import Section
 from conformance.report.page import page
 from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import Run
@@ -41,13 +42,17 @@ PROFILES = [
 ]
 
 
+PROBLEM = {"tensor": "output", "rule": "values", "call": "nan", "text": "two\n  lines", "error": math.inf,
+           "factor": 0.0, "wrong_values": {"changes": {"NaN → 0": 3}, "share": 0.25, "off_by": 0.0}}  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     error = CheckResult(Outcome.FAILED, f"NumericsError: {HOSTILE} \x00\ud800")
     changed = TEXT.replace("in_ptr0[11L]", "in_ptr0[12L]")
     records = [
         record("flip/hflip-u8", "cpu_avx2", evidence="native"),
-        record("flip/hflip-u8", "cuda_sm90", KNOWN, text=changed, problems=[{"tensor": "output", "error": math.inf}]),
+        record("flip/hflip-u8", "cuda_sm90", KNOWN, text=changed, problems=[PROBLEM]),
         record("flip/hflip-f32", "cpu_avx2", FAILED, error_profiles=PROFILES),
         record("flip/hflip-f32", "cpu_avx512", PASSED, shared_with="cpu_avx2"),
         record("flip/hflip-f32", "cuda_sm90", EXCLUDED),
@@ -56,6 +61,39 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         record("sum/rows-f32", "cuda_sm90", error, text=TEXT.replace("11L", f"11L; // {HOSTILE}\n  auto y = 0")),
     ]  # fmt: skip
     return made_run(tmp_path_factory.mktemp("run"), records, selected=["sum/columns-f32-cpu_avx2"])
+
+
+@pytest.fixture(scope="module")
+def failed(run: Run) -> None:
+    """What a failed item leaves in the run's folder."""
+    folder = run.artifacts("flip/hflip-f32-cpu_avx2")
+    files = {"numerics.txt": f"1 of 12 elements\n  inputs there  x = 0.5\n{HOSTILE}",
+             "0_inference_graph.py": f"graph {HOSTILE}",
+             "0_inference_ir_pre_fusion.txt": "ir before", "0_inference_output_code.py": "raw",
+             "reproduce.py": f"print('{HOSTILE}')"}  # fmt: skip
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def newer(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of one case with torch 2.15, where a fact and the code differ."""
+    text = TEXT.replace("1: flip", "2: flip").replace("11L]", "13L]")
+    facts = {"kernels": f"2: flip {HOSTILE}"}
+    records = [record("flip/hflip-u8", "cpu_avx2", FAILED, torch="2.15.0", text=text, facts=facts),
+               record("flip/hflip-f32", "cpu_avx512", PASSED, torch="2.15.0")]  # fmt: skip
+    return made_run(tmp_path_factory.mktemp("newer"), records, torch="2.15.0")
+
+
+@pytest.fixture(scope="module")
+def two_releases(run: Run, newer: Run, failed: None, tmp_path_factory: pytest.TempPathFactory) -> str:
+    cells = cells_of([run, newer])
+    row = {"case": "flip/hflip-u8", "eager": 4.0, "compiled": 8.0, "limit": 2.0, "slower": True, "why": [HOSTILE]}
+    about = {"target": "cpu_avx2", "processor": "a CPU", "torch": "2.13.0", "threads": 1, "command": "bench"}
+    times = Section("times", "Times", {"measurements": [{"about": about, "rows": [row], "stopped": 0}]})
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    file.write_text(page([run, newer], cells, changes_of(cells), [times]), encoding="utf-8")
+    return file.as_uri()
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +114,18 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def view(browser: Any, report: str) -> Iterator[Any]:
-    """A page with the report's matrix. The test fails for an error on the console, and for a request to a network."""
+    """A page with the report's matrix."""
+    yield from _opened(browser, report)
+
+
+@pytest.fixture
+def view_of_two(browser: Any, two_releases: str) -> Iterator[Any]:
+    """A page with the matrix of a report about two torch releases, with times."""
+    yield from _opened(browser, two_releases)
+
+
+def _opened(browser: Any, report: str) -> Iterator[Any]:
+    """The test fails for an error on the console, and for a request to a network."""
     context = browser.new_context(viewport={"width": 1200, "height": 900})
     view = context.new_page()
     errors, requests = [], []
@@ -171,7 +220,55 @@ def test_a_target_that_shares_code_shows_the_errors_of_the_one_that_ran(view: An
 def test_numbers_that_json_does_not_have(view: Any) -> None:
     _show(view, "#/case/flip/hflip-u8?target=cuda_sm90")
     assert "Infinity" not in view.inner_text("main")
-    assert view.locator("td:has-text('inf')").count() == 1
+    assert "the largest error is inf ulp" in view.inner_text(".problems")
+
+
+def test_since_when_state_facts_and_code_are_so(view_of_two: Any) -> None:
+    _show(view_of_two, "#/case/flip/hflip-u8?target=cpu_avx2&torch=2.15")
+    rows = view_of_two.locator("table.since tbody tr").all_inner_texts()
+    assert rows == ["2.15\tstate\tpassed\tfailed", f"2.15\tkernels\tnone\t2: flip {HOSTILE}"]
+    view_of_two.click("text=2.13 → 2.15")
+    view_of_two.wait_for_selector("table.diff")
+    assert "auto tmp0 = in_ptr0[13L];" in "".join(view_of_two.locator("td.come").all_inner_texts())
+    _show(view_of_two, "#/case/flip/hflip-f32?target=cpu_avx512&torch=2.15")
+    assert "State, facts and code are the same on torch 2.13, 2.15." in view_of_two.inner_text("main")
+    _show(view_of_two, "#/case/sum/rows-f32?target=cpu_avx2")
+    assert "Since when" not in view_of_two.inner_text("main")
+
+
+def test_times_of_a_case_are_on_its_page(view_of_two: Any) -> None:
+    _show(view_of_two, "#/case/flip/hflip-u8?target=cpu_avx2&torch=2.13")
+    assert view_of_two.locator("main > .bars .value").all_inner_texts() == [
+        "eager 4.00 µs",
+        "compiled 8.00 µs",
+        "limit 2.00 µs",
+    ]
+    assert f"Why slower: {HOSTILE}" in view_of_two.inner_text("main")
+    _show(view_of_two, "#/case/flip/hflip-u8?target=cuda_sm90")
+    assert view_of_two.locator("main > .bars").count() == 0
+
+
+def test_a_failed_item_shows_message_inputs_graphs_and_reproduction(view_of_two: Any) -> None:
+    _show(view_of_two, "#/case/flip/hflip-f32?target=cpu_avx2")
+    text = view_of_two.inner_text("main")
+    assert "Why numerics failed" in text
+    assert "inputs there  x = 0.5" in text
+    assert view_of_two.locator("summary").all_inner_texts()[-2:] == [
+        "0_inference_graph.py",
+        "0_inference_ir_pre_fusion.txt",
+    ]
+    view_of_two.click("text=0_inference_graph.py")
+    assert f"graph {HOSTILE}" in view_of_two.inner_text("main")
+    assert f"print('{HOSTILE}')" in view_of_two.inner_text(".copy >> nth=1")
+    assert "reproduce.py, with its inputs, is in failures/flip/hflip-f32-cpu_avx2 of the run run" in text
+    assert view_of_two.evaluate("window.hacked") is None
+
+
+def test_an_item_that_did_not_fail_says_how_to_get_graphs(view_of_two: Any) -> None:
+    _show(view_of_two, "#/case/flip/hflip-u8?target=cpu_avx2&torch=2.13")
+    view_of_two.click("summary:has-text('Graphs, IR and raw code')")
+    command = "python -m conformance show 'flip/hflip-u8' --target cpu_avx2 --graph --ir --raw"
+    assert command in view_of_two.inner_text("main")
 
 
 def test_a_long_list_of_cases_grows_by_a_button(browser: Any, tmp_path: Path) -> None:

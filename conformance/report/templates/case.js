@@ -18,7 +18,7 @@ async function casePage(id, parameters) {
         h("td", {}, torch), h("td", {}, stateTag(states[state])), h("td", {}, index.evidence[evidence]), h("td", {}, checks));
     }))));
   main.replaceChildren(h("p", { class: "crumbs" }, h("a", { href: "#/" }, "all operators"), " / ", h("a", { href: address(`operator/${operatorOf(id)}`) }, operatorOf(id))),
-    h("h1", {}, id), ...columnDetails(id, chosen, columns, details, chunk, parameters), h("h2", {}, "On all targets"), table);
+    h("h1", {}, id), ...columnDetails(id, chosen, columns, details, chunk, parameters), ...(await timesOf(id, index.columns[chosen][1])), h("h2", {}, "On all targets"), table);
 }
 
 function columnDetails(id, column, columns, details, chunk, parameters) {
@@ -36,15 +36,22 @@ function columnDetails(id, column, columns, details, chunk, parameters) {
     h("dl", { class: "about" }, about.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]),
       Object.entries(detail.checks).map(([name, [outcome, text]]) => [h("dt", {}, name), h("dd", {}, h("strong", {}, outcome), text ? `: ${text}` : "")])),
   ];
+  for (const [name, text] of Object.entries(detail.messages || {})) lines.push(h("h2", {}, `Why ${name} failed`), h("pre", { class: "code wrap", tabindex: 0 }, text));
+  lines.push(...sinceWhen(id, column, columns, details, chunk));
   if (facts !== null) lines.push(h("h2", {}, `Facts on ${target}`), h("pre", { class: "code wrap", tabindex: 0, html: facts }));
   for (const missed of detail.missed || []) lines.push(h("h2", {}, `Missed optimisation: ${missed.fact}`), h("p", {}, `wanted ${missed.wanted}, got ${missed.got}. ${missed.reason}`), h("p", { class: "soft" }, missed.judgement));
   lines.push(...errorsOf(column, columns, details));
-  if (detail.problems) lines.push(h("h2", {}, "Wrong numerics that a known failure excuses"), problemTable(detail.problems));
+  if (detail.problems) lines.push(h("h2", {}, "Wrong numerics that a known failure excuses"), problemList(detail.problems));
   for (const [name, title] of [["binaries", "Binaries"], ["shortfalls", "Kernels that ran little in the emulation"], ["notices", "Notices"]]) {
     if (detail[name]) lines.push(h("h2", {}, title), h("pre", { class: "code wrap", tabindex: 0 }, detail[name].join("\n")));
   }
   if (detail.node) lines.push(h("h2", {}, "Run it"), copyBlock(`pytest '${detail.node}'`));
-  if (detail.script) lines.push(h("h2", {}, "Reproduction"), copyBlock(detail.script));
+  if (detail.artifacts) lines.push(h("h2", {}, "Graphs and IR of the failure"), ...Object.entries(detail.artifacts).map(([name, text]) => h("details", {}, h("summary", {}, name), h("pre", { class: "code", tabindex: 0 }, text))));
+  else if (parts.length) lines.push(h("details", {}, h("summary", {}, "Graphs, IR and raw code: a run keeps them of failed items; this prints them"), copyBlock(`python -m conformance show '${id}' --target ${target} --graph --ir --raw`)));
+  if (detail.script) {
+    const run = index.runs[index.cells[index.numberOf.get(id)][column][2]];
+    lines.push(h("h2", {}, "Reproduction"), copyBlock(detail.script), h("p", { class: "soft" }, `reproduce.py, with its inputs, is in failures/${id}-${target} of the run${run ? ` ${run.name}` : ""}.`));
+  }
   lines.push(...codeOf(id, column, columns, details, chunk, parameters));
   return lines;
 }
@@ -60,10 +67,33 @@ function errorsOf(column, columns, details) {
   return [h("h2", {}, "Errors, by the magnitude of the result"), whose ? h("p", { class: "soft" }, whose) : null, ...pictures].filter(Boolean);
 }
 
-function problemTable(problems) {
-  const names = [...new Set(problems.flatMap((problem) => Object.keys(problem)))];
-  return scroll("Problems", h("table", {}, h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, problems.map((problem) => h("tr", {}, names.map((name) => h("td", {}, problem[name] === undefined ? "" : String(problem[name]))))))));
+function problemList(problems) {
+  return h("ul", { class: "problems" }, problems.map((problem) => h("li", {}, h("strong", {}, problemTitle(problem)), h("pre", { class: "code wrap", tabindex: 0 }, problem.text))));
+}
+
+function problemTitle(problem) {
+  const values = problem.wrong_values;
+  if (!values) return `Call "${problem.call}": ${problem.rule}`;
+  const changes = Object.entries(values.changes).map(([change, count]) => `${count} × ${change}`).join(", ");
+  return `Call "${problem.call}", ${problem.tensor}: ${changes}, which is ${(100 * values.share).toPrecision(2)} % of the elements; the largest error is ${problem.error} ulp`;
+}
+
+// Since which torch release the state, the facts and the code are what they are.
+function sinceWhen(id, column, columns, details, chunk) {
+  const target = index.columns[column][1];
+  const releases = columns.filter((other) => index.columns[other][1] === target && details[other]).map((other) => index.columns[other][0]);
+  if (releases.length < 2) return [];
+  const steps = (chunk.history[id] || []).filter((step) => step.target === target);
+  const lines = [h("h2", {}, "Since when")];
+  if (!steps.length) return [...lines, h("p", {}, `State, facts and code are the same on torch ${releases.join(", ")}.`)];
+  const rows = steps.flatMap((step) => [
+    step.state ? ["state", ...step.state] : null, ...Object.entries(step.facts).map(([name, both]) => [name, ...both]),
+  ].filter(Boolean).map((row) => [step, ...row]));
+  if (rows.length) lines.push(scroll("What changed between torch releases", h("table", { class: "since" }, h("thead", {}, h("tr", {}, ["since torch", "what", "before", "now"].map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, rows.map(([step, name, before, now]) => h("tr", {}, h("th", { scope: "row" }, step.torch), h("td", {}, name), h("td", { class: "gone" }, before || "none"), h("td", { class: "come" }, now || "none")))))));
+  const coded = steps.filter((step) => step.code);
+  if (coded.length) lines.push(h("p", {}, "The code changed: ", coded.map((step, number) => [number ? ", " : "", h("a", { href: address(`case/${id}`, { target, torch: step.torch, with: `${step.before} ${target}` }) }, `${step.before} → ${step.torch}`)]), "."));
+  return lines;
 }
 
 function codeOf(id, column, columns, details, chunk, parameters) {

@@ -27,7 +27,8 @@ function errorPictures(profiles) {
   const measured = profiles.filter((profile) => profile.buckets.length).map((profile) => ({ profile, buckets: bucketsOf(profile) }));
   const same = profiles.filter((profile) => !profile.buckets.length).map((profile) => profile.tensor);
   const worst = (entry) => Math.max(...entry.buckets.map(share));
-  measured.sort((one, other) => worst(other) - worst(one));
+  const special = (entry) => Number(entry.profile.call !== "ordinary");
+  measured.sort((one, other) => special(one) - special(other) || worst(other) - worst(one));
   const shown = measured.slice(0, MOST_PICTURES).map(picture), more = measured.slice(MOST_PICTURES);
   return [
     measured.length ? legend() : null,

@@ -6,6 +6,15 @@ function bar(microseconds, most, name) {
   return h("span", { class: "timebar", title: name }, filled, h("span", { class: "value" }, `${name} ${microseconds.toPrecision(3)} µs`));
 }
 
+// The times of one case, as bars, if `--bench` gave some of its target.
+async function timesOf(id, target) {
+  const { measurements } = (await unpack("section-times")) || { measurements: [] };
+  return measurements.filter((each) => each.about.target === target).flatMap(({ about, rows }) => rows.filter((row) => row.case === id).flatMap((row) => {
+    const most = Math.max(row.eager, row.compiled, row.limit);
+    return [h("h2", {}, `Times on ${about.processor}, torch ${about.torch}`), h("div", { class: "bars" }, ["eager", "compiled", "limit"].map((name) => bar(row[name], most, name))), row.why.length ? h("p", {}, `Why slower: ${row.why.join("; ")}`) : null].filter(Boolean);
+  }));
+}
+
 function timesPage(measurements) {
   const [first, second] = measurements;
   const before = second ? new Map(first.rows.map((row) => [row.case, row])) : new Map();
