@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,12 @@ from made_runs import EXCLUDED, FAILED, KNOWN, PASSED, TEXT, made_run, record
 
 from conformance.harness import accounting
 from conformance.report.changes import changes_of
-from conformance.report.columns import cells_of
+from conformance.report.columns import STATES, cells_of
 from conformance.report.further_pages import Section
 from conformance.report.page import page
 from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import Run
+from conformance.storage.snapshots import Store
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install -e '.[dev]'")
 
@@ -97,6 +99,25 @@ def two_releases(run: Run, newer: Run, failed: None, tmp_path_factory: pytest.Te
 
 
 @pytest.fixture(scope="module")
+def changed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A report about one change of the compiler that two torch releases have."""
+    store = tmp_path_factory.mktemp("expected_code")
+    targets = [(release, "cpu_avx2") for release in ("2.13", "2.15")]
+    Store(store).merge({f"flip/{name}": dict.fromkeys(targets, TEXT) for name in "ab"})
+    text = TEXT.replace("in_ptr0[11L]", "load_cached(in_ptr0[11L])")
+    checks = {"numerics": PASSED, "code": FAILED}
+    runs = []
+    for release in ("2.13", "2.15"):
+        records = [record(f"flip/{name}", "cpu_avx2", torch=f"{release}.0", text=text, store=str(store), checks=checks)
+                   for name in "ab"]  # fmt: skip
+        runs.append(made_run(tmp_path_factory.mktemp("run") / release, records, torch=f"{release}.0"))
+    cells = cells_of(runs)
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    file.write_text(page(runs, cells, changes_of(cells)), encoding="utf-8")
+    return file.as_uri()
+
+
+@pytest.fixture(scope="module")
 def report(run: Run, tmp_path_factory: pytest.TempPathFactory) -> str:
     cells = cells_of([run])
     file = tmp_path_factory.mktemp("report") / "report.html"
@@ -122,6 +143,12 @@ def view(browser: Any, report: str) -> Iterator[Any]:
 def view_of_two(browser: Any, two_releases: str) -> Iterator[Any]:
     """A page with the matrix of a report about two torch releases, with times."""
     yield from _opened(browser, two_releases)
+
+
+@pytest.fixture
+def view_of_changes(browser: Any, changed: str) -> Iterator[Any]:
+    """A page with the matrix of a report about two releases whose code changed."""
+    yield from _opened(browser, changed)
 
 
 def _opened(browser: Any, report: str) -> Iterator[Any]:
@@ -158,6 +185,49 @@ def test_counts_are_those_of_the_record(view: Any, run: Run) -> None:
         "8 items = ✗ 2 failed + ∅ 1 not run + ! 1 known failure + ~ 1 missed optimisation + "
         "– 1 excluded by the case + ✓ 2 passed"
     )
+
+
+def test_each_cell_of_the_matrix_has_the_counts_of_the_record(view: Any, run: Run) -> None:
+    wanted: dict[tuple[str, str], Counter[str]] = {}
+    for item in run.items():
+        cell = wanted.setdefault((item.case.partition("/")[0], item.target), Counter())
+        cell[STATES[accounting.ending(item)]] += 1
+    wanted["sum", "cpu_avx2"]["not run"] += 1
+    shown = {}
+    for label in view.eval_on_selector_all("td a", "all => all.map((each) => each.getAttribute('aria-label'))"):
+        name, _, counts = label.partition(": ")
+        operator, _, target = name.partition(" on ")
+        pairs = [each.partition(" ") for each in counts.split(", ")]
+        shown[operator, target] = Counter({state: int(count) for count, _, state in pairs})
+    assert shown == wanted
+
+
+def test_a_link_to_a_cell_opens_it_in_another_window(view: Any) -> None:
+    href = view.get_attribute("td a[aria-label^='sum on cuda_sm90']", "href")
+    other = view.context.new_page()
+    other.goto(f"{view.url.partition('#')[0]}{href}")
+    other.wait_for_selector("#sum")
+    assert _sum(other) == "1 item = ✗ 1 failed"
+    href = other.get_attribute("td a", "href")
+    other.goto(f"{view.url.partition('#')[0]}{href}")
+    other.wait_for_selector("h1:has-text('sum/rows-f32')")
+    assert "cuda_sm90, deviceless" in other.inner_text("main")
+
+
+def test_operators_are_sorted_as_asked(view: Any) -> None:
+    def rows() -> list[str]:
+        return [each.split()[0] for each in view.locator("tbody th").all_inner_texts()]
+
+    assert rows() == ["flip", "sum"]
+    view.fill("[name=q]", "rows")
+    view.fill("[name=q]", "")
+    view.select_option("[name=sort]", "cases")
+    assert rows() == ["flip", "sum"]
+    view.fill("[name=q]", "u8")
+    _show(view, "#/?sort=worst&q=-f32")
+    assert rows() == ["flip", "flip/hflip-u8"]
+    _show(view, "#/?sort=worst&device=cuda&q=-hflip-f32")
+    assert rows()[:2] == ["sum", "flip"]
 
 
 def test_from_the_front_page_to_the_reason_in_three_clicks(view: Any) -> None:
@@ -271,6 +341,35 @@ def test_an_item_that_did_not_fail_says_how_to_get_graphs(view_of_two: Any) -> N
     assert command in view_of_two.inner_text("main")
 
 
+def test_a_change_shows_its_texts_before_and_after(view_of_changes: Any) -> None:
+    view = view_of_changes
+    view.click("nav >> text=Changes (2)")
+    assert [each.split(" torch ")[1] for each in view.locator("h2").all_inner_texts()] == ["2.13", "2.15"]
+    assert view.locator(".hunk .come").first.inner_text() == "+  auto tmp0 = load_cached(in_ptr0[11L]);"
+    view.locator("h2 a").nth(1).click()
+    view.wait_for_selector("h1 code")
+    assert "2 texts: " in view.inner_text("main")
+    assert "torch 2.15." in view.inner_text("main")
+    view.click("text=flip/b on cpu_avx2")
+    view.wait_for_selector("table.diff")
+    assert view.locator("td.gone").all_inner_texts() == ["  auto tmp0 = in_ptr0[11L];"]
+    assert view.locator("td.come").all_inner_texts() == ["  auto tmp0 = load_cached(in_ptr0[11L]);"]
+    assert "2.15.0" in view.inner_text("dl.about")
+    assert view.evaluate("document.getElementById('code').getBoundingClientRect().top") < 500
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_changes_times_and_failures(
+    view_of_changes: Any, view_of_two: Any, scheme: str
+) -> None:
+    cause = view_of_changes.locator("nav >> text=Changes (2)")
+    cause.click()
+    change = view_of_changes.get_attribute("h2 a", "href")
+    _check_with_axe(view_of_changes, ["#/changes", change, "#/case/flip/b?with=before"], scheme, 400)
+    case = "#/case/flip/hflip-u8?target=cpu_avx2&torch=2.15"
+    _check_with_axe(view_of_two, ["#/page/times", case, "#/case/flip/hflip-f32?target=cpu_avx2"], scheme, 400)
+
+
 def test_a_long_list_of_cases_grows_by_a_button(browser: Any, tmp_path: Path) -> None:
     cells = cells_of([made_run(tmp_path / "run", [record(f"flip/{number:03}", "cpu_avx2") for number in range(130)])])
     (tmp_path / "report.html").write_text(page([], cells, changes_of(cells)), encoding="utf-8")
@@ -332,16 +431,21 @@ def test_the_keyboard_alone_reaches_a_case(view: Any) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1200])
 def test_axe_finds_nothing_serious(view: Any, scheme: str, width: int) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install -e '.[dev]'").Axe()
-    view.emulate_media(color_scheme=scheme)
-    view.set_viewport_size({"width": width, "height": 900})
-    for address in (
+    addresses = [
         "#/",
         "#/operator/flip",
         "#/case/flip/hflip-f32?target=cpu_avx2",
         "#/case/flip/hflip-u8?target=cuda_sm90&with=2.13+cpu_avx2",
         "#/runs",
-    ):
+    ]
+    _check_with_axe(view, addresses, scheme, width)
+
+
+def _check_with_axe(view: Any, addresses: list[str], scheme: str, width: int) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install -e '.[dev]'").Axe()
+    view.emulate_media(color_scheme=scheme)
+    view.set_viewport_size({"width": width, "height": 900})
+    for address in addresses:
         _show(view, address)
         found = [each for each in axe.run(view).response["violations"] if each["impact"] in ("serious", "critical")]
         assert [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found] == [], address

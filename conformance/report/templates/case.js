@@ -104,7 +104,7 @@ function codeOf(id, column, columns, details, chunk, parameters) {
   const choice = h("select", { onchange: (event) => { location.hash = address(`case/${id}`, { target, torch, with: event.target.value }); } },
     option("", "nothing", parameters.with || ""), detail.before ? option("before", "its text before the change", parameters.with) : null,
     others.map((other) => option(index.columns[other].join(" "), `${index.columns[other][1]}, torch ${index.columns[other][0]}`, parameters.with)));
-  const heading = [h("h2", {}, `Code for ${target}`), h("p", {}, h("label", {}, "Side by side with ", choice))];
+  const heading = [h("h2", { id: "code" }, `Code for ${target}`), h("p", {}, h("label", {}, "Side by side with ", choice))];
   const text = detail.text.map((part) => chunk.parts[part]);
   const other = columns.find((each) => index.columns[each].join(" ") === parameters.with);
   const second = parameters.with === "before" ? detail.before : other !== undefined && details[other] ? details[other].text : null;

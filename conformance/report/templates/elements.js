@@ -53,6 +53,8 @@ function stateTag(state, text) {
   return h("span", { class: `tag s-${CLASSES[state]}` }, `${GLYPHS[state]} ${text || index.states[state]}`);
 }
 function option(value, text, chosen) { return h("option", { value, selected: value === chosen }, text); }
+// Words in `backquotes` are code.
+function withCode(text) { return text.split(/`([^`]+)`/).map((part, number) => (number % 2 ? h("code", {}, part) : part)); }
 function copyBlock(text) {
   const block = document.getElementById("copy").content.cloneNode(true).firstElementChild;
   block.querySelector("pre").textContent = text;

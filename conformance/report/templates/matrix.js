@@ -80,7 +80,7 @@ function countCell(counts, href, name, column) {
   if (!total) return h("td", {}, h("span", { class: "soft" }, "·"));
   const worst = counts.findIndex((count) => count > 0);
   const words = counts.map((count, state) => (count ? `${count} ${index.states[states[state]]}` : "")).filter(Boolean).join(", ");
-  const texts = states[worst] === "passed" || states[worst] === "excluded" ? `${total}` : `${GLYPHS[states[worst]]}${counts[worst]} / ${total}`;
+  const texts = states[worst] === "passed" ? `${total}` : `${GLYPHS[states[worst]]} ${counts[worst]} / ${total}`;
   return h("td", { class: `s-${CLASSES[states[worst]]}` }, h("a", { href, title: words, "aria-label": `${name} on ${columnName(index.columns[column])}: ${words}` }, texts));
 }
 

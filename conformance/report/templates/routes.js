@@ -11,12 +11,14 @@ async function route() {
   if (page === "operator") matrixPage(parameters, name);
   else if (page === "case") await casePage(name, parameters);
   else if (page === "changes") changesPage();
-  else if (page === "change") changePage(name);
+  else if (page === "change") changePage(name, parameters);
   else if (page === "runs") runsPage();
   else if (page === "page") await sectionPage(name);
   else if (path === "") matrixPage(parameters);
   else notFound(`There is no page ${path}.`);
   document.documentElement.dataset.shown = location.hash;
+  const differences = parameters.with && document.getElementById("code");
+  if (differences) differences.scrollIntoView();
 }
 
 async function start() {
@@ -30,7 +32,7 @@ async function start() {
   const links = [["", "Matrix"], ["changes", `Changes (${index.changes.length})`], ...index.sections.map((each) => [`page/${each.address}`, each.title]), ["runs", "Runs"]];
   document.getElementById("nav").append(...links.map(([path, title]) => h("a", { href: `#/${path}` }, title)));
   document.getElementById("footer").textContent = `Made ${index.made} from ${plural(index.runs.length, "run")}: ${plural(operators.length, "operator")}, ${plural(index.cases.length, "case")}.`;
-  window.addEventListener("hashchange", () => { route(); main.focus({ preventScroll: true }); window.scrollTo(0, 0); });
+  window.addEventListener("hashchange", () => { main.focus({ preventScroll: true }); window.scrollTo(0, 0); route(); });
   await route();
 }
 start();
