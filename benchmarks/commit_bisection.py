@@ -195,6 +195,7 @@ def other_change(folder: Path, drawn: random.Random) -> tuple[str, dict[str, str
     what = drawn.randrange(10)
     if what < 6:
         lines.insert(statement, f"{blanks}_unused = {drawn.randrange(1000)}\n")
+        ast.parse("".join(lines))
         return f"a statement in {node.name}", {path: "".join(lines)}
     if what < 9:
         lines.insert(statement, f"{blanks}# a remark {drawn.randrange(1000)}\n")
@@ -209,6 +210,7 @@ def is_plain(node: ast.AST) -> bool:
         isinstance(node, ast.FunctionDef)
         and node.body[0].lineno > node.lineno
         and not node.decorator_list
+        and not getattr(node.body[0], "decorator_list", ())
         and not isinstance(node.body[0], (ast.Global, ast.Nonlocal))
         and not (isinstance(node.body[0], ast.Expr) and isinstance(node.body[0].value, ast.Constant))
         and not any(isinstance(each, (ast.Global, ast.Nonlocal)) for each in ast.walk(node))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from conformance.bisection import changed_functions, commit_search
@@ -52,7 +52,8 @@ class Bisector:
         observed = self.saved.get(commit)
         if observed is None:
             tree = lay(self._source.at(commit), torch_build())
-            observed = self.observer.observe(tree.folder)
+            ranges = changed_functions.ranges(self.history) if commit == self.history.bad else None
+            observed = self.observer.observe(tree.folder, ranges=ranges)
             self.processes += 1
             self.saved.add(commit, observed)
         self._say_observed(commit, observed, name)
@@ -83,12 +84,17 @@ class Bisector:
 
     def find(self, case: str) -> Cause:
         """Finds the commit for one case. Raises BisectError, and what observing raises."""
-        history, wanted = self.history, self.question.answer(self.observe(self.history.good).observations[case])
+        history = self.history
+        ends = [self.observe(end).observations[case] for end in (history.good, history.bad)]
+        wanted, has_error = self.question.answer(ends[0]), any(each.error for each in ends)
 
         def verdict(commit: str) -> Verdict:
             observed = self.observe(commit).observations[case]
-            if observed.misfit:
-                self._say(f"  skipped {commit[:12]}  {history.subject(commit)}: {observed.misfit}")
+            reason = observed.misfit
+            if observed.error and not has_error:  # broken for a time, by another commit than the one that is wanted
+                reason = f"compiling raises {observed.error}"
+            if reason:
+                self._say(f"  skipped {commit[:12]}  {history.subject(commit)}: {reason}")
                 return "skipped"
             result: Verdict = "good" if self.question.answer(observed) == wanted else "changed"
             self._say(f"  {result:7} {commit[:12]}  {history.subject(commit)}")
@@ -115,12 +121,8 @@ class Bisector:
         return self.history.bad if commit == self.history.commits[-1] else commit
 
     def _functions(self, found: Found) -> list[ChangedFunction]:
-        """The functions that the commit changes and that are executed before or after it; one more process."""
-        commit = found.suspects[0]
-        executed: Mapping[str, list[int]] = {}
-        if ranges := changed_functions.ranges(self.history, commit):
-            tree = lay(self._source.at(commit), torch_build())
-            executed = self.observer.observe(tree.folder, ranges=ranges).lines
-            self.processes += 1
-        before = self.observe(found.before).functions
-        return changed_functions.executed_functions(self.history, commit, executed, (found.before, before))
+        """The functions that the commit changes and that are executed before or after it."""
+        after = self._end(found.after)
+        ends = [(end, self.observe(end).functions) for end in (found.before, after)]
+        lines = self.observe(self.history.bad).lines
+        return changed_functions.executed_functions(self.history, found.suspects[0], ends, lines)

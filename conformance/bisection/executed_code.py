@@ -1,7 +1,7 @@
 """Which functions of torch a process executes, and which lines of some of them.
 
 Functions are recorded by cProfile, which costs a third of the time. Lines need Python's trace function, which doubles
-the time, so they are recorded only once the commit is known.
+the time, so they are recorded in one process only.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import cProfile
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
@@ -28,37 +28,38 @@ def recorded_functions(found: ExecutedCode) -> Iterator[None]:
         yield
     finally:
         profile.disable()
-        lines: dict[str, set[int]] = defaultdict(set)
-        for entry in profile.getstats():
-            if isinstance(entry.code, CodeType) and (path := below_torch(entry.code.co_filename)):
-                lines[path].add(entry.code.co_firstlineno)
-        found.update({path: sorted(numbers) for path, numbers in lines.items()})
+        found.update(_first_lines(each.code for each in profile.getstats() if isinstance(each.code, CodeType)))
 
 
 @contextlib.contextmanager
-def recorded_lines(found: dict[str, list[int]], ranges: Mapping[str, Sequence[Sequence[int]]]) -> Iterator[None]:
-    """Adds to `found` the lines that are executed inside.
+def recorded_lines(
+    functions: ExecutedCode, found: dict[str, list[int]], ranges: Mapping[str, Sequence[Sequence[int]]]
+) -> Iterator[None]:
+    """Adds to `functions` what is executed inside, as `recorded_functions` does, and to `found` lines.
 
-    `ranges`: path below torch/ → first and last lines of the functions to record. Other functions are left out.
+    `ranges`: path below torch/ → first and last lines. The lines of functions that overlap with one are recorded.
     """
     lines: dict[str, set[int]] = defaultdict(set)
-    wanted: dict[CodeType, set[int] | None] = {}
+    numbers_of: dict[CodeType, set[int] | None] = {}
 
-    def is_wanted(code: CodeType) -> set[int] | None:
+    def numbers(code: CodeType) -> set[int] | None:
         path = below_torch(code.co_filename)
-        inside = any(first <= code.co_firstlineno <= last for first, last in ranges.get(path, ()))
-        return lines[path] if inside else None
+        if not path or path not in ranges:
+            return None
+        last = max((line for _, _, line in code.co_lines() if line), default=code.co_firstlineno)
+        overlaps = any(start <= last and code.co_firstlineno <= end for start, end in ranges[path])
+        return lines[path] if overlaps and code.co_name != "<module>" else None
 
     def local(frame: FrameType, event: str, _argument: Any) -> Any:
-        if event == "line" and (numbers := wanted[frame.f_code]) is not None:
-            numbers.add(frame.f_lineno)
+        if event == "line" and (seen := numbers_of[frame.f_code]) is not None:
+            seen.add(frame.f_lineno)
         return local
 
     def trace(frame: FrameType, _event: str, _argument: Any) -> Any:
         code = frame.f_code
-        if code not in wanted:
-            wanted[code] = is_wanted(code)
-        return local if wanted[code] is not None else None
+        if code not in numbers_of:
+            numbers_of[code] = numbers(code)
+        return local if numbers_of[code] is not None else None
 
     threading.settrace(trace)
     sys.settrace(trace)
@@ -67,7 +68,16 @@ def recorded_lines(found: dict[str, list[int]], ranges: Mapping[str, Sequence[Se
     finally:
         sys.settrace(None)
         threading.settrace(None)
-        found.update({path: sorted(numbers) for path, numbers in lines.items() if numbers})
+        found.update({path: sorted(seen) for path, seen in lines.items() if seen})
+        functions.update(_first_lines(numbers_of))
+
+
+def _first_lines(codes: Iterable[CodeType]) -> ExecutedCode:
+    lines: dict[str, set[int]] = defaultdict(set)
+    for code in codes:
+        if path := below_torch(code.co_filename):
+            lines[path].add(code.co_firstlineno)
+    return {path: sorted(numbers) for path, numbers in lines.items()}
 
 
 def below_torch(file: str) -> str:

@@ -107,9 +107,10 @@ class History:
         blob = self._blob(commit, path)
         return next(iter(self._contents(blob))).decode(errors="replace") if blob else ""
 
-    def diff(self, commit: str, path: str) -> list[str]:
-        """The lines of a file's diff by a commit, without context."""
-        words = ["diff", "--unified=0", "--no-color", "--no-ext-diff", "--no-renames", f"{commit}^1", commit]
+    def diff(self, old: str, new: str, path: str) -> list[str]:
+        """The lines of a diff between two commits without context: of a file below torch/, or with "" of all."""
+        words = ["diff", "--unified=0", "--no-color", "--no-ext-diff", "--no-renames", "--src-prefix=a/"]
+        words += ["--dst-prefix=b/", old, new]
         text = git_repository.git(self.repository, *words, "--", f"torch/{path}").decode(errors="replace")
         return text.splitlines()
 

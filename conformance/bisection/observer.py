@@ -35,7 +35,7 @@ class Observed:
 
     def to_json(self) -> dict[str, Any]:
         return {"observations": {name: each.to_json() for name, each in self.observations.items()},
-                "functions": self.functions}  # fmt: skip
+                "functions": self.functions, "lines": self.lines}  # fmt: skip
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Observed:
@@ -66,7 +66,7 @@ class Observer:
             "options": dataclasses.asdict(self.options),
             "tables": list(self.tables),
             "numerics": self.numerics,
-            "functions": functions and not ranges,
+            "functions": functions,
             "ranges": ranges or {},
         }
         before = os.environ.get("PYTHONPATH", "")

@@ -38,10 +38,10 @@ def main() -> int:
     functions: dict[str, list[int]] = {}
     lines: dict[str, list[int]] = {}
     with contextlib.ExitStack() as stack:
-        if request["functions"]:
-            stack.enter_context(recorded_functions(functions))
         if request["ranges"]:
-            stack.enter_context(recorded_lines(lines, request["ranges"]))
+            stack.enter_context(recorded_lines(functions, lines, request["ranges"]))
+        elif request["functions"]:
+            stack.enter_context(recorded_functions(functions))
         observations = _observe_all(request)
     answer = {
         "observations": {name: each.to_json() for name, each in observations.items()},
@@ -60,12 +60,16 @@ def _observe_all(request: Mapping[str, Any]) -> dict[str, Observation]:
             if reason := import_problem():
                 return dict.fromkeys(words, Observation(misfit=reason))
             target, options = generator.target(request["target"]), AdhocOptions.from_json(request["options"])
-            return {word: _observe(generator, word, options, target, numerics=request["numerics"]) for word in words}
+            return {
+                word: observe_case(generator, word, options, target, numerics=request["numerics"]) for word in words
+            }
     except PreparationError as error:
         return dict.fromkeys(words, Observation(misfit=str(error)))
 
 
-def _observe(generator: Generator, word: str, options: AdhocOptions, target: Target, *, numerics: bool) -> Observation:
+def observe_case(
+    generator: Generator, word: str, options: AdhocOptions, target: Target, *, numerics: bool
+) -> Observation:
     case, _ = resolve_case(word, generator.machine.targets(), options)
     start = time.perf_counter()
     try:

@@ -19,7 +19,7 @@ from conformance.devices.targets import targets
 
 #: Below the cache folder.
 FOLDER = "bisections"
-_FORMAT = 1
+_FORMAT = 2
 
 
 class SavedObservations:

@@ -58,8 +58,8 @@ def units_of(text: str) -> Units:
         source = "\n".join(lines[first - 1 : last])
         before = functions.get(name)
         functions[name] = Unit(name, first, last, f"{before.text}\n{source}" if before else source)
-        together = [*getattr(meanings.get(name), "body", []), *_without_docstring(node.body)] if before else None
-        meanings[name] = ast.Module(together or _without_docstring(node.body), [])
+        together = [*getattr(meanings.get(name), "body", []), *without_docstring(node.body)] if before else None
+        meanings[name] = ast.Module(together or without_docstring(node.body), [])
     for _, node in list(_functions(tree, "")):
         node.body = []
     return Units(functions, hashlib.sha256(_dump(_without_docstrings(tree)).encode()).hexdigest(), meanings)
@@ -96,7 +96,7 @@ def _is_read_as_text(decorator: ast.expr) -> bool:
     return name in _READ_AS_TEXT or name.endswith("_jit")
 
 
-def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
+def without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
     first = body[0] if body else None
     text = first.value if isinstance(first, ast.Expr) else None
     return body[1:] if isinstance(text, ast.Constant) and isinstance(text.value, str) else body
@@ -105,7 +105,7 @@ def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
 def _without_docstrings(tree: ast.Module) -> ast.Module:
     for node in ast.walk(tree):
         if isinstance(node, (ast.Module, ast.ClassDef)):
-            node.body = _without_docstring(node.body)
+            node.body = without_docstring(node.body)
     return tree
 
 

@@ -41,6 +41,7 @@ _OF_COMMANDS = {
     "show": ("--targets",),
     "compare": ("--targets",),
     "bisect": ("--targets",),
+    "blame": ("--targets",),
     "bench": ("--targets", "--subset"),
     "bugs": ("--targets", "--known-failures"),
     "review": ("--targets", "--store"),

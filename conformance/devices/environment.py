@@ -67,7 +67,11 @@ def torch_build() -> TorchBuild:
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
         raise PreparationError("torch is not installed: pip install torch (2.11 or newer)")
-    folder = Path(spec.submodule_search_locations[0])
+    return build_in(Path(spec.submodule_search_locations[0]))
+
+
+def build_in(folder: Path) -> TorchBuild:
+    """The torch in a folder, which holds version.py and lib/."""
     version = runpy.run_path(str(folder / "version.py"))
     keys = {"cuda": ("cuda", "hip"), "xpu": ("xpu",)}
     gpus = tuple(device for device in GPUS if any(version.get(key) for key in keys[device]))

@@ -40,6 +40,8 @@ class MadeObserver(Observer):
         start = lines.index("def mul(a, b):")
         if "torch._C" in text:
             return Observed(dict.fromkeys(self.cases, Observation(misfit="importing torch raises AttributeError")))
+        if "raise" in text:
+            return Observed(dict.fromkeys(self.cases, Observation(error="NameError: x")), {"lowering.py": [start + 1]})
         code = "\n".join(lines[start : start + 2])
         numerics = "wrong" if "- b" in code else "right"
         observation = Observation(code=code, facts={"kernels": code[-1]}, numerics=numerics, problem="made up")
@@ -118,6 +120,19 @@ def test_commits_that_do_not_fit_are_skipped_and_named(repository):
         f"  skipped {repository.commits[name][:12]}  {name}: importing torch raises AttributeError"
         for name in ("still broken", "breaks")
     ]
+
+
+def test_commits_with_which_the_case_does_not_compile_are_skipped_unless_an_end_is_one(repository):
+    broken = LOWERING.replace("return a * b", "raise NameError\n    return b * a")
+    repository.commit("broken for a time", {"lowering.py": broken})
+    repository.commit("mended, and otherwise", {"lowering.py": LOWERING.replace("return a * b", "return 2 * a * b")})
+    said = []
+    cause = make(repository, good="last", bad="mended, and otherwise", said=said).find(CASE)
+    assert [line for line in said if line.endswith("broken for a time: compiling raises NameError: x")]
+    assert cause.found.suspects == [repository.commits[each] for each in ("broken for a time", "mended, and otherwise")]
+    cause = make(repository, bad="broken for a time").find(CASE)
+    assert cause.found.suspects == [repository.commits["cause"]]
+    assert not cause.is_last_answer
 
 
 def test_a_later_call_reuses_what_was_measured(repository):

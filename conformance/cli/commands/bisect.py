@@ -10,15 +10,12 @@ from pathlib import Path
 
 from conformance.bisection.bisector import BisectError, Bisector, Cause
 from conformance.bisection.history import History
-from conformance.bisection.observation import Question, QuestionError
+from conformance.bisection.observation import Question
 from conformance.bisection.observer import Observer
-from conformance.cases.adhoc import resolve_case
-from conformance.cli.case_options import add_adhoc_options, adhoc_options, print_shadowed, project_targets
+from conformance.cli.case_options import add_adhoc_options, adhoc_options
+from conformance.cli.question_options import add_question_options, observer_of, question_of
 from conformance.devices.environment import torch_build
-from conformance.devices.machine import Machine
-from conformance.devices.targets import TargetError
 from conformance.errors import ConformanceError
-from conformance.facts import NAMES
 from conformance.review.diff import diff_lines
 from conformance.sources import git_repository
 from conformance.sources.laid_tree import lay
@@ -58,11 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--good", required=True, metavar="COMMIT", help="an old commit: what it gives is the good answer"
     )
     parser.add_argument("--bad", required=True, metavar="COMMIT", help="a later commit that gives another answer")
-    questions = parser.add_mutually_exclusive_group()
-    questions.add_argument("--code", action="store_true", help="ask for the normalised code: the default")
-    questions.add_argument("--fact", metavar="NAME", help="ask for a fact, such as vectorised or kernels")
-    questions.add_argument("--numerics", action="store_true", help="ask whether the results are right; runs the code")
-    questions.add_argument("--requirement", action="store_true", help="ask whether the case's requirements are met")
+    add_question_options(parser)
     parser.add_argument("--restart", action="store_true", help="measure again what an earlier call has measured")
     parser.add_argument(
         "--judge",
@@ -79,8 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Returns 1 if no commit was found for a case. Raises what History and Bisector raise; BisectCommandError,
     QuestionError, UnknownCaseError, TargetError, SourceError and GitError for wrong words.
     """
-    question = _question(arguments)
-    observer = _observer(arguments, question)
+    question = question_of(arguments)
+    observer = observer_of(arguments, question)
     source = parse_source(arguments.source, "--source")
     if source.commit:
         raise BisectCommandError(
@@ -105,33 +98,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _say(line: str) -> None:
     print(line, flush=True)
-
-
-def _question(arguments: argparse.Namespace) -> Question:
-    if arguments.fact:
-        if arguments.fact not in NAMES:
-            raise QuestionError(f"--fact {arguments.fact}: unknown; known are {', '.join(NAMES)}")
-        return Question("fact", arguments.fact)
-    return Question("numerics" if arguments.numerics else "requirement" if arguments.requirement else "code")
-
-
-def _observer(arguments: argparse.Namespace, question: Question) -> Observer:
-    if not arguments.words:
-        raise BisectCommandError("name the cases (`python -m conformance list` lists them)")
-    known, options, found = Machine.detect().targets(), adhoc_options(arguments), set()
-    for word in arguments.words:
-        case, target = resolve_case(word, known, options)
-        print_shadowed(word, case)
-        found.update([target] if target else [])
-        if question.kind == "requirement" and not case.require:
-            raise QuestionError(f"{case.id} has no requirements: ask for --code, --fact or --numerics")
-    names = [arguments.target] if arguments.target else sorted(found) or project_targets()[:1]
-    if len(names) != 1:
-        raise TargetError(f"no target, or several: add --target {{{','.join(known)}}}")
-    if names[0] not in known:
-        raise TargetError(f"unknown target {names[0]!r}; known are {', '.join(known)}")
-    tables = tuple(arguments.overlay.targets)
-    return Observer(tuple(arguments.words), names[0], options, tables, numerics=question.kind == "numerics")
 
 
 def _bisect(bisector: Bisector) -> int:

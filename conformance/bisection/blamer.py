@@ -1,0 +1,279 @@
+"""Blames: finds the functions of another torch whose new form makes the changes in what is generated for a case."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from conformance.bisection.delta_debugging import Outcome, minimise
+from conformance.bisection.differences import Difference, differences
+from conformance.bisection.observation import Observation, Question
+from conformance.bisection.observer import Observed, Observer
+from conformance.bisection.sides import Side, changed_files
+from conformance.bisection.units import SKELETON, units_of
+from conformance.capture.json_worker import JsonWorker, WorkerError
+from conformance.errors import ConformanceError
+from conformance.review.causes import pluralise
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]{2,}")
+#: How many of the likeliest functions are tried alone, and how large the groups of likely ones are that are tried next.
+_ALONE, _GROUPS = 24, (4, 8, 16, 32, 64)
+#: Seconds for the first capture of the process, and for each later one.
+_START_LIMIT, _LIMIT = 600.0, 180.0
+
+
+class BlameError(ConformanceError, RuntimeError):
+    """Nothing can be blamed: a side cannot be observed, or both give the same answer."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of the answer. `title`: in one line.
+
+    `removed`, `added`: lines of the code; or of a fact, numerics or requirements the answer. `is_order`: the same lines
+    stand in another order.
+    """
+
+    title: str
+    removed: tuple[str, ...]
+    added: tuple[str, ...]
+    is_order: bool = False
+
+
+@dataclass(frozen=True)
+class Blamed:
+    """`functions`: the fewest whose new form makes the change; empty if `stopped` says why none was found."""
+
+    change: Change
+    functions: tuple[Difference, ...] = ()
+    stopped: str = ""
+
+
+@dataclass
+class Blamer:
+    """Blames what changed from `old` to `new`. `limit`: of captures for one change."""
+
+    old: Side
+    new: Side
+    observer: Observer
+    question: Question
+    limit: int = 150
+    captures: int = 0
+    candidates: list[Difference] = field(default_factory=list)
+    found: list[Difference] = field(default_factory=list)
+    _sides: list[Observed] = field(default_factory=list)
+    _answers: dict[tuple[str, frozenset[Difference]], Observation] = field(default_factory=dict)
+    _worker: JsonWorker | None = None
+
+    def observe_sides(self) -> None:
+        """Observes all cases with both, a process each. Raises BlameError where one cannot be observed."""
+        for name, side in (("--old", self.old), ("--new", self.new)):
+            observed = self.observer.observe(side.packages)
+            for case, one in observed.observations.items():
+                if one.misfit:
+                    raise BlameError(f"{case}: {name} {side.name} cannot be observed: {one.misfit}")
+            self._sides.append(observed)
+        self.candidates = self._executed_differences(*self._sides)
+
+    def observations(self, case: str) -> tuple[Observation, Observation]:
+        """What was observed on both sides. Raises BlameError where the answers are the same."""
+        old, new = (each.observations[case] for each in self._sides)
+        if self.question.answer(old) == self.question.answer(new):
+            raise BlameError(f"{case}: {self.question.name} of --old and --new are the same: there is nothing to blame")
+        return old, new
+
+    def _executed_differences(self, old: Observed, new: Observed) -> list[Difference]:
+        """The differences of functions that one of the two executes, and of constants of modules that both import."""
+        found = []
+        for path in changed_files(self.old, self.new):
+            if path not in old.functions and path not in new.functions:
+                continue
+            one, other = self.old.text(path), self.new.text(path)
+            try:
+                executed = _units(one, old.functions.get(path, ())) | _units(other, new.functions.get(path, ()))
+                differ = differences(path, one, other)
+            except SyntaxError:
+                continue
+            found += [each for each in differ if each.kind == "value" or each.name in executed]
+        return found
+
+    def changes(self, old: Observation, new: Observation) -> list[Change]:
+        """What changed: of the code each hunk of its diff, equal ones once; else the answer as a whole."""
+        if self.question.kind != "code" or old.error or new.error:
+            one, other = (self.question.answer(each) for each in (old, new))
+            return [Change(f"{self.question.name}: {one} → {other}", (one,), (other,))]
+        return list(dict.fromkeys(_hunks(old.code, new.code)))
+
+    def blame(self, case: str) -> Iterator[Blamed]:
+        """Yields the functions of each change of a case. Raises BlameError as `observations` does."""
+        old, new = self.observations(case)
+        changes = self.changes(old, new)
+        for change in changes:
+            yield self._blame_one(case, change, old)
+
+    def _blame_one(self, case: str, change: Change, old: Observation) -> Blamed:
+        likely = sorted(self.candidates, key=lambda each: -_likeness(each, change))
+        ranked = [*dict.fromkeys([*self.found, *likely])]  # what made another change comes first
+        used = self.captures
+
+        def test(chosen: Sequence[Difference]) -> Outcome:
+            if self.captures - used >= self.limit:
+                return "unresolved"
+            return self._shows(case, change, old, chosen)
+
+        for part in self._parts(ranked):
+            if test(part) == "yes":
+                functions = tuple(minimise(part, test, self.limit))
+                self.found = list(dict.fromkeys([*functions, *self.found]))
+                return Blamed(change, functions)
+        misfits = Counter(each.misfit for each in self._answers.values() if each.misfit)
+        most = f"; the commonest reason not to fit: {misfits.most_common(1)[0][0]}" if misfits else ""
+        spent = self.captures - used
+        return Blamed(change, stopped=f"no group of functions that fits makes it, after {spent} captures{most}")
+
+    def _parts(self, ranked: Sequence[Difference]) -> Iterator[Sequence[Difference]]:
+        """What is tried, in this order: the likeliest alone, groups, smaller and smaller parts of all."""
+        yield from ([one] for one in ranked[: _ALONE + len(self.found)])
+        yield from self._groups(ranked)
+        yield from self._halves(ranked)
+
+    def _groups(self, ranked: Sequence[Difference]) -> Iterator[Sequence[Difference]]:
+        """The likeliest together, then those of each file, the likeliest file first, then all."""
+        yield from (ranked[:size] for size in _GROUPS if size <= len(ranked))
+        for path in dict.fromkeys(each.path for each in ranked):
+            yield [each for each in ranked if each.path == path]
+        yield ranked
+
+    @staticmethod
+    def _halves(ranked: Sequence[Difference]) -> Iterator[Sequence[Difference]]:
+        """Smaller and smaller parts: a part that does not fit as a whole has parts that do."""
+        size = len(ranked) // 2
+        while size >= 1:
+            yield from (ranked[start : start + size] for start in range(0, len(ranked), size))
+            size //= 2
+
+    def _shows(self, case: str, change: Change, old: Observation, chosen: Sequence[Difference]) -> Outcome:
+        observed = self._observe(case, chosen)
+        if observed.misfit:
+            return "unresolved"
+        if self.question.kind != "code" or not observed.code:
+            return "yes" if self.question.answer(observed) == change.added[0] else "no"
+        if change.is_order:
+            moved = set(change.added)
+            order = tuple(line for line in _stripped(observed.code) if line in moved)
+            return "yes" if order == change.added else "no"
+        now, before = Counter(_stripped(observed.code)), Counter(_stripped(old.code))
+        gained = all(now[line] > before[line] for line in change.added)
+        lost = all(now[line] < before[line] for line in change.removed)
+        return "yes" if gained and lost else "no"
+
+    def _observe(self, case: str, chosen: Sequence[Difference]) -> Observation:
+        key = case, frozenset(chosen)
+        if key not in self._answers:
+            self.captures += 1
+            request = {"case": case, "chosen": [each.to_json() for each in chosen]}
+            try:
+                self._answers[key] = Observation.from_json(self._running().ask(request, _LIMIT))
+            except WorkerError as error:  # the process has ended; the next request starts another
+                self._answers[key] = Observation(misfit=str(error).partition("\n")[0])
+                self.close()
+        return self._answers[key]
+
+    def _running(self) -> JsonWorker:
+        """The process that captures with exchanged functions, with the old side's torch."""
+        if self._worker is None:
+            path = os.pathsep.join(filter(None, [str(self.old.packages), os.environ.get("PYTHONPATH", "")]))
+            self._worker = JsonWorker("conformance.bisection.exchange_process", os.environ | {"PYTHONPATH": path})
+            request: dict[str, Any] = {
+                "options": dataclasses.asdict(self.observer.options),
+                "target": self.observer.target,
+                "tables": list(self.observer.tables),
+                "numerics": self.observer.numerics,
+                "texts": {path: self.new.text(path) for path in {each.path for each in self.candidates}},
+            }
+            if misfit := self._worker.ask(request, _START_LIMIT).get("misfit"):
+                raise BlameError(f"--old {self.old.name} cannot be observed: {misfit}")
+        return self._worker
+
+    def close(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+
+def _units(text: str, lines: Collection[int]) -> set[str]:
+    units = units_of(text)
+    return {units.at(line) for line in lines} | {SKELETON}
+
+
+def _likeness(difference: Difference, change: Change) -> float:
+    """How many rare words the lines of a function's difference share with those of a change."""
+    words = {word for line in _only_different(change) for word in _WORD.findall(line)}
+    shared = len(words & difference.words)
+    place = {"_inductor/codegen": 0.5, "_inductor": 0.3, "_decomp": 0.2}
+    return shared / (1 + len(difference.words) / 60) + next(
+        (value for start, value in place.items() if difference.path.startswith(start)), 0.0
+    )
+
+
+def _only_different(change: Change) -> list[str]:
+    """The parts of the lines that differ: a changed word within equal lines tells more than the rest of them."""
+    old, new = (" ".join(lines) for lines in (change.removed, change.added))
+    one, other = _WORD.findall(old), _WORD.findall(new)
+    matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
+    words = []
+    for tag, a, b, c, d in matcher.get_opcodes():
+        if tag != "equal":
+            words += [*one[a:b], *other[c:d]]
+    return words or [old, new]
+
+
+def _stripped(code: str) -> list[str]:
+    return [line.strip() for line in code.splitlines()]
+
+
+def _hunks(old: str, new: str) -> Iterator[Change]:
+    """Each place where lines differ, and as one change the lines that only stand in another order."""
+    one, other = old.splitlines(), new.splitlines()
+    before, after = Counter(_stripped(old)), Counter(_stripped(new))
+    moved: set[str] = set()
+    for tag, i, j, k, m in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        removed, added = (tuple(line.strip() for line in lines if line.strip()) for lines in (one[i:j], other[k:m]))
+        moved |= {line for line in (*removed, *added) if before[line] == after[line]}
+        lost = tuple(each for each in removed if after[each] < before[each])
+        gained = tuple(each for each in added if after[each] > before[each])
+        if len(lost) == len(gained):  # line by line
+            yield from (Change(_title([a], [b]), (a,), (b,)) for a, b in zip(lost, gained, strict=True))
+        elif lost or gained:
+            yield Change(_title(lost, gained), lost, gained)
+    common = {line for line in before if line and before[line] == after[line]}
+    orders = [tuple(line for line in _stripped(text) if line in common) for text in (old, new)]
+    if orders[0] != orders[1]:
+        yield Change(f"another order of {_shown(sorted(moved))}", orders[0], orders[1], is_order=True)
+
+
+def _title(removed: Sequence[str], added: Sequence[str]) -> str:
+    if not removed:
+        return f"added {_shown(added)}"
+    return f"{_shown(removed)} → {_shown(added)}" if added else f"removed {_shown(removed)}"
+
+
+def _shown(lines: Sequence[str]) -> str:
+    return f"`{lines[0]}`" + (f" and {pluralise(len(lines) - 1, 'more line')}" if len(lines) > 1 else "")
+
+
+def functions_of(blamed: Collection[Blamed]) -> Mapping[str, list[Change]]:
+    """Title of a function → the changes that it makes, alone or with others."""
+    result: dict[str, list[Change]] = {}
+    for each in blamed:
+        for function in each.functions:
+            result.setdefault(function.title, []).append(each.change)
+    return result

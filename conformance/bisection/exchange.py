@@ -1,0 +1,207 @@
+"""Exchanges functions and constants of modules that are imported already, for those of another text of their files.
+
+A function keeps its identity: only its code and its defaults are replaced. So every table, decorator and import that
+holds it sees the new one.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import gc
+import importlib
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from types import CellType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+from conformance.bisection.differences import Difference, definitions
+from conformance.bisection.executed_code import below_torch
+from conformance.bisection.units import without_docstring
+
+
+class ExchangeError(Exception):
+    """A difference that cannot be exchanged while Python runs."""
+
+
+#: Path below torch/, first line → the function objects with that code.
+FunctionIndex = Mapping[tuple[str, int], Sequence[FunctionType]]
+
+
+def function_index() -> FunctionIndex:
+    """All function objects of torch in this process, also those that only decorators or tables hold."""
+    found: dict[tuple[str, int], list[FunctionType]] = defaultdict(list)
+    gc.unfreeze()  # what is frozen after imports is not among the objects
+    for each in gc.get_objects():
+        if type(each) is FunctionType and (path := below_torch(each.__code__.co_filename)):
+            found[path, each.__code__.co_firstlineno].append(each)
+    return found
+
+
+class Exchange:
+    """Exchanges differences of files. `texts`: path below torch/ → the new text. `functions`: of the old ones."""
+
+    def __init__(self, texts: Mapping[str, str], functions: FunctionIndex) -> None:
+        self._texts, self._functions = texts, functions
+        self._trees = {path: ast.parse(text) for path, text in texts.items()}
+        self._defined = {path: dict(definitions(tree)) for path, tree in self._trees.items()}
+        self._codes: dict[str, CodeType] = {}
+
+    def apply(self, chosen: Sequence[Difference]) -> None:
+        """Exchanges these. Raises ExchangeError, and what evaluating a default or a constant raises."""
+        for path in {each.path for each in chosen}:
+            self._add_methods(path)
+        for each in chosen:
+            if each.kind == "function":
+                self._exchange_function(each)
+            elif each.kind == "new function":
+                self._define(each)
+            else:
+                self._set_value(each)
+
+    def _exchange_function(self, difference: Difference) -> None:
+        path, name = difference.path, difference.name
+        functions = self._functions.get((path, difference.first), ())
+        if not functions:
+            raise ExchangeError(f"no function object of {difference.title}")
+        code = self._code(path, name)
+        for function in functions:
+            self._add_names(path, code, function.__globals__)
+            defaults, keywords = self._defaults(path, name, function.__globals__)
+            if code.co_freevars != function.__code__.co_freevars:
+                raise ExchangeError(f"{difference.title} has another closure")
+            function.__code__ = code
+            function.__defaults__, function.__kwdefaults__ = defaults, keywords
+
+    def _define(self, difference: Difference) -> None:
+        """Defines a new function or method with its decorators, as the new module would."""
+        owner, _, name = difference.name.rpartition(".")
+        if owner:
+            setattr(self._owner(difference.path, owner), name, self._method(difference.path, owner, name))
+            return
+        module = _module(difference.path)
+        self._add_names(difference.path, self._code(difference.path, name), vars(module))
+        self._run(difference.path, self._defined[difference.path][name], vars(module))
+
+    def _set_value(self, difference: Difference) -> None:
+        module = _module(difference.path)
+        node = self._defined[difference.path][difference.name]
+        expression = ast.Expression(node.value)  # type: ignore[attr-defined] # an assignment
+        value = eval(compile(expression, difference.path, "eval"), vars(module))  # noqa: S307 - torch's own text
+        owner, _, name = difference.name.rpartition(".")
+        if type(module) is not ModuleType:  # torch's config modules keep their values elsewhere, by dotted names
+            setattr(module, difference.name, value)
+        else:
+            setattr(self._owner(difference.path, owner) if owner else module, name, value)
+
+    def _add_methods(self, path: str) -> None:
+        """Adds methods that classes lack altogether. One that takes the place of an inherited one is a difference."""
+        for full_name, node in self._defined[path].items():
+            owner, _, name = full_name.rpartition(".")
+            if owner and isinstance(node, ast.FunctionDef):
+                holder = getattr(_module(path), owner, None)
+                if isinstance(holder, type) and not hasattr(holder, name):
+                    setattr(holder, name, self._method(path, owner, name))
+
+    def _method(self, path: str, owner: str, name: str) -> Any:
+        holder, module = self._owner(path, owner), _module(path)
+        code = self._code(path, f"{owner}.{name}")
+        self._add_names(path, code, vars(module))
+        defaults, keywords = self._defaults(path, f"{owner}.{name}", vars(module))
+        cells = {"__class__": CellType(holder)}
+        if any(each not in cells for each in code.co_freevars):
+            raise ExchangeError(f"torch/{path}: {owner}.{name} has a closure")
+        function = FunctionType(code, vars(module), name, defaults, tuple(cells[each] for each in code.co_freevars))
+        function.__kwdefaults__ = keywords
+        node = self._defined[path][f"{owner}.{name}"]
+        result: Any = function
+        for decorator in reversed(node.decorator_list):  # type: ignore[attr-defined] # a function
+            expression = ast.Expression(decorator)
+            result = eval(compile(expression, path, "eval"), vars(module))(result)  # noqa: S307 - torch's own text
+        return result
+
+    def _owner(self, path: str, name: str) -> Any:
+        holder: Any = _module(path)
+        for part in name.split("."):
+            holder = getattr(holder, part, None)
+        if not isinstance(holder, type):
+            raise ExchangeError(f"torch/{path} has no class {name}")
+        return holder
+
+    def _add_names(self, path: str, code: CodeType, namespace: dict[str, Any]) -> None:
+        """Defines what the code names and the module lacks, by the statements of the new text."""
+        for name in sorted(set(_names(code))):
+            if name not in namespace and not hasattr(builtins, name):
+                for node in self._statements_that_bind(path, name):
+                    namespace[name] = None  # ends a circle of functions that call each other
+                    self._add_names(path, compile(ast.Module([node], []), path, "exec"), namespace)
+                    self._run(path, node, namespace)
+
+    def _statements_that_bind(self, path: str, name: str) -> Iterator[ast.stmt]:
+        for node in self._trees[path].body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
+                yield node
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                if any((each.asname or each.name.partition(".")[0]) == name for each in node.names):
+                    chosen = [each for each in node.names if (each.asname or each.name.partition(".")[0]) == name]
+                    yield ast.copy_location(
+                        ast.Import(chosen)
+                        if isinstance(node, ast.Import)
+                        else ast.ImportFrom(node.module, chosen, node.level),
+                        node,
+                    )
+            elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                if any(isinstance(each, ast.Name) and each.id == name for each in targets):
+                    yield node
+
+    def _run(self, path: str, node: ast.stmt, namespace: dict[str, Any]) -> None:
+        flags = _annotations_flag(self._trees[path])
+        tree = ast.Module([*flags, node], [])
+        exec(compile(tree, sys.modules[_name(path)].__file__ or path, "exec", dont_inherit=True), namespace)  # noqa: S102
+
+    def _defaults(self, path: str, name: str, namespace: dict[str, Any]) -> tuple[Any, Any]:
+        node = self._defined[path][name]
+        arguments = node.args  # type: ignore[attr-defined] # a function
+        values = [eval(compile(ast.Expression(each), path, "eval"), namespace) for each in arguments.defaults]  # noqa: S307
+        keywords = {
+            argument.arg: eval(compile(ast.Expression(each), path, "eval"), namespace)  # noqa: S307 - torch's own text
+            for argument, each in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+            if each is not None
+        }
+        return tuple(values) or None, keywords or None
+
+    def _code(self, path: str, name: str) -> CodeType:
+        """The code of a function in the new text, without running the module."""
+        if path not in self._codes:
+            file = getattr(sys.modules.get(_name(path)), "__file__", None) or path
+            self._codes[path] = compile(self._texts[path], file, "exec", dont_inherit=True)
+        code = self._codes[path]
+        for part in name.split("."):
+            inner = [each for each in code.co_consts if isinstance(each, CodeType) and each.co_name == part]
+            if not inner:
+                raise ExchangeError(f"torch/{path}: {name} is not at the top of the module")
+            code = inner[-1]
+        return code
+
+
+def _annotations_flag(tree: ast.Module) -> list[ast.stmt]:
+    first = next(iter(without_docstring(tree.body)), None)
+    return [first] if isinstance(first, ast.ImportFrom) and first.module == "__future__" else []
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _names(each)
+
+
+def _name(path: str) -> str:
+    parts = path.removesuffix(".py").split("/")
+    return ".".join(["torch", *(parts[:-1] if parts[-1] == "__init__" else parts)])
+
+
+def _module(path: str) -> ModuleType:
+    return importlib.import_module(_name(path))

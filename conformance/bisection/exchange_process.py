@@ -1,0 +1,112 @@
+"""The process that observes a case with some functions exchanged: `python -m conformance.bisection.exchange_process`.
+
+It imports torch and captures each case once, then forks for each request: so a request takes a second, and none sees
+what another exchanged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from conformance.bisection.differences import Difference
+from conformance.bisection.exchange import Exchange, FunctionIndex, function_index
+from conformance.bisection.observation import Observation
+from conformance.bisection.observing_process import observe_case
+from conformance.capture.json_worker import claim_stdout, serve
+from conformance.cases.adhoc import AdhocOptions
+from conformance.devices.targets import use_tables
+from conformance.errors import ConformanceError, first_line
+from conformance.harness.generator import Generator
+from conformance.sources.source_fit import import_problem
+
+#: Seconds for one case with exchanged functions: some make a compile that never ends.
+LIMIT = 120
+
+
+class _Server:
+    def __init__(self) -> None:
+        self._generators: list[Generator] = []
+        self._functions: FunctionIndex = {}
+        self._captured: set[str] = set()
+        self._about: Mapping[str, Any] = {}
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The first request sets up: `options`, `target`, `tables`, `numerics`, `texts`; answers with `misfit`.
+
+        Later ones: `case`, `chosen`, the differences to exchange; answers with an observation.
+        """
+        if "case" not in request:
+            self._about = request
+            use_tables(request["tables"])
+            self._generators.append(Generator())
+            return {"misfit": import_problem()}
+        case = request["case"]
+        if case not in self._captured:  # so that every child finds all modules imported and all caches filled
+            self._captured.add(case)
+            self._observe(case)
+            self._functions = function_index()
+        return self._in_a_child(case, [Difference.from_json(each) for each in request["chosen"]])
+
+    def _observe(self, case: str) -> Observation:
+        (generator,), about = self._generators, self._about
+        target, options = generator.target(about["target"]), AdhocOptions.from_json(about["options"])
+        return observe_case(generator, case, options, target, numerics=about["numerics"])
+
+    def _in_a_child(self, case: str, chosen: list[Difference]) -> dict[str, Any]:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(reading)
+            with contextlib.suppress(BaseException):
+                view = memoryview(json.dumps(self._exchanged(case, chosen).to_json()).encode())
+                while view:
+                    view = view[os.write(writing, view) :]
+            os._exit(0)
+        os.close(writing)
+        answer = _read(reading, LIMIT)
+        os.close(reading)
+        if answer is None:
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        if answer is None:
+            return Observation(misfit=f"compiling takes longer than {LIMIT} s").to_json()
+        return json.loads(answer) if answer else Observation(misfit="the process ended").to_json()
+
+    def _exchanged(self, case: str, chosen: list[Difference]) -> Observation:
+        try:
+            Exchange(self._about["texts"], self._functions).apply(chosen)
+        except Exception as error:  # noqa: BLE001 - whatever a text of another torch raises is the answer
+            return Observation(misfit=f"{type(error).__name__}: {first_line(error)}")
+        try:
+            return self._observe(case)
+        except ConformanceError as error:
+            return Observation(misfit=str(error))
+        except Exception as error:  # noqa: BLE001 - the same
+            return Observation(misfit=f"{type(error).__name__}: {first_line(error)}")
+
+
+def _read(pipe: int, limit: float) -> bytes | None:
+    """All that comes from a pipe; None if its end does not come in time."""
+    end, parts = time.monotonic() + limit, list[bytes]()
+    while True:
+        left = end - time.monotonic()
+        if left <= 0 or not select.select([pipe], [], [], left)[0]:
+            return None
+        part = os.read(pipe, 1 << 16)
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+
+
+if __name__ == "__main__":
+    answers = claim_stdout()
+    serve(answers, _Server().answer)
+    sys.exit(0)

@@ -1,0 +1,164 @@
+"""Blaming functions: with a process that is made up, and once with the real torch."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import pytest
+from suites import environment
+
+from conformance.bisection import blamer as blamer_module
+from conformance.bisection.blamer import BlameError, Blamer
+from conformance.bisection.differences import differences
+from conformance.bisection.observation import Observation, Question
+from conformance.bisection.observer import Observed, Observer
+from conformance.bisection.sides import INSTALLED, Side, parse_side
+from conformance.capture.json_worker import JsonWorker
+from conformance.devices.environment import TorchBuild, torch_build
+from conformance.sources.torch_source import SourceError, installed_files
+
+CASE = "lambda x: x * x"
+FUNCTIONS = ("load", "store", "helper", "noise", "broken", "unused")
+FILE = "\n".join(f"def {name}():\n    return {name!r}, 'old'\n" for name in FUNCTIONS)
+
+
+def code(chosen):
+    """The code of a compiler with these functions in their new form: `store` needs `helper` as well."""
+    load = "tl.load(x, other=0)" if "load" in chosen else "tl.load(x)"
+    store = "tl.store(y, cast=True)" if {"store", "helper"} <= set(chosen) else "tl.store(y)"
+    return f"def kernel(x, y):\n    {load}\n    tmp = x\n    {store}\n"
+
+
+class MadeWorker:
+    """Answers as the process with exchanged functions: `broken` fits to nothing, and `store` not without `helper`."""
+
+    def __init__(self, *_, **__):
+        self.asked = []
+
+    def ask(self, request, _limit):
+        if "case" not in request:
+            return {"misfit": ""}
+        chosen = [each["name"] for each in request["chosen"]]
+        self.asked.append(chosen)
+        if "broken" in chosen or ("store" in chosen and "helper" not in chosen):
+            return Observation(misfit="NameError: helper").to_json()
+        return Observation(code=code(chosen)).to_json()
+
+    def close(self):
+        pass
+
+
+@dataclasses.dataclass(frozen=True)
+class MadeObserver(Observer):
+    answers: dict = dataclasses.field(default_factory=dict)
+
+    def observe(self, packages, **_):
+        used = list(range(1, 3 * (len(FUNCTIONS) - 1), 3))  # all but `unused`
+        return Observed({CASE: self.answers[packages.name]}, {"ops.py": used})
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """A blamer of two trees in which every function differs."""
+    monkeypatch.setattr(blamer_module, "JsonWorker", MadeWorker)
+    sides = []
+    for name in ("old", "new"):
+        folder = tmp_path / name / "torch"
+        folder.mkdir(parents=True)
+        (folder / "ops.py").write_text(FILE.replace("'old'", f"'{name}'"))
+        sides.append(Side(name, folder.parent, TorchBuild("2.13.0", (), folder)))
+    installed_files.cache_clear()
+    answers = {"old": Observation(code=code([])), "new": Observation(code=code(FUNCTIONS))}
+    return Blamer(*sides, MadeObserver((CASE,), "cuda_sm90", answers=answers), Question())
+
+
+def test_each_change_gets_the_fewest_functions_that_make_it(made):
+    made.observe_sides()
+    blamed = {each.change.title: [one.name for one in each.functions] for each in made.blame(CASE)}
+    assert blamed["`tl.load(x)` → `tl.load(x, other=0)`"] == ["load"]
+    assert sorted(blamed["`tl.store(y)` → `tl.store(y, cast=True)`"]) == ["helper", "store"]
+    assert len(blamed) == 2
+
+
+def test_functions_that_neither_side_executes_are_no_candidates(made):
+    made.observe_sides()
+    assert {each.name for each in made.candidates} == set(FUNCTIONS) - {"unused"}
+
+
+def test_a_change_that_no_function_makes_says_what_stopped_it(made):
+    new = code(FUNCTIONS).replace("tmp = x", "tmp = x + 0")
+    made.observer.answers["new"] = Observation(code=new)
+    made.observe_sides()
+    (missing,) = [each for each in made.blame(CASE) if not each.functions]
+    assert missing.change.title == "`tmp = x` → `tmp = x + 0`"
+    assert "no group of functions that fits makes it, after" in missing.stopped
+    assert missing.stopped.endswith("the commonest reason not to fit: NameError: helper")
+
+
+def test_the_number_of_captures_is_limited(made):
+    made.observer.answers["new"] = Observation(code=code([]).replace("tmp = x", "tmp = x + 0"))
+    made.limit = 4
+    made.observe_sides()
+    (missing,) = made.blame(CASE)
+    assert made.captures == 4
+    assert "after 4 captures" in missing.stopped
+
+
+def test_lines_in_another_order_are_one_change(made):
+    lines = code([]).splitlines()
+    made.observer.answers["new"] = Observation(code="\n".join([lines[0], *lines[2:], lines[1]]))
+    made.limit = 3
+    made.observe_sides()
+    titles = [each.change.title for each in made.blame(CASE)]
+    assert len(titles) == 1
+    assert titles[0].startswith("another order of `tl.load(x)`")
+
+
+def test_equal_sides_are_refused(made):
+    made.observer.answers["new"] = made.observer.answers["old"]
+    made.observe_sides()
+    with pytest.raises(BlameError, match="the code of --old and --new are the same: there is nothing to blame"):
+        made.observations(CASE)
+
+
+def test_a_side_that_cannot_be_observed_is_named(made):
+    made.observer.answers["new"] = Observation(misfit="importing torch raises ImportError")
+    with pytest.raises(BlameError, match=r"--new new cannot be observed: importing torch raises ImportError"):
+        made.observe_sides()
+
+
+def test_sides(tmp_path):
+    assert parse_side(INSTALLED, "--old").packages == torch_build().folder.parent
+    for wrong in (str(tmp_path), str(tmp_path / "missing")):
+        with pytest.raises(SourceError):
+            parse_side(wrong, "--new")
+    other = tmp_path / "venv" / "lib" / "python3.1" / "site-packages" / "torch"
+    other.mkdir(parents=True)
+    with pytest.raises(SourceError, match="with which this command runs"):
+        parse_side(str(tmp_path / "venv"), "--new")
+
+
+def test_the_real_process_exchanges_a_function_for_one_capture():
+    path = "_inductor/codegen/cpp.py"
+    old = (torch_build().folder / path).read_text()
+    new = old.replace('return f"{x}.neg()"', 'return f"({x} * -1)"')
+    (changed,) = differences(path, old, new)
+    assert changed.title == "torch/_inductor/codegen/cpp.py: CppVecOverrides.neg"
+    worker = JsonWorker(
+        "conformance.bisection.exchange_process", environment({"PYTHONPATH": os.environ.get("PYTHONPATH", "")})
+    )
+    options = {"inputs": ["x=1000:f32"], "grad": [], "dynamic": False, "config": []}
+    about = {"options": options, "target": "cpu_avx2", "tables": [], "numerics": False, "texts": {path: new}}
+    try:
+        assert worker.ask(about, 300) == {"misfit": ""}
+        codes = []
+        for chosen in ([], [changed.to_json()], []):
+            observed = Observation.from_json(worker.ask({"case": "lambda x: -x", "chosen": chosen}, 300))
+            assert (observed.misfit, observed.error) == ("", "")
+            codes.append(observed.code)
+    finally:
+        worker.close()
+    assert codes[0] == codes[2]
+    assert ".neg()" in codes[0]
+    assert "* -1)" in codes[1]

@@ -1,0 +1,191 @@
+"""Functions and constants of a module exchanged for those of another text, while both are imported."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+
+import pytest
+
+from conformance.bisection import executed_code
+from conformance.bisection.differences import differences
+from conformance.bisection.exchange import Exchange, ExchangeError, function_index
+
+OLD = """
+import functools
+
+LIMIT = 3
+TABLE = {}
+
+
+def register(function):
+    TABLE[function.__name__] = function
+    return functools.wraps(function)(lambda *args: function(*args))
+
+
+@register
+def mul(a, b=1):
+    return a * b
+
+
+@functools.cache
+def cached(x):
+    return LIMIT + x
+
+
+def outer():
+    def inner():
+        return 1
+    return inner()
+
+
+class Base:
+    def inherited(self):
+        return "base"
+
+    def size(self):
+        return 1
+
+
+class Kernel(Base):
+    width = 1
+
+    def load(self):
+        return "old"
+
+    @property
+    def name(self):
+        return "old name"
+
+    @staticmethod
+    def plain(x):
+        return x
+
+    def size(self):
+        return super().size()
+"""
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """Imports OLD as torch.made, and returns a function that exchanges everything that differs from another text."""
+    file = tmp_path / "torch" / "made.py"
+    file.parent.mkdir()
+    file.write_text(OLD)
+    spec = importlib.util.spec_from_file_location("torch.made", file)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "torch.made", module)
+    monkeypatch.setattr(executed_code, "_FOLDER", [f"{file.parent}/"])
+    spec.loader.exec_module(module)
+
+    def exchange(*edits):
+        new = OLD
+        for old_text, new_text in edits:
+            assert old_text in new
+            new = new.replace(old_text, new_text, 1)
+        found = differences("made.py", OLD, new)
+        Exchange({"made.py": new}, function_index()).apply(found)
+        return [(each.kind, each.name) for each in found]
+
+    module.exchange = exchange
+    return module
+
+
+def test_a_function_keeps_its_identity_in_tables_and_wrappers(made):
+    before = made.TABLE["mul"]
+    assert made.exchange(("return a * b", "return a + b")) == [("function", "mul")]
+    assert made.TABLE["mul"] is before
+    assert (made.mul(2, 3), before(2, 3)) == (5, 5)
+
+
+def test_defaults_and_further_arguments(made):
+    made.exchange(("def mul(a, b=1):\n    return a * b", "def mul(a, b=LIMIT, *, c=4):\n    return a * b * c"))
+    assert made.TABLE["mul"](2) == 24
+
+
+def test_a_function_below_a_cache(made):
+    made.exchange(("return LIMIT + x", "return LIMIT - x"))
+    assert made.cached(1) == 2
+
+
+def test_nested_functions_belong_to_the_outer_one(made):
+    assert made.exchange(("return 1\n    return inner", "return 2\n    return inner")) == [("function", "outer")]
+    assert made.outer() == 2
+
+
+def test_methods_properties_and_static_methods(made):
+    kernel = made.Kernel()
+    found = made.exchange(
+        ('return "old"', 'return "new"'), ('return "old name"', 'return "new name"'), ("return x\n", "return -x\n")
+    )
+    assert found == [("function", "Kernel.load"), ("function", "Kernel.name"), ("function", "Kernel.plain")]
+    assert (kernel.load(), kernel.name, kernel.plain(3)) == ("new", "new name", -3)
+
+
+def test_super_still_finds_the_base(made):
+    made.exchange(("return super().size()", "return super().size() + 10"))
+    assert made.Kernel().size() == 11
+
+
+HELPERS = """
+SCALE = math.floor(2.5)
+
+
+def helper(x):
+    return further(x)
+
+
+def further(x):
+    return x * SCALE
+"""
+
+
+def test_names_that_the_module_lacks_come_with_the_function(made):
+    made.exchange(
+        ("import functools\n", "import functools\nimport math\nfrom os import path as paths\n"),
+        ("\n\ndef outer():", f"\n{HELPERS}\n\ndef outer():"),
+        ("return a * b", "return helper(a) if paths else b"),
+    )
+    assert made.TABLE["mul"](5) == 10
+
+
+METHODS = """        return self.how()
+
+    def how(self):
+        return "how"
+
+    def inherited(self):
+        return "kernel, " + super().inherited()
+"""
+
+
+def test_a_new_method_and_one_that_takes_the_place_of_an_inherited_one(made):
+    found = made.exchange(('        return "old"\n', METHODS))
+    assert ("new function", "Kernel.inherited") in found
+    kernel = made.Kernel()
+    assert (kernel.load(), kernel.inherited()) == ("how", "kernel, base")
+
+
+def test_constants_of_modules_and_classes(made):
+    assert made.exchange(("LIMIT = 3", "LIMIT = 30"), ("width = 1", "width = LIMIT")) == [
+        ("value", "LIMIT"),
+        ("value", "Kernel.width"),
+    ]
+    assert (made.cached(1), made.Kernel.width) == (31, 30)
+
+
+def test_comments_annotations_and_docstrings_are_no_difference():
+    new = OLD.replace("def mul(a, b=1):", 'def mul(a: int, b: int = 1) -> int:\n    """Multiplies."""')
+    assert differences("made.py", OLD, new.replace("return a * b", "return a * b  # product")) == []
+
+
+def test_a_function_with_another_closure_is_refused(made):
+    with pytest.raises(ExchangeError, match=r"torch/made\.py: Kernel\.load has another closure"):
+        made.exchange(('        return "old"\n', "        return super().size()\n"))
+
+
+def test_a_function_that_does_not_exist_any_more_is_refused(made):
+    made.TABLE.clear()
+    made.mul = None
+    with pytest.raises(ExchangeError, match=r"no function object of torch/made\.py: mul"):
+        made.exchange(("return a * b", "return a + b"))
