@@ -47,10 +47,9 @@ def copy_run(
             left_out.add(name)
             continue
         _write(folder / file.relative_to(run), record)
-        script = Path("failures", name, "reproduce.py")
-        if (run / script).exists():
-            (folder / script).parent.mkdir(parents=True)
-            shutil.copy2(run / script, folder / script)
+        artifacts = Path("failures", name)
+        if (run / artifacts).is_dir():
+            shutil.copytree(run / artifacts, folder / artifacts, ignore=shutil.ignore_patterns("*.pt"))  # no tensors
     if (run / "selected.json").exists():
         selected = json.loads((run / "selected.json").read_text(encoding="utf-8"))
         _write(folder / "selected.json", {node: name for node, name in selected.items() if name not in left_out})

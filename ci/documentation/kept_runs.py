@@ -80,8 +80,9 @@ def keep(run: Path, archive: Path, is_kept: Callable[[str], bool]) -> int:
     with tempfile.TemporaryDirectory() as temporary:
         copy = Path(temporary, "run")
         relocated_runs.copy_run(run, copy, CHECKOUT, edited)
-        for script in copy.rglob("reproduce.py"):
-            script.write_text(script.read_text(encoding="utf-8").replace(str(made), CHECKOUT), encoding="utf-8")
+        for path in (copy / "failures").rglob("*.*"):
+            text = path.read_bytes().replace(str(made).encode(), CHECKOUT.encode())
+            path.write_bytes(text.replace(str(Path.home()).encode(), b"~"))  # Inductor names files of its cache
         for item in items:
             snapshot = Path(_STORE, f"{item.case}.txt")
             if item.case in cases and not (copy / snapshot).exists():

@@ -114,6 +114,10 @@ def test_what_a_kept_run_changed_stays_when_its_code_is_accepted(tmp_path: Path)
     for case in ("flip/h", "flip/v"):
         made = ItemRecord(case, "cpu_avx2", "native", "2.13.0", str(store.root), text="kernels  2\n", checks=checks)
         run.write_item(made)
+    artifacts = run.artifacts("flip/h-cpu_avx2")
+    (artifacts / "reproduce.py").write_text(f"# {root}/code", encoding="utf-8")
+    (artifacts / "0_inference_graph.py").write_text("def forward(): ...", encoding="utf-8")
+    (artifacts / "inputs.pt").write_bytes(b"large")
     assert kept_runs.keep(run.folder, tmp_path / "kept" / "some.tar.xz", lambda case: case == "flip/h") == 1
     store.merge({"flip/h": {("2.13.0", "cpu_avx2"): "kernels  2\n"}})
     folder = kept_runs.unpack(tmp_path / "unpacked", tmp_path / "kept")[0]
@@ -121,5 +125,8 @@ def test_what_a_kept_run_changed_stays_when_its_code_is_accepted(tmp_path: Path)
     assert record is not None
     assert record.checks["code"].detail == "see /checkout/code"
     assert Run(folder).item("flip/v", "cpu_avx2") is None
+    kept = folder / "failures" / "flip" / "h-cpu_avx2"
+    assert {path.name for path in kept.iterdir()} == {"reproduce.py", "0_inference_graph.py"}
+    assert (kept / "reproduce.py").read_text(encoding="utf-8") == "# /checkout/code"
     assert main(["report", str(folder), "-o", str(tmp_path / "report.html"), "--markdown", str(tmp_path / "r.md")]) == 0
     assert "## Changes, grouped by cause" in (tmp_path / "r.md").read_text(encoding="utf-8")
