@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conformance.bisection.delta_debugging import Outcome, minimise
-from conformance.bisection.differences import Difference, differences
+from conformance.bisection.differences import Difference, differences, names_at
 from conformance.bisection.observation import Observation, Question
 from conformance.bisection.observer import Observed, Observer
 from conformance.bisection.sides import Side, changed_files
-from conformance.bisection.units import SKELETON, units_of
 from conformance.capture.json_worker import JsonWorker, WorkerError
 from conformance.errors import ConformanceError
 from conformance.review.causes import pluralise
@@ -96,7 +95,7 @@ class Blamer:
                 continue
             one, other = self.old.text(path), self.new.text(path)
             try:
-                executed = _units(one, old.functions.get(path, ())) | _units(other, new.functions.get(path, ()))
+                executed = names_at(one, old.functions.get(path, ())) | names_at(other, new.functions.get(path, ()))
                 differ = differences(path, one, other)
             except SyntaxError:
                 continue
@@ -205,11 +204,6 @@ class Blamer:
         if self._worker is not None:
             self._worker.close()
             self._worker = None
-
-
-def _units(text: str, lines: Collection[int]) -> set[str]:
-    units = units_of(text)
-    return {units.at(line) for line in lines} | {SKELETON}
 
 
 def _likeness(difference: Difference, change: Change) -> float:

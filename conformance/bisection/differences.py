@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import bisect
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -41,7 +43,7 @@ class Difference:
 
 def differences(path: str, old: str, new: str) -> list[Difference]:
     """Those of a file. Raises SyntaxError."""
-    before, after = dict(definitions(ast.parse(old))), dict(definitions(ast.parse(new)))
+    before, after = definitions_of(old), definitions_of(new)
     old_lines, new_lines = old.splitlines(), new.splitlines()
     found = []
     for name, node in after.items():
@@ -49,11 +51,34 @@ def differences(path: str, old: str, new: str) -> list[Difference]:
         if counterpart is None:
             if is_function(node):
                 found.append(Difference(path, name, "new function", 0, _words(_lines(node, new_lines), [])))
-        elif is_function(node) == is_function(counterpart) and meaning(node) != meaning(counterpart):
+        elif _lines(node, new_lines) == _lines(counterpart, old_lines) or is_function(node) != is_function(counterpart):
+            continue
+        elif meaning(node) != meaning(counterpart):
             kind = "function" if is_function(node) else "value"
             words = _words(_lines(node, new_lines), _lines(counterpart, old_lines))
             found.append(Difference(path, name, kind, first_line_of(counterpart), words))
     return found
+
+
+@functools.lru_cache(maxsize=64)
+def definitions_of(text: str) -> dict[str, ast.stmt]:
+    """The same as `definitions`, of a text. Raises SyntaxError."""
+    return dict(definitions(ast.parse(text)))
+
+
+def names_at(text: str, lines: Iterable[int]) -> set[str]:
+    """The names of the functions that hold these lines. Raises SyntaxError."""
+    found = sorted(
+        (first_line_of(node), node.end_lineno or node.lineno, name)
+        for name, node in definitions_of(text).items()
+        if is_function(node)
+    )
+    starts, names = [first for first, _, _ in found], set()
+    for line in lines:
+        place = bisect.bisect_right(starts, line) - 1
+        if place >= 0 and line <= found[place][1]:
+            names.add(found[place][2])
+    return names
 
 
 def definitions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.stmt]]:

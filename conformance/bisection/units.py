@@ -8,6 +8,7 @@ nothing.
 from __future__ import annotations
 
 import ast
+import bisect
 import functools
 import hashlib
 from collections.abc import Iterator
@@ -43,7 +44,17 @@ class Units:
 
     def at(self, line: int) -> str:
         """The name of the function that holds a line, else that of the skeleton."""
-        return next((unit.name for unit in self.functions.values() if unit.first <= line <= unit.last), SKELETON)
+        place = bisect.bisect_right(self._starts, line) - 1
+        unit = self._in_order[place] if place >= 0 else None
+        return unit.name if unit is not None and line <= unit.last else SKELETON
+
+    @functools.cached_property
+    def _in_order(self) -> list[Unit]:
+        return sorted(self.functions.values(), key=lambda unit: unit.first)
+
+    @functools.cached_property
+    def _starts(self) -> list[int]:
+        return [unit.first for unit in self._in_order]
 
 
 @functools.lru_cache(maxsize=400)

@@ -26,7 +26,7 @@ from conformance.review.causes import pluralise
 from conformance.review.review import Review, review_items, run_text_finder, stored_text_finder
 from conformance.settings import option_name
 from conformance.storage import binaries, compiled_objects, passed_numerics
-from conformance.storage.accept import accept_snapshots
+from conformance.storage.accept import accept_snapshots, note_source
 from conformance.storage.check_results import Outcome
 from conformance.storage.installed import refuse_installed
 from conformance.storage.locations import overlay_root
@@ -271,6 +271,7 @@ def _accept(session: Session, items: Sequence[ItemRecord], summary: Summary) -> 
     overlay = session.settings.overlay.store
     if session.settings.checks != ("binary",):
         accepted = accept_snapshots(items, session.settings.accept, targets, overlay)
+        note_source(session.run, overlay)
         summary.lines += accepted.lines()
         summary.failed |= bool(accepted.problems)
     try:

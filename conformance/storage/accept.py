@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from conformance.atomic_files import write_atomically
 from conformance.devices.targets import code_base_of
 from conformance.settings import option_name
 from conformance.storage.check_results import Outcome
@@ -14,7 +16,7 @@ from conformance.storage.digest_store import DigestStore
 from conformance.storage.digests import digest_text
 from conformance.storage.installed import refuse_installed
 from conformance.storage.locations import store_at
-from conformance.storage.runs import ItemRecord
+from conformance.storage.runs import ItemRecord, Run
 from conformance.storage.snapshots import (
     Counts,
     Snapshot,
@@ -24,6 +26,9 @@ from conformance.storage.snapshots import (
     canonical_text,
     torch_release,
 )
+
+#: In a folder of --store: `path` and `commit` of the PyTorch checkout whose code was accepted last.
+SOURCE = "torch_source.json"
 
 
 @dataclass
@@ -83,6 +88,13 @@ def accept_snapshots(items: Iterable[ItemRecord], mode: str, targets: Sequence[s
         else:
             result.confirmed += sum(map(len, confirmed.values()))
     return result
+
+
+def note_source(run: Run, overlay: str) -> None:
+    """Writes into the folder of --store of which PyTorch checkout and commit its code is; nothing for a release."""
+    source = run.description().get("torch_source")
+    if source and overlay:
+        write_atomically(Path(overlay) / SOURCE, json.dumps(source, indent=1) + "\n")
 
 
 def refuse_installed_stores(items: Iterable[ItemRecord], overlay: str) -> None:

@@ -11,7 +11,7 @@ from conformance.cli.received_archive import accept_archive
 from conformance.cli.run_items import locate_items, without_code
 from conformance.cli.run_options import add_paths_argument, add_run_argument, find_run
 from conformance.devices.targets import targets
-from conformance.storage.accept import accept_snapshots, refuse_installed_stores
+from conformance.storage.accept import accept_snapshots, note_source, refuse_installed_stores
 from conformance.storage.runs import RunError
 
 DESCRIPTION = """\
@@ -66,6 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     refuse_installed_stores(located.items, store)
     print("\n".join(located.notes), end="\n" if located.notes else "", file=sys.stderr)
     accepted = accept_snapshots(located.items, "confirm" if arguments.confirm_only else "all", order, store)
+    note_source(accepted_run, store)
     missing = [f"not accepted: {line}" for line in (*without_code(located.items, order), *located.missing)]
     print("\n".join([*accepted.lines(), *missing]))
     return int(bool(accepted.refused or accepted.problems or missing))

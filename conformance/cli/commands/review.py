@@ -18,7 +18,7 @@ from conformance.errors import ConformanceError
 from conformance.review import overview, review
 from conformance.review.causes import ChangedText, pluralise
 from conformance.review.review import ChangedItem, Review
-from conformance.storage.accept import refuse_installed_stores
+from conformance.storage.accept import note_source, refuse_installed_stores
 from conformance.storage.runs import ItemRecord, Run
 from conformance.terminal import diff_line, heading, styled
 
@@ -244,6 +244,7 @@ class _ReviewSession:
         refuse_source_run(self.run, self.store)
         refuse_installed_stores((change.item for change in changes), self.store)
         result = review.accept_changes(changes, list(targets()), self.store)
+        note_source(self.run, self.store)
         print("\n".join(result.lines()))
         for name, causes in sorted(waiting.items())[:5]:
             print(f"not accepted yet: {name} also has {overview.cause_numbers(causes)}")

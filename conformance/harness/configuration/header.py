@@ -24,7 +24,7 @@ def lines(session: Session, reason_unguarded: str, ini_options: Sequence[str]) -
     if source := source_in_use():
         result.append(
             f"conformance: torch's Python files are those of {source.name}, with the binaries of "
-            f"{torch_build().version}: {source.differs:,} files differ"
+            f"{torch_build().version}: {source.differs:,} {'file differs' if source.differs == 1 else 'files differ'}"
         )
     result += [f"conformance: {'; '.join(ini_options)}"] if ini_options else []
     if reason_unguarded:

@@ -1,0 +1,56 @@
+"""pytest with --torch-source: the Python files of a checkout, with the installed binaries."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from suites import SCALE, SM90, Suite
+
+from conformance.devices.environment import torch_build
+from conformance.sources.torch_source import installed_files
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A folder with the Python files of the installed torch, of which one lowering is another."""
+    folder, torch = tmp_path_factory.mktemp("checkout"), torch_build().folder
+    for path in installed_files(torch):
+        (folder / "torch" / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(torch / path, folder / "torch" / path)
+    lowering = folder / "torch" / "_inductor" / "codegen" / "triton.py"
+    text = lowering.read_text()
+    edited = text.replace("class TritonOverrides(OpOverrides):", EDIT, 1)
+    assert edited != text
+    lowering.write_text(edited)
+    return folder
+
+
+EDIT = """class TritonOverrides(OpOverrides):
+    @staticmethod
+    def mul(a, b):
+        return f"({a} * {b} + 0.0)"
+"""
+
+
+def test_code_of_a_checkout_goes_into_a_folder_of_its_own_and_says_so(checkout, tmp_path):
+    suite = Suite(tmp_path / "suite")
+    suite.write("ops/test_scale.py", SCALE)
+    (tmp_path / "mine").mkdir()
+    option = f"--torch-source={checkout}"
+    suite.accept(*SM90, "-k", "f32", option).ends(4).has("give it a folder of its own with --store DIR")
+    words = (*SM90, "-k", "f32", option, f"--store={tmp_path / 'mine'}", "--checks", "code", "--save-run", "mine")
+    suite.accept(*words).ends(0).has("1 new", f"torch's Python files are those of {checkout}", "1 file differs")
+    assert json.loads((tmp_path / "mine" / "torch_source.json").read_text()) == {"path": str(checkout), "commit": ""}
+    description = json.loads((suite.root / ".conformance" / "runs" / "mine" / "run.json").read_text())
+    assert description["torch_source"] == {"path": str(checkout), "commit": ""}
+    stored = "".join(file.read_text() for file in (tmp_path / "mine").rglob("*.txt"))
+    assert "+ 0.0)" in stored
+    assert suite.stored() == {}
+
+
+def test_a_folder_after_a_blank_is_refused(checkout, tmp_path):
+    suite = Suite(tmp_path)
+    suite.write("ops/test_scale.py", SCALE)
+    suite.run("--torch-source", str(checkout)).ends(4).has(f"write --torch-source={checkout}")
