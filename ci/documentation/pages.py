@@ -24,6 +24,7 @@ CONTENTS = {
         "report",
         "debugging",
         "bisect",
+        "minimise",
         "overlay",
         "vendor",
         "public-names",

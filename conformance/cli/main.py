@@ -25,6 +25,10 @@ COMMANDS = {
     "compare": ("compare", "compare two cases on a target, or one case on two targets"),
     "bisect": ("bisect", "find the commit of PyTorch that changed what is generated for a case"),
     "blame": ("blame", "find the functions of another torch that change what is generated for a case"),
+    "minimise": (
+        "minimise",
+        "find the smallest program that fails as a case does, and the part of the compiler at fault",
+    ),
     "bench": ("bench", "time compiled against eager on a device of this machine; explain where compiled is slower"),
     "review": ("review", "accept or reject the changes of a run, grouped by cause"),
     "accept": ("accept", "store the code that a run generated, on this machine or on another one"),

@@ -42,6 +42,7 @@ _OF_COMMANDS = {
     "compare": ("--targets",),
     "bisect": ("--targets",),
     "blame": ("--targets",),
+    "minimise": ("--targets",),
     "bench": ("--targets", "--subset"),
     "bugs": ("--targets", "--known-failures"),
     "review": ("--targets", "--store"),

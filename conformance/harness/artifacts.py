@@ -12,6 +12,7 @@ from conformance.documentation import reference
 from conformance.errors import ConformanceError
 from conformance.harness.reproduction import script
 from conformance.harness.session import Session
+from conformance.numerics.problem import OF_THE_DECLARATION
 from conformance.storage.runs import message_file
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class ItemArtifacts:
         write(self._folder, capture)
         (self._folder / message_file(check)).write_text(f"{error}\n", encoding="utf-8")
         if check == "numerics":
-            return f"{self._write_script(error)}\nartifacts: {self._folder}"
+            return "\n".join([self._write_script(error), *self._to_minimise(error), f"artifacts: {self._folder}"])
         if not self._has_script:
             self._write_script(None)
         return f"artifacts: {self._folder}"
@@ -45,7 +46,20 @@ class ItemArtifacts:
         if add_note := getattr(error, "add_note", None):  # from Python 3.11
             known = self._session.known_failures_folder(self._case) / f"{self._case.operator}.toml"
             excuse = f"an error of PyTorch can be excused in {known}: {reference('public-names', 'file-formats')}"
-            add_note(f"{line}\nartifacts: {self._folder}\n{excuse}")
+            add_note("\n".join([line, *self._to_minimise(error), f"artifacts: {self._folder}", excuse]))
+
+    def _to_minimise(self, error: Exception) -> list[str]:
+        """The line that names the command for the smallest program; none where the command makes another call."""
+        settings = self._session.settings
+        problems = getattr(error, "problems", ())
+        session, target = self._session, self._target
+        runs = not (session.reason_not_run(target) and session.reason_not_emulated(target))
+        if settings.seed or settings.backend_option or not runs:
+            return []
+        if problems and all(problem.rule in ("recompiles", *OF_THE_DECLARATION) for problem in problems):
+            return []
+        command = script.minimise_command(self._case, target, problems)
+        return [f"to find the smallest program that fails so, and the part of the compiler: {command}"]
 
     @cached_property
     def _folder(self) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import shlex
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -89,7 +90,11 @@ def save_inputs(file: Path, case: Case, target: Target, problems: Sequence[Probl
 
 def suite_script(case: Case, target: Target) -> str:
     """A script that compiles the case for the target with this package."""
-    return f'''"""Compiles {case.id} for {target.name}, shows facts and code, and checks the numerics where it runs."""
+    return f'''"""Compiles {case.id} for {target.name}, shows facts and code, and checks the numerics where it runs.
+
+For the smallest program that fails in the same way, and the part of the compiler that makes it wrong:
+{minimise_command(case, target)}
+"""
 
 import sys
 
@@ -97,6 +102,13 @@ from conformance.cli.main import main
 
 sys.exit(main(["show", "{case.file}::{case.id}", "--target", "{target.name}", "--numerics"]))
 '''
+
+
+def minimise_command(case: Case, target: Target, problems: Sequence[Problem] = ()) -> str:
+    """The command that minimises a failing case. `problems`: it takes the call of the first one."""
+    call = next((problem.call for problem in problems if problem.rule != "recompiles"), "")
+    command = f"python -m conformance minimise {shlex.quote(f'{case.file}::{case.id}')} --target {target.name}"
+    return f"{command} --call {shlex.quote(call)}" if call not in ("", ORDINARY_CALLS[0]) else command
 
 
 def script(case: Case, target: Target, text: CaseText, *, native: bool) -> str:

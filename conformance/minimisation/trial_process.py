@@ -1,0 +1,220 @@
+"""The worker that makes trials: `python -m conformance.minimisation.trial_process`. It forks a process for each.
+
+The worker itself calls no operator with many elements: threads of OpenMP would not survive a fork.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from conformance.capture.json_worker import claim_stdout, serve
+from conformance.cases.adhoc import AdhocOptions, resolve_case
+from conformance.cases.case import Case
+from conformance.cases.inputs import Input
+from conformance.devices.environment import PreparationError
+from conformance.devices.targets import Target, use_tables
+from conformance.errors import ConformanceError, first_line
+from conformance.harness.generator import GeneratingError, Generator
+
+if TYPE_CHECKING:
+    from conformance.capture.compile import CaptureResult
+
+
+def main() -> None:
+    answers = claim_stdout()
+    generator: Generator | None = None
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        nonlocal generator
+        use_tables(request["tables"])
+        try:
+            if generator is None:
+                generator = Generator()
+                _warm_up(generator)
+            return _in_a_fork(lambda: _answer(generator, request), request["time_limit"])
+        except ConformanceError as error:
+            return {"refused": str(error)}
+
+    try:
+        serve(answers, answer)
+    finally:
+        if generator is not None:
+            generator.close()
+
+
+def _warm_up(generator: Generator) -> None:
+    """Imports the compiler, and lets it trace its patterns."""
+    from conformance.capture.compiler_parts import import_compiler
+
+    generator.session.set_up_torch()
+    import_compiler()
+    import torch
+
+    case = _case(lambda x: x + 1, {"x": torch.ones(2)}, {}, {})
+    with (
+        contextlib.suppress(GeneratingError, PreparationError),
+        generator.capture(case, generator.target("cpu_avx2")),
+    ):
+        pass
+
+
+def _in_a_fork(function: Callable[[], dict[str, Any]], limit: float) -> dict[str, Any]:
+    """What the function returns, in a forked process with a process group of its own, which is killed after `limit`."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        os.close(reading)
+        status = 1
+        try:
+            with os.fdopen(writing, "w") as pipe:
+                json.dump(function(), pipe)
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writing)
+    text, end = b"", time.monotonic() + limit
+    try:
+        while True:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([reading], [], [], left)[0]:
+                return _nothing(f"the compile took longer than {limit:g} s")
+            chunk = os.read(reading, 1 << 16)
+            if not chunk:
+                break
+            text += chunk
+    finally:
+        os.close(reading)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+    if text:
+        return json.loads(text)
+    ended = f"by {signal.Signals(status & 0x7F).name}" if status & 0x7F else f"with status {status >> 8}"
+    return _nothing(f"the process ended {ended}")
+
+
+def _nothing(error: str) -> dict[str, Any]:
+    return {"problems": [], "error": error, "applied": {}}
+
+
+def _answer(generator: Generator, request: Mapping[str, Any]) -> dict[str, Any]:
+    """Runs in the fork. An exception that is not the compiled code's becomes the `error`."""
+    target = generator.target(request["target"])
+    applied: Any = {}
+    try:
+        if "case" in request:
+            case, _ = resolve_case(
+                request["case"], generator.machine.targets(), AdhocOptions.from_json(request["adhoc"])
+            )
+            problems = _check_case(generator, case, target)
+        else:
+            problems, applied = _check_program(generator, request, target)
+    except PreparationError as error:
+        return {"refused": str(error)}
+    except Exception as error:  # noqa: BLE001 - eager raised, there is no float64 reference, or it is not emulated
+        return _nothing(f"{type(error).__name__}: {first_line(error)}")
+    return {"problems": [problem.to_json() for problem in problems], "error": "", "applied": applied}
+
+
+def _check_case(generator: Generator, case: Case, target: Target) -> list[Any]:
+    from conformance.capture.emulation.fake_strides import with_device_strides
+    from conformance.numerics.check import check_numerics
+    from conformance.numerics.comparison import NumericsError, raised_problem
+
+    try:
+        with generator.capture(case, target, run=True) as result:
+            compiled = _compiled(result, target)
+            native = generator.is_native(target, run=True)
+            checked = case if native else with_device_strides(case)
+            try:
+                check_numerics(checked, compiled, target.device, target.name)
+            except NumericsError as error:
+                return error.problems
+            except Exception as error:  # noqa: BLE001 - check_numerics raises what compiled raises
+                return [dataclasses.replace(raised_problem(error), call="first")]
+    except GeneratingError as error:
+        return [dataclasses.replace(raised_problem(error.__cause__ or error), call="first")]
+    return []
+
+
+def _compiled(result: CaptureResult, target: Target) -> Callable[..., Any]:
+    if result.compiled is None:
+        raise PreparationError(f"this machine does not run code for {target.name}, so no failure can be seen")
+    return result.compiled
+
+
+def _check_program(generator: Generator, request: Mapping[str, Any], target: Target) -> tuple[list[Any], Any]:
+    import torch
+
+    from conformance.capture.compiler_parts import LeftOut, left_out
+    from conformance.numerics.comparison import raised_problem
+
+    names: dict[str, Any] = {}
+    path = Path(request["program"])
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), names)  # noqa: S102 - written by program.py
+    call, inputs = request["call"], torch.load(request["inputs"])
+    numerics = {"raises": request["raises"]} if request["raises"] else call["numerics"]
+    case = _case(names["program"], inputs, {**call["config"], **request["options"]}, numerics)
+    case = dataclasses.replace(case, dynamic=call["dynamic"], mode=call["mode"])
+    with left_out(LeftOut(**request["left_out"])) as applications:
+        if request["backend"] != "inductor":
+            torch.compiler.reset()
+            compiled = torch.compile(case.fn, backend=request["backend"], dynamic=case.dynamic)
+            return _problems(case, compiled, "cpu", call, target), applications.names
+        try:
+            with generator.capture(case, target, run=True) as result:
+                compiled = _compiled(result, target)
+                checked = case
+                if not generator.is_native(target, run=True):
+                    from conformance.capture.emulation.fake_strides import with_device_strides
+
+                    checked = with_device_strides(case)
+                return _problems(checked, compiled, target.device, call, target), applications.names
+        except GeneratingError as error:
+            return [raised_problem(error.__cause__ or error)], applications.names
+
+
+def _problems(case: Case, compiled: Any, device: str, call: Mapping[str, Any], target: Target) -> list[Any]:
+    from conformance.cases.numerics_policy import Policy
+    from conformance.numerics.check import Call, Comparison, check_call
+
+    policy = Policy.for_case(case, target.name, device)
+    made = Call(call["kind"], call["name"], call["name"], case.build())
+    problems, _, _ = check_call(case, compiled, device, policy, Comparison(), made)
+    return problems
+
+
+def _case(fn: Any, inputs: Mapping[str, Any], config: Mapping[str, Any], numerics: Mapping[str, Any]) -> Case:
+    from conformance.cases.containers import copy_to
+
+    def recipe(value: Any) -> Input:
+        return Input(lambda **_: copy_to(value.detach(), "cpu"), {})
+
+    return Case(
+        operator="minimise",
+        name="program",
+        labels=(),
+        fn=fn,
+        file=Path("program.py"),
+        arguments={name: recipe(value) for name, value in inputs.items()},
+        choices={name: {} for name in inputs},
+        grad=tuple(name for name, value in inputs.items() if value.requires_grad),
+        config=dict(config),
+        numerics=dict(numerics),
+    )
+
+
+if __name__ == "__main__":
+    main()
+    sys.exit(0)
