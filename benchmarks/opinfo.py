@@ -48,14 +48,14 @@ def generate(target_name: str, *, native: bool, only: str, shard: str) -> dict[s
 
     target = targets()[target_name]
     prepare((target.device,) if native and target.device != "cpu" else ())
-    from opinfo_cases import opinfo_cases
+    from sweep import sweep_cases
 
     from conformance.capture.compile import capture
     from conformance.normalize.wrapper_modules import normalise
 
     number, of = map(int, shard.split("/"))
     results = {}
-    for index, case in enumerate(opinfo_cases()):
+    for index, case in enumerate(sweep_cases("f32")):
         if only not in case.name or index % of != number - 1:
             continue
         start = time.perf_counter()

@@ -25,7 +25,6 @@ import torch
 from conformance.capture.compile import capture
 from conformance.capture.deviceless.prepare import prepare
 from conformance.cases.case import Case
-from conformance.cases.inputs import dtype_of
 from conformance.cases.lookup import cases_below
 from conformance.cases.numerics_policy import OMISSIBLE
 from conformance.devices.machine import Machine
@@ -52,10 +51,12 @@ def main() -> int:
     found: list[dict[str, Any]] = []
     for file in options.merge:
         found += json.loads(file.read_text(encoding="utf-8"))
+    from sweep import sweep_cases
+
     prepare(())
     cases = list(cases_below(options.cases)) if options.cases else []
     if options.opinfo:
-        cases += list(opinfo(options.dtype))
+        cases += sweep_cases(options.dtype)
     name = options.target or f"cpu_{Machine.detect().isas[0]}"
     for case in itertools.islice(cases, 0, None, options.every):
         found += measure_case(case, name)
@@ -63,23 +64,6 @@ def main() -> int:
             options.json.write_text(json.dumps(found), encoding="utf-8")
     print("\n".join(table(found)))
     return 0
-
-
-def opinfo(dtype: str) -> Iterator[Case]:
-    """PyTorch's samples as cases, with floating-point tensors cast to the dtype."""
-    from opinfo_cases import opinfo_cases
-
-    for case in opinfo_cases():
-        arguments = {name: _cast(value, dtype_of(dtype)) for name, value in case.arguments.items()}
-        yield replace(case, arguments=arguments)
-
-
-def _cast(value: Any, dtype: torch.dtype) -> Any:
-    if isinstance(value, torch.Tensor) and value.dtype == torch.float32 and value.layout == torch.strided:
-        return value.detach().to(dtype).requires_grad_(value.requires_grad)
-    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return type(value)(_cast(item, dtype) for item in value)
-    return {key: _cast(item, dtype) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def measure_case(case: Case, target: str) -> list[dict[str, Any]]:

@@ -1,11 +1,13 @@
 """declarations.toml beside a test file that makes its cases by itself: what they declare, as @case does elsewhere.
 
-[fill_of_zeros_like]                     # a name for people
-cases = ["zeros_like-f32-forward-sample0"]   # names of cases; or `entries = [...]`, names of functions, for all cases
-numerics = { fill = { output = "…" } }   # see cases/numerics_policy.py
+[made_of_constants]                      # a name for people
+entries = ["zeros"]                      # names of functions, for all their cases; or, for some of them,
+cases = ["eq-sample0", "add-f32-backward-sample1"]   # a sample in each dtype, or a case
+constant = ["output"]                    # optional: tensors that are the same constant in every call of numerics
+numerics = { factor = 2, reason = "…" }  # optional: see numerics_policy.py
 leaves_out = ["numerics"]                # optional: checks that are not made; the record of an item has the reason
-only = { cpu = "…" }                     # optional: selector → reason
-reason = "it returns zeros"              # why
+only = { cuda = "…" }                    # optional: selector → reason
+reason = "zeros() has no input"          # why
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_KEYS = ("cases", "entries", "numerics", "leaves_out", "only", "reason")
+_KEYS = ("cases", "entries", "constant", "numerics", "leaves_out", "only", "reason")
 
 
 @dataclass(frozen=True)
@@ -58,14 +60,13 @@ class Declarations:
                 raise
             raise CaseError(f"{file} cannot be read: {error}") from error
 
-    def of(self, entry: str, case: str) -> Declared:
-        """What the case with this name declares. `entry`: the name of its function."""
-        tables = [*self._by_entry.get(entry, ()), *self._by_case.get(case, ())]
-        numerics: dict[str, Any] = {}
-        for table in tables:
-            for key, value in table.get("numerics", {}).items():
-                is_table = isinstance(value, dict) and isinstance(numerics.get(key), dict)
-                numerics[key] = {**numerics[key], **value} if is_table else value
+    def of(self, entry: str, labels: tuple[str, ...]) -> Declared:
+        """What a case declares. `entry`: the name of its function. `labels`: those of the case, the sample last."""
+        names = (f"{entry}-{labels[-1]}", "-".join((entry, *labels)))
+        tables = [*self._by_entry.get(entry, ()), *(table for name in names for table in self._by_case.get(name, ()))]
+        numerics: dict[str, Any] = {key: value for table in tables for key, value in table.get("numerics", {}).items()}
+        if fill := {tensor: table["reason"] for table in tables for tensor in table.get("constant", ())}:
+            numerics["fill"] = fill
         left_out = {check: table["reason"] for table in tables for check in table.get("leaves_out", ())}
         only = {key: value for table in tables for key, value in table.get("only", {}).items()}
         return Declared(numerics, left_out, only)

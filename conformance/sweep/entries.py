@@ -92,10 +92,10 @@ def _case(
     paths = [path for path in tensors if not (kept and path.startswith(kept))]
     devices = _device_places(drawn)
     if devices and not paths:  # only a tensor says which device the case runs on
-        arguments["where"] = _Where(_where, {})
+        arguments["where"] = _Where(_where, {}, special_values=False)
         paths.append("where")
     labels = (source.dtype, "backward" if source.grad else "forward", f"sample{source.number}")
-    declared = declarations.of(entry.name, "-".join((entry.name, *labels)))
+    declared = declarations.of(entry.name, labels)
     return Case(
         operator=file.stem.removeprefix("test_"),
         name=entry.name,

@@ -28,13 +28,13 @@ F32 = SampleSelection(dtypes=("f32",))
 def op(samples: Any, function: Any = torch.add, dtypes: Any = (torch.float32, torch.int64), **more: Any) -> Any:
     """A stand-in for PyTorch's OpInfo. `samples`: returns (input, args, kwargs) of each sample."""
 
-    def sample_inputs(device: str, dtype: torch.dtype, *, requires_grad: bool, set_seed: bool) -> Any:
-        assert (device, set_seed) == ("cpu", False)
+    def sample_inputs(_op: Any, device: str, dtype: torch.dtype, requires_grad: bool) -> Any:
+        assert device == "cpu"
         for input_, args, kwargs in samples(dtype, requires_grad):
             yield SimpleNamespace(input=input_, args=args, kwargs=kwargs)
 
     known = {"name": "add", "variant_test_name": "", "dtypes": dtypes, "backward_dtypes": (torch.float32,)}
-    known |= {"supports_autograd": True, "sample_inputs": sample_inputs, "get_op": lambda: function}
+    known |= {"supports_autograd": True, "sample_inputs_func": sample_inputs, "get_op": lambda: function}
     return SimpleNamespace(**known | more)
 
 
@@ -175,11 +175,16 @@ def test_special_values_only_if_asked_for_and_never_in_integers():
 def test_declarations_of_an_entry_and_of_a_case():
     declared = declarations(
         random={"entries": ["add"], "leaves_out": ["numerics"], "reason": "random numbers"},
-        zeros={"cases": ["add-f32-backward-sample0"], "numerics": {"fill": {"output": "zeros"}}, "reason": "zeros"},
-        ones={"cases": ["add-f32-backward-sample0"], "numerics": {"fill": {"input": "ones"}}, "reason": "ones"},
+        zeros={"cases": ["add-f32-backward-sample0"], "constant": ["output"], "reason": "zeros"},
+        ones={
+            "cases": ["add-sample0"],
+            "constant": ["gradient of input"],
+            "numerics": {"exact": True},
+            "reason": "ones",
+        },
     )
     first, second = cases(op(tensors), SampleSelection(2, ("f32",)), declared=declared)
-    assert first.numerics == {"fill": {"output": "zeros", "input": "ones"}}
+    assert first.numerics == {"exact": True, "fill": {"output": "zeros", "input": "ones"}}
     assert (second.numerics, second.left_out) == ({}, {"numerics": "random numbers"})
 
 
