@@ -21,8 +21,25 @@ from conformance.errors import ConformanceError
 from conformance.review.causes import pluralise
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]{2,}")
+#: Below torch/: what compiles. The rest makes the case's inputs, or is imported and not used.
+_COMPILER = (
+    "_inductor/",
+    "_dynamo/",
+    "_decomp/",
+    "_functorch/",
+    "_higher_order_ops/",
+    "_meta_registrations.py",
+    "_ops.py",
+    "_prims",
+    "_refs/",
+    "_subclasses/",
+    "fx/",
+    "utils/_sympy/",
+)
 #: How many of the likeliest functions are tried alone, and how large the groups of likely ones are that are tried next.
-_ALONE, _GROUPS = 24, (4, 8, 16, 32, 64)
+_ALONE, _GROUPS = 16, (4, 8)
+#: How many differences are added at a time to those that fit.
+_CHUNK = 32
 #: Seconds for the first capture of the process, and for each later one.
 _START_LIMIT, _LIMIT = 600.0, 180.0
 
@@ -68,6 +85,9 @@ class Blamer:
     found: list[Difference] = field(default_factory=list)
     _sides: list[Observed] = field(default_factory=list)
     _answers: dict[tuple[str, frozenset[Difference]], Observation] = field(default_factory=dict)
+    _changed: list[str] = field(default_factory=list)
+    _shared_captures: int = 0
+    _fitting: dict[str, list[Difference]] = field(default_factory=dict)
     _worker: JsonWorker | None = None
 
     def observe_sides(self) -> None:
@@ -90,7 +110,8 @@ class Blamer:
     def _executed_differences(self, old: Observed, new: Observed) -> list[Difference]:
         """The differences of functions that one of the two executes, and of constants of modules that both import."""
         found = []
-        for path in changed_files(self.old, self.new):
+        self._changed = [path for path in changed_files(self.old, self.new) if path.startswith(_COMPILER)]
+        for path in self._changed:
             if path not in old.functions and path not in new.functions:
                 continue
             one, other = self.old.text(path), self.new.text(path)
@@ -119,47 +140,64 @@ class Blamer:
     def _blame_one(self, case: str, change: Change, old: Observation) -> Blamed:
         likely = sorted(self.candidates, key=lambda each: -_likeness(each, change))
         ranked = [*dict.fromkeys([*self.found, *likely])]  # what made another change comes first
-        used = self.captures
+        used = self._own_captures
 
         def test(chosen: Sequence[Difference]) -> Outcome:
-            if self.captures - used >= self.limit:
+            if self._own_captures - used >= self.limit:
                 return "unresolved"
             return self._shows(case, change, old, chosen)
 
-        for part in self._parts(ranked):
+        for part in self._parts(case, ranked):
+            if self._own_captures - used >= self.limit:
+                break
             if test(part) == "yes":
                 functions = tuple(minimise(part, test, self.limit))
                 self.found = list(dict.fromkeys([*functions, *self.found]))
                 return Blamed(change, functions)
         misfits = Counter(each.misfit for each in self._answers.values() if each.misfit)
         most = f"; the commonest reason not to fit: {misfits.most_common(1)[0][0]}" if misfits else ""
-        spent = self.captures - used
+        spent = self._own_captures - used
         return Blamed(change, stopped=f"no group of functions that fits makes it, after {spent} captures{most}")
 
-    def _parts(self, ranked: Sequence[Difference]) -> Iterator[Sequence[Difference]]:
-        """What is tried, in this order: the likeliest alone, groups, smaller and smaller parts of all."""
+    @property
+    def _own_captures(self) -> int:
+        """Without those that found what fits, which all changes share."""
+        return self.captures - self._shared_captures
+
+    def _parts(self, case: str, ranked: Sequence[Difference]) -> Iterator[Sequence[Difference]]:
+        """What is tried, in this order: the likeliest alone and in groups, then as much of the new torch as fits."""
         yield from ([one] for one in ranked[: _ALONE + len(self.found)])
-        yield from self._groups(ranked)
-        yield from self._halves(ranked)
-
-    def _groups(self, ranked: Sequence[Difference]) -> Iterator[Sequence[Difference]]:
-        """The likeliest together, then those of each file, the likeliest file first, then all."""
         yield from (ranked[:size] for size in _GROUPS if size <= len(ranked))
-        for path in dict.fromkeys(each.path for each in ranked):
-            yield [each for each in ranked if each.path == path]
-        yield ranked
+        fitting = set(self._fitting_differences(case))
+        yield [each for each in ranked if each in fitting]
 
-    @staticmethod
-    def _halves(ranked: Sequence[Difference]) -> Iterator[Sequence[Difference]]:
-        """Smaller and smaller parts: a part that does not fit as a whole has parts that do."""
-        size = len(ranked) // 2
-        while size >= 1:
-            yield from (ranked[start : start + size] for start in range(0, len(ranked), size))
-            size //= 2
+    def _fitting_differences(self, case: str) -> list[Difference]:
+        """As many of the candidates as fit the old torch together. The first case pays for it, others start from it."""
+        if case not in self._fitting:
+            before, chosen = self.captures, list[Difference]()
+
+            def add(part: Sequence[Difference]) -> None:
+                observed = self._observe(case, [*chosen, *part])
+                if not (observed.misfit or observed.error):
+                    chosen.extend(part)
+                elif len(part) > 1:
+                    half = len(part) // 2
+                    add(part[:half])
+                    add(part[half:])
+
+            first = next(iter(self._fitting.values()), [])
+            if first:
+                add(first)
+            rest = self.candidates if not first else []
+            for start in range(0, len(rest), _CHUNK):
+                add(rest[start : start + _CHUNK])
+            self._fitting[case] = chosen
+            self._shared_captures += self.captures - before
+        return self._fitting[case]
 
     def _shows(self, case: str, change: Change, old: Observation, chosen: Sequence[Difference]) -> Outcome:
         observed = self._observe(case, chosen)
-        if observed.misfit:
+        if observed.misfit or (observed.error and not old.error and self.question.kind == "code"):
             return "unresolved"
         if self.question.kind != "code" or not observed.code:
             return "yes" if self.question.answer(observed) == change.added[0] else "no"
@@ -194,7 +232,7 @@ class Blamer:
                 "target": self.observer.target,
                 "tables": list(self.observer.tables),
                 "numerics": self.observer.numerics,
-                "texts": {path: self.new.text(path) for path in {each.path for each in self.candidates}},
+                "texts": {path: self.new.text(path) for path in self._changed},
             }
             if misfit := self._worker.ask(request, _START_LIMIT).get("misfit"):
                 raise BlameError(f"--old {self.old.name} cannot be observed: {misfit}")

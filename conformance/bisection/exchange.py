@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 import gc
 import importlib
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
-from conformance.bisection.differences import Difference, definitions
+from conformance.bisection.differences import Difference, definitions_of, is_function
 from conformance.bisection.executed_code import below_torch
 from conformance.bisection.units import without_docstring
 
@@ -39,19 +40,33 @@ def function_index() -> FunctionIndex:
     return found
 
 
+class _Parsed(dict[str, Any]):
+    """Path → what a function makes of its text, when it is asked for."""
+
+    def __init__(self, texts: Mapping[str, str], parse: Callable[[str], Any]) -> None:
+        super().__init__()
+        self._texts, self._parse = texts, parse
+
+    def __missing__(self, path: str) -> Any:
+        self[path] = self._parse(self._texts[path])
+        return self[path]
+
+
 class Exchange:
     """Exchanges differences of files. `texts`: path below torch/ → the new text. `functions`: of the old ones."""
 
     def __init__(self, texts: Mapping[str, str], functions: FunctionIndex) -> None:
         self._texts, self._functions = texts, functions
-        self._trees = {path: ast.parse(text) for path, text in texts.items()}
-        self._defined = {path: dict(definitions(tree)) for path, tree in self._trees.items()}
+        self._trees = _Parsed(texts, ast.parse)
+        self._defined = _Parsed(texts, definitions_of)
         self._codes: dict[str, CodeType] = {}
+        self._paths = {_name(path): path for path in texts}
 
     def apply(self, chosen: Sequence[Difference]) -> None:
         """Exchanges these. Raises ExchangeError, and what evaluating a default or a constant raises."""
         for path in {each.path for each in chosen}:
-            self._add_methods(path)
+            functions = [each.name for each in chosen if each.path == path and each.kind != "value"]
+            self._add_methods(path, functions)
         for each in chosen:
             if each.kind == "function":
                 self._exchange_function(each)
@@ -66,6 +81,7 @@ class Exchange:
         if not functions:
             raise ExchangeError(f"no function object of {difference.title}")
         code = self._code(path, name)
+        self._add_imported_names(self._defined[path][name])
         for function in functions:
             self._add_names(path, code, function.__globals__)
             defaults, keywords = self._defaults(path, name, function.__globals__)
@@ -87,7 +103,7 @@ class Exchange:
     def _set_value(self, difference: Difference) -> None:
         module = _module(difference.path)
         node = self._defined[difference.path][difference.name]
-        expression = ast.Expression(node.value)  # type: ignore[attr-defined] # an assignment
+        expression = ast.Expression(node.value)
         value = eval(compile(expression, difference.path, "eval"), vars(module))  # noqa: S307 - torch's own text
         owner, _, name = difference.name.rpartition(".")
         if type(module) is not ModuleType:  # torch's config modules keep their values elsewhere, by dotted names
@@ -95,14 +111,28 @@ class Exchange:
         else:
             setattr(self._owner(difference.path, owner) if owner else module, name, value)
 
-    def _add_methods(self, path: str) -> None:
-        """Adds methods that classes lack altogether. One that takes the place of an inherited one is a difference."""
-        for full_name, node in self._defined[path].items():
-            owner, _, name = full_name.rpartition(".")
-            if owner and isinstance(node, ast.FunctionDef):
+    def _add_methods(self, path: str, functions: Sequence[str]) -> None:
+        """Adds methods that these functions name and that classes of their file lack, and what those name in turn.
+
+        A method that takes the place of an inherited one is a difference of its own. One that nobody names stays away:
+        a property would hide an attribute of the old class.
+        """
+        asked, names = set(functions), list[str]()
+        for function in functions:
+            with contextlib.suppress(ExchangeError):
+                names += _names(self._code(path, function))
+        while names:
+            name = names.pop()
+            for full_name, node in self._defined[path].items():
+                owner, _, last = full_name.rpartition(".")
+                if last != name or not owner or full_name in asked or not is_function(node):
+                    continue
+                asked.add(full_name)
                 holder = getattr(_module(path), owner, None)
                 if isinstance(holder, type) and not hasattr(holder, name):
-                    setattr(holder, name, self._method(path, owner, name))
+                    with contextlib.suppress(Exception):  # who needs the method will miss it, and does not fit then
+                        setattr(holder, name, self._method(path, owner, name))
+                        names += _names(self._code(path, full_name))
 
     def _method(self, path: str, owner: str, name: str) -> Any:
         holder, module = self._owner(path, owner), _module(path)
@@ -116,7 +146,7 @@ class Exchange:
         function.__kwdefaults__ = keywords
         node = self._defined[path][f"{owner}.{name}"]
         result: Any = function
-        for decorator in reversed(node.decorator_list):  # type: ignore[attr-defined] # a function
+        for decorator in reversed(node.decorator_list):
             expression = ast.Expression(decorator)
             result = eval(compile(expression, path, "eval"), vars(module))(result)  # noqa: S307 - torch's own text
         return result
@@ -156,14 +186,29 @@ class Exchange:
                 if any(isinstance(each, ast.Name) and each.id == name for each in targets):
                     yield node
 
+    def _add_imported_names(self, node: ast.stmt) -> None:
+        """Defines what the imports in a statement name and another old module lacks, by the new text of that."""
+        for each in ast.walk(node):
+            if isinstance(each, ast.ImportFrom) and each.module and not each.level:
+                path = self._paths.get(each.module)
+                if path is None:
+                    continue
+                namespace = vars(importlib.import_module(each.module))
+                for name in (alias.name for alias in each.names if alias.name not in namespace):
+                    for statement in self._statements_that_bind(path, name):
+                        namespace[name] = None
+                        self._add_names(path, compile(ast.Module([statement], []), path, "exec"), namespace)
+                        self._run(path, statement, namespace)
+
     def _run(self, path: str, node: ast.stmt, namespace: dict[str, Any]) -> None:
+        self._add_imported_names(node)
         flags = _annotations_flag(self._trees[path])
         tree = ast.Module([*flags, node], [])
         exec(compile(tree, sys.modules[_name(path)].__file__ or path, "exec", dont_inherit=True), namespace)  # noqa: S102
 
     def _defaults(self, path: str, name: str, namespace: dict[str, Any]) -> tuple[Any, Any]:
         node = self._defined[path][name]
-        arguments = node.args  # type: ignore[attr-defined] # a function
+        arguments = node.args
         values = [eval(compile(ast.Expression(each), path, "eval"), namespace) for each in arguments.defaults]  # noqa: S307
         keywords = {
             argument.arg: eval(compile(ast.Expression(each), path, "eval"), namespace)  # noqa: S307 - torch's own text

@@ -55,7 +55,7 @@ class MadeObserver(Observer):
 
     def observe(self, packages, **_):
         used = list(range(1, 3 * (len(FUNCTIONS) - 1), 3))  # all but `unused`
-        return Observed({CASE: self.answers[packages.name]}, {"ops.py": used})
+        return Observed({CASE: self.answers[packages.name]}, {"_inductor/ops.py": used})
 
 
 @pytest.fixture
@@ -65,8 +65,8 @@ def made(tmp_path, monkeypatch):
     sides = []
     for name in ("old", "new"):
         folder = tmp_path / name / "torch"
-        folder.mkdir(parents=True)
-        (folder / "ops.py").write_text(FILE.replace("'old'", f"'{name}'"))
+        (folder / "_inductor").mkdir(parents=True)
+        (folder / "_inductor" / "ops.py").write_text(FILE.replace("'old'", f"'{name}'"))
         sides.append(Side(name, folder.parent, TorchBuild("2.13.0", (), folder)))
     installed_files.cache_clear()
     answers = {"old": Observation(code=code([])), "new": Observation(code=code(FUNCTIONS))}
