@@ -27,6 +27,7 @@ SUITE = (
     "conformance/expected_code/",
     "conformance/expected_binary/",
     "conformance/known_failures/",
+    "conformance/sweep/",
 )
 #: Bytes, unpacked: what an author of own cases installs.
 MOST = 3_000_000
