@@ -53,7 +53,7 @@ def search(
     low, high = -1, len(commits) - 1  # places; -1 is `good`
     verdicts: dict[int, Verdict] = {}
     tried: list[tuple[str, Verdict]] = []
-    first_count = 0
+    first_count = skipped_in_a_row = 0
     while True:
         one, other = (commits[low] if low >= 0 else good), commits[high]
         between = range(low + 1, high + 1)
@@ -73,9 +73,10 @@ def search(
                 tried,
                 first_count,
             )
-        place = _next_place(inner, sum(verdicts.get(each) == "skipped" for each in open_places))
+        place = _next_place(inner, skipped_in_a_row)
         verdict = verdicts[place] = measure(commits[place])
         tried.append((commits[place], verdict))
+        skipped_in_a_row = skipped_in_a_row + 1 if verdict == "skipped" else 0
         if verdict == "good":
             low = place
         elif verdict == "changed":

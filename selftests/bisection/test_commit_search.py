@@ -71,6 +71,14 @@ def test_commits_that_cannot_be_measured_are_skipped(seed):
     ]
 
 
+@pytest.mark.parametrize("cause", [each for each in COMMITS if each != "c31"])
+def test_one_commit_that_is_skipped_costs_no_balance(cause):
+    made = Made(cause, {"c31"})  # the first that is tried
+    found = made.search()
+    assert found.suspects[-1] == cause
+    assert len([each for each in made.measured if each != "c31"]) <= 7
+
+
 def test_a_cause_that_cannot_be_measured_leaves_all_that_it_may_be():
     found = Made("c20", {"c18", "c19", "c20", "c21"}).search()
     assert found.suspects == ["c18", "c19", "c20", "c21", "c22"]
