@@ -237,12 +237,12 @@ def test_a_process_that_starts_later_has_the_selection(monkeypatch):
 
 
 def test_a_run_from_the_samples_to_a_stored_line(tmp_path):
-    """Natively: imports PyTorch's list, compiles two operators, stores their lines, and compares with them."""
+    """Imports PyTorch's list and stores the line of one operator, in a dtype of which the suite stores nothing."""
     suite = Suite(tmp_path)
-    options = ("--pyargs", "conformance.sweep", "-q", "--target", NATIVE, "--dtypes", "f32", "--store", "own")
-    options += ("-k", "test_neg or test_sparse_mm_reduce", "--checks", "requirements,code")
+    options = ("--pyargs", "conformance.sweep", "-q", "--target", NATIVE, "--dtypes", "f16", "--store", "own")
+    options += ("-k", "test_neg", "--checks", "requirements,code")
     (tmp_path / "own").mkdir()
     accepted = suite.run(*options, env={"EXPECTTEST_ACCEPT": "new"}, timeout=600).ends(0)
-    stored = next((tmp_path / "own" / "expected_digests").rglob("opinfo-f32.txt")).read_text().splitlines()
+    stored = next((tmp_path / "own" / "expected_digests").rglob("opinfo-f16.txt")).read_text().splitlines()
     assert accepted.outcomes()["passed"] >= 1
-    assert any(line.startswith("neg-f32-backward-sample0  0x") for line in stored), stored
+    assert any(line.startswith("neg-f16-backward-sample0  0x") for line in stored), stored
