@@ -18,6 +18,7 @@ from conformance.report.columns import STATES, cells_of
 from conformance.report.further_pages import Section
 from conformance.report.page import page
 from conformance.storage.check_results import CheckResult, Outcome
+from conformance.storage.precedence import evidence
 from conformance.storage.runs import Run
 from conformance.storage.snapshots import Store
 
@@ -199,6 +200,20 @@ def test_each_cell_of_the_matrix_has_the_counts_of_the_record(view: Any, run: Ru
         operator, _, target = name.partition(" on ")
         pairs = [each.partition(" ") for each in counts.split(", ")]
         shown[operator, target] = Counter({state: int(count) for count, _, state in pairs})
+    assert shown == wanted
+
+
+def test_each_column_says_how_far_its_items_were_followed(view: Any, run: Run) -> None:
+    wanted: dict[str, Counter[str]] = {}
+    for item in run.items():
+        wanted.setdefault(item.target, Counter())[evidence(item)] += 1
+    wanted["cpu_avx2"]["none"] += 1  # the item that did not run
+    names = view.locator("thead th").all_inner_texts()[1:]
+    cells = [text.split("\n") for text in view.locator("thead .evidence td").all_inner_texts()[1:]]
+    shown = {
+        name.split()[0]: Counter({word: int(count) for count, _, word in map(lambda line: line.partition(" "), lines)})
+        for name, lines in zip(names, cells, strict=True)
+    }
     assert shown == wanted
 
 

@@ -18,18 +18,20 @@ function select(parameters) {
   });
   const counts = new Array(states.length).fill(0);
   const found = []; // [number of the case, cells by column]
+  const evidence = columns.map(() => new Array(index.evidence.length).fill(0)); // of the items that are shown
   for (let number = 0; number < index.cases.length; number += 1) {
     if (!fits(index.lower[number])) continue;
     if (parameters.operator && index.operatorOfCase[number] !== parameters.operator) continue;
     const row = index.cells[number];
     let any = false;
-    const cells = columns.map((column) => {
+    const cells = columns.map((column, place) => {
       const cell = row[column];
       if (!cell) return 0;
       if (parameters.evidence && index.evidence[cell[1]] !== parameters.evidence) return 0;
       counts[cell[0]] += 1;
       if (chosen.size && !chosen.has(String(cell[0]))) return 0;
       any = true;
+      evidence[place][cell[1]] += 1;
       return cell;
     });
     if (any) found.push([number, cells]);
@@ -38,7 +40,7 @@ function select(parameters) {
     const worst = new Map(found.map(([number, cells]) => [number, Math.min(...cells.filter(Boolean).map((cell) => cell[0]))]));
     found.sort((one, other) => worst.get(one[0]) - worst.get(other[0]));
   }
-  return { columns, counts, found, chosen };
+  return { columns, counts, evidence, found, chosen };
 }
 
 function sumLine(selection) {
@@ -49,8 +51,12 @@ function sumLine(selection) {
     parts.length ? parts.map(([state, count], number) => [number ? " + " : "", stateTag(state, `${count.toLocaleString("en")} ${index.states[state]}`)]) : "none");
 }
 
-function headRow(first, columns) {
-  return h("thead", {}, h("tr", {}, h("th", { scope: "col" }, first), columns.map((number) => h("th", { scope: "col" }, columnName(index.columns[number])))));
+// The names of the columns, and below them how far the items of each were followed.
+function headRow(first, selection) {
+  const lines = (counts) => counts.map((count, number) => (count ? h("div", {}, `${count.toLocaleString("en")} ${index.evidence[number]}`) : ""));
+  return h("thead", {},
+    h("tr", {}, h("th", { scope: "col" }, first), selection.columns.map((number) => h("th", { scope: "col" }, columnName(index.columns[number])))),
+    h("tr", { class: "evidence" }, h("td", {}, "evidence"), selection.evidence.map((counts) => h("td", {}, lines(counts)))));
 }
 
 function operatorTable(selection, parameters) {
@@ -69,7 +75,7 @@ function operatorTable(selection, parameters) {
     return one[0] < other[0] ? -1 : 1;
   });
   const keep = { q: parameters.q, state: parameters.state, evidence: parameters.evidence, torch: parameters.torch };
-  return scroll("Operators by targets", h("table", { class: "matrix" }, headRow(`${plural(sorted.length, "operator")}`, selection.columns),
+  return scroll("Operators by targets", h("table", { class: "matrix" }, headRow(plural(sorted.length, "operator"), selection),
     h("tbody", {}, sorted.map(([name, row]) => h("tr", {},
       h("th", { scope: "row" }, h("a", { href: address(`operator/${name}`, keep) }, name), h("span", { class: "soft" }, ` ${row.cases}`)),
       row.columns.map((counts, column) => countCell(counts, address(`operator/${name}`, { ...keep, device: index.columns[selection.columns[column]][1] }), name, selection.columns[column])))))));
@@ -97,7 +103,7 @@ function caseTable(selection) {
     more.textContent = `Show more: ${shown.toLocaleString("en")} of ${plural(selection.found.length, "case")} are shown`;
   };
   show(MOST_ROWS);
-  return [scroll("Cases by targets", h("table", { class: "matrix" }, headRow(plural(selection.found.length, "case"), selection.columns), body)), more];
+  return [scroll("Cases by targets", h("table", { class: "matrix" }, headRow(plural(selection.found.length, "case"), selection), body)), more];
 }
 
 function caseRows(selection, from, to) {
