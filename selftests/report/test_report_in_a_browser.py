@@ -211,7 +211,7 @@ def test_each_column_says_how_far_its_items_were_followed(view: Any, run: Run) -
     names = view.locator("thead th").all_inner_texts()[1:]
     cells = [text.split("\n") for text in view.locator("thead .evidence td").all_inner_texts()[1:]]
     shown = {
-        name.split()[0]: Counter({word: int(count) for count, _, word in map(lambda line: line.partition(" "), lines)})
+        name.split()[0]: Counter({word: int(count) for count, _, word in (line.partition(" ") for line in lines)})
         for name, lines in zip(names, cells, strict=True)
     }
     assert shown == wanted
