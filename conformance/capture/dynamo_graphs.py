@@ -168,6 +168,8 @@ class _Writer:
         return repr(value)  # inf and nan: the program imports these names
 
 
+#: The namespaces of operators that torch alone has.
+_NAMESPACES = ("aten", "prim", "prims", "quantized", "mkldnn")
 _INFIX = {
     operator.add: "+",
     operator.sub: "-",
@@ -183,6 +185,8 @@ def _function_name(target: Any) -> str:
     import torch
 
     if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        if str(target).partition(".")[0] not in _NAMESPACES:
+            raise NotWritableError(f"the graph calls the operator {target}, which torch alone does not have")
         return f"torch.ops.{target}"
     plain = str(getattr(target, "__name__", ""))
     if getattr(builtins, plain, None) is target:

@@ -5,6 +5,7 @@ Programs are cut: a step that is left out becomes an input with its value in eag
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -36,6 +37,16 @@ class Step:
         """The names in the expression; some may be functions, and some texts in quotes."""
         return frozenset(_WORD.findall(self.expression))
 
+    @property
+    def line(self) -> str:
+        """The step in a function. Dynamo captures `operator.setitem(x, i, y)` otherwise than `x[i] = y`."""
+        if self.expression.startswith("operator.setitem("):
+            tree = ast.parse(self.expression, mode="eval").body
+            if isinstance(tree, ast.Call) and len(tree.args) == 3:
+                owner, key, value = map(ast.unparse, tree.args)
+                return f"{owner}[{key}] = {value}"
+        return f"{self.name} = {self.expression}"
+
     def with_constants(self, constants: Mapping[str, str]) -> Step:
         """The step, with texts in place of names."""
         if not self.words & constants.keys():
@@ -58,12 +69,12 @@ class Program:
     @property
     def text(self) -> str:
         """The function `program`, with the imports that it needs."""
-        body = [f"    {step.name} = {step.expression}" for step in self.steps]
+        body = [f"    {step.line}" for step in self.steps]
         result = self.outputs[0] if len(self.outputs) == 1 else f"({', '.join(self.outputs)})"
         function = [f"def program({', '.join(self.inputs)}):", *body, f"    return {result}"]
         words = {word for step in self.steps for word in step.words}
         imports = [f"from math import {', '.join(sorted(words & {'inf', 'nan'}))}"] if words & {"inf", "nan"} else []
-        imports += ["import operator"] if "operator" in words else []
+        imports += ["import operator"] if any("operator." in line for line in body) else []
         return "\n".join([*imports, "import torch", "", "", *function, ""])
 
     def used(self, name: str) -> bool:

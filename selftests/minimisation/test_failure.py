@@ -17,6 +17,10 @@ def raises(text):
 
 
 SAME = [
+    (
+        raises("eager raises IndexError: index 3 of 2, and compiled raised nothing"),
+        raises("numerics['raises'] is 'IndexError', and compiled raised nothing"),
+    ),
     (values({"NaN → 0": 3}), values({"NaN → number": 1})),
     (values({"NaN → 0": 3}), values({"NaN → 0": 1, "number → number": 9})),
     (values({"NaN → inf": 1}, "output[1]"), values({"NaN → inf": 1}, "output")),
@@ -31,6 +35,14 @@ SAME = [
     (raises("compiled raised E: index 5 of [2, 3]\n  more"), raises("compiled raised E: index 12 of [7]\n  other")),
 ]
 OTHER = [
+    (
+        raises("eager raises IndexError: index 3 of 2, and compiled raised nothing"),
+        raises("numerics['raises'] is 'IndexError', and compiled raised RuntimeError: index"),
+    ),
+    (
+        raises("eager raises IndexError: index 3 of 2, and compiled raised nothing"),
+        raises("numerics['raises'] is 'RuntimeError', and compiled raised nothing"),
+    ),
     (values({"NaN → 0": 3}), values({"number → number": 3}, error=1e9)),
     (values({"number → number": 3}), values({"NaN → 0": 3})),
     (values({"number → number": 1}, error=100), values({"number → number": 1}, error=9)),

@@ -82,6 +82,7 @@ def test_a_step_that_writes_is_needed():
     needed = EagerRun(program).needed_for(program.outputs[:1])
     assert {each for step in program.steps for each in [step.name] if "* 3" in step.expression}.isdisjoint(needed)
     assert any("setitem" in step.expression and step.name in needed for step in program.steps)
+    assert "    z[0] = y\n" in program.text
     assert torch.equal(result(EagerRun(program).cut(needed, program.outputs[:1])), writes(**program.inputs)[0])
 
 
@@ -115,3 +116,21 @@ def test_a_graph_inside_a_graph_is_refused():
 
     with pytest.raises(NotWritableError, match="higher-order operators are not supported"):
         program_of(chosen, x=torch.rand(2))
+
+
+def test_an_operator_of_another_package_is_refused():
+    @torch.library.custom_op("conformance_minimise::doubled", mutates_args=())
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    doubled.register_fake(torch.empty_like)
+    with pytest.raises(NotWritableError, match="which torch alone does not have"):
+        program_of(lambda x: doubled(x) + 1, x=torch.rand(2))
+
+
+def test_a_tensor_without_storage_is_not_kept():
+    def gradient(x):
+        return torch.func.grad(lambda each: each.sin().sum())(x)
+
+    program = program_of(gradient, x=torch.rand(3))
+    assert EagerRun(program).raised is None
