@@ -74,6 +74,7 @@ def _in_a_fork(function: Callable[[], dict[str, Any]], limit: float) -> dict[str
     child = os.fork()
     if child == 0:
         os.setsid()
+        signal.alarm(int(limit) + 1)  # also where the worker was killed
         os.close(reading)
         status = 1
         try:
