@@ -143,6 +143,8 @@ class Settings:
     `samples`, `dtypes`, `special_values`: of the sweep, see cases/sample_selection.py.
     `overlay`: further targets, snapshots and known failures. `subset`: a file that names the cases to run, see
     cases/subset.py. `write_known_failures`: the folder into which failures are written as known failures.
+    `affected_by`: places in torch, or the text of a diff: only cases that it can change run. `coverage_map`: the file
+    of the map that says so; None for that of the project or of this package.
     """
 
     devices: str | None = None
@@ -177,6 +179,8 @@ class Settings:
     overlay: Overlay = field(default_factory=Overlay)
     subset: str | None = None
     write_known_failures: str | None = None
+    affected_by: str | None = None
+    coverage_map: str | None = None
 
     @property
     def backend_option(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from conformance.bisection.history import WHOLE, History
-from conformance.bisection.units import SKELETON, Units, units_of
+from conformance.sources.units import SKELETON, Units, units_of
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,(\d+))? @@")
 

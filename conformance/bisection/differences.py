@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from conformance.bisection.units import without_docstring
+from conformance.sources.units import without_docstring
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]{2,}")
 

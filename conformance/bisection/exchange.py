@@ -19,7 +19,7 @@ from typing import Any
 
 from conformance.bisection.differences import Difference, definitions_of, is_function
 from conformance.bisection.executed_code import below_torch
-from conformance.bisection.units import without_docstring
+from conformance.sources.units import without_docstring
 
 
 class ExchangeError(Exception):

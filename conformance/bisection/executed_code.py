@@ -1,19 +1,19 @@
 """Which functions of torch a process executes, and which lines of some of them.
 
-Functions are recorded by cProfile, which costs a third of the time. Lines need Python's trace function, which doubles
-the time, so they are recorded in one process only.
+Functions are recorded by cProfile, which costs a third of the time. Lines cost more, so they are recorded in
+one process only.
 """
 
 from __future__ import annotations
 
 import contextlib
 import cProfile
-import sys
-import threading
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import CodeType, FrameType
-from typing import Any
+from types import CodeType
+
+from conformance.sources import executed_lines
+from conformance.sources.executed_lines import ExecutedLines, below_torch
 
 #: Path below torch/ → the first lines of the executed code objects, sorted.
 ExecutedCode = dict[str, list[int]]
@@ -39,37 +39,23 @@ def recorded_lines(
 
     `ranges`: path below torch/ → first and last lines. The lines of functions that overlap with one are recorded.
     """
-    lines: dict[str, set[int]] = defaultdict(set)
-    numbers_of: dict[CodeType, set[int] | None] = {}
+    lines: ExecutedLines = defaultdict(set)
+    executed: list[CodeType] = []
 
-    def numbers(code: CodeType) -> set[int] | None:
-        path = below_torch(code.co_filename)
-        if not path or path not in ranges:
-            return None
+    def is_wanted(path: str, code: CodeType) -> bool:
+        executed.append(code)
+        if path not in ranges:
+            return False
         last = max((line for _, _, line in code.co_lines() if line), default=code.co_firstlineno)
         overlaps = any(start <= last and code.co_firstlineno <= end for start, end in ranges[path])
-        return lines[path] if overlaps and code.co_name != "<module>" else None
+        return overlaps and code.co_name != "<module>"
 
-    def local(frame: FrameType, event: str, _argument: Any) -> Any:
-        if event == "line" and (seen := numbers_of[frame.f_code]) is not None:
-            seen.add(frame.f_lineno)
-        return local
-
-    def trace(frame: FrameType, _event: str, _argument: Any) -> Any:
-        code = frame.f_code
-        if code not in numbers_of:
-            numbers_of[code] = numbers(code)
-        return local if numbers_of[code] is not None else None
-
-    threading.settrace(trace)
-    sys.settrace(trace)
     try:
-        yield
+        with executed_lines.recorded_lines(lines, is_wanted):
+            yield
     finally:
-        sys.settrace(None)
-        threading.settrace(None)
         found.update({path: sorted(seen) for path, seen in lines.items() if seen})
-        functions.update(_first_lines(numbers_of))
+        functions.update(_first_lines(executed))
 
 
 def _first_lines(codes: Iterable[CodeType]) -> ExecutedCode:
@@ -78,20 +64,3 @@ def _first_lines(codes: Iterable[CodeType]) -> ExecutedCode:
         if path := below_torch(code.co_filename):
             lines[path].add(code.co_firstlineno)
     return {path: sorted(numbers) for path, numbers in lines.items()}
-
-
-def below_torch(file: str) -> str:
-    """The path below the imported torch's folder; "" for another file."""
-    folder = _torch_folder()
-    return file.removeprefix(folder) if file.startswith(folder) else ""
-
-
-_FOLDER: list[str] = []
-
-
-def _torch_folder() -> str:
-    if not _FOLDER:
-        from conformance.devices.environment import torch_build
-
-        _FOLDER.append(f"{torch_build().folder}/")
-    return _FOLDER[0]

@@ -6,10 +6,10 @@ import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from conformance.bisection.units import SKELETON, changed_units, units_of
 from conformance.errors import ConformanceError
 from conformance.sources import git_repository
 from conformance.sources.torch_source import is_source
+from conformance.sources.units import SKELETON, changed_units, units_of
 
 #: Below a commit's changes: the whole file, which is no Python or is new, gone or not Python that can be read.
 WHOLE = "<file>"

@@ -29,6 +29,7 @@ COMMANDS = {
         "minimise",
         "find the smallest program that fails as a case does, and the part of the compiler at fault",
     ),
+    "coverage": ("coverage", "say which lines of Inductor the cases execute, what none reaches, and which add nothing"),
     "bench": ("bench", "time compiled against eager on a device of this machine; explain where compiled is slower"),
     "review": ("review", "accept or reject the changes of a run, grouped by cause"),
     "accept": ("accept", "store the code that a run generated, on this machine or on another one"),

@@ -18,6 +18,7 @@ from conformance.devices.machine import Machine
 from conformance.devices.targets import GPUS, TargetError, use_tables
 from conformance.errors import ConformanceError
 from conformance.harness import (
+    affected_cases,
     ci_annotations,
     ci_summary,
     collected_declarations,
@@ -93,6 +94,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         return
     with _usage_errors():  # a second time where a conftest loads the plugin
         _use_source(option(config, "torch-source"))
+        affected_cases.read_edit(config)
     if config.getoption("maxworkerrestart", None) is None:
         config.option.maxworkerrestart = MANY_RESTARTS  # WorkerCrashes has a limit of its own
     if not _reason_unguarded(config):
@@ -162,6 +164,7 @@ def _session(config: pytest.Config) -> Session:
             put_back()
             if not _is_worker(config) and not config.option.collectonly:
                 session.refuse_unusable_targets(initial_conftests.importers(config))
+            affected_cases.selection(session.settings, config.rootpath)
             config.stash[_SESSION] = session
             _watch_items(config, session)
             registration.register(config, session)
@@ -300,7 +303,10 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     if session is None:
         return []
     reason = "" if _LINK in config.stash or config.option.collectonly else _reason_unguarded(config)
-    return header.lines(session, reason.replace(_HAS_WORKERS, ""), read_project_settings(config).texts)
+    return [
+        *header.lines(session, reason.replace(_HAS_WORKERS, ""), read_project_settings(config).texts),
+        *affected_cases.header_lines(session.settings, config.rootpath),
+    ]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -328,7 +334,9 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     if problem:
         items[:] = [WrongDeclarationsItem.from_parent(session, name="declarations", message=problem)]
     elif _SESSION in config.stash:
-        deselect(config, config.stash[_SESSION].settings, items)
+        settings_ = config.stash[_SESSION].settings
+        deselect(config, settings_, items)
+        affected_cases.deselect(config, settings_, items)
     return result
 
 
@@ -467,6 +475,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         terminalreporter.write_line(f"-k {keyword!r} selects no item; list all items with: pytest --collect-only -q")
     elif exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and option(config, "audit"):
         terminalreporter.write_line(f"{option_name('audit')}: no selected case opts out of anything")
+    elif exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and option(config, "affected-by"):
+        terminalreporter.write_line(f"{option_name('affected-by')}: no selected case executes what the edit changes")
     if result is None or not result.lines:
         return
     terminalreporter.write_sep("-", "conformance")

@@ -40,9 +40,13 @@ ENABLING = (
     "known-failures",
     "subset",
     "write-known-failures",
+    "affected-by",
 )
 #: Options that leave cases, targets or checks out: those of pytest, and ours, named as in OPTIONS.
-_SELECTING = (("keyword", "markexpr"), ("device", "target", "quick", "checks", "baseline", "audit", "subset"))
+_SELECTING = (
+    ("keyword", "markexpr"),
+    ("device", "target", "quick", "checks", "baseline", "audit", "subset", "affected-by"),
+)
 
 #: Name → the keywords of `addoption`. `device` is the option `--conformance-device`, and `--device` where nobody else
 #: has an option of that name.
@@ -150,6 +154,14 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         metavar="DIR",
         help="write what fails into this folder, as known failures of this torch that --known-failures takes",
     ),
+    "affected-by": dict(
+        metavar="EDIT",
+        help="test only the cases that an edit of PyTorch can change: torch/FILE:LINE[,…], a diff, - for stdin, or "
+        "CHECKOUT[@RANGE]",
+    ),
+    "coverage-map": dict(
+        metavar="FILE", help="the map for --affected-by, which `python -m conformance coverage make` writes"
+    ),
     "verify-deviceless": dict(
         action="store_true",
         help="on a real GPU: also generate the code without it, and fail if the two differ",
@@ -237,6 +249,8 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
         overlay=_overlay(config, creates=bool(accepts)),
         subset=_path(config, value("subset")),
         write_known_failures=_path(config, value("write-known-failures")),
+        affected_by=value("affected-by"),
+        coverage_map=_path(config, value("coverage-map")),
     )
     settings.refuse_accepting_source(read)
     if read.write_known_failures:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.bisection.units import SKELETON, changed_units, units_of
+from conformance.sources.units import SKELETON, changed_units, units_of
 
 TEXT = '''"""A module."""
 import os

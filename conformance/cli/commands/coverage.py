@@ -1,0 +1,209 @@
+"""`coverage`: which lines of Inductor the cases execute, what no case reaches, and which cases add nothing."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from conformance.cases.lookup import project_here
+from conformance.coverage import map_file
+from conformance.coverage.coverage_map import CoverageError, CoverageMap, ranges
+from conformance.coverage.questions import FileReport, items_at, redundant_cases, report, unreachable_parts
+from conformance.devices.environment import HIDE_GPUS, torch_build
+from conformance.harness.affected_cases import map_for
+
+DESCRIPTION = """\
+Which lines of Inductor's lowerings, decompositions, patterns and code
+generators the cases execute when they are captured. `make` records that in a
+map, and the others read it. `pytest --affected-by EDIT` runs the
+cases that an edit of PyTorch can change."""
+
+EXAMPLES = """\
+examples:
+  python -m conformance coverage make -n 8 --target cuda_sm90,cpu_avx512
+  python -m conformance coverage report lowering --functions
+  python -m conformance coverage cases torch/_inductor/lowering.py:1234
+  git -C ~/pytorch diff | pytest --affected-by -"""
+
+_CAVEAT = """\
+Before you drop one: the same lines can generate other code for another dtype,
+shape or layout. This says only that no line of Inductor would be lost."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parts = parser.add_subparsers(dest="what", required=True, metavar="{make,report,cases,redundant}")
+
+    def part(name: str, text: str, metavar: str, help_: str) -> argparse.ArgumentParser:
+        added = parts.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        if metavar:
+            added.add_argument("words", nargs="*", default=[], metavar=metavar, help=help_)
+        if name != "make":
+            added.add_argument("--map", metavar="FILE", help="the map to read; default: the project's for this torch")
+        return added
+
+    make = part(
+        "make",
+        "capture cases without their devices, and keep what each executes",
+        "PATH",
+        "as for pytest: files of cases",
+    )
+    make.add_argument("-k", metavar="EXPRESSION", help="only cases that match, as for pytest")
+    make.add_argument("--target", metavar="LIST", help="on these targets, as for pytest")
+    make.add_argument("--device", metavar="LIST", help="on targets of these device types, as for pytest")
+    make.add_argument("--quick", action="store_true", help="one case of each function, as for pytest")
+    make.add_argument("--missing", action="store_true", help="only what the map lacks: goes on with an earlier call")
+    make.add_argument("-n", type=int, default=1, metavar="N", help="processes at a time; 1 is the default")
+    make.add_argument(
+        "-o", "--output", metavar="FILE", help="where to keep the map; default: below .conformance/coverage"
+    )
+    report = part("report", "say what no case reaches", "PART", "only files with this in their path")
+    report.add_argument("--functions", action="store_true", help="also the functions with lines that no case reaches")
+    report.add_argument("--markdown", action="store_true", help="print a page in Markdown, with the functions")
+    cases = part(
+        "cases",
+        "list the cases that execute a line or a function",
+        "PLACE",
+        "torch/FILE:LINE, torch/FILE:FIRST-LAST, torch/FILE:FUNCTION or torch/FILE",
+    )
+    cases.add_argument("--items", action="store_true", help="list each with its target")
+    part("redundant", "list cases whose lines others execute too", "", "")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Raises CoverageError."""
+    return {"make": _make, "report": _report, "cases": _cases, "redundant": _redundant}[arguments.what](arguments)
+
+
+def _make(arguments: argparse.Namespace) -> int:
+    if arguments.n < 1:
+        raise CoverageError(f"-n {arguments.n}: give a number of processes, 1 or more")
+    options = {"-k": arguments.k, "--conformance-target": arguments.target, "--conformance-device": arguments.device}
+    words = [*arguments.words, *(word for name, value in options.items() if value for word in (name, value))]
+    words += ["--conformance-quick"] if arguments.quick else []
+    request = {
+        "arguments": [*words, "-p", "conformance.plugin"],
+        "file": str(Path(arguments.output).absolute()) if arguments.output else "",
+        "processes": arguments.n,
+        "missing": arguments.missing,
+    }
+    command = [sys.executable, "-W", "ignore", "-m", "conformance.harness.coverage_recording", json.dumps(request)]
+    with subprocess.Popen(command, env=os.environ | HIDE_GPUS) as process:
+        while True:
+            with contextlib.suppress(KeyboardInterrupt):  # it has got the same signal, and keeps what it has
+                return process.wait()
+
+
+def _map(arguments: argparse.Namespace) -> CoverageMap:
+    if arguments.map:
+        return map_file.read(Path(arguments.map))
+    return map_for(project_here().root, torch_build().version, None)
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    coverage = _map(arguments)
+    if coverage.torch != torch_build().version:
+        raise CoverageError(
+            f"the map is for {coverage.name}: report it where that torch is installed, not {torch_build().version}"
+        )
+    files = report(coverage, torch_build().folder, unreachable_parts())
+    files = [each for each in files if not arguments.words or any(word in each.path for word in arguments.words)]
+    if not files:
+        raise CoverageError(f"the map has no file with {' or '.join(arguments.words)} in its name")
+    print("\n".join(_markdown(coverage, files) if arguments.markdown else _text(coverage, files, arguments.functions)))
+    return 0
+
+
+def _title(coverage: CoverageMap) -> str:
+    return f"{coverage.name}: {len(coverage.cases):,} cases on {', '.join(coverage.targets)}"
+
+
+def _text(coverage: CoverageMap, files: list[FileReport], functions: bool) -> Iterator[str]:
+    yield _title(coverage)
+    yield "reached / executable lines of functions; in brackets those that are explained as unreachable"
+    for file in sorted(files, key=lambda each: each.reached - each.lines):
+        if file.problem:
+            yield f"{'':14}torch/{file.path}: not judged, {file.problem}"
+        elif file.lines or file.explained:
+            share = f"{100 * file.reached / file.lines:3.0f} %" if file.lines else "    –"
+            explained = f" [{file.explained:,}]" if file.explained else ""
+            yield f"{share} {file.reached:6,} / {file.lines:6,}{explained}  torch/{file.path}"
+        if functions:
+            yield from (f"        {line}" for line in _functions(file))
+    yield _sum(files)
+
+
+def _sum(files: list[FileReport]) -> str:
+    reached, lines = sum(each.reached for each in files), sum(each.lines for each in files)
+    explained = sum(each.explained for each in files)
+    share = 100 * reached / lines if lines else 0.0
+    return f"together {reached:,} of {lines:,} lines, {share:.0f} %; {explained:,} more are explained as unreachable"
+
+
+def _functions(file: FileReport) -> Iterator[str]:
+    """The functions with unreached lines, the most first."""
+    for each in sorted(file.functions, key=lambda function: -len(function.missed)):
+        if each.missed and not each.reason:
+            none = "never entered" if len(each.missed) == each.lines else f"lines {ranges(each.missed)}"
+            yield f"{len(each.missed):4} of {each.lines:4}  {each.name}: {none}"
+
+
+def _markdown(coverage: CoverageMap, files: list[FileReport]) -> Iterator[str]:
+    yield "# What no case reaches"
+    yield ""
+    yield f"{_title(coverage)}. {_sum(files)[0].upper()}{_sum(files)[1:]}."
+    yield ""
+    yield "| file | reached | lines | |"
+    yield "|---|---|---|---|"
+    for file in sorted(files, key=lambda each: each.reached - each.lines):
+        if file.lines:
+            share = 100 * file.reached / file.lines
+            yield f"| `torch/{file.path}` | {file.reached:,} | {file.lines:,} | {share:.0f} % |"
+    for file in files:
+        if missed := list(_functions(file)):
+            yield from ("", f"## torch/{file.path}", "", *(f"- {line.strip()}" for line in missed))
+    reasons = dict[str, int]()
+    for each in (function for file in files for function in file.functions if function.reason):
+        reasons[each.reason] = reasons.get(each.reason, 0) + each.lines
+    if reasons:
+        yield from (
+            "",
+            "## Explained as unreachable",
+            "",
+            *(f"- {lines:,} lines: {why}" for why, lines in reasons.items()),
+        )
+
+
+def _cases(arguments: argparse.Namespace) -> int:
+    if not arguments.words:
+        raise CoverageError("name a place: torch/_inductor/lowering.py:1234 or torch/_inductor/lowering.py:FUNCTION")
+    coverage, folder = _map(arguments), torch_build().folder
+
+    def content_of(path: str) -> bytes | None:
+        return (folder / path).read_bytes() if (folder / path).is_file() else None
+
+    items = 0
+    for word in arguments.words:
+        items |= items_at(coverage, word, content_of)
+    named = coverage.named(items)
+    lines = [f"{case}-{target}" for case, target in named] if arguments.items else list(dict(named))
+    print("\n".join(lines), end="\n" if lines else "")
+    total = len(coverage.items) if arguments.items else len(coverage.cases)
+    print(f"{len(lines):,} of {total:,} {'items' if arguments.items else 'cases'}; {coverage.name}", file=sys.stderr)
+    return 0 if lines else 1
+
+
+def _redundant(arguments: argparse.Namespace) -> int:
+    coverage = _map(arguments)
+    cases = redundant_cases(coverage)
+    print("\n".join(cases), end="\n" if cases else "")
+    print(
+        f"{len(cases):,} of {len(coverage.cases):,} cases can be left out together; {_title(coverage)}", file=sys.stderr
+    )
+    print(_CAVEAT, file=sys.stderr)
+    return 0

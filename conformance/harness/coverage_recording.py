@@ -1,0 +1,239 @@
+"""Records a coverage map: `python -m conformance.harness.coverage_recording REQUEST`, a process of its own.
+
+pytest collects the items, so all its ways to select work. They are then captured without their devices, and not run.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.cases.adhoc import AdhocOptions, resolve_case
+from conformance.cases.case import Case
+from conformance.cases.selectors import exclusion
+from conformance.coverage import map_file
+from conformance.coverage.coverage_map import CoverageError, CoverageMap, MappedFile, MappedFunction
+from conformance.coverage.recording import record, watched_lines
+from conformance.devices.environment import torch_build
+from conformance.devices.targets import Target
+from conformance.errors import ConformanceError
+from conformance.harness.collected import conformance_item, is_conformance_item
+from conformance.harness.item import Item
+from conformance.harness.session import Session
+from conformance.sources.executed_lines import ExecutedLines
+from conformance.sources.source_in_use import source_in_use
+from conformance.sources.torch_source import blob_id
+from conformance.sources.units import units_of
+from conformance.storage.runs import FOLDER
+
+#: What is compiled before the items, so that a process has done what it does only once: with gradients and without.
+_FIRST = "lambda x, w: (x @ w).relu().sum(-1)"
+_FIRST_INPUTS = ("x=8x16", "w=16x32")
+_SECONDS = 10.0  # between two lines of progress
+_SECONDS_BETWEEN_FILES = 60.0  # the file is written so often: a killed process keeps most
+
+
+@dataclass(frozen=True)
+class Request:
+    """`arguments`: of pytest. `file`: of the map; "" for the default. `processes`: at a time.
+
+    `missing`: record only items that the map lacks.
+    """
+
+    arguments: tuple[str, ...]
+    file: str = ""
+    processes: int = 1
+    missing: bool = False
+
+
+def default_file(root: Path, torch: str) -> Path:
+    """Where a project keeps the map of a torch."""
+    return root / FOLDER / "coverage" / map_file.file_name(torch)
+
+
+def main(request: Request) -> int:
+    """Returns an exit status: 1 where items could not be captured for a reason of their own, which is printed.
+
+    Raises CoverageError for a selection without an item, and for a file that cannot be read or written.
+    """
+    found: ExecutedLines = defaultdict(set)
+    with watched_lines(found):  # imports torch
+        collected = _Collected()
+        words = ["--collect-only", "-p", "no:terminal", "-p", "no:cacheprovider", *request.arguments]
+        status = pytest.main(words, plugins=[collected])
+        if collected.problems or status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            raise CoverageError("\n".join(collected.problems) or "pytest refused the selection; see above")
+        items = [item for item in collected.items if _can_be_captured(item)]
+        if not items:
+            raise CoverageError(
+                "this machine can generate code for none of the selected cases; see -k, --target and files"
+            )
+        session = items[0].session
+        session.set_up_torch()
+        _use_one_thread()
+        targets = {item.target.device: item.target for item in reversed(items)}.values()
+        _capture_first(session, targets)
+    again: ExecutedLines = defaultdict(set)
+    with watched_lines(again):
+        _capture_first(session, targets)
+    file = Path(request.file) if request.file else default_file(collected.root, session.torch)
+    made = _MadeMap(file, session.torch, {path: found[path] - again[path] for path in found})
+    return made.make(made.missing(items) if request.missing else items, request.processes)
+
+
+class _Collected:
+    """A plugin of pytest that keeps what is collected."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.problems: list[str] = []
+        self.root = Path()
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.problems.append(f"{report.nodeid}: {report.longreprtext}")
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.root = session.config.rootpath
+        self.items = [conformance_item(item) for item in session.items if is_conformance_item(item)]
+
+
+def _can_be_captured(item: Item) -> bool:
+    return not (item.session.generation_problem(item.target) or exclusion(item.case, item.target))
+
+
+def _use_one_thread() -> None:
+    """A forked process would wait for the other threads of OpenMP, which it does not have."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _capture_first(session: Session, targets: Any) -> None:
+    for target in targets:
+        for grad in ((), ("",)):
+            case, _ = resolve_case(_FIRST, (), AdhocOptions(inputs=_FIRST_INPUTS, grad=grad))
+            _capture(session, case, target)
+
+
+def _capture(session: Session, case: Case, target: Target) -> None:
+    with session.capture(case, target, "deviceless", ir_pre_fusion=False):
+        pass
+
+
+class _MadeMap:
+    """The map that is made: an earlier one of the same torch, in which the recorded items replace themselves."""
+
+    def __init__(self, file: Path, torch: str, once: dict[str, set[int]]) -> None:
+        self._file, self._folder = file, torch_build().folder
+        source = source_in_use()
+        name = source.name if source else ""
+        self._map = CoverageMap(torch, name)
+        if file.exists():
+            before = map_file.read(file)
+            if (before.torch, before.source) != (torch, name):
+                raise CoverageError(
+                    f"{file} is the map of {before.name}, and this is {self._map.name}: name another file with -o"
+                )
+            self._map = before
+            for path in list(before.files):
+                self._refuse_changed(path)
+        for path, lines in once.items():
+            if lines:
+                file_ = self._mapped(path)
+                file_.once |= lines
+
+    def missing(self, items: Sequence[Item]) -> list[Item]:
+        return [item for item in items if self._map.number(item.case.id, item.target.name) is None]
+
+    def make(self, items: Sequence[Item], processes: int) -> int:
+        progress = _Progress(len(items))
+        captures = [_capture_of(item) for item in items]
+        interrupted, written = False, time.monotonic()
+        try:
+            for each in record(captures, processes):
+                item = items[each.number]
+                for path in each.lines:
+                    self._mapped(path)
+                self._map.add(item.case.id, item.target.name, each.lines)
+                progress.step(item.name, each.error)
+                if time.monotonic() - written > _SECONDS_BETWEEN_FILES:
+                    map_file.write(self._file, self._map)
+                    written = time.monotonic()
+        except KeyboardInterrupt:
+            interrupted = True
+        size = map_file.write(self._file, self._map)
+        progress.end(interrupted=interrupted)
+        print(
+            f"{self._file}: {len(self._map.items):,} items of {len(self._map.cases):,} cases, "
+            f"{self._map.name}, {size / 1e6:.2f} MB"
+        )
+        return 130 if interrupted else 0
+
+    def _mapped(self, path: str) -> MappedFile:
+        if path not in self._map.files:
+            content = (self._folder / path).read_bytes()
+            functions = units_of(content.decode()).functions.values()
+            mapped = [MappedFunction(each.name, each.first, each.last) for each in functions]
+            self._map.files[path] = MappedFile(blob_id(content), mapped)
+        return self._map.files[path]
+
+    def _refuse_changed(self, path: str) -> None:
+        file = self._folder / path
+        if not file.is_file() or blob_id(file.read_bytes()) != self._map.files[path].blob:
+            raise CoverageError(
+                f"{self._file} is the map of other Python files: torch/{path} differs; delete it, or name another file "
+                "with -o"
+            )
+
+
+def _capture_of(item: Item) -> Callable[[], None]:
+    return lambda: _capture(item.session, item.case, item.target)
+
+
+class _Progress:
+    """Lines on stderr: how many items are done, the time left, and how many failed."""
+
+    def __init__(self, total: int) -> None:
+        self._total, self._done, self._failed = total, 0, list[str]()
+        self._begin = self._shown = time.monotonic()
+
+    def step(self, name: str, error: str) -> None:
+        self._done += 1
+        if error:
+            self._failed.append(f"{name}: {error}")
+        now = time.monotonic()
+        if now - self._shown >= _SECONDS:
+            self._shown = now
+            left = (now - self._begin) / self._done * (self._total - self._done)
+            print(f"{self._done:,} of {self._total:,} items, {left / 60:.0f} min left", file=sys.stderr, flush=True)
+
+    def end(self, *, interrupted: bool) -> None:
+        if interrupted:
+            print(f"interrupted: {self._done:,} of {self._total:,} items are kept", file=sys.stderr)
+        if self._failed:
+            print(
+                f"{len(self._failed):,} items do not compile; what they execute until then is in the map, such as "
+                f"{self._failed[0]}",
+                file=sys.stderr,
+            )
+
+
+if __name__ == "__main__":
+    try:
+        data = json.loads(sys.argv[1])
+        status = main(Request(tuple(data["arguments"]), data["file"], data["processes"], data["missing"]))
+    except ConformanceError as error:
+        print(f"error: {error}", file=sys.stderr)
+        status = error.status
+    except KeyboardInterrupt:
+        status = 130
+    sys.exit(status)

@@ -1,0 +1,79 @@
+"""From recorded lines to selected cases, in a small project."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import defaultdict
+
+import pytest
+from suites import Suite, environment
+
+from conformance.coverage import map_file
+from conformance.sources import executed_lines
+
+CASES = """
+from conformance import case, tensor
+
+@case(x=tensor(20))
+def test_flip(x):
+    return x.flip(0)
+
+@case(x=tensor(20))
+def test_double(x):
+    return x * 2
+"""
+MODULE = (
+    "def f(x):\n    if x:\n        return [\n            x,\n        ]\n    return g(x)\n\n\ndef g(x):\n    return x\n"
+)
+
+
+def command(suite: Suite, *words: str) -> subprocess.CompletedProcess[str]:
+    call = [sys.executable, "-m", "conformance", "coverage", *words]
+    return subprocess.run(call, cwd=suite.root, env=environment({}), capture_output=True, text=True, check=False)
+
+
+def test_recorded_lines(tmp_path, monkeypatch):
+    """Of the wanted functions alone, and again in a second recording."""
+    monkeypatch.setattr(executed_lines, "_FOLDER", [f"{tmp_path}/"])
+    (tmp_path / "m.py").write_text(MODULE)
+    names: dict = {}
+    exec(compile(MODULE, str(tmp_path / "m.py"), "exec"), names)  # noqa: S102
+    for _ in range(2):
+        found: executed_lines.ExecutedLines = defaultdict(set)
+        with executed_lines.recorded_lines(found, lambda path, code: path == "m.py" and code.co_name == "f"):
+            names["f"](0)
+        names["f"](1)
+        assert found == {"m.py": {2, 6}}
+
+
+def test_from_a_map_to_selected_cases(tmp_path):
+    suite = Suite(tmp_path)
+    suite.write("ops/test_scale.py", CASES)
+    wrong = suite.run("--affected-by", "torch/_inductor/lowering.py:rev", "--coverage-map", "none.xz")
+    wrong.ends(pytest.ExitCode.USAGE_ERROR).has("none.xz cannot be read")
+
+    made = command(suite, "make", "--target", "cuda_sm90", "-n", "2")
+    assert made.returncode == 0, made.stderr
+    file = tmp_path / ".conformance" / "coverage" / map_file.file_name(map_file_torch())
+    assert f"{file}: 2 items of 2 cases, torch {map_file_torch()}" in made.stdout
+    assert len(map_file.read(file).files) > 50
+
+    found = command(suite, "cases", "torch/_inductor/lowering.py:rev")
+    assert found.stdout.split() == ["scale/flip"], found.stderr
+    assert command(suite, "cases", "torch/_inductor/lowering.py:no_such").returncode == 2
+
+    ran = suite.run("--collect-only", "-q", "--target", "cuda_sm90", "--affected-by", "torch/_inductor/lowering.py:rev")
+    ran.ends(0).has("test_flip[cuda_sm90]", "1 deselected").has_not("test_double[")
+    ran = suite.run("--collect-only", "--target", "cuda_sm80", "--affected-by", "torch/_inductor/config.py:1")
+    ran.has(
+        "--affected-by selects 2 of 2 cases", "made on cuda_sm90", "selects everything: torch/_inductor/config.py:1"
+    )
+    ran = suite.run("--affected-by", "nonsense")
+    ran.ends(pytest.ExitCode.USAGE_ERROR).has("--affected-by nonsense: give torch/_inductor/lowering.py:1234")
+
+
+def map_file_torch() -> str:
+    from conformance.devices.environment import torch_build
+
+    return torch_build().version
