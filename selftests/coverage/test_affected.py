@@ -130,10 +130,10 @@ def test_files_without_an_answer(coverage):
     [other] = parse_places("torch/_dynamo/guards.py:3")
     found = affected_items(coverage, [other], {"_dynamo/guards.py": b"a\nb\nc\n"}.get)
     assert found.everything == "torch/_dynamo/guards.py is not in the map, which has torch/_inductor and decompositions"
-    docs = "diff --git a/docs/a.md b/docs/a.md\n--- a/docs/a.md\n+++ b/docs/a.md\n@@ -1 +1 @@\n-a\n+b\n"
+    docs = "diff --git a/aten/a.cpp b/aten/a.cpp\n--- a/aten/a.cpp\n+++ b/aten/a.cpp\n@@ -1 +1 @@\n-a\n+b\n"
     found = affected_items(coverage, parse_diff(docs, "the diff"), {}.get)
     assert (found.items, found.everything) == (0, "")
-    assert found.notes == ["docs/a.md: no Python file of torch, selects nothing"]
+    assert found.notes == ["aten/a.cpp: no Python file of torch, selects nothing"]
 
 
 @pytest.mark.parametrize(
