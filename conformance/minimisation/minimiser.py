@@ -84,7 +84,8 @@ class Minimiser:
                 raise OutOfTrialsError
             outcome = self._run(candidate, backend)
             found = failure.found_in(outcome.problems)
-            self._say(f"{len(candidate.steps)} steps: {'fails too' if found else _why_not(outcome)}")
+            count = len(candidate.steps)
+            self._say(f"{count} step{'s' * (count != 1)}: {'fails too' if found else _why_not(outcome)}")
             return found
 
         reduction = Reduction(program, problem, fails)

@@ -184,7 +184,7 @@ def test_declarations_of_an_entry_and_of_a_case():
         },
     )
     first, second = cases(op(tensors), SampleSelection(2, ("f32",)), declared=declared)
-    assert first.numerics == {"exact": True, "fill": {"output": "zeros", "input": "ones"}}
+    assert first.numerics == {"exact": True, "fill": {"output": "zeros", "gradient of input": "ones"}}
     assert (second.numerics, second.left_out) == ({}, {"numerics": "random numbers"})
 
 

@@ -44,6 +44,7 @@ class BisectCommandError(ConformanceError, ValueError):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s CASE... --source PATH --good A --bad B"
     parser.add_argument(
         "words", nargs="*", default=[], metavar="CASE", help="case ids, pytest node ids, FILE::id, or ad-hoc functions"
     )

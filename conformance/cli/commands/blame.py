@@ -28,6 +28,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s CASE... [--old SIDE] --new SIDE [options]"
     parser.add_argument(
         "words",
         nargs="*",

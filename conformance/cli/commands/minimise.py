@@ -31,7 +31,7 @@ script that calls torch.compile. Exit status 1: nothing fails."""
 EXAMPLES = """\
 examples:
   python -m conformance minimise activation/shrink --target cpu_avx2
-  python -m conformance minimise flip/hflip-224-u8-contiguous --target cuda_sm90 --call nan
+  python -m conformance minimise activation/shrink --target cuda_sm90 --call nan
   python -m conformance minimise bug.py --target cpu_avx512 --output smallest.py"""
 
 #: The width in bits by which Inductor chooses an instruction set of x86.
