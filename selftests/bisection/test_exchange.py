@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from conformance.bisection import executed_code
 from conformance.bisection.differences import differences
 from conformance.bisection.exchange import Exchange, ExchangeError, function_index
+from conformance.sources import executed_lines
 
 OLD = """
 import functools
@@ -75,7 +75,7 @@ def made(tmp_path, monkeypatch):
     spec = importlib.util.spec_from_file_location("torch.made", file)
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "torch.made", module)
-    monkeypatch.setattr(executed_code, "_FOLDER", [f"{file.parent}/"])
+    monkeypatch.setattr(executed_lines, "_FOLDER", [f"{file.parent}/"])
     spec.loader.exec_module(module)
 
     def exchange(*edits):
