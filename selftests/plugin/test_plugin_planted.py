@@ -101,6 +101,7 @@ def test_planted(tmp_path):
         "0_inference_ir_post_fusion.txt",
         "0_inference_ir_pre_fusion.txt",
         "0_inference_output_code.py",
+        "code.txt",
         "reproduce.py",
     ]
     assert {name: text for name, text in suite.stored().items() if "other" not in name} == {
