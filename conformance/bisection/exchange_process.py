@@ -6,13 +6,7 @@ what another exchanged.
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import select
-import signal
 import sys
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +14,7 @@ from conformance.bisection.differences import Difference
 from conformance.bisection.exchange import Exchange, FunctionIndex, function_index
 from conformance.bisection.observation import Observation
 from conformance.bisection.observing_process import observe_case
+from conformance.capture.forked_call import ForkedCallError, call_in_fork
 from conformance.capture.json_worker import claim_stdout, serve
 from conformance.cases.adhoc import AdhocOptions
 from conformance.devices.targets import use_tables
@@ -53,32 +48,16 @@ class _Server:
             self._captured.add(case)
             self._observe(case)
             self._functions = function_index()
-        return self._in_a_child(case, [Difference.from_json(each) for each in request["chosen"]])
+        chosen = [Difference.from_json(each) for each in request["chosen"]]
+        try:
+            return call_in_fork(lambda: self._exchanged(case, chosen).to_json(), LIMIT)
+        except ForkedCallError as error:
+            return Observation(misfit=str(error)).to_json()
 
     def _observe(self, case: str) -> Observation:
         (generator,), about = self._generators, self._about
         target, options = generator.target(about["target"]), AdhocOptions.from_json(about["options"])
         return observe_case(generator, case, options, target, numerics=about["numerics"])
-
-    def _in_a_child(self, case: str, chosen: list[Difference]) -> dict[str, Any]:
-        reading, writing = os.pipe()
-        child = os.fork()
-        if not child:
-            os.close(reading)
-            with contextlib.suppress(BaseException):
-                view = memoryview(json.dumps(self._exchanged(case, chosen).to_json()).encode())
-                while view:
-                    view = view[os.write(writing, view) :]
-            os._exit(0)
-        os.close(writing)
-        answer = _read(reading, LIMIT)
-        os.close(reading)
-        if answer is None:
-            os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        if answer is None:
-            return Observation(misfit=f"compiling takes longer than {LIMIT} s").to_json()
-        return json.loads(answer) if answer else Observation(misfit="the process ended").to_json()
 
     def _exchanged(self, case: str, chosen: list[Difference]) -> Observation:
         try:
@@ -91,19 +70,6 @@ class _Server:
             return Observation(misfit=str(error))
         except Exception as error:  # noqa: BLE001 - the same
             return Observation(misfit=f"{type(error).__name__}: {first_line(error)}")
-
-
-def _read(pipe: int, limit: float) -> bytes | None:
-    """All that comes from a pipe; None if its end does not come in time."""
-    end, parts = time.monotonic() + limit, list[bytes]()
-    while True:
-        left = end - time.monotonic()
-        if left <= 0 or not select.select([pipe], [], [], left)[0]:
-            return None
-        part = os.read(pipe, 1 << 16)
-        if not part:
-            return b"".join(parts)
-        parts.append(part)
 
 
 if __name__ == "__main__":

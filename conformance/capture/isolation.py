@@ -103,7 +103,7 @@ _DECLARATIONS = Patch(
 
 def _common_patches() -> list[Patch]:
     declarations = [_DECLARATIONS] if environment.torch_build().release < (2, 13) else []
-    return [*COMMON_PATCHES, *rocm_build.attention_patches(), *declarations]
+    return [*COMMON_PATCHES, *precompiled_headers.laid_patches(), *rocm_build.attention_patches(), *declarations]
 
 
 def _with_kept_writer(

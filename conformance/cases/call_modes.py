@@ -22,25 +22,3 @@ def enter_mode(mode: str, device: str) -> Iterator[None]:
     }
     with contexts.get(mode, contextlib.nullcontext)():
         yield
-
-
-@contextlib.contextmanager
-def without_tf32(device: str) -> Iterator[None]:
-    """On cuda, float32 convolutions without TF32, as float32 matmuls are by default. No effect on other devices.
-
-    By default cuDNN may round float32 to TF32, which has 10 bits. Whether it does depends on the layout of the input,
-    which Inductor changes. So eager and compiled could differ by 3e-3, although both are right. No guard of Dynamo
-    depends on this setting.
-    """
-    import torch
-
-    if torch.device(device).type != "cuda":
-        yield
-        return
-    cudnn = torch.backends.cudnn
-    before = cudnn.allow_tf32
-    cudnn.allow_tf32 = False
-    try:
-        yield
-    finally:
-        cudnn.allow_tf32 = before

@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
-import os
-import select
-import signal
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conformance.capture.forked_call import ForkedCallError, call_in_fork
 from conformance.capture.json_worker import claim_stdout, serve
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
@@ -69,40 +65,10 @@ def _warm_up(generator: Generator) -> None:
 
 
 def _in_a_fork(function: Callable[[], dict[str, Any]], limit: float) -> dict[str, Any]:
-    """What the function returns, in a forked process with a process group of its own, which is killed after `limit`."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.setsid()
-        signal.alarm(int(limit) + 1)  # also where the worker was killed
-        os.close(reading)
-        status = 1
-        try:
-            with os.fdopen(writing, "w") as pipe:
-                json.dump(function(), pipe)
-            status = 0
-        finally:
-            os._exit(status)
-    os.close(writing)
-    text, end = b"", time.monotonic() + limit
     try:
-        while True:
-            left = end - time.monotonic()
-            if left <= 0 or not select.select([reading], [], [], left)[0]:
-                return _nothing(f"the compile took longer than {limit:g} s")
-            chunk = os.read(reading, 1 << 16)
-            if not chunk:
-                break
-            text += chunk
-    finally:
-        os.close(reading)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-    if text:
-        return json.loads(text)
-    ended = f"by {signal.Signals(status & 0x7F).name}" if status & 0x7F else f"with status {status >> 8}"
-    return _nothing(f"the process ended {ended}")
+        return call_in_fork(function, limit)
+    except ForkedCallError as error:
+        return _nothing(str(error))
 
 
 def _nothing(error: str) -> dict[str, Any]:

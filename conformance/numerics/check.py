@@ -22,6 +22,7 @@ import torch
 
 from conformance.capture.emulation.errors import NotEmulatedError
 from conformance.capture.observers.recompiles import compiled_frames
+from conformance.capture.tf32 import without_tf32
 from conformance.cases import call_modes, special_values
 from conformance.cases.case import resized_arguments
 from conformance.cases.containers import copy_to
@@ -179,7 +180,7 @@ def check_call(
     before = compiled_frames()
     raised: BaseException | None = None
     try:
-        with call_modes.without_tf32(device):
+        with without_tf32(device):
             found = _problems(case, compiled, device, policy, comparison, call)
     except CandidateError as error:
         raised = error.__cause__

@@ -63,6 +63,6 @@ def test_a_crash_is_an_outcome(trials):
 
 def test_a_hang_is_an_outcome(trials):
     trials.time_limit, before = 2, trials.time_limit
-    assert trials.run(program("__import__('time').sleep(99)"), "eager").error == "the compile took longer than 2 s"
+    assert trials.run(program("__import__('time').sleep(99)"), "eager").error == "the process took longer than 2 s"
     trials.time_limit = before
     assert trials.run(program("x - 1"), "eager").error == ""

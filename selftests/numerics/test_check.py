@@ -328,15 +328,21 @@ def test_a_written_input_that_cancels_is_measured_by_its_sensitivity():
     fails(a_case, other(1.00001), "x after the call (float32): ")
 
 
-def test_convolutions_are_held_without_tf32():
-    from conformance.cases import call_modes
+@pytest.mark.parametrize("frozen", [False, True])
+def test_convolutions_are_held_without_tf32(frozen, monkeypatch):
+    """Also where PyTorch's test utilities are imported: they forbid assignments to such settings."""
+    from conformance.capture.tf32 import without_tf32
 
+    # torch.backends is an object in place of the module that has the functions.
+    monkeypatch.setitem(torch.backends.flags_frozen.__globals__, "__allow_nonbracketed_mutation_flag", not frozen)
     before = torch.backends.cudnn.allow_tf32
-    with call_modes.without_tf32("cpu"):
+    with without_tf32("cpu"):
         assert torch.backends.cudnn.allow_tf32 == before
-    with call_modes.without_tf32("cuda:0"):
+    with without_tf32("cuda:0"):
         assert not torch.backends.cudnn.allow_tf32
+        assert torch.backends.flags_frozen() == frozen
     assert torch.backends.cudnn.allow_tf32 == before
+    assert torch.backends.flags_frozen() == frozen
 
 
 def test_a_function_without_a_float64_reference_says_so():

@@ -31,22 +31,23 @@ def _lock_folder(_original: Any) -> str:
     return str(folder() / "locks")
 
 
-def _real_torch(original: str) -> str:
-    build = torch_build()
-    return original if build.binaries == build.folder else str(build.binaries)
-
-
-def _real_libraries(original: str) -> str:
-    build = torch_build()
-    return original if build.binaries == build.folder else str(build.binaries / "lib")
-
-
 _WHY = "precompiled headers would go to the system's temporary folder, not to the suite's cache"
 _WHY_REAL = "each laid tree would have precompiled headers of its own, 150 MB, and none of the kernels built before"
 #: Optional: they only change the folder.
 PATCHES = [
     Patch("torch._inductor.codecache:_HEADER_DIR", _header_folder, _WHY, optional=True),
     Patch("torch._inductor.codecache:_HEADER_LOCK_DIR", _lock_folder, _WHY, optional=True),
-    Patch("torch.utils.cpp_extension:_TORCH_PATH", _real_torch, _WHY_REAL, optional=True),
-    Patch("torch.utils.cpp_extension:TORCH_LIB_PATH", _real_libraries, _WHY_REAL, optional=True),
 ]
+
+
+def laid_patches() -> list[Patch]:
+    """Where other Python files are laid over torch: the paths of the installed torch. Else none."""
+    build = torch_build()
+    if build.binaries == build.folder:
+        return []
+    return [
+        Patch("torch.utils.cpp_extension:_TORCH_PATH", lambda _: str(build.binaries), _WHY_REAL, optional=True),
+        Patch(
+            "torch.utils.cpp_extension:TORCH_LIB_PATH", lambda _: str(build.binaries / "lib"), _WHY_REAL, optional=True
+        ),
+    ]

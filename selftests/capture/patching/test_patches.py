@@ -45,9 +45,6 @@ print("RESULT" + json.dumps({
 """
 
 
-#: They change something only where torch is laid over by --torch-source: test_torch_source.py builds C++ there.
-OF_A_LAID_TORCH = ("torch.utils.cpp_extension:_TORCH_PATH", "torch.utils.cpp_extension:TORCH_LIB_PATH")
-
 #: Before, nothing changes without it.
 NEEDED_FROM = {
     "torch._higher_order_ops.triton_kernel_wrap:generate_ttir": (2, 13),
@@ -70,7 +67,7 @@ def test_every_patch_is_needed():
     wanted: dict[str, list[str]] = {target: [] for target in TARGETS}
     for target in listed:
         for where, reason in listed[target]:
-            if where not in why and where not in OF_A_LAID_TORCH:
+            if where not in why:
                 wanted[target].append(where)
             why[where] = reason
     problems = []
