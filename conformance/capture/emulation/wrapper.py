@@ -59,7 +59,11 @@ class Emulation:
         self.is_running = True
         fake_strides.forget_results()
         try:
-            with gpu_operators.registered_for(self.target.device), warnings.catch_warnings():
+            with (
+                gpu_operators.registered_for(self.target.device),
+                applied([_JITERATOR]),
+                warnings.catch_warnings(),
+            ):
                 # Some CPU operators resize their results, and warn.
                 warnings.filterwarnings("ignore", message="An output with one or more elements was resized")
                 yield
@@ -157,6 +161,17 @@ def _host_storage(tensor: Any) -> Any:
     return torch.frombuffer(
         (ctypes.c_char * size).from_address(storage.data_ptr()), dtype=torch.uint8
     ).untyped_storage()
+
+
+def _refuse_jiterator(*_args: Any, **_arguments: Any) -> Any:
+    raise NotEmulatedError("a jiterator function is CUDA C++, which only a GPU runs")
+
+
+_JITERATOR = Patch(
+    "torch.cuda.jiterator:_JittedFunction.__call__",
+    lambda _: _refuse_jiterator,
+    "without a GPU, its results are zeros: good enough to compile with, and wrong as numbers",
+)
 
 
 def _patches(device: str, load: Callable[..., Any], autotune: Callable[[Any], Any]) -> list[Patch]:

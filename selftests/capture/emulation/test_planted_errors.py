@@ -205,3 +205,23 @@ def test_too_much_to_interpret(emulated, monkeypatch):
     monkeypatch.setattr(kernels, "MAX_ELEMENTS_PER_LAUNCH", 64)
     with emulated("two") as (_, check), pytest.raises(NotEmulatedError, match="elements; at most 64 are interpreted"):
         check()
+
+
+def test_a_jiterator_function_is_not_emulated():
+    """A capture without the device takes zeros for its results. The numerics check must not compare these."""
+    prepare()
+    from conformance.capture.compile import capture
+    from conformance.capture.emulation.errors import NotEmulatedError
+    from conformance.capture.emulation.wrapper import Emulation
+    from conformance.cases.adhoc import AdhocOptions, resolve_case
+    from conformance.devices.targets import targets
+    from conformance.numerics.check import check_numerics
+
+    target = targets()["cuda_sm90"]
+    function = (
+        "lambda x: x + torch.cuda.jiterator._create_jit_fn('template <typename T> T f(T x) { return x * x; }')(x)"
+    )
+    case, _ = resolve_case(function, (target,), AdhocOptions(inputs=("x=40:f32",)))
+    captured = capture(case, target, "deviceless", emulation=Emulation(target))
+    with captured as result, pytest.raises(NotEmulatedError, match="only a GPU runs"):
+        check_numerics(case, result.compiled, "cuda", target.name)
