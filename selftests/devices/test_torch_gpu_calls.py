@@ -38,6 +38,7 @@ USES = {
     "harness/accidents/device_health.py": {"gpu.empty_cache", "gpu.synchronize"},
     "harness/accidents/guardian.py": {"gpu.is_initialized"},
     "harness/reproduction/standalone/main.py": {"gpu.is_available"},
+    "minimisation/script.py": {"gpu.is_available"},
 }
 
 
