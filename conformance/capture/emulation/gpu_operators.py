@@ -1,6 +1,7 @@
-"""Computes operators that only a GPU has kernels for on the CPU, by their definition.
+"""Computes operators on the CPU, by their definition: those that only a GPU has, and those that a GPU rounds otherwise.
 
-They are registered while an emulation runs, so that eager finds them too. The results have the sizes, dtypes and
+Of an input in 16 bits, a GPU's normalisations keep mean and deviation in float32, where the CPU's round them to 16
+bits. They are registered while an emulation runs, so that eager finds them too. The results have the sizes, dtypes and
 strides of PyTorch's fake tensors (torch 2.11 to 2.15).
 """
 
@@ -30,10 +31,13 @@ def registered_for(device: str) -> Iterator[None]:
         for name in ATTENTION:
             for suffix, body in (("", _attention), ("_backward", _attention_backward)):
                 library.impl(f"{name}{suffix}", _kernel(getattr(torch.ops.aten, name + suffix).default, body))
-        library.impl("native_batch_norm", _native_batch_norm)
-        library.impl(
-            "_fused_rms_norm_backward", _kernel(torch.ops.aten._fused_rms_norm_backward.default, _rms_norm_backward)
-        )
+        for name, kernel in _BATCH_NORMS.items():
+            library.impl(name, kernel)
+        for name, body in _NORMS.items():
+            library.impl(name, _kernel(getattr(torch.ops.aten, name).default, body))
+        for name in _PRODUCTS:
+            library.impl(f"{name}.dtype", _product(name))
+            library.impl(f"{name}.dtype_out", _product(name))
     try:
         yield
     finally:
@@ -157,15 +161,57 @@ def _summed_over_groups(gradient: torch.Tensor, heads: int) -> torch.Tensor:
     return gradient.unflatten(-3, (heads, -1)).sum(-3) if gradient.size(-3) != heads else gradient
 
 
+def _on_host(value: Any) -> Any:
+    """A tensor on the CPU: of 16 bits, in float32. Anything else as it is."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.cpu().float() if value.dtype in (torch.float16, torch.bfloat16) else value.cpu()
+
+
 def _native_batch_norm(  # no _kernel: it changes the running statistics, which its schema does not say
     value: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, epsilon: float
 ) -> tuple[torch.Tensor, ...]:
-    host = [None if each is None else each.cpu() for each in (value, weight, bias, mean, var)]
+    host = [_on_host(each) for each in (value, weight, bias, mean, var)]
     results = torch.native_batch_norm(*host, training, momentum, epsilon)
     for running, new in ((mean, host[3]), (var, host[4])):
         if running is not None and training:
             running.copy_(new)
-    return tuple(each.to(value.device) for each in results)
+    output, *statistics = (each.to(value.device) for each in results)
+    return output.to(value.dtype), *statistics
+
+
+def _batch_norm_without_running_statistics(
+    value: Any, weight: Any, bias: Any, training: bool, momentum: float, epsilon: float
+) -> tuple[torch.Tensor, ...]:
+    return _native_batch_norm(value, weight, bias, None, None, training, momentum, epsilon)
+
+
+def _batch_norm_with_update(
+    value: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, epsilon: float
+) -> tuple[torch.Tensor, ...]:
+    results = _native_batch_norm(value, weight, bias, mean, var, True, momentum, epsilon)
+    return *results, value.new_empty(0, dtype=torch.uint8)
+
+
+def _of_host(op: Any) -> Any:
+    """The body of a kernel that computes `op` on the CPU, of 16 bits in float32."""
+
+    def body(arguments: Mapping[str, Any]) -> Any:
+        return op(*map(_on_host, arguments.values()))
+
+    return body
+
+
+def _product(name: str) -> Any:
+    """A product with another dtype of the result, `out_dtype`: the inputs are exact there, and it is rounded once."""
+    op = getattr(torch.ops.aten, name).default
+    tensors = sum(isinstance(each.type, torch.TensorType) for each in op._schema.arguments)
+
+    def kernel(*args: Any, out: Any = None, **scalars: Any) -> torch.Tensor:
+        result = op(*(each.cpu().to(args[tensors]) for each in args[:tensors]), **scalars)
+        return result.to(args[0].device) if out is None else out.copy_(result)
+
+    return kernel
 
 
 def _rms_norm_backward(arguments: Mapping[str, Any]) -> list[Any]:
@@ -180,3 +226,22 @@ def _rms_norm_backward(arguments: Mapping[str, Any]) -> list[Any]:
         each if is_needed else None
         for each, is_needed in zip((of_value, of_weight), arguments["output_mask"], strict=True)
     ]
+
+
+#: Products that have an overload with a dtype of the result. The CPU has no kernel of that overload.
+_PRODUCTS = ("mm", "bmm", "addmm", "baddbmm")
+#: Name → kernel.
+_BATCH_NORMS = {
+    "native_batch_norm": _native_batch_norm,
+    "_native_batch_norm_legit": _native_batch_norm,
+    "_native_batch_norm_legit.no_stats": _batch_norm_without_running_statistics,
+    "_batch_norm_with_update": _batch_norm_with_update,
+}
+#: Name → body of its kernel.
+_NORMS = {
+    "native_layer_norm": _of_host(torch.ops.aten.native_layer_norm.default),
+    "native_layer_norm_backward": _of_host(torch.ops.aten.native_layer_norm_backward.default),
+    "batch_norm_backward": _of_host(torch.ops.aten.batch_norm_backward.default),
+    "native_batch_norm_backward": _of_host(torch.ops.aten.native_batch_norm_backward.default),
+    "_fused_rms_norm_backward": _rms_norm_backward,
+}
