@@ -174,7 +174,7 @@ def variants(session: BenchmarkSession, case: Case, target: Target) -> dict[str,
         "suite": lambda: run_item(session, case, target),
         "bare": lambda: with_usual_collections(lambda: bare(case, target)),
     }
-    if not native and target.device != "cpu":
+    if not native and target.device != "cpu" and "numerics" in session.settings.checks:
         found["emulated"] = lambda: emulated(session, case, target)
     return found
 
