@@ -52,6 +52,7 @@ class Case:
     `combined`: made by --thorough from axes that vary one at a time. Nothing is stored for such a case.
     `checks`: the only checks of the case; empty: all that the run selects.
     `left_out`: check that is not made → why, for the record.
+    `further_calls`: at most so many further calls of numerics, while a result is the same constant in all calls.
     """
 
     operator: str
@@ -74,6 +75,7 @@ class Case:
     only: Mapping[str, str] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
+    further_calls: int = 0
 
     @property
     def has_stored_code(self) -> bool:

@@ -3,7 +3,9 @@
 [made_of_constants]                      # a name for people
 entries = ["zeros"]                      # names of functions, for all their cases; or, for some of them,
 cases = ["eq-sample0", "add-f32-backward-sample1"]   # a sample in each dtype, or a case
-constant = ["output"]                    # optional: tensors that are the same constant in every call of numerics
+dtypes = ["i64", "bool"]                 # optional: holds in these dtypes alone
+constant = ["output"]                    # optional: tensors that are the same constant in every call of numerics; a
+                                         # gradient counts only in cases that have gradients
 numerics = { factor = 2, reason = "…" }  # optional: see numerics_policy.py
 leaves_out = ["numerics"]                # optional: checks that are not made; the record of an item has the reason
 only = { cuda = "…" }                    # optional: selector → reason
@@ -18,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from conformance.cases.axes import CaseError
-from conformance.settings import CHECKS
+from conformance.settings import CHECKS, SAMPLE_DTYPES
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-_KEYS = ("cases", "entries", "constant", "numerics", "leaves_out", "only", "reason")
+_KEYS = ("cases", "entries", "dtypes", "constant", "numerics", "leaves_out", "only", "reason")
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,19 @@ class Declarations:
             raise CaseError(f"{file} cannot be read: {error}") from error
 
     def of(self, entry: str, labels: tuple[str, ...]) -> Declared:
-        """What a case declares. `entry`: the name of its function. `labels`: those of the case, the sample last."""
+        """What a case declares.
+
+        `entry`: the name of its function. `labels`: of its dtype, `backward` or `forward`, and its sample.
+        """
+        dtype, grad, _sample = labels
         names = (f"{entry}-{labels[-1]}", "-".join((entry, *labels)))
         tables = [*self._by_entry.get(entry, ()), *(table for name in names for table in self._by_case.get(name, ()))]
+        tables = [table for table in tables if dtype in table.get("dtypes", (dtype,))]
         numerics: dict[str, Any] = {key: value for table in tables for key, value in table.get("numerics", {}).items()}
-        if fill := {tensor: table["reason"] for table in tables for tensor in table.get("constant", ())}:
+        fill = {tensor: table["reason"] for table in tables for tensor in table.get("constant", ())}
+        if grad == "forward":
+            fill = {tensor: reason for tensor, reason in fill.items() if not tensor.startswith("gradient of ")}
+        if fill:
             numerics["fill"] = fill
         left_out = {check: table["reason"] for table in tables for check in table.get("leaves_out", ())}
         only = {key: value for table in tables for key, value in table.get("only", {}).items()}
@@ -87,5 +97,7 @@ class Declarations:
             raise CaseError(f"{where}: `reason` is missing: say in a sentence why")
         if not (table.get("cases") or table.get("entries")):
             raise CaseError(f"{where}: write `cases` or `entries`: the names that it is for")
+        if wrong := [each for each in table.get("dtypes", ()) if each not in SAMPLE_DTYPES]:
+            raise CaseError(f"{where}: unknown dtype {wrong[0]!r}; known are {', '.join(SAMPLE_DTYPES)}")
         if wrong := [each for each in table.get("leaves_out", ()) if each not in CHECKS]:
             raise CaseError(f"{where}: unknown check {wrong[0]!r}; known are {', '.join(CHECKS)}")

@@ -79,6 +79,8 @@ def calls(case: Case, policy: Policy, comparison: Comparison) -> Iterator[Call]:
     """All calls of the numerics check of a case, in order. Builds the arguments of a call when it is reached.
 
     `comparison`: of the calls before. Without a cotangent of at least one dimension, there are no layouts to choose.
+    Where a result was the same constant in all of them, further calls show whether that was luck: they have the name of
+    the second call.
     """
     for seed, (name, title) in enumerate(TITLES.items()):
         yield Call("ordinary", name, title, case.build(seed))
@@ -91,6 +93,10 @@ def calls(case: Case, policy: Policy, comparison: Comparison) -> Iterator[Call]:
                 yield Call("sizes", name, f"other sizes ({name})", arguments)
     for special in special_values.calls(case, policy.without, policy.branch):
         yield Call("special", special.group, special.title, special.arguments)
+    for seed in range(len(TITLES), len(TITLES) + case.further_calls):
+        if comparison.constants.all_declared(policy.fill):
+            break
+        yield Call("ordinary", ORDINARY_CALLS[1], f"call {seed + 1}, with other values", case.build(seed))
 
 
 def _resized_arguments(case: Case, change: Callable[[int], int]) -> dict[str, Any] | None:
@@ -148,7 +154,7 @@ def check_numerics(
         if error is not None:
             raised += [error] if call.kind == "ordinary" else []
         elif not may_compile:
-            observed.recompiled[call.name] = recompiled
+            observed.recompiled[call.name] = max(recompiled, observed.recompiled.get(call.name, 0))
             if recompiled > policy.recompiles and not policy.raises:
                 found.append(recompilation(call, recompiled, already_called=already_called))
         problems += found

@@ -23,11 +23,13 @@ class Constants:
         if _VARIES not in found:
             found.add(_constant(tensor))
 
+    def all_declared(self, fill: Mapping[str, str]) -> bool:
+        """Whether each tensor that was one constant so far is declared as such. `fill`: as in `problems`."""
+        return self._constant().keys() <= fill.keys()
+
     def problems(self, fill: Mapping[str, str]) -> Iterator[Problem]:
         """A problem for each tensor that nothing can be wrong with. `fill`: see cases/numerics_policy.py."""
-        constant = {
-            title: found for title, found in self._found.items() if len(found - {"empty"}) < 2 and _VARIES not in found
-        }
+        constant = self._constant()
         for title, found in constant.items():
             if title not in fill:
                 what = next(iter(found - {"empty"}), "")
@@ -42,6 +44,11 @@ class Constants:
             if title not in constant:
                 text = f"numerics['fill'] names {title!r}, which is no constant; leave it out"
                 yield Problem(title, "nothing compared", text)
+
+    def _constant(self) -> dict[str, set[str]]:
+        return {
+            title: found for title, found in self._found.items() if len(found - {"empty"}) < 2 and _VARIES not in found
+        }
 
 
 def _constant(tensor: torch.Tensor) -> str:

@@ -18,6 +18,7 @@ from conformance.cases.axes import CaseError
 from conformance.cases.case import Case
 from conformance.cases.declaration_tables import Declarations
 from conformance.cases.sample_selection import SampleSelection
+from conformance.numerics.check import NumericsError, check_numerics
 from conformance.settings import SAMPLE_DTYPES, SWEEP_DTYPES, SettingsError, parse_dtypes, parse_samples
 from conformance.sweep.entries import Entry, cases_of
 
@@ -188,9 +189,42 @@ def test_declarations_of_an_entry_and_of_a_case():
     assert (second.numerics, second.left_out) == ({}, {"numerics": "random numbers"})
 
 
+def test_a_declaration_holds_in_its_dtypes_and_for_gradients_that_there_are():
+    declared = declarations(
+        integers={"entries": ["add"], "dtypes": ["i64"], "constant": ["output"], "reason": "integers"},
+        steps={"entries": ["add"], "constant": ["gradient of input"], "reason": "steps"},
+    )
+    backward, forward = cases(op(tensors), SampleSelection(1, ("f32", "i64")), declared=declared)
+    assert backward.numerics == {"fill": {"gradient of input": "steps"}}
+    assert forward.numerics == {"fill": {"output": "integers"}}
+
+
+def test_further_calls_tell_a_constant_from_luck():
+    """The eighth call draws another number. A result that never changes is made of constants."""
+
+    def mostly_one(dtype: torch.dtype, grad: bool) -> Any:
+        yield torch.tensor([2.0 if torch.initial_seed() == 7 else 1.0]), (), {}
+
+    made = []
+
+    def plus_one(x: torch.Tensor) -> torch.Tensor:
+        made.append(x.item())
+        return x + 1
+
+    [case] = cases(op(mostly_one, plus_one, supports_autograd=False))
+    check_numerics(case, lambda **named: named["input"] + 1, "cpu")
+    assert made[::2] == [1.0] * 7 + [2.0]  # each call: eager, and float64
+    with pytest.raises(NumericsError, match="with other values: compiled disagrees"):
+        check_numerics(case, lambda **named: torch.full_like(named["input"], 2), "cpu")
+    [case] = cases(op(mostly_one, torch.zeros_like, supports_autograd=False))
+    with pytest.raises(NumericsError, match=re.escape("output: every element is 0.0 in every call")):
+        check_numerics(case, case.fn, "cpu")
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [
+        ({"cases": ["add"], "dtypes": ["f8"], "reason": "x"}, "unknown dtype 'f8'; known are f32, bf16"),
         ({"cases": ["add-f32"], "why": "?", "reason": "x"}, "unknown key 'why'; the keys are cases, entries"),
         ({"cases": ["add-f32"]}, "`reason` is missing: say in a sentence why"),
         ({"reason": "x"}, "write `cases` or `entries`"),
