@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
+import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -140,6 +143,7 @@ class Settings:
     `default_targets`: what the ini file names; `targets` replaces it. `baseline_torch`: the release on which a known
     failure of the project that excuses nothing is an error; "" for all that it names. `factor`: the numerics factor of
     cases that name none; None for the policy's.
+    `inductor_config`: options of Inductor that replace those of the cases, named as in a case's `config`.
     `samples`, `dtypes`, `special_values`: of the sweep, see cases/sample_selection.py.
     `overlay`: further targets, snapshots and known failures. `subset`: a file that names the cases to run, see
     cases/subset.py. `write_known_failures`: the folder into which failures are written as known failures.
@@ -173,6 +177,7 @@ class Settings:
     default_targets: str | None = None
     baseline_torch: str = ""
     factor: float | None = None
+    inductor_config: Mapping[str, Any] = field(default_factory=dict)
     samples: int = 1
     dtypes: tuple[str, ...] = SWEEP_DTYPES
     special_values: bool = False
@@ -198,6 +203,11 @@ class Settings:
         name, _, value = self.backend_option.removeprefix("--").partition(" ")
         return f"{option_name(name)} {value}" if name else ""
 
+    @property
+    def typed_inductor_config(self) -> str:
+        """`--inductor-config max_autotune=True,cpp.threads=1`, as the user can type it; "" without such options."""
+        return typed_inductor_config(self.inductor_config)
+
 
 #: Short names of our options that another plugin or a conftest of the project has.
 _names_of_others: set[str] = set()
@@ -222,6 +232,73 @@ def option_name(name: str) -> str:
 def long_name(name: str) -> str:
     """The name of an option of pytest that is ours, and that nobody else has. `name`: without the dashes."""
     return f"--conformance-{name}"
+
+
+#: Between two options of --inductor-config: the comma before a name and an equals sign. Other commas are the value's.
+_NEXT_OPTION = re.compile(r",(?=\s*[A-Za-z_][\w.]*\s*=)")
+
+
+def parse_inductor_config(texts: Sequence[str]) -> dict[str, Any]:
+    """Name of an option → value, from the values of --inductor-config: `KEY=VALUE[,KEY=VALUE…]`.
+
+    A value is a Python literal; any other text is a string. Raises SettingsError for a text of another form, and for an
+    option with two values. Whether torch has the options: see cases/compiler_options.py.
+    """
+    options: dict[str, Any] = {}
+    for part in (part for text in texts for part in _NEXT_OPTION.split(text)):
+        name, equals, value = (word.strip() for word in part.partition("="))
+        if not (name and equals and value):
+            raise SettingsError(
+                f"{option_name('inductor-config')} {part!r}: write KEY=VALUE, such as max_autotune=True"
+            )
+        parsed = parse_config_value(value)
+        if name in options and options[name] != parsed:
+            raise SettingsError(
+                f"{option_name('inductor-config')} gives {name} two values, {options[name]!r} and {parsed!r}: give one"
+            )
+        options[name] = parsed
+    return options
+
+
+def parse_config_value(text: str) -> Any:
+    """The value of an option of the compiler: a Python literal, or the text itself."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def config_text(options: Mapping[str, Any]) -> str:
+    """Options of the compiler as parse_inductor_config reads them: `max_autotune=True,cpp.threads=1`; "" for none."""
+    return ",".join(f"{name}={_value_text(value)}" for name, value in options.items())
+
+
+def typed_inductor_config(options: Mapping[str, Any]) -> str:
+    """The option of pytest that gives these options of Inductor, as the user can type it; "" for none."""
+    return f"{option_name('inductor-config')} {shlex.quote(config_text(options))}" if options else ""
+
+
+def _value_text(value: Any) -> str:
+    is_plain = isinstance(value, str) and re.fullmatch(r"[\w.:/+-]+", value) and parse_config_value(value) == value
+    return value if is_plain else repr(value)
+
+
+def refuse_beside_inductor_config(settings: Settings) -> None:
+    """Raises SettingsError for options that mean something else with --inductor-config, or nothing."""
+    given = settings.typed_inductor_config
+    if settings.accept:
+        raise SettingsError(
+            f"{ACCEPT} would store code of {given} as that of the cases' own configuration: leave one of them out"
+        )
+    reasons = {
+        settings.typed_backend_option: "another backend has no options of Inductor",
+        option_name("audit"): "opt-outs are judged with the cases' own configuration",
+        option_name("write-known-failures"): "known failures are those of the cases' own configuration",
+    }
+    is_given = (settings.backend_option, settings.audit, settings.write_known_failures)
+    for (option, reason), value in zip(reasons.items(), is_given, strict=True):
+        if value:
+            raise SettingsError(f"{option} cannot be combined with {given}, because {reason}: leave one of them out")
 
 
 def for_audit(settings: Settings, *, names_checks: bool) -> Settings:

@@ -23,7 +23,7 @@ from conformance.capture.deviceless import (
 from conformance.capture.deviceless.device_queries import DeviceQueries, kernel_properties
 from conformance.capture.deviceless.prepare import in_use, prepare
 from conformance.capture.model import Mode
-from conformance.capture.patching import name_lookup
+from conformance.capture.patching import name_lookup, template_choice
 from conformance.capture.patching.patch import Patch, applied
 from conformance.capture.toolchain import atomic_build, cpu_isa, kernel_batch, precompiled_headers
 from conformance.cases.compiler_options import split_options
@@ -86,6 +86,7 @@ COMMON_PATCHES = [
         "it flushes the processor's caches to time the guards for a log: 5 % of an item's time",
         optional=True,
     ),
+    template_choice.PATCH,
     atomic_build.PATCH,
     *kernel_batch.PATCHES,
     *precompiled_headers.PATCHES,

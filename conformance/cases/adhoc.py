@@ -7,7 +7,6 @@ lambda x: x.flip(-1)    a function that is written out
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import difflib
 import importlib
@@ -27,6 +26,7 @@ from conformance.cases.inputs import Input
 from conformance.cases.loader import module_of_file
 from conformance.cases.lookup import find_case
 from conformance.errors import ConformanceError, first_line
+from conformance.settings import parse_config_value
 
 _FUNCTION = re.compile(r"(?P<where>[^:\[\]]+):(?P<name>[A-Za-z_][\w.]*)")
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -275,19 +275,14 @@ def _config(texts: Sequence[str]) -> dict[str, Any]:
     """Compiler option → value, from the values of --config."""
     if not texts:
         return {}
-    from conformance.cases.compiler_options import is_option, similar_options
+    from conformance.cases.compiler_options import problem_of
 
     options: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
             raise AdhocError(f"--config {text!r}: write NAME=VALUE, such as triton.persistent_reductions=False")
-        if not is_option(name):
-            similar = similar_options(name)
-            hint = f"; nearest: {', '.join(similar)}" if similar else ""
-            raise AdhocError(f"--config {text!r}: torch has no option {name!r}{hint}")
-        try:
-            options[name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
-            options[name] = value  # text needs no quotes
+        options[name] = parse_config_value(value)
+        if problem := problem_of(name, options[name]):
+            raise AdhocError(f"--config {text!r}: {problem}")
     return options

@@ -14,7 +14,14 @@ from conformance.cases.lookup import project_here
 from conformance.cases.project import ini_words
 from conformance.cases.subset import SubsetError, read_subset
 from conformance.devices.targets import targets, use_tables
-from conformance.settings import INI_KNOWN_FAILURES, INI_STORE, INI_TARGET_TABLES, Overlay, parse_overlay
+from conformance.settings import (
+    INI_KNOWN_FAILURES,
+    INI_STORE,
+    INI_TARGET_TABLES,
+    Overlay,
+    parse_overlay,
+    typed_inductor_config,
+)
 from conformance.storage.runs import Run, RunError
 
 _TABLES: Mapping[str, Any] = {
@@ -106,6 +113,15 @@ def refuse_source_run(run: Run, store: str) -> None:
         raise RunError(
             f"this run is of the Python files of {source['path']} and not of a torch release, so its code is not "
             "stored beside that of releases: give it a folder of its own with --store DIR"
+        )
+
+
+def refuse_configured_run(run: Run) -> None:
+    """Raises RunError where code of --inductor-config would be compared with that of the cases' own configuration."""
+    if chosen := run.description().get("inductor_config"):
+        raise RunError(
+            f"this run had {typed_inductor_config(chosen)}, so its code is neither stored nor "
+            "compared with stored code: compare it with another run, with `review --baseline RUN`"
         )
 
 

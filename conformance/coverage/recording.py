@@ -122,6 +122,7 @@ class _Child:
 def _capture(capture: Callable[[], None], write: int) -> None:
     """In the forked process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(int(_LIMIT) + 10)  # a parent that was killed ends nothing
     nothing = os.open(os.devnull, os.O_WRONLY)

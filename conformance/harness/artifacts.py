@@ -58,7 +58,7 @@ class ItemArtifacts:
             return []
         if problems and all(problem.rule in ("recompiles", *OF_THE_DECLARATION) for problem in problems):
             return []
-        command = script.minimise_command(self._case, target, problems)
+        command = script.minimise_command(self._case, target, problems, settings.inductor_config)
         return [f"to find the smallest program that fails so, and the part of the compiler: {command}"]
 
     @cached_property
@@ -68,7 +68,8 @@ class ItemArtifacts:
     def _write_script(self, error: Exception | None) -> str:
         self._has_script = True
         native = self._session.mode(self._target) == "native"
-        return script.write(self._folder, self._case, self._target, error=error, native=native)
+        chosen = self._session.settings.inductor_config
+        return script.write(self._folder, self._case, self._target, error=error, native=native, chosen=chosen)
 
 
 def write(folder: Path, capture: Capture) -> None:

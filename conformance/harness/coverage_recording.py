@@ -6,6 +6,8 @@ pytest collects the items, so all its ways to select work. They are then capture
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import time
 from collections import defaultdict
@@ -25,6 +27,7 @@ from conformance.coverage.recording import record, watched_lines
 from conformance.devices.environment import torch_build
 from conformance.devices.targets import Target
 from conformance.errors import ConformanceError
+from conformance.harness.accidents.guardian import end_with
 from conformance.harness.collected import conformance_item, is_conformance_item
 from conformance.harness.item import Item
 from conformance.harness.session import Session
@@ -64,11 +67,15 @@ def main(request: Request) -> int:
 
     Raises CoverageError for a selection without an item, and for a file that cannot be read or written.
     """
+    signal.signal(signal.SIGTERM, _interrupt)
+    end_with(os.getppid(), signal.SIGTERM)
     found: ExecutedLines = defaultdict(set)
     with watched_lines(found):  # imports torch
         collected = _Collected()
         words = ["--collect-only", "-p", "no:terminal", "-p", "no:cacheprovider", *request.arguments]
         status = pytest.main(words, plugins=[collected])
+        if status == pytest.ExitCode.INTERRUPTED and not collected.problems:
+            raise KeyboardInterrupt
         if collected.problems or status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             raise CoverageError("\n".join(collected.problems) or "pytest refused the selection; see above")
         items = [item for item in collected.items if _can_be_captured(item)]
@@ -87,6 +94,12 @@ def main(request: Request) -> int:
     file = Path(request.file) if request.file else default_file(collected.root, session.torch)
     made = _MadeMap(file, session.torch, {path: found[path] - again[path] for path in found})
     return made.make(made.missing(items) if request.missing else items, request.processes)
+
+
+def _interrupt(*_: object) -> None:
+    """SIGTERM is as Ctrl-C: what was captured is kept. A second one must not interrupt that."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 class _Collected:

@@ -7,9 +7,10 @@ A process that uses a real GPU cannot pretend another one: PyTorch's guards, con
 
 from __future__ import annotations
 
+import ast
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,8 +24,10 @@ from conformance.cases.case import Case
 from conformance.devices.environment import HIDE_GPUS
 from conformance.devices.targets import Target, use_tables
 from conformance.errors import ConformanceError
+from conformance.harness.chosen_options import with_options
 from conformance.numerics.audit import Audit, Judgement, check_and_audit
 from conformance.numerics.problem import Problem
+from conformance.settings import typed_inductor_config
 
 if TYPE_CHECKING:
     from conformance.capture.shared_captures import SharedCaptures
@@ -62,12 +65,16 @@ class GpuFreeWorker:
     """The parent's side of the worker. The process starts at the first capture.
 
     `threads`: how many threads torch uses there, unless OMP_NUM_THREADS says so; 0 for torch's own choice.
-    `tables`: further tables of targets, see targets.use_tables.
+    `tables`: further tables of targets, see targets.use_tables. `inductor_config`: laid over that of each case.
     """
 
-    def __init__(self, threads: int = 0, tables: Sequence[str] = ()) -> None:
+    def __init__(
+        self, threads: int = 0, tables: Sequence[str] = (), inductor_config: Mapping[str, Any] | None = None
+    ) -> None:
         environment = ({"OMP_NUM_THREADS": str(threads)} if threads else {}) | os.environ | HIDE_GPUS
         self.environment = environment | {_TABLES: os.pathsep.join(tables)}
+        self._inductor_config = inductor_config or {}
+        self._run_options = typed_inductor_config(self._inductor_config)
         self._worker = JsonWorker(__name__, self.environment, echo_stderr=True)
 
     def capture(
@@ -88,7 +95,8 @@ class GpuFreeWorker:
         """
         request: dict[str, Any] = {"file": str(case.file), "case": case.id, "target": target.to_json()}
         request |= {"explore": explore, "emulate": emulate, "texts": texts, "shares": shares}
-        request |= {"audit": audit}
+        request |= {"audit": audit, "config": repr(dict(self._inductor_config))}
+        request |= {"run_options": self._run_options}
         if isinstance(case, AdhocCase):
             request |= {"spec": case.spec, "options": case.options}
         try:
@@ -134,6 +142,7 @@ def _capture(request: dict[str, Any]) -> dict[str, Any]:
         case, _ = resolve_case(request["spec"], list(targets()), options)
     else:
         case = cases_in(Path(request["file"]))[request["case"]]
+    case = with_options(case, ast.literal_eval(request["config"]))
     target = Target.from_json(request["target"])  # a GPU that matches no row is not in the table
     may_share = request["shares"] and not (request["explore"] or request["texts"])
     shared = _shared_captures().find(case, target) if may_share else None
@@ -157,7 +166,7 @@ def _capture(request: dict[str, Any]) -> dict[str, Any]:
         numerics = None
         if captured.compiled is not None:
             audit = Audit() if request["audit"] else None
-            numerics = answer["numerics"] = _numerics(case, captured.compiled, target, audit)
+            numerics = answer["numerics"] = _numerics(case, captured.compiled, target, audit, request["run_options"])
             numerics["extents"] = captured.extents().to_json()
             answer |= {"judgements": [each.to_json() for each in audit.judgements]} if audit else {}
     if may_share and (numerics is None or "lines" in numerics):
@@ -172,16 +181,19 @@ def _shared_captures() -> SharedCaptures:
     return SharedCaptures()
 
 
-def _numerics(case: Case, compiled: Callable[..., Any], target: Target, audit: Audit | None) -> dict[str, Any]:
+def _numerics(
+    case: Case, compiled: Callable[..., Any], target: Target, audit: Audit | None, run_options: str
+) -> dict[str, Any]:
     """What the numerics check found, as JSON: its lines, or the type and message of what it raised; and its
     error profiles.
 
-    `audit`: gets the judgements of the opt-outs.
+    `audit`: gets the judgements of the opt-outs. `run_options`: as for check_numerics.
     """
     from conformance.capture.emulation.fake_strides import with_device_strides
     from conformance.numerics.check import Observed, check_numerics
 
-    check = check_numerics if audit is None else functools.partial(check_and_audit, audit)
+    check = functools.partial(check_numerics, run_options=run_options)
+    check = check if audit is None else functools.partial(check_and_audit, audit)
     observed = Observed()
     answer: dict[str, Any] = {}
     try:

@@ -17,6 +17,7 @@ from conformance.devices.vendor_devices import vendor_devices
 from conformance.errors import first_line
 from conformance.harness import garbage_collection, item_audit
 from conformance.harness.artifacts import ItemArtifacts
+from conformance.harness.chosen_options import NOT_OCCURRED, with_options
 from conformance.harness.item_capture import ItemCapture
 from conformance.harness.item_code import ItemCode
 from conformance.harness.item_device import ItemDevice
@@ -260,12 +261,22 @@ class _ItemRun:
                     problem = self.source.add_texts(capture)
                     lines = self.artifacts.of_check(name, error, capture)
                     problem += self.known_failures.text_of_new_problems(error)
+                    problem += self._chosen_options()
                     raise type(error)(f"{error}\n\n{problem}{lines}") from None
                 if name == "numerics" and capture is not None:
                     self.artifacts.of_exception(name, error)
                 raise
-            self._report_entry(name, self.known_failures.stale_entry(name))
-            self.record.checks[name] = CheckResult(Outcome.PASSED, self.record.reused if name == "numerics" else "")
+            stale = self.known_failures.stale_entry(name)
+            self._report_entry(name, stale)
+            detail = self.record.reused if name == "numerics" else ""
+            if stale and (chosen := self.session.settings.typed_inductor_config):
+                detail = f"{NOT_OCCURRED}{chosen}"
+            self.record.checks[name] = CheckResult(Outcome.PASSED, detail)
+
+    def _chosen_options(self) -> str:
+        """A paragraph that names the options of Inductor that the run chose; "" without such options."""
+        chosen = self.session.settings.typed_inductor_config
+        return f"compiled with {chosen}, over the case's own options\n\n" if chosen else ""
 
     def _note_begun(self, check: str) -> None:
         """Numerics run the compiled code, which may crash: then the record says where."""
@@ -316,7 +327,8 @@ class _ItemRun:
                 self.report.note("numerics", f"the code of {captured.shared_with} is the same, and it ran")
             elif captured.compiled is not None:
                 case = self.case if self.mode == "native" else with_device_strides(self.case)
-                check = check_numerics if self.audit is None else functools.partial(check_and_audit, self.audit)
+                check = functools.partial(check_numerics, run_options=self.session.settings.typed_inductor_config)
+                check = check if self.audit is None else functools.partial(check_and_audit, self.audit)
                 observed = Observed()
                 try:
                     check(case, captured.compiled, device, target, observed=observed, already_called=True)
@@ -347,7 +359,8 @@ class _ItemRun:
         self._skip_if_combined()
         self._skip_without_code(capture)
         self.record.missed, notices = missed_optimisations.find(self.case, self.target, facts)
-        self.record.notices += notices
+        if not self.session.settings.inductor_config:  # notices advise to change the case
+            self.record.notices += notices
         code = code_text(capture, self.target)
         requirements.check(self.case, self.target, facts, code=code, code_of=self._partner_code)
 
@@ -390,7 +403,7 @@ class _ItemRun:
 
     def _partner_code(self, name: str) -> str:
         """The code of the function `test_<name>` of the same file with the same labels; generated once a process."""
-        partner = partner_of(self.case, name)
+        partner = with_options(partner_of(self.case, name), self.session.settings.inductor_config)
         key = (partner.id, self.target.name)
         if key not in self.session.partner_codes:
             mode = "deviceless" if self.target.device == "cpu" else self.mode
@@ -401,9 +414,10 @@ class _ItemRun:
     def _report_entry(self, check: str, problem: EntryProblem | None) -> None:
         """A known failure that is wrong: raises StaleKnownFailureError for an error, and notes a notice.
 
-        With another seed, a known failure of numerics need not occur.
+        With another seed, a known failure of numerics need not occur, and with other options no known failure.
         """
-        if problem is None or (check == "numerics" and self.session.settings.seed):
+        settings = self.session.settings
+        if problem is None or settings.inductor_config or (check == "numerics" and settings.seed):
             return
         if problem.severity == "error":
             self.record.checks[check] = CheckResult(Outcome.STALE, problem.message)

@@ -10,6 +10,7 @@ from conformance.devices.vendor_devices import vendor_devices
 from conformance.documentation import reference
 from conformance.harness.accept_command import accept_command, advice_on_digest
 from conformance.harness.accounting import NOTHING_STORED
+from conformance.harness.chosen_options import reason_not_compared
 from conformance.harness.item_errors import CodeError, SkipError
 from conformance.harness.session import Session
 from conformance.review.diff import compare_texts
@@ -34,6 +35,8 @@ class ItemCode:
     def check(self) -> None:
         """Compares the snapshot's text with the baseline run, or else with the stored text. Raises CodeError."""
         session = self.session
+        if session.baseline is None and (reason := reason_not_compared(session.settings)):
+            raise SkipError(reason)
         if self.target.local:
             raise SkipError(f"{self.target.name} matches no target of targets.toml, so nothing is stored for it")
         if not self.target.stores_code and session.baseline is None:
@@ -104,6 +107,8 @@ class ItemCode:
         from conformance.storage import binaries
 
         record, session = self.record, self.session
+        if reason := reason_not_compared(session.settings):
+            raise SkipError(reason)
         if capture.error:
             raise SkipError(f"there is no code: compiling raises {capture.error}")
         if self.target.device == "cpu":

@@ -19,6 +19,7 @@ from conformance.devices.targets import GPUS, TargetError, use_tables
 from conformance.errors import ConformanceError
 from conformance.harness import (
     affected_cases,
+    chosen_options,
     ci_annotations,
     ci_summary,
     collected_declarations,
@@ -40,7 +41,7 @@ from conformance.harness.configuration.pytest_options import is_enabled, option,
 from conformance.harness.declaration_lines import declaration_line
 from conformance.harness.item import Item
 from conformance.harness.overlay import subset_selection, written_failures
-from conformance.harness.schedule import registration
+from conformance.harness.schedule import registration, shards
 from conformance.harness.session import Session
 from conformance.harness.subtests import SubtestReporter, WrongDeclarationsItem
 from conformance.settings import Settings, option_name
@@ -162,6 +163,8 @@ def _session(config: pytest.Config) -> Session:
             session = _start_worker_session(config) if _is_worker(config) else _start_session(config)
             session.prepare()
             put_back()
+            if not _is_worker(config):
+                chosen_options.refuse_wrong(session.settings)
             if not _is_worker(config) and not config.option.collectonly:
                 session.refuse_unusable_targets(initial_conftests.importers(config))
             affected_cases.selection(session.settings, config.rootpath)
@@ -241,6 +244,7 @@ def _run_description(config: pytest.Config, session: Session) -> dict[str, Any]:
         "root": str(config.rootpath.resolve()),
         "machine": session.machine.summary(),
         **({} if (factor := session.settings.factor) is None else {"factor": factor}),
+        **({} if not (chosen := session.settings.inductor_config) else {"inductor_config": dict(chosen)}),
         "overlay": session.settings.overlay.to_json(),
         **({} if (source := source_in_use()) is None else {"torch_source": source.to_json()}),
     }
@@ -315,6 +319,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     session = _session(metafunc.config)
     combined = metafunc.function.combined() if session.settings.thorough else []
+    cases, combined = (chosen_options.laid_over(each, session.settings) for each in (cases, combined))
     pairs = [(case, target) for case in (*cases, *combined) for target in session.named_targets]
     if session.settings.quick:
         session.items_without_quick += len(pairs)
@@ -330,6 +335,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> Any:
     """Checks the declarations of all collected cases before -k deselects any: a refusal must survive -k."""
     problem = _declaration_problem(config, items)
+    shards.use_durations_of_functions(config, items)
     result = yield
     if problem:
         items[:] = [WrongDeclarationsItem.from_parent(session, name="declarations", message=problem)]

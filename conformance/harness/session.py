@@ -317,7 +317,7 @@ class Session:
     def gpu_free_worker(self) -> GpuFreeWorker:
         from conformance.harness.gpu_free_worker import GpuFreeWorker
 
-        return GpuFreeWorker(self._threads, self.settings.overlay.targets)
+        return GpuFreeWorker(self._threads, self.settings.overlay.targets, self.settings.inductor_config)
 
     @property
     def _threads(self) -> int:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from conformance.settings import config_text
 from conformance.storage.check_results import Outcome
 from conformance.storage.precedence import Precedence, precedence, time_of
 from conformance.storage.runs import ItemRecord, Run, RunError
@@ -67,6 +68,7 @@ def merge_runs(runs: Sequence[Run], folder: Path, release: str = "") -> MergeRes
     of_sources = {json.dumps(each.get("torch_source"), sort_keys=True) for each in sources.values()}
     if len(of_sources) > 1:
         raise RunError("the runs are of different --torch-source, or some of none: merge runs of one torch")
+    refuse_several_configurations(list(sources.values()))
     origins = dict(zip(sources, runs, strict=True))
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".merge-", dir=folder.parent) as temporary:
@@ -92,6 +94,14 @@ def _sources(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
             raise RunError(f"two runs have the name {name}: rename the folder of one")
         sources[name] = run.description()
     return sources
+
+
+def refuse_several_configurations(descriptions: Sequence[dict[str, Any]]) -> None:
+    """Raises RunError for runs with different --inductor-config: their results of one item say different things."""
+    chosen = {config_text(each.get("inductor_config", {})) for each in descriptions}
+    if len(chosen) > 1:
+        listed = ", ".join(sorted(text or "none" for text in chosen))
+        raise RunError(f"the runs had different --inductor-config ({listed}): name runs of one configuration")
 
 
 def _kept_records(runs: Sequence[Run], names: Sequence[str]) -> tuple[dict[str, ItemRecord], MergeResult]:
@@ -121,13 +131,17 @@ def _description(sources: dict[str, dict[str, Any]]) -> dict[str, Any]:
     def values(key: str) -> list[str]:
         return list(dict.fromkeys(each[key] for each in sources.values() if each.get(key)))
 
+    def common(key: str) -> dict[str, Any]:
+        return next(({key: each[key]} for each in sources.values() if key in each), {})
+
     targets = dict.fromkeys(target for each in sources.values() for target in each.get("targets", ()))
     return {
         "torch": ", ".join(values("torch")),
         "triton": ", ".join(values("triton")),
         "targets": list(targets),
         "machine": {},
-        **next(({"torch_source": each["torch_source"]} for each in sources.values() if "torch_source" in each), {}),
+        **common("torch_source"),
+        **common("inductor_config"),
         "merged": sources,
     }
 

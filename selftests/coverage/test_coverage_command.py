@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 from collections import defaultdict
 
 import pytest
@@ -71,6 +73,45 @@ def test_from_a_map_to_selected_cases(tmp_path):
     )
     ran = suite.run("--affected-by", "nonsense")
     ran.ends(pytest.ExitCode.USAGE_ERROR).has("--affected-by nonsense: give torch/_inductor/lowering.py:1234")
+
+
+HANGING = """
+import os
+import time
+from pathlib import Path
+from conformance import case, tensor
+
+def hang():
+    Path("hangs").write_text(str(os.getpid()))
+    time.sleep(600)
+
+@case(x=tensor(20))
+def test_flip(x):
+    return x.flip(0)
+
+@case(x=tensor(20), prepare=hang)
+def test_hanging(x):
+    return x * 2
+"""
+
+
+def test_a_terminated_make_ends_its_processes_and_keeps_what_it_has(tmp_path):
+    suite = Suite(tmp_path)
+    suite.write("ops/test_scale.py", HANGING)
+    words = [sys.executable, "-m", "conformance", "coverage", "make", "--target", "cuda_sm90", "-o", "made.xz"]
+    with subprocess.Popen(words, cwd=tmp_path, env=environment({}), stderr=subprocess.PIPE, text=True) as make:
+        file, end = tmp_path / "hangs", time.monotonic() + 150
+        while not (file.exists() and file.read_text()):
+            assert make.poll() is None, make.communicate()
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        make.terminate()
+        said = make.communicate(timeout=60)[1]
+    assert make.returncode == 130
+    assert "interrupted: 1 of 2 items are kept" in said
+    assert map_file.read(tmp_path / "made.xz").cases == ["scale/flip"]
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(file.read_text()), 0)
 
 
 def map_file_torch() -> str:

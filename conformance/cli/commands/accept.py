@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from conformance.cli.overlay_options import refuse_source_run, store_of_run
+from conformance.cli.overlay_options import refuse_configured_run, refuse_source_run, store_of_run
 from conformance.cli.received_archive import accept_archive
 from conformance.cli.run_items import locate_items, without_code
 from conformance.cli.run_options import add_paths_argument, add_run_argument, find_run
@@ -60,6 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.add_row:
         raise RunError("--add-row is for an archive of `python -m conformance confirm`, and this is a run")
     accepted_run = find_run(arguments.run)
+    refuse_configured_run(accepted_run)
     store = store_of_run(arguments, accepted_run)
     refuse_source_run(accepted_run, store)
     located, order = locate_items(accepted_run, arguments.paths), list(targets())

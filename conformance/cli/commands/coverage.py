@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -93,10 +94,20 @@ def _make(arguments: argparse.Namespace) -> int:
         "missing": arguments.missing,
     }
     command = [sys.executable, "-W", "ignore", "-m", "conformance.harness.coverage_recording", json.dumps(request)]
-    with subprocess.Popen(command, env=os.environ | HIDE_GPUS) as process:
+    with subprocess.Popen(command, env=os.environ | HIDE_GPUS) as process, _passing_on(signal.SIGTERM, process):
         while True:
             with contextlib.suppress(KeyboardInterrupt):  # it has got the same signal, and keeps what it has
                 return process.wait()
+
+
+@contextlib.contextmanager
+def _passing_on(number: signal.Signals, process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """A signal to this process goes to the other one, which keeps what it has and ends: then this one ends, too."""
+    before = signal.signal(number, lambda *_: process.send_signal(number))
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
 
 def _map(arguments: argparse.Namespace) -> CoverageMap:

@@ -63,12 +63,14 @@ def run(arguments: argparse.Namespace) -> int:
     from conformance.report.markdown_summary import markdown_summary
     from conformance.report.page import page
     from conformance.review.causes import pluralise
+    from conformance.storage.merged_runs import refuse_several_configurations
 
     if not (arguments.output or arguments.markdown or arguments.json or arguments.junit):
         arguments.output = Path("report.html")
     if arguments.bench and not arguments.output:
         raise BenchError("--bench adds a page to the HTML file: name it with -o FILE")
     runs = [find_run(word) for word in arguments.runs]
+    refuse_several_configurations([run.description() for run in runs])
     cells = cells_of(runs)
     changes = changes_of(cells)
     title = arguments.title

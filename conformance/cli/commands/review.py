@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from conformance.atomic_files import write_atomically
-from conformance.cli.overlay_options import refuse_source_run, store_of_run
+from conformance.cli.overlay_options import refuse_configured_run, refuse_source_run, store_of_run
 from conformance.cli.run_items import locate_items, without_code
 from conformance.cli.run_options import add_paths_argument, add_run_argument, find_run
 from conformance.devices.targets import targets
@@ -73,6 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
     reviewed = find_run(arguments.run)
     if arguments.baseline and arguments.accept:
         raise ReviewError("--accept stores a run's code, and --baseline compares with a run: give one of them")
+    if not arguments.baseline:
+        refuse_configured_run(reviewed)
     store = store_of_run(arguments, reviewed)
     differences, unknown = _compared(reviewed, arguments, store)
     session = _ReviewSession(reviewed, differences, store, can_accept=arguments.baseline is None)

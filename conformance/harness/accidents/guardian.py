@@ -121,7 +121,7 @@ class _Guardian:
             child = os.fork()
             if not child:
                 os.close(reading)
-                _end_with(guardian)
+                end_with(guardian)
                 _merge_double_interrupts()
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)
                 return Link(writing, self._dump, self._past, guardian)
@@ -217,11 +217,11 @@ def _exit(status: int) -> None:
     os._exit(status)  # the child has run the exit handlers
 
 
-def _end_with(guardian: int) -> None:
-    """Makes the kernel kill this process when its guardian is killed."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != guardian:
-        os._exit(128 + signal.SIGKILL)
+def end_with(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Makes the kernel send this process a signal when its parent ends, also when that is killed."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:
+        os._exit(128 + number)
 
 
 def _merge_double_interrupts() -> None:

@@ -27,6 +27,11 @@ def lines(session: Session, reason_unguarded: str, ini_options: Sequence[str]) -
             f"{torch_build().version}: {source.differs:,} {'file differs' if source.differs == 1 else 'files differ'}"
         )
     result += [f"conformance: {'; '.join(ini_options)}"] if ini_options else []
+    result += (
+        [f"conformance: each case is compiled with {chosen}"]
+        if (chosen := session.settings.typed_inductor_config)
+        else []
+    )
     if reason_unguarded:
         result.append(f"conformance: a crash ends this run, and items have no time limit, because {reason_unguarded}")
     return [*result, *report.header_lines(session.settings.overlay), *session.notices]

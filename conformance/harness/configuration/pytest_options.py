@@ -41,6 +41,7 @@ ENABLING = (
     "subset",
     "write-known-failures",
     "affected-by",
+    "inductor-config",
 )
 #: Options that leave cases, targets or checks out: those of pytest, and ours, named as in OPTIONS.
 _SELECTING = (
@@ -95,6 +96,13 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         help="draw other random inputs, special values' places and cotangents; 0 is the default",
     ),
     "fresh": dict(action="store_true", help="also run numerics that passed before, with the same code and machine"),
+    "inductor-config": dict(
+        metavar="KEY=VALUE[,…]",
+        action="append",
+        default=[],
+        help="compile each case with these options of torch._inductor.config, over its own: check numerics and "
+        "requirements, and compare code with no stored code, only with --baseline; may be repeated",
+    ),
     "audit": dict(
         action="store_true",
         help="check numerics without the opt-outs that cases declare, and fail if an opt-out excuses nothing",
@@ -246,6 +254,7 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
         default_targets=project.targets,
         baseline_torch=project.baseline_torch,
         factor=project.factor,
+        inductor_config=settings.parse_inductor_config(value("inductor-config")),
         overlay=_overlay(config, creates=bool(accepts)),
         subset=_path(config, value("subset")),
         write_known_failures=_path(config, value("write-known-failures")),
@@ -253,6 +262,8 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
         coverage_map=_path(config, value("coverage-map")),
     )
     settings.refuse_accepting_source(read)
+    if read.inductor_config:
+        settings.refuse_beside_inductor_config(read)
     if read.write_known_failures:
         settings.refuse_beside_written_failures(read)
     return settings.for_audit(read, names_checks=value("checks") is not None) if read.audit else read

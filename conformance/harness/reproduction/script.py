@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -16,6 +17,7 @@ from conformance.devices.targets import Target
 from conformance.harness.reproduction.case_text import CaseText, case_text
 from conformance.harness.reproduction.module_text import NotSelfContainedError
 from conformance.numerics.problem import OF_THE_DECLARATION, ORDINARY_CALLS, Problem
+from conformance.settings import config_text
 
 NAME, WITH_SUITE, INPUTS = "reproduce.py", "reproduce_with_suite.py", "inputs.pt"
 #: The width in bits by which Inductor chooses an instruction set of x86.
@@ -35,13 +37,21 @@ _IMPORTS = (
 )
 
 
-def write(folder: Path, case: Case, target: Target, *, error: BaseException | None, native: bool) -> str:
+def write(
+    folder: Path,
+    case: Case,
+    target: Target,
+    *,
+    error: BaseException | None,
+    native: bool,
+    chosen: Mapping[str, Any] | None = None,
+) -> str:
     """Writes the script of a failing item, and what it reads, into the folder. Returns a line that says how to run it.
 
     `error`: what compiling or the numerics check raised; None for a failure of the suite's other checks. `native`:
-    whether the code ran on its own device.
+    whether the code ran on its own device. `chosen`: those options of the case that the run laid over its own.
     """
-    with_suite = suite_script(case, target)
+    with_suite = suite_script(case, target, chosen or {})
     try:
         problems = failed_problems(error)
         text = case_text(case)
@@ -88,26 +98,38 @@ def save_inputs(file: Path, case: Case, target: Target, problems: Sequence[Probl
     torch.save(found, file)
 
 
-def suite_script(case: Case, target: Target) -> str:
-    """A script that compiles the case for the target with this package."""
+def suite_script(case: Case, target: Target, chosen: Mapping[str, Any] | None = None) -> str:
+    """A script that compiles the case for the target with this package. `chosen`: options over those of the case."""
+    words = [f"{case.file}::{case.id}", "--target", target.name, "--numerics", *_config_words(chosen)]
     return f'''"""Compiles {case.id} for {target.name}, shows facts and code, and checks the numerics where it runs.
 
 For the smallest program that fails in the same way, and the part of the compiler that makes it wrong:
-{minimise_command(case, target)}
+{minimise_command(case, target, chosen=chosen)}
 """
 
 import sys
 
 from conformance.cli.main import main
 
-sys.exit(main(["show", "{case.file}::{case.id}", "--target", "{target.name}", "--numerics"]))
+sys.exit(main({json.dumps(["show", *words])}))
 '''
 
 
-def minimise_command(case: Case, target: Target, problems: Sequence[Problem] = ()) -> str:
-    """The command that minimises a failing case. `problems`: it takes the call of the first one."""
+def _config_words(chosen: Mapping[str, Any] | None) -> list[str]:
+    """The options of `show` and `minimise` that lay options of the compiler over those of a case."""
+    return [word for name, value in (chosen or {}).items() for word in ("--config", config_text({name: value}))]
+
+
+def minimise_command(
+    case: Case, target: Target, problems: Sequence[Problem] = (), chosen: Mapping[str, Any] | None = None
+) -> str:
+    """The command that minimises a failing case. `problems`: it takes the call of the first one.
+
+    `chosen`: options of the compiler over those of the case.
+    """
     call = next((problem.call for problem in problems if problem.rule != "recompiles"), "")
     command = f"python -m conformance minimise {shlex.quote(f'{case.file}::{case.id}')} --target {target.name}"
+    command = " ".join([command, *map(shlex.quote, _config_words(chosen))])
     return f"{command} --call {shlex.quote(call)}" if call not in ("", ORDINARY_CALLS[0]) else command
 
 

@@ -1,0 +1,54 @@
+"""Shards by pytest-split: together they run each item once, and their runs merge."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from suites import SM90, PreloadedSuite
+
+from conformance.cli.main import main
+from conformance.harness.schedule.shards import by_function, seconds_of_items
+from conformance.storage.runs import Run
+
+pytest.importorskip("pytest_split", reason="pytest-split is not installed: pip install -e '.[dev]'")
+
+CASES = """
+from conformance import case, tensor
+
+@case(x=tensor(20, dtype=["f32", "f16", "i32"]))
+def test_flip(x):
+    return x.flip(0)
+
+@case(x=tensor(20))
+def test_slow(x):
+    return x + 1
+"""
+RUN = (*SM90, "--checks", "requirements", "--splits", "2", "--durations-path", "seconds.json")
+
+
+def test_shards_run_each_item_once(tmp_path, monkeypatch, capsys):
+    suite = PreloadedSuite(tmp_path)
+    suite.write("ops/test_shards.py", CASES)
+    suite.write(
+        "seconds.json", json.dumps({"ops/test_shards.py::test_slow": 9.0, "ops/test_shards.py::test_flip": 1.0})
+    )
+    for group in ("1", "2"):
+        suite.run(*RUN, "--group", group, "--save-run", f"shard{group}").ends(0)
+    runs = tmp_path / ".conformance/runs"
+    flips = {f"shards/flip-{dtype}-cuda_sm90" for dtype in ("f32", "f16", "i32")}
+    assert [{item.name for item in Run(runs / name).items()} for name in ("shard1", "shard2")] == [
+        flips,
+        {"shards/slow-cuda_sm90"},
+    ]
+    monkeypatch.chdir(tmp_path)
+    assert main(["merge", "shard1", "shard2", "-o", "all"]) == 0, capsys.readouterr().err
+    assert {item.name for item in Run(tmp_path / "all").items()} == flips | {"shards/slow-cuda_sm90"}
+    assert set(Run(tmp_path / "all").selected().values()) == flips | {"shards/slow-cuda_sm90"}
+
+
+def test_seconds_by_function():
+    seconds = by_function({"f.py::test_b[x-1]": 1.0, "f.py::test_b[x-2]": 2.0, "f.py::test_a": 0.5})
+    assert seconds == {"f.py::test_a": 0.5, "f.py::test_b": 1.5}
+    ids = ["f.py::test_b[x-3]", "f.py::test_c[x]", "f.py::test_a"]
+    assert seconds_of_items(ids, seconds) == {"f.py::test_b[x-3]": 1.5}
