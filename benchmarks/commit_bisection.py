@@ -4,6 +4,8 @@
     python benchmarks/commit_bisection.py                  # all kinds; writes a repository below a temporary folder
     python benchmarks/commit_bisection.py --only pattern   # kinds whose name has this word
     python benchmarks/commit_bisection.py --check          # only says whether each cause changes the answer
+    python benchmarks/commit_bisection.py --folder F       # keeps the repository, and each result in F/results.json:
+                                                           # after an interruption, the same command goes on
 
 It makes a repository from the Python files of the installed torch. Each kind is a branch of 64 commits: one is the
 cause, others change random functions of Inductor, Dynamo and the decompositions, or only their comments, and some leave
@@ -15,8 +17,11 @@ from __future__ import annotations
 import argparse
 import ast
 import dataclasses
+import functools
+import json
 import random
 import re
+import resource
 import shutil
 import statistics
 import subprocess
@@ -27,6 +32,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from conformance import atomic_files
 from conformance.bisection.observer import Observer
 from conformance.cases.adhoc import AdhocOptions
 from conformance.devices.environment import torch_build
@@ -144,47 +150,74 @@ def make_repository(folder: Path) -> None:
     git(folder, "branch", "-f", "base")
 
 
+class Branch:
+    """The commits of one branch, which git imports at once. `texts`: path below torch/ → the text of a changed file."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder, self.name = folder, name
+        self.texts: dict[str, str] = {}
+        self._stream: list[bytes] = []
+
+    def text(self, path: str) -> str:
+        return self.texts.get(path) or (self.folder / "torch" / path).read_text()
+
+    def commit(self, subject: str, files: dict[str, str]) -> None:
+        self.texts |= files
+        number, message = len(self._stream), subject.encode()
+        head = f"commit refs/heads/{self.name}\ncommitter bench <bench@example.org> {1_700_000_000 + number} +0000\n"
+        parent = "from refs/heads/base^0\n" if not self._stream else ""
+        changes = b"".join(
+            b"M 100644 inline torch/%s\ndata %d\n%s\n" % (path.encode(), len(text.encode()), text.encode())
+            for path, text in files.items()
+        )
+        self._stream.append(head.encode() + b"data %d\n%s\n" % (len(message), message) + parent.encode() + changes)
+
+    def write(self) -> list[str]:
+        """Returns the ids of the commits, the oldest first."""
+        git(self.folder, "fast-import", "--quiet", "--force", given=b"".join(self._stream))
+        return git(self.folder, "rev-list", "--reverse", f"base..{self.name}").split()
+
+
 def make_branch(folder: Path, kind: Kind, number: int) -> str:
-    """A branch of COMMITS commits with a cause; returns the id of the cause."""
-    drawn = random.Random(number)
-    git(folder, "checkout", "-qfB", f"kind{number}", "base")
+    """A branch of COMMITS commits with a cause; returns the id of the cause. The folder has the files of `base`."""
+    drawn, branch = random.Random(number), Branch(folder, f"kind{number}")
     cause = drawn.randrange(COMMITS)
     breaking = set(drawn.sample([place for place in range(COMMITS - 1) if cause not in (place, place + 1)], BREAKING))
-    found, mend = "", None
+    mend = None
     for place in range(COMMITS):
         if place == cause:
-            subject, files = kind.name, {kind.file: replaced(folder, kind.file, kind.old, kind.new)}
+            subject, files = kind.name, {kind.file: replaced(branch.text(kind.file), kind)}
         elif mend is not None:
             subject, files, mend = "mend the import", mend, None
         elif place in breaking:
             path = drawn.choice(["_inductor/ir.py", "_inductor/utils.py", "_dynamo/utils.py"])
-            text = (folder / "torch" / path).read_text()
+            text = branch.text(path)
             subject, mend = "a name that no binary has", {path: text}
             files = {path: text + "\n\n_FAST_PATH = torch._C._fast_path_of_tomorrow()\n"}
         else:
-            subject, files = other_change(folder, drawn)
-        for path, text in files.items():
-            (folder / "torch" / path).write_text(text)
-        git(folder, "commit", "-qam", f"{subject} ({place})")
-        if place == cause:
-            found = git(folder, "rev-parse", "HEAD").strip()
-    return found
+            subject, files = other_change(branch, drawn)
+        branch.commit(f"{subject} ({place})", files)
+    return branch.write()[cause]
 
 
-def replaced(folder: Path, path: str, old: str, new: str) -> str:
-    text = (folder / "torch" / path).read_text()
-    if old not in text:
-        raise SystemExit(f"{path} has no {old!r}: the causes are edits of torch 2.13")
-    return text.replace(old, new, 1)
+def replaced(text: str, kind: Kind) -> str:
+    if kind.old not in text:
+        raise SystemExit(f"{kind.file} has no {kind.old!r}: the causes are edits of torch 2.13")
+    return text.replace(kind.old, kind.new, 1)
 
 
-def other_change(folder: Path, drawn: random.Random) -> tuple[str, dict[str, str]]:
+@functools.cache
+def python_files(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*.py"))
+
+
+def other_change(branch: Branch, drawn: random.Random) -> tuple[str, dict[str, str]]:
     """A change of a random function that changes no answer: a statement without effect, a comment, a new function."""
     places = [place for place, weight in PLACES for _ in range(weight)]
     while True:
-        files = sorted((folder / "torch" / drawn.choice(places)).rglob("*.py"))
-        file = drawn.choice(files)
-        path, text = str(file.relative_to(folder / "torch")), file.read_text()
+        file = drawn.choice(python_files(branch.folder / "torch" / drawn.choice(places)))
+        path = str(file.relative_to(branch.folder / "torch"))
+        text = branch.text(path)
         functions = [node for node in ast.walk(ast.parse(text)) if is_plain(node)]
         if functions:
             break
@@ -195,7 +228,10 @@ def other_change(folder: Path, drawn: random.Random) -> tuple[str, dict[str, str
     what = drawn.randrange(10)
     if what < 6:
         lines.insert(statement, f"{blanks}_unused = {drawn.randrange(1000)}\n")
-        ast.parse("".join(lines))
+        try:
+            ast.parse("".join(lines))
+        except SyntaxError:  # such as after a form feed, which ast does not count as the end of a line
+            return other_change(branch, drawn)
         return f"a statement in {node.name}", {path: "".join(lines)}
     if what < 9:
         lines.insert(statement, f"{blanks}# a remark {drawn.randrange(1000)}\n")
@@ -219,28 +255,57 @@ def is_plain(node: ast.AST) -> bool:
 
 @dataclass
 class Result:
-    kind: Kind
+    """`relevant`: how many commits may be the cause. `seconds`: of wall time; `cpu`: of all processes together.
+
+    `reused`: commits that an interrupted call has measured: the seconds of these are missing.
+    """
+
+    kind: str
     is_right: bool
     compiles: int
     skipped: int
     relevant: str
     seconds: float
+    cpu: float
+    reused: int
     text: str
+
+
+def results_file(folder: Path) -> Path:
+    return folder / ".git" / "results.json"  # where no checkout removes it
+
+
+def kept_results(folder: Path) -> dict[str, Result]:
+    """Name of a kind → its right result of an earlier call."""
+    file = results_file(folder)
+    kept = [Result(**each) for each in json.loads(file.read_text())] if file.is_file() else []
+    return {each.kind: each for each in kept if each.is_right}
+
+
+def keep(folder: Path, results: dict[str, Result]) -> None:
+    atomic_files.write_atomically(
+        results_file(folder), json.dumps([dataclasses.asdict(each) for each in results.values()], indent=1)
+    )
 
 
 def bisect(folder: Path, kind: Kind, cause: str, branch: str) -> Result:
     words = [sys.executable, "-m", "conformance", "bisect", kind.function, "--target", target_of(kind), "--source"]
-    words += [str(folder), "--good", "base", "--bad", branch, "--restart", *kind.question]
+    words += [str(folder), "--good", "base", "--bad", branch, *kind.question]
     words += [word for each in kind.inputs for word in ("--input", each)]
-    start = time.perf_counter()
+    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     ran = subprocess.run(words, capture_output=True, text=True, check=False)
-    seconds = time.perf_counter() - start
+    seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     text = ran.stdout + ran.stderr
-    counted = re.search(r"(\d+) of \d+ commits change what the case executes; (\d+) compiles", text)
+    counted = re.search(
+        r"(\d+) of \d+ commits change what the case executes; (\d+) compiles now, (\d+) commits from an earlier", text
+    )
     skipped = len(re.findall(r"^  skipped", text, re.MULTILINE))
-    compiles = int(counted[2]) - skipped if counted else 0
+    reused = int(counted[3]) if counted else 0
+    compiles = int(counted[2]) + reused - skipped if counted else 0
     is_right = f"changed with {cause}\n" in ran.stdout
-    return Result(kind, is_right, compiles, skipped, counted[1] if counted else "?", seconds, text)
+    relevant = counted[1] if counted else "?"
+    return Result(kind.name, is_right, compiles, skipped, relevant, seconds, cpu, reused, text)
 
 
 def target_of(kind: Kind) -> str:
@@ -259,14 +324,15 @@ def check(folder: Path, kinds: list[tuple[int, Kind]]) -> Iterator[str]:
         options = AdhocOptions(kind.inputs)
         observer = Observer((kind.function,), target_of(kind), options, numerics=name == "numerics")
         answers, codes = [], []
-        for text in (kind.old, kind.new):
-            git(folder, "checkout", "-qf", "base")
-            (folder / "torch" / kind.file).write_text(replaced(folder, kind.file, kind.old, text))
+        file = folder / "torch" / kind.file
+        base = file.read_text()
+        for text in (base, replaced(base, kind)):
+            file.write_text(text)
             tree = lay(dataclasses.replace(parse_source(str(folder), "check")), torch_build())
             observed = observer.observe(tree.folder, functions=False).observations[kind.function]
             answers.append(observed.misfit or question.answer(observed))
             codes.append(observed.code)
-        git(folder, "checkout", "-qf", "base")
+            file.write_text(base)
         changed = "changes" if answers[0] != answers[1] else "DOES NOT CHANGE"
         short = [each if "\n" not in each else f"{len(each)} characters" for each in answers]
         yield f"{kind.name}: {changed}: {short[0]} → {short[1]}{', the same code' if codes[0] == codes[1] else ''}"
@@ -281,25 +347,31 @@ def main() -> int:
     kinds = [(number, kind) for number, kind in enumerate(KINDS) if arguments.only in kind.name]
     folder = arguments.folder or Path(tempfile.mkdtemp(prefix="bisect-"))
     if not (folder / ".git").is_dir():
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(exist_ok=True, parents=True)
         make_repository(folder)
+    git(folder, "checkout", "-qf", "base")  # also what an interrupted --check left
     if arguments.check:
         for line in check(folder, kinds):
             print(line, flush=True)
         return 0
-    results = []
-    print("kind | right | compiles | skipped | of 64, may be the cause | s")
+    results = kept_results(folder)
+    print("| kind | right | compiles | skipped | of 64, may be the cause | s | CPU s |")
+    print("|---|---|---:|---:|---:|---:|---:|")
     for number, kind in kinds:
-        result = bisect(folder, kind, make_branch(folder, kind, number), f"kind{number}")
-        results.append(result)
-        about = f"{result.compiles} | {result.skipped} | {result.relevant} | {result.seconds:.0f}"
-        print(f"{kind.name} | {'yes' if result.is_right else 'NO'} | {about}", flush=True)
+        if kind.name not in results:
+            results[kind.name] = bisect(folder, kind, make_branch(folder, kind, number), f"kind{number}")
+            keep(folder, results)
+        result = results[kind.name]
+        about = f"{result.compiles} | {result.skipped} | {result.relevant} | {result.seconds:.0f} | {result.cpu:.0f}"
+        about += f" without {result.reused} commits" if result.reused else ""
+        print(f"| {kind.name} | {'yes' if result.is_right else 'NO'} | {about} |", flush=True)
         if not result.is_right:
-            print(result.text[-3000:])
-    right, seconds = sum(each.is_right for each in results), statistics.median(each.seconds for each in results)
-    most = max(each.compiles for each in results)
-    print(f"{right} of {len(results)} right, at most {most} compiles, median {seconds:.0f} s")
-    return int(right < len(results))
+            print(result.text[-3000:], flush=True)
+    measured = [results[kind.name] for _, kind in kinds]
+    right, most = sum(each.is_right for each in measured), max(each.compiles for each in measured)
+    seconds, cpu = (statistics.median(getattr(each, name) for each in measured) for name in ("seconds", "cpu"))
+    print(f"{right} of {len(measured)} right, at most {most} compiles, median {seconds:.0f} s, {cpu:.0f} CPU s")
+    return int(right < len(measured))
 
 
 if __name__ == "__main__":
