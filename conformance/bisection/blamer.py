@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conformance.bisection.delta_debugging import Outcome, minimise
-from conformance.bisection.differences import Difference, differences, names_at
+from conformance.bisection.differences import Difference
+from conformance.bisection.file_differences import delete_unused, file_differences
 from conformance.bisection.observation import Observation, Question
 from conformance.bisection.observer import Observed, Observer
 from conformance.bisection.sides import Side, changed_files
@@ -114,13 +115,12 @@ class Blamer:
         for path in self._changed:
             if path not in old.functions and path not in new.functions:
                 continue
-            one, other = self.old.text(path), self.new.text(path)
             try:
-                executed = names_at(one, old.functions.get(path, ())) | names_at(other, new.functions.get(path, ()))
-                differ = differences(path, one, other)
+                differ = file_differences(path, self.old.text(path), self.new.text(path))
             except SyntaxError:
                 continue
-            found += [each for each in differ if each.kind == "value" or each.name in executed]
+            found += differ.executed(old.functions.get(path, ()), new.functions.get(path, ()))
+        delete_unused()
         return found
 
     def changes(self, old: Observation, new: Observation) -> list[Change]:
@@ -135,9 +135,10 @@ class Blamer:
         old, new = self.observations(case)
         changes = self.changes(old, new)
         for change in changes:
-            yield self._blame_one(case, change, old)
+            yield self.blame_change(case, change, old)
 
-    def _blame_one(self, case: str, change: Change, old: Observation) -> Blamed:
+    def blame_change(self, case: str, change: Change, old: Observation) -> Blamed:
+        """Blames one of `changes`. `old`: what was observed on the old side."""
         likely = sorted(self.candidates, key=lambda each: -_likeness(each, change))
         ranked = [*dict.fromkeys([*self.found, *likely])]  # what made another change comes first
         used = self._own_captures

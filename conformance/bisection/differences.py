@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-import bisect
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -66,19 +65,13 @@ def definitions_of(text: str) -> dict[str, ast.stmt]:
     return dict(definitions(ast.parse(text)))
 
 
-def names_at(text: str, lines: Iterable[int]) -> set[str]:
-    """The names of the functions that hold these lines. Raises SyntaxError."""
-    found = sorted(
+def places(text: str) -> list[tuple[int, int, str]]:
+    """First line, last line and name of each function, in order. Raises SyntaxError."""
+    return sorted(
         (first_line_of(node), node.end_lineno or node.lineno, name)
         for name, node in definitions_of(text).items()
         if is_function(node)
     )
-    starts, names = [first for first, _, _ in found], set()
-    for line in lines:
-        place = bisect.bisect_right(starts, line) - 1
-        if place >= 0 and line <= found[place][1]:
-            names.add(found[place][2])
-    return names
 
 
 def definitions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.stmt]]:

@@ -13,7 +13,7 @@ import gc
 import importlib
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -53,14 +53,23 @@ class _Parsed(dict[str, Any]):
 
 
 class Exchange:
-    """Exchanges differences of files. `texts`: path below torch/ → the new text. `functions`: of the old ones."""
+    """Exchanges differences of files. `texts`: path below torch/ → the new text. `functions`: of the old ones, may be
+    set anew.
+    """
 
     def __init__(self, texts: Mapping[str, str], functions: FunctionIndex) -> None:
-        self._texts, self._functions = texts, functions
+        self._texts, self.functions = texts, functions
         self._trees = _Parsed(texts, ast.parse)
         self._defined = _Parsed(texts, definitions_of)
         self._codes: dict[str, CodeType] = {}
         self._paths = {_name(path): path for path in texts}
+
+    def prepare(self, paths: Collection[str]) -> None:
+        """Parses files before a fork, so that each child need not parse them again."""
+        for path in paths:
+            with contextlib.suppress(SyntaxError):  # raised again in the child, whose answer it is
+                _ = self._trees[path], self._defined[path]
+                self._compiled(path)
 
     def apply(self, chosen: Sequence[Difference]) -> None:
         """Exchanges these. Raises ExchangeError, and what evaluating a default or a constant raises."""
@@ -77,7 +86,7 @@ class Exchange:
 
     def _exchange_function(self, difference: Difference) -> None:
         path, name = difference.path, difference.name
-        functions = self._functions.get((path, difference.first), ())
+        functions = self.functions.get((path, difference.first), ())
         if not functions:
             raise ExchangeError(f"no function object of {difference.title}")
         code = self._code(path, name)
@@ -219,16 +228,19 @@ class Exchange:
 
     def _code(self, path: str, name: str) -> CodeType:
         """The code of a function in the new text, without running the module."""
-        if path not in self._codes:
-            file = getattr(sys.modules.get(_name(path)), "__file__", None) or path
-            self._codes[path] = compile(self._texts[path], file, "exec", dont_inherit=True)
-        code = self._codes[path]
+        code = self._compiled(path)
         for part in name.split("."):
             inner = [each for each in code.co_consts if isinstance(each, CodeType) and each.co_name == part]
             if not inner:
                 raise ExchangeError(f"torch/{path}: {name} is not at the top of the module")
             code = inner[-1]
         return code
+
+    def _compiled(self, path: str) -> CodeType:
+        if path not in self._codes:
+            file = getattr(sys.modules.get(_name(path)), "__file__", None) or path
+            self._codes[path] = compile(self._texts[path], file, "exec", dont_inherit=True)
+        return self._codes[path]
 
 
 def _annotations_flag(tree: ast.Module) -> list[ast.stmt]:

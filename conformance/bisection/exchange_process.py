@@ -6,12 +6,13 @@ what another exchanged.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 from conformance.bisection.differences import Difference
-from conformance.bisection.exchange import Exchange, FunctionIndex, function_index
+from conformance.bisection.exchange import Exchange, function_index
 from conformance.bisection.observation import Observation
 from conformance.bisection.observing_process import observe_case
 from conformance.capture.forked_call import ForkedCallError, call_in_fork
@@ -29,7 +30,7 @@ LIMIT = 120
 class _Server:
     def __init__(self) -> None:
         self._generators: list[Generator] = []
-        self._functions: FunctionIndex = {}
+        self._exchange = Exchange({}, {})
         self._captured: set[str] = set()
         self._about: Mapping[str, Any] = {}
 
@@ -39,7 +40,7 @@ class _Server:
         Later ones: `case`, `chosen`, the differences to exchange; answers with an observation.
         """
         if "case" not in request:
-            self._about = request
+            self._about, self._exchange = request, Exchange(request["texts"], {})
             use_tables(request["tables"])
             self._generators.append(Generator())
             return {"misfit": import_problem()}
@@ -47,8 +48,10 @@ class _Server:
         if case not in self._captured:  # so that every child finds all modules imported and all caches filled
             self._captured.add(case)
             self._observe(case)
-            self._functions = function_index()
+            self._exchange.functions = function_index()
         chosen = [Difference.from_json(each) for each in request["chosen"]]
+        self._exchange.prepare({each.path for each in chosen})
+        gc.freeze()  # a child that looks at each object of its parent copies all memory
         try:
             return call_in_fork(lambda: self._exchanged(case, chosen).to_json(), LIMIT)
         except ForkedCallError as error:
@@ -61,7 +64,7 @@ class _Server:
 
     def _exchanged(self, case: str, chosen: list[Difference]) -> Observation:
         try:
-            Exchange(self._about["texts"], self._functions).apply(chosen)
+            self._exchange.apply(chosen)
         except Exception as error:  # noqa: BLE001 - whatever a text of another torch raises is the answer
             return Observation(misfit=f"{type(error).__name__}: {first_line(error)}")
         try:
