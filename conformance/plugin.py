@@ -59,7 +59,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
 def _refuse_folder_after_blank(args: list[str]) -> None:
     """Pytest has taken such a folder for one of tests, and may have looked for rootdir and ini file there."""
     for option, value in itertools.pairwise(args):
-        if option in ("--torch-source", long_name("torch-source")) and Path(value).exists():
+        is_source = option in ("--torch-source", long_name("torch-source")) and Path(value).exists()
+        is_baseline = option in ("--baseline", long_name("baseline")) and Path(value, "torch").is_dir()
+        if is_source or is_baseline:
             raise pytest.UsageError(f"pytest takes the folder after {option} for tests: write {option}={value}")
 
 

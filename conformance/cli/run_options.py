@@ -10,9 +10,10 @@ from pathlib import Path
 from conformance.cases.case import Case, CaseError
 from conformance.cases.lookup import cases_below, package_cases, project_cases, project_here, suite_folder
 from conformance.devices.machine import Machine
+from conformance.harness.baseline_run import baseline_source, run_name
 from conformance.harness.session import Session
 from conformance.settings import Settings
-from conformance.storage.runs import LAST, Run, open_run
+from conformance.storage.runs import LAST, Run, RunError, existing_runs, open_run
 
 _RUN = "the folder of a run, or its name below .conformance/runs of this project"
 
@@ -39,6 +40,21 @@ def find_run(word: str) -> Run:
     """Returns the run in a folder, or with a name. Raises RunError."""
     is_folder = (Path(word) / "run.json").exists()
     return open_run(project_here().root, word + os.sep if is_folder else word)
+
+
+def find_baseline(word: str) -> Run:
+    """The run that --baseline names, also by the PATH[@COMMIT] from which pytest made it. Raises RunError."""
+    root = project_here().root
+    source = baseline_source(word, root)
+    if source is None:
+        return find_run(word)
+    name = run_name(source)
+    if name not in existing_runs(root):
+        raise RunError(
+            f"--baseline {word} is a checkout of PyTorch that no run was compared with yet: run pytest "
+            f"--baseline={word}, which makes the run {name}"
+        )
+    return find_run(name)
 
 
 def case_paths(paths: Sequence[Path], *, or_package: bool = False) -> list[Path]:

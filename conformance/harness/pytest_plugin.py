@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from conformance.devices.targets import GPUS, TargetError, use_tables
 from conformance.errors import ConformanceError
 from conformance.harness import (
     affected_cases,
+    baseline_run,
     chosen_options,
     ci_annotations,
     ci_summary,
@@ -96,6 +98,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     with _usage_errors():  # a second time where a conftest loads the plugin
         _use_source(option(config, "torch-source"))
         affected_cases.read_edit(config)
+        _run_baseline(config)
     if config.getoption("maxworkerrestart", None) is None:
         config.option.maxworkerrestart = MANY_RESTARTS  # WorkerCrashes has a limit of its own
     if not _reason_unguarded(config):
@@ -105,6 +108,19 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         config.pluginmanager.register(
             GuardedItems(config, link, lambda: config.stash[_SESSION].run, lambda: _broken(config))
         )
+
+
+def _run_baseline(config: pytest.Config) -> None:
+    """Where --baseline names a checkout or a commit, generates its code in another process, and compares with that."""
+    word = option(config, "baseline")
+    source = baseline_run.baseline_source(word, config.rootpath) if word else None
+    if source is None or config.option.collectonly:
+        return
+    pytest_options.read_settings(config)  # refuses wrong options before the long run, not after it
+    name = baseline_run.run_baseline(
+        source, config.invocation_params.args, config.invocation_params.dir, source_in_use(), os.environ
+    )
+    setattr(config.option, pytest_options.dest("baseline"), name)
 
 
 def _reason_unguarded(config: pytest.Config) -> str:

@@ -26,7 +26,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     file = Path(session.config.invocation_params.dir, option(session.config, "report"))
     try:
         cells = cells_of([summary.run])
-        text = page([summary.run], cells, changes_of(cells), further_pages(cells))
+        text = page([summary.run], cells, changes_of(cells, [summary.run]), further_pages(cells))
         atomic_files.write_atomically(file, text, survives_power_loss=False)
     except (OSError, ConformanceError) as error:
         summary.lines.append(f"the report was not written: {error}")

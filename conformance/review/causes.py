@@ -62,10 +62,11 @@ class Example:
 class Cause:
     """All texts that one change of the compiler changes.
 
-    `id`: equal for the same cause in another run. `kind`: whether the cause is a fact or an edit of code. `members`:
-    the changed texts, in the order of the input. `kernels`: the number of kernels, calls and graphs that an edit
-    changes; 0 for a fact. `example`: the shortest member, and one that has no other cause if there is one. `only`: the
-    operator and the dtype that all members share, if not all changed texts share them.
+    `id`: equal for the same cause in another run, as is `key`, the symptom that makes it. `kind`: whether the cause is
+    a fact or an edit of code. `members`: the changed texts, in the order of the input. `kernels`: the number of
+    kernels, calls and graphs that an edit changes; 0 for a fact. `example`: the shortest member, and one that has no
+    other cause if there is one. `only`: the operator and the dtype that all members share, if not all changed texts
+    share them.
     """
 
     id: str
@@ -76,6 +77,7 @@ class Cause:
     example: Example
     consequences: list[Consequence] = field(default_factory=list)
     only: tuple[str, ...] = ()
+    key: SymptomKey = ()
 
     @property
     def cases(self) -> list[str]:
@@ -158,6 +160,7 @@ def _cause(found: FoundCause, items: Sequence[ChangedText], texts: Sequence[Sear
         example=Example(items[number], example.part, example.hunk),
         consequences=[Consequence(found.titles[key], count) for key, count in consequences],
         only=_shared_words(members, items),
+        key=symptom.key,
     )
 
 

@@ -15,7 +15,7 @@ from conformance.sources.source_fit import path_with, refuse_misfit
 from conformance.sources.torch_source import SourceError, TorchSource, parse_source
 
 #: Tells child processes, such as workers of pytest-xdist, which source is in use.
-_VARIABLE = "_CONFORMANCE_TORCH_SOURCE"
+VARIABLE = "_CONFORMANCE_TORCH_SOURCE"
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class SourceInUse:
 
 def source_in_use() -> SourceInUse | None:
     """The source that this process imports torch from; None for the installed torch."""
-    text = os.environ.get(_VARIABLE)
+    text = os.environ.get(VARIABLE)
     return SourceInUse(**json.loads(text)) if text else None
 
 
@@ -74,4 +74,4 @@ def _put_first(tree: LaidTree, word: str, source: TorchSource) -> None:
     used = SourceInUse(
         word, str(source.folder), source.commit or source.state, source.name, len(tree.changed), str(tree.folder)
     )
-    os.environ[_VARIABLE] = json.dumps(used.__dict__)
+    os.environ[VARIABLE] = json.dumps(used.__dict__)

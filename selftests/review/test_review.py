@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import io
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+import schemas
 from kernel_text import TEXT, edited
 from suites import SM90, environment
 
+from conformance.bisection.blamer import Blamed, Blamer
+from conformance.bisection.cause_blamer import blame_causes
+from conformance.bisection.differences import Difference
+from conformance.bisection.observation import Observation
+from conformance.bisection.sides import Side
+from conformance.cli import review_blame
 from conformance.cli.main import main
+from conformance.devices.environment import TorchBuild
 from conformance.storage.runs import Run, link_last_run
 from conformance.storage.snapshots import Store
 
@@ -292,3 +303,87 @@ def test_a_run_says_its_causes_and_failures_name_theirs(accepted):
     )
     assert "snapshots: 0 new, 2 changed, 0 unchanged" in done.stdout
     accepted.run(*SM90).ends(0).has_not("differ by")
+
+
+class MadeBlamer(Blamer):
+    """Finds a function for each edit of `abs`, and none for others. `items`: case → its new text."""
+
+    items: ClassVar[dict[str, str]] = {}
+
+    def observe_sides(self):
+        pass
+
+    def observations(self, case):
+        return Observation(code=TEXT), Observation(code=self.items[case])
+
+    def blame_change(self, _case, change, _old):
+        if "exp" in change.added[0]:
+            return Blamed(change, (Difference("_inductor/ops.py", "exp", "function", 1, frozenset()),))
+        return Blamed(change, stopped="no function fits")
+
+
+@pytest.fixture
+def blamed_sides(project, monkeypatch):
+    """Torches that are not here, and a made-up search for functions."""
+    MadeBlamer.items = project.items
+    monkeypatch.setattr(review_blame, "blame_causes", functools.partial(blame_causes, make=MadeBlamer))
+    monkeypatch.setattr(review_blame, "torch_build", lambda: TorchBuild("2.13.0", (), Path("here")))
+    monkeypatch.setattr(
+        review_blame, "parse_side", lambda word, _: Side(word, Path(word), TorchBuild("2.13.0", (), Path(word)))
+    )
+
+
+def test_blame_names_the_functions_of_each_cause_and_keeps_them(project, review, blamed_sides):
+    status, out, _ = review("--blame=old")
+    found = "comes from torch/_inductor/ops.py: exp"
+    missing = "comes from: not found with op/c4-cuda_sm90: no function fits"
+    assert status == 1
+    assert [line.strip() for line in out.splitlines()] == [
+        "2 causes to blame, from old to installed",
+        "1  `abs` → `exp`",
+        found,
+        "2  `32` → `64` in `# size_hints.x = N`",
+        missing,
+    ]
+    assert [line.strip() for line in review("--list")[1].splitlines()][2::2] == [found, missing]
+    assert found in review(keys="q")[1]
+    data = json.loads(review("--json")[1])
+    assert [each["functions"] for each in data["causes"]] == [["torch/_inductor/ops.py: exp"], []]
+    assert schemas.problems("output", "review", data) == []
+    kept = json.loads((project.run.folder / "blamed.json").read_text())
+    assert schemas.problems("run", "blamed.json", kept) == []
+    assert review("--blame=old")[1].startswith("1 cause to blame")
+    assert review("--blame=old", "--causes", "1")[0] == 0
+
+
+def test_what_was_found_against_another_run_is_not_shown(project, review, blamed_sides):
+    review("--blame=old")
+    other = Run(project.root / "other")
+    other.begin({"torch": TORCH, "torch_source": {"path": "src", "commit": "1a2b3c"}})
+    for item in project.run.items():
+        other.write_item(dataclasses.replace(item, text=TEXT))
+    assert "comes from" not in review("--list", "--baseline", "other")[1]
+    assert review("--blame", "--baseline", "other")[1].startswith("2 causes to blame, from src@1a2b3c to installed")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--causes", "1"], "--causes says which causes --blame looks at"),
+        (["--blame"], "--blame needs the torch that generated the stored code: --blame=VENV"),
+        (["--blame=installed"], "--blame: both sides are installed: name another torch"),
+        (["--blame=old", "--accept", "1"], "--blame neither accepts nor writes JSON"),
+        (["--blame=old", "--causes", "7"], "there is no cause 7"),
+        (["--blame=old", "--causes", "op/c1"], "--causes op/c1: no such cause"),
+    ],
+)
+def test_wrong_words_for_blame(project, review, blamed_sides, words, message):
+    status, _, err = review(*words)
+    assert status == 2
+    assert message in err
+    assert not (project.run.folder / "blamed.json").exists()
+
+
+def test_a_run_of_another_torch_is_not_blamed_with_this_one(project, review, blamed_sides, monkeypatch):
+    monkeypatch.setattr(review_blame, "torch_build", lambda: TorchBuild("2.15.0", (), Path("here")))
+    assert "the run is of torch 2.13.0+cpu, and torch 2.15.0 is installed here" in review("--blame=old")[2]

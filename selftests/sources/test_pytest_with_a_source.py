@@ -50,6 +50,20 @@ def test_code_of_a_checkout_goes_into_a_folder_of_its_own_and_says_so(checkout, 
     assert suite.stored() == {}
 
 
+def test_one_command_compares_two_torches_as_two_runs(checkout, tmp_path):
+    suite = Suite(tmp_path / "suite")
+    suite.write("ops/test_scale.py", SCALE)
+    result = suite.run(*SM90, "-k", "f32", "--checks", "code", f"--baseline={checkout}").ends(1)
+    name = f"baseline-{checkout.name}"
+    result.has(
+        f"baseline: the same items with {checkout}",
+        f"differs from run {name} by 1 cause",
+        "- tmp2 = (tmp0 * tmp1 + 0.0)",
+    )
+    result.has(f"next: python -m conformance review --baseline {name}")
+    assert suite.stored() == {}
+
+
 def test_a_folder_after_a_blank_is_refused(checkout, tmp_path):
     suite = Suite(tmp_path)
     suite.write("ops/test_scale.py", SCALE)

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import dataclasses
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from conformance.cli.case_options import add_adhoc_options, adhoc_options, print_shadowed, project_targets
 from conformance.devices.targets import Target, TargetError
 from conformance.errors import ConformanceError
+from conformance.sources.source_in_use import source_in_use
 from conformance.terminal import heading
 
 if TYPE_CHECKING:
@@ -168,7 +170,9 @@ def _report(
 
     options = {"cpp.simdlen": _WIDTHS[target.isa]} if target.isa in _WIDTHS else {}
     options |= {name: value for name, value in call.config.items() if not name.startswith("dynamo.")}
-    title = f"{arguments.word} on {target.name}: {minimised.failure}"
+    source = source_in_use()
+    of_source = f", with torch's Python files of {source.name}" if source else ""
+    title = f"{arguments.word} on {target.name}: {minimised.failure}{of_source}"
     written = write(output, minimised, title, device=target.device, options=options)
     print()
     print(minimised.program.text.rstrip())
@@ -177,7 +181,10 @@ def _report(
     for line in part:
         print(line)
     state = {True: "fails", False: "does NOT fail", None: "was not run"}[written.shows]
-    print(f"script: {written.file}, which {state} with torch alone: {written.last}")
+    torch = "that torch" if source else "torch alone"
+    print(f"script: {written.file}, which {state} with {torch}: {written.last}")
+    if source:
+        print(f"run it with: PYTHONPATH={shlex.quote(source.folder)} python {shlex.quote(str(written.file))}")
     return 0 if written.shows is not False else 1
 
 

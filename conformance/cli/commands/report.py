@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     runs = [find_run(word) for word in arguments.runs]
     refuse_several_configurations([run.description() for run in runs])
     cells = cells_of(runs)
-    changes = changes_of(cells)
+    changes = changes_of(cells, runs)
     title = arguments.title
     writers: list[tuple[Path | None, Callable[[], str]]] = [
         (arguments.output, lambda: page(runs, cells, changes, further_pages(cells, arguments.bench), title)),

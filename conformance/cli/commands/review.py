@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from conformance.atomic_files import write_atomically
+from conformance.cli import review_blame
 from conformance.cli.overlay_options import refuse_configured_run, refuse_source_run, store_of_run
 from conformance.cli.run_items import locate_items, without_code
-from conformance.cli.run_options import add_paths_argument, add_run_argument, find_run
+from conformance.cli.run_options import add_paths_argument, add_run_argument, find_baseline, find_run
 from conformance.devices.targets import targets
 from conformance.errors import ConformanceError
 from conformance.review import overview, review
-from conformance.review.causes import ChangedText, pluralise
+from conformance.review.causes import Cause, ChangedText, pluralise
 from conformance.review.review import ChangedItem, Review
 from conformance.storage.accept import note_source, refuse_installed_stores
 from conformance.storage.runs import ItemRecord, Run
@@ -46,7 +47,9 @@ examples:
   python -m conformance review --list              only list the causes
   python -m conformance review --accept 1,3        accept two causes, do not ask
   pytest --save-run before; (edit Inductor); pytest
-  python -m conformance review --baseline before   what the edit changed"""
+  python -m conformance review --baseline before   what the edit changed
+  python -m conformance review --blame=~/venvs/torch213 --causes 1,3
+                                                   which functions of torch"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +68,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="accept these and do not ask: causes by number or id, cases, items; `new`: all code that is not stored "
         "yet; or `all`",
     )
-    parser.add_argument("--baseline", metavar="RUN", help="compare with this run; nothing can be accepted then")
+    parser.add_argument(
+        "--baseline", metavar="RUN", help="compare with this run, or with the checkout that pytest's --baseline named"
+    )
+    parser.add_argument("--causes", default="", metavar="LIST", help="only these causes, by number or id; with --blame")
+    parser.add_argument(
+        review_blame.OPTION,
+        nargs="?",
+        const="",
+        metavar="OLD",
+        help="find the functions of PyTorch whose change makes each cause, and do not ask; OLD is the torch of the old "
+        "code: a virtual environment, a folder that holds torch/, or PATH@COMMIT; default: that of --baseline",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -75,12 +89,20 @@ def run(arguments: argparse.Namespace) -> int:
         raise ReviewError("--accept stores a run's code, and --baseline compares with a run: give one of them")
     if not arguments.baseline:
         refuse_configured_run(reviewed)
+    if arguments.causes and arguments.blame is None:
+        raise ReviewError("--causes says which causes --blame looks at: give both, or accept with --accept LIST")
+    if arguments.blame is not None and (arguments.accept or arguments.json):
+        raise ReviewError("--blame neither accepts nor writes JSON: give it alone; a later review shows what it found")
+    both = None if arguments.blame is None else review_blame.sides(arguments.blame, reviewed, arguments.baseline)
     store = store_of_run(arguments, reviewed)
     differences, unknown = _compared(reviewed, arguments, store)
     session = _ReviewSession(reviewed, differences, store, can_accept=arguments.baseline is None)
     for problem in [*differences.problems, *unknown]:
         print(problem, file=sys.stderr)
-    if arguments.accept:
+    if both:
+        chosen = session.causes_named(arguments.causes)
+        status = review_blame.blame(reviewed, differences, chosen, both, arguments.overlay.targets)
+    elif arguments.accept:
         status = session.accept([word for words in arguments.accept for word in words.split(",") if word])
     elif arguments.json:
         print(json.dumps(session.to_json(), indent=1, ensure_ascii=False))
@@ -100,7 +122,7 @@ def _compared(reviewed: Run, arguments: argparse.Namespace, store: str) -> tuple
     `store`: the folder that is laid over what is stored; "" for none.
     """
     if arguments.baseline:
-        baseline = review.run_text_finder(find_run(arguments.baseline), arguments.baseline)
+        baseline = review.run_text_finder(find_baseline(arguments.baseline), arguments.baseline)
         return review.review_items(list(reviewed.items()), baseline), []
     order = list(targets())
     located = locate_items(reviewed, arguments.paths)
@@ -118,6 +140,7 @@ class _ReviewSession:
         self.store = store
         self.items = sum(1 for _ in reviewed.items())
         self.rejected = _read_rejected(reviewed)
+        self.functions = review_blame.known_functions(reviewed, differences)
 
     # Listing ----------------------------------------------------------------------------------------------------------
 
@@ -134,7 +157,11 @@ class _ReviewSession:
             for number, cause in enumerate(self.review.causes, 1):
                 rejected = "rejected: " if cause.id in self.rejected else ""
                 lines.append(f"{number:>3}  {cause.id}  {rejected}{overview.cause_line(cause)}")
+                lines += [f"             {line}" for line in self._function_lines(cause)]
         return lines + self._new_lines()
+
+    def _function_lines(self, cause: Cause) -> list[str]:
+        return self.functions[cause.id].lines() if cause.id in self.functions else []
 
     def _nothing_line(self) -> str:
         """Says that nothing differs, only if something was compared."""
@@ -168,6 +195,7 @@ class _ReviewSession:
                 "consequences": {consequence.title: consequence.texts for consequence in each.consequences},
                 "example": {"item": each.example.item.name, "where": each.example.where, "diff": each.example.hunk},
                 "rejected": each.id in self.rejected,
+                **({"functions": list(self.functions[each.id].functions)} if each.id in self.functions else {}),
             }
             for number, each in enumerate(self.review.causes, 1)
         ]
@@ -213,6 +241,16 @@ class _ReviewSession:
         names = {each.name for each in accepted}
         waiting = {name: causes for name, causes in waiting.items() if name not in names}
         return self._store(accepted, waiting, self.review.new if {"new", "all"} & set(words) else [])
+
+    def causes_named(self, text: str) -> list[Cause]:
+        """The causes of a list of numbers and ids, in their order; "" names all. Raises ReviewError."""
+        numbers: set[int] = set()
+        for word in filter(None, text.split(",")):
+            found = self._cause_numbers(word)
+            if not found:
+                raise ReviewError(f"--causes {word}: no such cause; `python -m conformance review --list` lists them")
+            numbers.update(found)
+        return [cause for number, cause in enumerate(self.review.causes, 1) if number in numbers or not text]
 
     def _cause_numbers(self, word: str) -> list[int] | None:
         """Returns the causes that a word names; None if it has to be a case or an item. Raises ReviewError."""
@@ -302,7 +340,7 @@ class _ReviewSession:
         cause = self.review.causes[number - 1]
         rejected = " (rejected before)" if cause.id in self.rejected else ""
         title = f"cause {number} of {len(self.review.causes)}: {cause.title}"
-        lines = [heading(title) + rejected, f"  {cause.reach}"]
+        lines = [heading(title) + rejected, f"  {cause.reach}", *(f"  {line}" for line in self._function_lines(cause))]
         lines += [f"  {line}" for line in overview.consequence_lines(cause, MAX_CONSEQUENCES)]
         if fails := sum(member.numerics_fail for member in self.review.members(number)):
             lines.append(styled(f"  numerics fail for {fails} of them: those will not be stored", "red"))

@@ -70,7 +70,11 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         help="keep this run's results under this name, for --baseline and `python -m conformance review`",
     ),
     "report": dict(metavar="FILE", help="write an HTML report of this run; `python -m conformance report` joins runs"),
-    "baseline": dict(metavar="NAME", help="compare code with the run of this name instead of the stored snapshots"),
+    "baseline": dict(
+        metavar="NAME",
+        help="compare code with the run of this name instead of the stored snapshots; or with a PyTorch checkout or "
+        "commit, PATH[@COMMIT], whose code is generated first",
+    ),
     "torch-source": dict(
         metavar="PATH[@COMMIT]",
         help="test the Python files of this PyTorch checkout, or of a commit of it, with the installed binaries",

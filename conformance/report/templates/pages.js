@@ -18,6 +18,7 @@ function changePage(id, parameters) {
   const torch = cause.torch[0];
   main.replaceChildren(h("p", { class: "crumbs" }, h("a", { href: "#/changes" }, "all changes")), h("h1", {}, withCode(cause.title)),
     h("p", {}, `${plural(cause.members.length, "text")}: ${cause.reach}. torch ${cause.torch.join(", ")}${cause.compared_with.length ? `, compared with ${cause.compared_with.join(", ")}` : ""}.`),
+    cause.functions.length ? h("p", {}, "Comes from ", ...cause.functions.flatMap((name, number) => [number ? " and " : "", h("code", {}, name)]), ".") : "",
     cause.consequences.length ? h("ul", {}, cause.consequences.map(([title, texts]) => h("li", {}, `with it, in ${plural(texts, "text")}: `, withCode(title)))) : "",
     h("h2", {}, `Example: ${cause.example.case} on ${cause.example.target}${cause.example.where ? `, ${cause.example.where}` : ""}`), hunk(cause.example.hunk),
     h("h2", {}, "All texts, before and after"),

@@ -1,0 +1,86 @@
+"""A baseline that is no run yet: a checkout or a commit of PyTorch. Another pytest generates its code first."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from conformance.settings import ACCEPT, long_name, option_name
+from conformance.sources.source_in_use import VARIABLE, SourceInUse
+from conformance.sources.torch_source import TorchSource, parse_source
+from conformance.storage.runs import RunError, existing_runs
+
+#: Exit statuses of a pytest whose items ran, passed or failed; and of one that was interrupted.
+_RAN, _INTERRUPTED = (0, 1), 2
+#: Options of the run that its baseline does not share, with what they are there. An empty one counts as not given.
+_OTHER = {"baseline": "", "report": "", "write-known-failures": "", "checks": "code"}
+
+
+def baseline_source(word: str, root: Path) -> TorchSource | None:
+    """The source that --baseline names as PATH or PATH@COMMIT; None for a run. `root`: of the project with the runs.
+
+    Raises SourceError and GitError for a checkout without that commit, and for one that is no PyTorch.
+    """
+    path = Path(word).expanduser()
+    if word in existing_runs(root) or (path / "run.json").is_file():
+        return None
+    is_commit = "@" in word and not path.exists() and Path(word.rpartition("@")[0]).expanduser().is_dir()
+    return parse_source(word, option_name("baseline")) if is_commit or path.is_dir() else None
+
+
+def run_name(source: TorchSource) -> str:
+    """The name of the run that a baseline becomes: `baseline-1a2b3c4d5e6f`, or `baseline-pytorch` of a folder."""
+    return f"baseline-{source.commit[:12] or source.folder.name}"
+
+
+def run_baseline(
+    source: TorchSource,
+    arguments: Sequence[str],
+    folder: Path,
+    used: SourceInUse | None,
+    environment: Mapping[str, str],
+) -> str:
+    """Runs the same items with a source, and returns the name of that run. It replaces an earlier one.
+
+    `arguments`: those of pytest. `folder`: where the user called it. `used`: the source of this process. Raises
+    RunError where the items did not run, such as with Python files that do not fit the binaries: pytest has said why.
+    """
+    name = run_name(source)
+    word = f"{source.folder}@{source.commit}" if source.commit else str(source.folder)
+    options = _OTHER | {"torch-source": word, "save-run": name}
+    command = [sys.executable, "-m", "pytest", *arguments]
+    command += [f"{long_name(option)}={value}" for option, value in options.items()]
+    command += ["--junit-xml=", "--tb=no", "--no-summary", "--maxfail=0"]
+    print(f"baseline: the same items with {source.name}, kept as the run {name}", flush=True)
+    status = _status(command, folder, _without_source(environment, used))
+    if status == _INTERRUPTED:
+        sys.exit(status)
+    if status not in _RAN:
+        raise RunError(
+            f"{option_name('baseline')} {word}: pytest with these Python files ended with status {status}, so "
+            "there is nothing to compare with; its message is above"
+        )
+    print(f"\nbaseline: done; what failed in it does not count. Now this run, compared with {name}", flush=True)
+    return name
+
+
+def _status(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> int:
+    """The exit status. Ctrl-C reaches the process too, and this one waits until it has ended."""
+    with subprocess.Popen(command, cwd=folder, env=environment) as process:
+        while process.returncode is None:
+            with contextlib.suppress(KeyboardInterrupt):
+                process.wait()
+        return process.returncode
+
+
+def _without_source(environment: Mapping[str, str], used: SourceInUse | None) -> dict[str, str]:
+    """The variables of a process that has neither the source of this one, nor accepts anything."""
+    result = {name: value for name, value in environment.items() if name not in (VARIABLE, ACCEPT)}
+    if used is not None:
+        paths = [each for each in result.get("PYTHONPATH", "").split(os.pathsep) if each and each != used.folder]
+        result["PYTHONPATH"] = os.pathsep.join(paths)
+    return result
