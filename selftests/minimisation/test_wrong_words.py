@@ -11,6 +11,7 @@ from conformance.cli.main import main
     ("words", "message"),
     [
         (["missing.py", "--target", "cpu_avx2"], "there is no file missing.py"),
+        (["bug.py", "--torch-source", "gone@main"], "--torch-source: there is no folder gone; name a checkout"),
         (["bug.py"], "no target: add --target {"),
         (["bug.py", "--target", "cpu_avx3"], "unknown target 'cpu_avx3': add --target {"),
         (["bug.py", "--trials", "0"], "--trials and --time-limit must be above 0"),
