@@ -34,6 +34,21 @@ _COUNTERS = (
     "scaled_mm_output_scale_fused",  # from 2.15 on
     "addcdiv_fma_fused",  # from 2.15 on
     "quant_lift_up_count",
+    "merge_splits_pass",
+    "split_cat_pass",
+    "unbind_stack_pass",
+    "remove_split_with_size_one_pass",
+    "merge_getitem_cat_pass",
+    "mutate_cat_pass",
+    "split_cat_to_slices_pass",
+    "unbind_cat_to_view_pass",
+    "split_stack_to_cats_pass",
+    "unbind_stack_to_slices_pass",
+    "move_reshape_out_of_split_stack_pass",
+    "einsum_to_pointwise_pass",
+    "split_cat_aten_pass",
+    "select_cat_aten_pass",
+    "move_view_after_cat_aten_pass",
 )
 #: Patterns that remove operators without an effect. Every graph has them, and they change no kernel.
 _WITHOUT_EFFECT = ("joint_graph.pointless_", "post_grad.pointless_")

@@ -46,6 +46,8 @@ def _name(entry: Any) -> str:
     while isinstance(function, functools.partial):
         function = function.func
     name = getattr(function, "__qualname__", type(function).__name__)
+    if name.endswith(".wrapper"):  # of partialize_and_update_signature, which keeps the name of what it wraps
+        name = function.__name__
     name = name.split(".<locals>")[0].rsplit(".", 1)[-1].removeprefix("_register_").lstrip("_")
     package, _, module = (getattr(function, "__module__", None) or "").rpartition(".")
     return f"{module}.{name}" if package == "torch._inductor.fx_passes" else name

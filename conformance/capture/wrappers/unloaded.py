@@ -1,7 +1,7 @@
 """Wrapper modules that are not loaded: calls of them run the lowered graph eagerly.
 
-Private parts of torch, checked with 2.11 to 2.15: what a GraphLowering has; schemas of operators; FakeTensorMode
-and tree_map.
+Private parts of torch, checked with 2.11 to 2.15: what a GraphLowering has; schemas of operators; the mark of functions
+that make IR; FakeTensorMode and tree_map.
 """
 
 from __future__ import annotations
@@ -69,19 +69,47 @@ def _graph_to_call(gm: Any) -> Any:
 
     Inductor lets in-place foreach operators return their results, and unpacks them. Eagerly, these operators return
     nothing: a result is the tensor that the operator has changed, the one of its first argument.
+
+    A pattern can be replaced by a function that makes Inductor's IR. Eager cannot call it: its result is uninitialised.
     """
     import torch
 
-    unpacked = [node for node in gm.graph.nodes if _changed_tensor(node) is not None]
-    if not unpacked:
+    if not any(_changed_tensor(node) is not None or _is_lowering(node) for node in gm.graph.nodes):
         return copy.copy(gm)
     rewritten = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
     for node in list(rewritten.graph.nodes):
         if (changed := _changed_tensor(node)) is not None:
             node.replace_all_uses_with(changed)
             rewritten.graph.erase_node(node)
+        elif _is_lowering(node):
+            node.target = _uninitialised_result(node.meta["val"])
     rewritten.recompile()
     return rewritten
+
+
+def _is_lowering(node: Any) -> bool:
+    """Whether the node calls a function that makes IR: what LoweringPatternEntry replaces a pattern by."""
+    return node.op == "call_function" and hasattr(node.target, "_inductor_lowering_function")
+
+
+def _uninitialised_result(example: Any) -> Callable[..., Any]:
+    """A function that returns uninitialised tensors like those of `example`."""
+    import torch
+    from torch.utils._pytree import tree_map
+
+    def size(number: Any) -> int:
+        return int(number.node.hint) if isinstance(number, torch.SymInt) else int(number)
+
+    def uninitialised(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        sizes, strides = map(size, value.size()), map(size, value.stride())
+        return torch.empty_strided(tuple(sizes), tuple(strides), dtype=value.dtype, device=value.device)
+
+    def result_of_a_lowering(*_arguments: Any, **_options: Any) -> Any:
+        return tree_map(uninitialised, example)
+
+    return result_of_a_lowering
 
 
 def _changed_tensor(node: Any) -> Any:

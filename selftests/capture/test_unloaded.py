@@ -1,0 +1,42 @@
+"""Graphs that are run eagerly, because their generated wrapper is not loaded."""
+
+from __future__ import annotations
+
+import types
+
+import torch
+from torch._inductor.fx_passes.fuse_attention import _sfdp_pattern_3, partialize_and_update_signature
+
+from conformance.capture.observers.pattern_rewrites import _name
+from conformance.capture.wrappers.unloaded import eager_function
+
+
+def test_a_function_that_makes_ir_is_not_called():
+    """Inductor replaces some patterns by such functions; without a GraphLowering they fail."""
+
+    def lowering(_value):
+        raise AssertionError("it needs Inductor's graph")
+
+    lowering._inductor_lowering_function = True
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    called = graph.call_function(lowering, (x,))
+    called.meta["val"] = torch.empty(5, 3, dtype=torch.float16).mT
+    graph.output((graph.call_function(torch.ops.aten.cos.default, (called,)), x))
+    lowered = types.SimpleNamespace(orig_gm=torch.fx.GraphModule(torch.nn.Module(), graph))
+
+    result, same = eager_function(lowered)([torch.ones(2)])
+
+    assert (result.shape, result.stride(), result.dtype) == ((3, 5), (1, 3), torch.float16)
+    assert same.tolist() == [1, 1]
+    assert called.target is lowering  # Inductor's own graph stays as it is
+
+
+def test_a_pattern_without_dropout_keeps_its_name():
+    """Inductor wraps the searched function to fix its probability."""
+    search_fn = partialize_and_update_signature(_sfdp_pattern_3, dropout_p=0.0)
+
+    def check(match):  # register_replacement closes over the searched function in the same way
+        return search_fn(match)
+
+    assert _name(types.SimpleNamespace(extra_check=check)) == "fuse_attention.sfdp_pattern_3"
