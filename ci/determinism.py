@@ -4,9 +4,13 @@
     python ci/determinism.py --quick            # a few cases of each operator on four targets
     python ci/determinism.py --only reversed,hostile
     python ci/determinism.py --full             # also builds and runs cpu code that this machine can run
+    python ci/determinism.py --stored           # a plain run only of items whose stored text is none, or another
+
 
 Runs the suite once unchanged and once for each variation below, compares the generated texts of all items byte for
 byte, and prints a table and the first differences. Exit status: 1 if a text differs, 2 if a run failed.
+With --stored, an item whose text in a varied run is the stored one needs no plain run: the suite compares a plain run's
+text with the stored one. All other items run unchanged too, so what is stored wrongly is no difference.
 The runs use a copy of the checkout, so you can edit files meanwhile. `--keep FOLDER` keeps the copy and the runs; the
 next call with the same folder does not repeat finished runs.
 """
@@ -14,6 +18,7 @@ next call with the same folder does not repeat finished runs.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import difflib
 import json
 import os
@@ -34,6 +39,8 @@ _IGNORED = shutil.ignore_patterns(".git", ".conformance", ".tox", ".venv", "__py
 
 #: Environment variables for `pytest_collection_modifyitems` below, in the processes that run the suite.
 _REVERSED, _QUICK = "CONFORMANCE_DETERMINISM_REVERSED", "CONFORMANCE_DETERMINISM_QUICK"
+#: A folder with the names of items that need not run (`_EQUAL`). The run writes those that it left out to `_LEFT`.
+_STORED, _EQUAL, _LEFT = "CONFORMANCE_DETERMINISM_STORED", "equal.json", "left.json"
 _QUICK_TARGETS = ("cpu_avx2", "cpu_avx512", "cuda_sm90", "xpu_pvc")
 
 #: Each of these would change generated code, or break it, if the suite did not drop it.
@@ -118,6 +125,7 @@ class Suite:
     folder: Path
     quick: bool = False
     full: bool = False
+    stored: Path | None = None  # see _STORED
 
     def texts(self, variation: Variation) -> dict[str, str]:
         """Runs the suite and returns item → generated text. Raises RunFailedError."""
@@ -129,9 +137,26 @@ class Suite:
             run = self.folder / "runs" / name
             if not (run / "finished").exists():
                 self._run(variation, run, target)
-            items = [json.loads(path.read_text(encoding="utf-8")) for path in (run / "items").rglob("*.json")]
-            found |= {f"{item['case']}-{item['target']}": item["text"] for item in items}
+            found |= {f"{item['case']}-{item['target']}": item["text"] for item in self._records(run)}
         return found
+
+    def plain_texts(self, variations: list[Variation]) -> dict[str, str]:
+        """Item → the stored text, where each variation gave just that; of all others the text of a plain run."""
+        varied = [self.texts(variation) for variation in variations]
+        runs = [run for variation in variations for run in (self.folder / "runs").glob(f"{variation.name}*")]
+        stored = {f"{item['case']}-{item['target']}": stored_text(item) for run in runs for item in self._records(run)}
+        equal = {item: text for item, text in stored.items() if text and all(each.get(item) == text for each in varied)}
+        folder = self.folder / "stored"
+        folder.mkdir(exist_ok=True)
+        (folder / _EQUAL).write_text(json.dumps(sorted(equal)), encoding="utf-8")
+        plain = dataclasses.replace(self, stored=folder).texts(PLAIN)
+        left = json.loads((folder / _LEFT).read_text(encoding="utf-8"))
+        print(f"plain: {len(plain)} items run, {len(left)} are as stored", file=sys.stderr, flush=True)
+        return plain | {item: equal[item] for item in left}
+
+    @staticmethod
+    def _records(run: Path) -> list[dict]:
+        return [json.loads(path.read_text(encoding="utf-8")) for path in (run / "items").rglob("*.json")]
 
     def _targets(self) -> list[str]:
         if self.quick:
@@ -156,6 +181,7 @@ class Suite:
         command += ["--target", ",".join(targets)] if targets else []
         wanted: dict[str, str | None] = {"EXPECTTEST_ACCEPT": None, "PYTHONPATH": str(root / "ci")}
         wanted |= variation.variables | ({_QUICK: "1"} if self.quick else {})
+        wanted |= {_STORED: str(self.stored)} if self.stored else {}
         environment = {name: value for name, value in (os.environ | wanted).items() if value is not None}
         core = min(os.sched_getaffinity(0))
         shutil.rmtree(run, ignore_errors=True)
@@ -169,22 +195,30 @@ class Suite:
             check=False,
             preexec_fn=(lambda: os.sched_setaffinity(0, {core})) if variation.one_core else None,
         )
-        if result.returncode not in (0, 1):  # failing items have texts too
+        nothing_left = self.stored is not None and result.returncode == 5
+        if result.returncode not in (0, 1) and not nothing_left:  # failing items have texts too
             last_lines = "\n".join([*result.stdout.splitlines()[-15:], *result.stderr.splitlines()[-15:]])
             raise RunFailedError(f"{variation.name}: pytest ended with {result.returncode}\n{last_lines}")
+        run.mkdir(parents=True, exist_ok=True)
         (run / "finished").touch()
+
+
+def stored_text(item: dict) -> str | None:
+    """The text that is stored for an item of a run; None without one, or where only a digest is stored."""
+    from conformance.devices.targets import targets
+    from conformance.storage.locations import store_at
+
+    snapshot = store_at(Path(item["store"]), tuple(targets())).read(item["case"])
+    return snapshot and snapshot.text(item["torch"], item["target"])
 
 
 @dataclass
 class Comparison:
-    """`missing`: items of only one run. `differing`: item → unified diff of its two texts. `without`: items without
-    text, because their case does not compile.
-    """
+    """`missing`: items of only one run. `differing`: item → unified diff of its two texts."""
 
     items: int
     missing: list[str]
     differing: dict[str, str]
-    without: list[str]
 
     @property
     def equal(self) -> bool:
@@ -199,8 +233,7 @@ def compare(plain: dict[str, str], other: dict[str, str], name: str) -> Comparis
                 plain[item].splitlines(), other[item].splitlines(), f"plain/{item}", f"{name}/{item}", lineterm="", n=2
             )
             differing[item] = "\n".join(lines)
-    without = sorted(item for item, text in other.items() if not text)
-    return Comparison(len(other), sorted(plain.keys() ^ other.keys()), differing, without)
+    return Comparison(len(other), sorted(plain.keys() ^ other.keys()), differing)
 
 
 def table(rows: Iterable[tuple[str, Comparison, float]]) -> str:
@@ -227,6 +260,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", metavar="LIST", help=f"run these variations: {', '.join(v.name for v in VARIATIONS)}")
     parser.add_argument("--quick", action="store_true", help="run a few cases of each operator on four targets")
     parser.add_argument("--full", action="store_true", help="also build and run cpu code")
+    parser.add_argument("--stored", action="store_true", help="run what is as stored in no plain run")
     parser.add_argument("--keep", metavar="FOLDER", type=Path, help="keep the copy and the runs here")
     options = parser.parse_args(arguments)
     wanted = options.only.split(",") if options.only else [variation.name for variation in VARIATIONS]
@@ -235,24 +269,24 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="conformance-determinism-") as temporary:
         suite = Suite((options.keep or Path(temporary)).resolve(), quick=options.quick, full=options.full)
         try:
-            return _compare_all(suite, [v for v in VARIATIONS if v.name in wanted])
+            return _compare_all(suite, [v for v in VARIATIONS if v.name in wanted], stored=options.stored)
         except RunFailedError as error:
             print(error, file=sys.stderr)
             return 2
 
 
-def _compare_all(suite: Suite, variations: list[Variation]) -> int:
-    plain = suite.texts(PLAIN)
+def _compare_all(suite: Suite, variations: list[Variation], *, stored: bool) -> int:
+    plain = suite.plain_texts(variations) if stored else suite.texts(PLAIN)
     rows, differences = [], []
-    for variation in [PLAIN, *variations]:
+    for variation in variations:
         start = time.perf_counter()
         found = compare(plain, suite.texts(variation), variation.name)
         rows.append((variation.description, found, time.perf_counter() - start))
         print(f"{variation.name}: {found.items} items, {len(found.differing)} differing", file=sys.stderr, flush=True)
         if not found.equal:
             differences.append(describe_differences(variation, found))
-    print(table(rows[1:]))
-    if without := rows[0][1].without:
+    print(table(rows))
+    if without := sorted(item for item, text in plain.items() if not text):
         print(f"\n{len(without)} items have no text, because their cases do not compile: {', '.join(without[:5])} …")
     for difference in differences:
         print(f"\n{difference}")
@@ -260,10 +294,18 @@ def _compare_all(suite: Suite, variations: list[Variation]) -> int:
 
 
 def pytest_collection_modifyitems(items: list) -> None:
-    """Hook for the runs (`-p determinism`): keeps items of cases, few of them for --quick, and may reverse them."""
+    """Hook for the runs (`-p determinism`): keeps items of cases, few of them for --quick, and may reverse them.
+
+    With _STORED, it leaves out those whose varied text is the stored one.
+    """
     selected = [item for item in items if "conformance_item" in getattr(getattr(item, "callspec", None), "params", {})]
     if os.environ.get(_QUICK):
         selected = list(_few_of_each_file(selected))
+    if stored := os.environ.get(_STORED):
+        equal = set(json.loads((Path(stored) / _EQUAL).read_text(encoding="utf-8")))
+        left = [item_name(item) for item in selected if item_name(item) in equal]
+        (Path(stored) / _LEFT).write_text(json.dumps(left), encoding="utf-8")
+        selected = [item for item in selected if item_name(item) not in equal]
     items[:] = reversed(selected) if os.environ.get(_REVERSED) else selected
 
 
@@ -280,6 +322,10 @@ def _few_of_each_file(items: list) -> Iterable:
 
 def case_of(item) -> str:
     return item.callspec.params["conformance_item"].case.id
+
+
+def item_name(item) -> str:
+    return f"{case_of(item)}-{item.callspec.params['conformance_item'].target.name}"
 
 
 if __name__ == "__main__":
