@@ -4,28 +4,58 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 import wheels
-from suites import SCALE, SM90, Suite
+from suites import SCALE, SM90, PreloadedSuite, Suite
+
+from conformance.storage import durations
+from conformance.storage.runs import private_folder
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Enables Ctrl-C, which is tested. A shell may disable it for processes in the background."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not hasattr(config, "workerinput"):
+        _expect_durations(config.rootpath)
+
+
+def _expect_durations(root: Path) -> None:
+    """Long tests begin first, also in a first run: durations.json has theirs. What this checkout measured counts."""
+    folder = private_folder(root)
+    known = durations.read(folder)
+    if missing := {
+        test: seconds for test, seconds in durations.read(Path(__file__).parent).items() if test not in known
+    }:
+        durations.merge(folder, root, missing)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of a module with equal values for the parameters that its TOGETHER names follow each other.
+
+    So one worker runs them, and what they share is made once.
+    """
+    first: dict[Any, int] = {}
+    place = {}
+    for number, item in enumerate(items):
+        names = getattr(getattr(item, "module", None), "TOGETHER", ())
+        values = tuple(item.callspec.params[name] for name in names) if hasattr(item, "callspec") else ()
+        place[item] = first.setdefault((item.path, values) if values else number, number)
+    items.sort(key=place.__getitem__)
 
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Suite:
-    """A suite with two cases, without snapshots."""
-    project = Suite(tmp_path)
+    """A suite with two cases, without snapshots. Its runs have torch from the start."""
+    project = PreloadedSuite(tmp_path)
     project.write("ops/test_scale.py", SCALE)
     return project
 
 
 @pytest.fixture(scope="session")
 def _accepted(tmp_path_factory: pytest.TempPathFactory) -> Suite:
-    project = Suite(tmp_path_factory.mktemp("accepted"))
+    project = PreloadedSuite(tmp_path_factory.mktemp("accepted"))
     project.write("ops/test_scale.py", SCALE)
     project.accept(*SM90).ends(0).has("snapshots: 2 new, 0 changed, 0 unchanged")
     return project
