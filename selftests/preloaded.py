@@ -1,36 +1,83 @@
 """Pytest processes that have torch and Inductor from the start: importing them takes most of a small run's time.
 
-A template process prepares as the plugin does, imports torch and Inductor, and forks for each run. The fork is a
-process of its own, as `python -m pytest` would be. It differs in this: preparing and importing torch have happened. So
-tests of just these, of variables and of `-n` start a real process.
+A template process prepares as the plugin does, imports torch, Inductor and the rooms, and forks for each run. The fork
+is a process of its own, as `python -m pytest` would be, and so are the workers that pytest-xdist starts in it. They
+differ in this: preparing and importing have happened, and they end without Python's last clean-up, which would touch
+every object of torch. So tests of just these start a real process.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
+import importlib
+import importlib.metadata
 import json
 import os
+import pkgutil
 import select
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, ClassVar
+
+#: Variables that nothing reads before pytest starts: a run may have others of these than its template.
+LATE_VARIABLES = ("EXPECTTEST_ACCEPT", "CI", "GITHUB_", "COLUMNS", "FORCE_COLOR", "NO_COLOR", "TERM")
+
+#: Modules of torch that a capture imports. A torch may lack some of them.
+_LAZY = (
+    "torch._dynamo.repro.after_dynamo",
+    "torch._export.db.logging",
+    "torch._functorch._activation_checkpointing.remat_using_tags_for_fwd_loss_bwd_graph_pass",
+    "torch._inductor.choices",
+    "torch._inductor.codegen.cpp_wrapper_cpu_array_ref",
+    "torch._inductor.codegen.cpp_wrapper_gpu",
+    "torch._inductor.codegen.cpp_wrapper_mps",
+    "torch._inductor.codegen.cpu_device_op_overrides",
+    "torch._inductor.codegen.cuda_combined_scheduling",
+    "torch._inductor.codegen.halide",
+    "torch._inductor.codegen.memory_planning",
+    "torch._inductor.codegen.mps",
+    "torch._inductor.codegen.mtia",
+    "torch._inductor.codegen.pallas",
+    "torch._inductor.codegen.python_wrapper_mtia",
+    "torch._inductor.codegen.segmented_tree",
+    "torch._inductor.codegen.wrapper_fxir",
+    "torch._inductor.codegen.xpu.xpu_combined_scheduling",
+    "torch._inductor.fx_passes.apply_gumbel_max_trick",
+    "torch._inductor.fx_passes.efficient_conv_bn_eval",
+    "torch._inductor.fx_passes.freezing_patterns",
+    "torch._inductor.fx_passes.fuse_attention",
+    "torch._inductor.fx_passes.mkldnn_fusion",
+    "torch._inductor.fx_passes.pad_mm",
+    "torch._inductor.fx_passes.quantization",
+    "torch._inductor.kernel_template_choice",
+    "torch._inductor.tiling_utils",
+    "torch.export._trace",
+    "torch.utils.cpp_extension",
+)
+
+
+def is_late(name: str) -> bool:
+    """Whether a run may have another value of this variable than its template."""
+    return name.startswith(LATE_VARIABLES)
 
 
 def run(arguments: Sequence[str], folder: Path, env: Mapping[str, str], timeout: int) -> tuple[int, str]:
     """Runs pytest in a folder. Returns its exit status and what it printed. Raises subprocess.TimeoutExpired.
 
-    `env`: the environment; the same in all calls of this process.
+    `env`: the environment. Calls that differ only in LATE_VARIABLES share a template.
     """
-    template = _template(tuple(sorted(env.items())))
+    template = _template(tuple(sorted((name, value) for name, value in env.items() if not is_late(name))))
     assert template.stdin is not None
     assert template.stdout is not None
     with tempfile.NamedTemporaryFile(mode="r", encoding="utf-8", errors="replace") as output:
         request = {"arguments": list(arguments), "folder": str(folder), "output": output.name, "timeout": timeout}
-        template.stdin.write(json.dumps(request) + "\n")
+        template.stdin.write(json.dumps(request | {"env": dict(env)}) + "\n")
         template.stdin.flush()
         status = json.loads(template.stdout.readline())
         if status is None:
@@ -49,7 +96,7 @@ def _template(env: tuple[tuple[str, str], ...]) -> subprocess.Popen[str]:
     return process
 
 
-def _serve() -> dict[str, object] | None:
+def _serve() -> dict[str, Any] | None:
     """Forks for each request. Returns the request in the forks, and None at the end."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -79,26 +126,158 @@ def _status(child: int, timeout: float) -> int | None:
     return status if ended else None
 
 
+class Worker:
+    """A forked process that waits to become a worker of pytest-xdist: what execnet uses of subprocess.Popen."""
+
+    waiting: ClassVar[list[Worker]] = []
+
+    def __init__(self) -> None:
+        control, self._control = os.pipe()
+        reads, stdin = os.pipe()
+        stdout, writes = os.pipe()
+        self.pid = os.fork()
+        if self.pid:
+            for descriptor in (control, reads, writes):
+                os.close(descriptor)
+            self.stdin, self.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
+            self.waiting.append(self)
+            return
+        for descriptor in (self._control, stdin, stdout):
+            os.close(descriptor)
+        for other in self.waiting:  # otherwise their pipes never end
+            os.close(other._control)
+            other.stdin.close()
+            other.stdout.close()
+        with os.fdopen(control) as pipe:
+            text = pipe.read()
+        if not text:
+            os._exit(0)  # nobody needs it
+        start = json.loads(text)
+        _set_environment(start["env"])
+        os.chdir(start["folder"])
+        os.dup2(reads, 0)
+        os.dup2(writes, 1)
+        os.close(reads)
+        os.close(writes)
+        sys.stdin, sys.argv = os.fdopen(0, closefd=False), ["-c"]
+        _end(_work)
+
+    def begin(self) -> Worker:
+        with os.fdopen(self._control, "w") as pipe:
+            json.dump({"env": dict(os.environ), "folder": str(Path.cwd())}, pipe)
+        return self
+
+    def wait(self) -> int:
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+
+
+def _work() -> None:
+    """What `python -c` does in a worker that execnet starts."""
+    exec(eval(sys.stdin.readline()), {"__name__": "__main__"})  # noqa: S102, S307 - execnet's own start
+
+
+def _fork_workers(count: int) -> None:
+    """Forks workers while this process has one thread, and gives them to execnet. Further ones are real processes."""
+    from execnet.gateway_base import Popen2IO
+    from execnet.gateway_io import Popen2IOMaster
+
+    for _ in range(count):
+        Worker()
+    original = Popen2IOMaster.__init__
+
+    def forked(self: Any, args: Sequence[str], execmodel: Any) -> None:
+        if not Worker.waiting:
+            original(self, args, execmodel)
+            return
+        self.popen = Worker.waiting.pop(0).begin()
+        Popen2IO.__init__(self, self.popen.stdin, self.popen.stdout, execmodel=execmodel)
+
+    Popen2IOMaster.__init__ = forked
+
+
+def _workers(arguments: Sequence[str]) -> int:
+    """The number after `-n`."""
+    text = arguments[arguments.index("-n") + 1] if "-n" in arguments else "0"
+    return int(text) if text.isdigit() else 0
+
+
+def _set_environment(env: Mapping[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(env)
+
+
+def _end(function: Callable[[], Any]) -> None:
+    """Calls it, runs exit handlers, and ends this process with the status that it returns or raises."""
+    status: Any = 1
+    try:
+        status = function()
+    except SystemExit as end:
+        status = end.code
+    except BaseException:  # noqa: BLE001 - this process ends here, as an interpreter would
+        sys.excepthook(*sys.exc_info())
+    finally:
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(int(status or 0))
+
+
+def _import_all() -> None:
+    """Imports what a run imports, but no plugin of pytest, and nothing that imports one."""
+    import pytest  # noqa: F401 - torch does not import it
+    import torch._inductor.compile_fx  # noqa: F401 - what every capture imports
+
+    import conformance
+
+    for name in _LAZY:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    left = (
+        "conformance.ops",
+        "conformance.sweep",
+        "conformance.__main__",
+        "conformance.plugin",
+        "conformance.harness.schedule.batch_scheduling",
+    )
+    for module in pkgutil.walk_packages(conformance.__path__, "conformance."):
+        if not module.name.startswith(left) and ".standalone" not in module.name:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module.name)
+    for plugin in importlib.metadata.entry_points(group="pytest11"):
+        package = sys.modules.get(plugin.module.partition(".")[0])
+        if package is not None:  # pytest warns that it cannot rewrite what is imported already, unless it says so
+            package.__doc__ = f"{package.__doc__ or ''} PYTEST_DONT_REWRITE"
+
+
 def main() -> None:
     from conformance.capture.deviceless.prepare import prepare
+    from conformance.harness.garbage_collection import off_for_imports
 
     prepare()
-    import torch._inductor.compile_fx  # noqa: F401 - what every capture imports
+    changed = dict(os.environ)
+    with off_for_imports():
+        _import_all()
 
     request = _serve()
     if request is None:
         return
     os.setsid()
-    os.chdir(str(request["folder"]))
-    with Path(str(request["output"])).open("wb") as output, Path(os.devnull).open("rb") as nothing:
+    os.chdir(request["folder"])
+    _set_environment(changed | {name: value for name, value in request["env"].items() if is_late(name)})
+    with Path(request["output"]).open("wb") as output, Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
     sys.path[0] = ""  # as `python -m pytest` has it
-    sys.argv = ["pytest", *request["arguments"]]  # type: ignore[misc]
+    sys.argv = ["pytest", *request["arguments"]]
+    _fork_workers(_workers(request["arguments"]))
     import pytest
 
-    sys.exit(pytest.main())
+    _end(pytest.main)
 
 
 if __name__ == "__main__":

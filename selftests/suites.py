@@ -114,7 +114,7 @@ class Suite:
 
     def copy_to(self, root: Path) -> Suite:
         shutil.copytree(self.root, root, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".conformance"))
-        copy = Suite.__new__(Suite)
+        copy = self.__class__.__new__(self.__class__)
         copy.root = root
         return copy
 
@@ -172,13 +172,18 @@ class Suite:
 
 
 class PreloadedSuite(Suite):
-    """A suite whose runs start with torch and Inductor imported: see preloaded.py. Runs with `env` or `-n` do not."""
+    """A suite whose runs start with torch and Inductor imported: see preloaded.py.
+
+    A run with variables that are read earlier imports them itself, and so does `run_alone`.
+    """
+
+    run_alone = Suite.run
 
     def run(self, *arguments: str, env: Mapping[str, str | None] | None = None, timeout: int = 200) -> PytestResult:
-        if env or "-n" in arguments:
+        if not all(map(preloaded.is_late, env or ())):
             return super().run(*arguments, env=env, timeout=timeout)
         options = ("-p", "no:cacheprovider", *arguments)
-        return PytestResult(*preloaded.run(options, self.root, environment({}), timeout))
+        return PytestResult(*preloaded.run(options, self.root, environment(env or {}), timeout))
 
 
 def environment(extra: Mapping[str, str | None]) -> dict[str, str]:

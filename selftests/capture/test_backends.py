@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from suites import NATIVE, STALE_STATUS, WRONG_OUTPUT, Suite
+from suites import NATIVE, STALE_STATUS, WRONG_OUTPUT
+from suites import PreloadedSuite as Suite
 
 from conformance import case, tensor
 from conformance.capture.backends import BackendError, backend_named, function_via

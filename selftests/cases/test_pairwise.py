@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from suites import NATIVE, Suite
+from suites import NATIVE
+from suites import PreloadedSuite as Suite
 
 from conformance import case, tensor
 from conformance.cases.pairwise import pairwise_rows

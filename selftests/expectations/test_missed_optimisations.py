@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from suites import SM90, Suite
+from suites import SM90
+from suites import PreloadedSuite as Suite
 
 from conformance.cli.main import main
 from conformance.expectations import missed_optimisations

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from suites import SM90, Suite
+from suites import SM90
+from suites import PreloadedSuite as Suite
 
 from conformance.devices.environment import triton_version
 from conformance.storage import binaries

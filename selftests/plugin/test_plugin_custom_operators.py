@@ -1,7 +1,8 @@
 """Operators and Triton kernels of a project: what is compared, and one sentence where something is missing."""
 
 import pytest
-from suites import NATIVE, Suite
+from suites import NATIVE
+from suites import PreloadedSuite as Suite
 
 from conformance.devices import environment
 

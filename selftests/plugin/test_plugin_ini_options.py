@@ -6,7 +6,8 @@ import json
 import time
 
 import pytest
-from suites import CONFTEST, NATIVE, SM90, Suite
+from suites import CONFTEST, NATIVE, SM90
+from suites import PreloadedSuite as Suite
 
 from conformance.cases.special_values import GROUPS
 

@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from suites import FOREIGN, NATIVE, SM90, Suite
+from suites import FOREIGN, NATIVE, SCALE, SM90, Suite
 
 CHECKS = ("--checks", "numerics,requirements")
 NO_COMPILER = {"PATH": "/nowhere", "CXX": None}
@@ -32,6 +32,14 @@ torch.ones(1, requires_grad=True).sum().backward()
 torch.cuda.is_available(), torch.xpu.is_available()
 pytest_plugins = ["conformance.plugin"]
 """
+
+
+@pytest.fixture
+def suite(tmp_path):
+    """Its runs are processes that import torch themselves: what is missing is found before and while they do."""
+    project = Suite(tmp_path)
+    project.write("ops/test_scale.py", SCALE)
+    return project
 
 
 def chosen(*targets: str) -> tuple[str, ...]:

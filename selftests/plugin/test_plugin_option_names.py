@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from suites import CONFTEST, SM90, Suite
+from suites import CONFTEST, SCALE, SM90, Suite
 
 #: Collects two items of one target; `{}` is the prefix of our options.
 SELECT = ("--collect-only", "-q")
@@ -25,6 +25,14 @@ def test_theirs(pytestconfig):
     assert pytestconfig.getoption("--conformance-quick") is False
     assert "torch" not in sys.modules
 """
+
+
+@pytest.fixture
+def suite(tmp_path):
+    """Its runs import the plugin themselves: the names of its options depend on when that happens."""
+    project = Suite(tmp_path)
+    project.write("ops/test_scale.py", SCALE)
+    return project
 
 
 @pytest.mark.parametrize("given", [["--conformance-target=cuda_sm90"], [*SM90]])

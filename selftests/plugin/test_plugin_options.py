@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from suites import NATIVE, SCALE, Suite
+from suites import NATIVE, SCALE
+from suites import PreloadedSuite as Suite
 
 SELECT = ("--collect-only", "-q")
 
@@ -111,4 +112,4 @@ def test_collecting_imports_no_torch(axes):
     axes.write(
         "ops/conftest.py", "import sys\n\ndef pytest_collection_finish(): print('torch' in sys.modules, 'so far')\n"
     )
-    axes.run(*SELECT, "ops/test_scale.py", "-s").ends(0).has("False so far")
+    axes.run_alone(*SELECT, "ops/test_scale.py", "-s").ends(0).has("False so far")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from suites import Suite
+from suites import PreloadedSuite as Suite
 
 NEUTRAL = ("--target", "cuda_sm90", "--checks", "requirements")
 

@@ -11,7 +11,8 @@ import sys
 
 import pytest
 from accidents import CONFTEST, PROCESSES, last_run, options, outcomes
-from suites import NATIVE, Suite, environment
+from suites import NATIVE, environment
+from suites import PreloadedSuite as Suite
 
 #: Each item writes what is before it. Workers begin with an empty list.
 LOOKAHEAD = """

@@ -10,7 +10,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 import schemas
-from suites import SM90, WRONG_OUTPUT, Suite
+from suites import SM90, WRONG_OUTPUT
+from suites import PreloadedSuite as Suite
 
 from conformance.cli.main import main
 from conformance.facts import NAMES
