@@ -17,7 +17,8 @@ import selftest_durations
 QUICK = [f"selftests/harness/test_batches.py::test_{number}" for number in range(200)]
 LONG = "selftests/ci/test_determinism.py::test_long"
 BESIDE = [f"selftests/ci/test_determinism.py::test_{number}" for number in range(20)]
-SECONDS = dict.fromkeys(QUICK, 0.2) | dict.fromkeys(BESIDE, 0.3) | {LONG: 100.2, "selftests/gone.py::test_x": 50.0}
+GONE = f"{selftest_durations.FOLDER}/test_that_was_removed.py::test_x"
+SECONDS = dict.fromkeys(QUICK, 0.2) | dict.fromkeys(BESIDE, 0.3) | {LONG: 100.2, GONE: 50.0}
 
 
 @pytest.fixture
