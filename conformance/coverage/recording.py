@@ -48,7 +48,8 @@ def _is_wanted(path: str, code: CodeType) -> bool:
 def record(captures: Sequence[Callable[[], None]], processes: int) -> Iterator[RecordedItem]:
     """Calls each capture in a forked process, several at a time, and yields what it executed as soon as it is known.
 
-    The caller has executed what runs once. Ends all forked processes when it is closed or interrupted.
+    The caller has executed what runs once. It must not have used autograd: PyTorch refuses autograd in a process that
+    was forked after that. Ends all forked processes when it is closed or interrupted.
     """
     waiting = list(range(len(captures)))[::-1]
     running: dict[int, _Child] = {}
@@ -134,7 +135,7 @@ def _capture(capture: Callable[[], None], write: int) -> None:
         try:
             capture()
         except Exception as raised:  # noqa: BLE001 - whatever compiling raises is a result
-            error = f"{type(raised).__name__}: {first_line(raised)}"
+            error = first_line(raised) or type(raised).__name__
     answer: Any = error, {path: sorted(numbers) for path, numbers in found.items() if numbers}
     with os.fdopen(write, "wb") as pipe:
         pipe.write(marshal.dumps(answer))

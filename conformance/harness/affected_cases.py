@@ -82,19 +82,22 @@ def map_for(root: Path, torch: str, file: str | None) -> CoverageMap:
 
     Raises CoverageError without one.
     """
-    if file:
-        return map_file.read(Path(file))
+    return map_file.read(Path(file) if file else map_path(root, torch))
+
+
+def map_path(root: Path, torch: str) -> Path:
+    """Where that map is. Raises CoverageError without one."""
     folders = (root / FOLDER / "coverage", PACKAGED)
     for folder in folders:
         if (path := folder / map_file.file_name(torch)).is_file():
-            return map_file.read(path)
+            return path
     others = [path for folder in folders for path in sorted(folder.glob(map_file.file_name("*")))]
     if not others:
         raise CoverageError(
             f"there is no coverage map for torch {torch}: make one with python -m conformance coverage make, which "
             "takes a second of CPU time for each case and target"
         )
-    return map_file.read(others[-1])
+    return others[-1]
 
 
 @dataclass(frozen=True)

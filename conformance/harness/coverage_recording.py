@@ -1,5 +1,6 @@
-"""Records a coverage map: `python -m conformance.harness.coverage_recording REQUEST`, a process of its own.
+"""Records a coverage map, or checks one: `python -m conformance.harness.coverage_recording REQUEST`.
 
+It is a process of its own.
 pytest collects the items, so all its ways to select work. They are then captured without their devices, and not run.
 """
 
@@ -18,11 +19,13 @@ from typing import Any
 
 import pytest
 
+from conformance.capture.invoke import error_text
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
 from conformance.cases.selectors import exclusion
 from conformance.coverage import map_file
 from conformance.coverage.coverage_map import CoverageError, CoverageMap, MappedFile, MappedFunction
+from conformance.coverage.drift import differing_lines, mapped_lines, present, sample
 from conformance.coverage.recording import record, watched_lines
 from conformance.devices.environment import torch_build
 from conformance.devices.targets import Target
@@ -30,6 +33,7 @@ from conformance.errors import ConformanceError
 from conformance.harness.accidents.guardian import end_with
 from conformance.harness.collected import conformance_item, is_conformance_item
 from conformance.harness.item import Item
+from conformance.harness.item_exclusion import missing_dtype
 from conformance.harness.session import Session
 from conformance.sources.executed_lines import ExecutedLines
 from conformance.sources.source_in_use import source_in_use
@@ -37,9 +41,11 @@ from conformance.sources.torch_source import blob_id
 from conformance.sources.units import units_of
 from conformance.storage.runs import FOLDER
 
-#: What is compiled before the items, so that a process has done what it does only once: with gradients and without.
+#: What is compiled before the items, so that a process has done what it does only once. Without gradients: a forked
+#: process could not use autograd any more. What only the first gradients execute counts for each item with gradients.
 _FIRST = "lambda x, w: (x @ w).relu().sum(-1)"
 _FIRST_INPUTS = ("x=8x16", "w=16x32")
+_SHOWN = 3  # names of items that failed in the same way
 _SECONDS = 10.0  # between two lines of progress
 _SECONDS_BETWEEN_FILES = 60.0  # the file is written so often: a killed process keeps most
 
@@ -48,13 +54,16 @@ _SECONDS_BETWEEN_FILES = 60.0  # the file is written so often: a killed process 
 class Request:
     """`arguments`: of pytest. `file`: of the map; "" for the default. `processes`: at a time.
 
-    `missing`: record only items that the map lacks.
+    `missing`: record only items that the map lacks. `check`: instead of making a map, check the one of the file: so
+    many items are recorded and compared. `whole_files`: whether the arguments select all items of their files.
     """
 
     arguments: tuple[str, ...]
     file: str = ""
     processes: int = 1
     missing: bool = False
+    check: int | None = None
+    whole_files: bool = False
 
 
 def default_file(root: Path, torch: str) -> Path:
@@ -83,6 +92,9 @@ def main(request: Request) -> int:
             raise CoverageError(
                 "this machine can generate code for none of the selected cases; see -k, --target and files"
             )
+        known = None
+        if request.check is not None:
+            known, items = _of_the_map(Path(request.file), items)
         session = items[0].session
         session.set_up_torch()
         _use_one_thread()
@@ -91,8 +103,11 @@ def main(request: Request) -> int:
     again: ExecutedLines = defaultdict(set)
     with watched_lines(again):
         _capture_first(session, targets)
+    once = {path: found[path] - again[path] for path in found}
+    if known is not None:
+        return _checked(known, items, once, request)
     file = Path(request.file) if request.file else default_file(collected.root, session.torch)
-    made = _MadeMap(file, session.torch, {path: found[path] - again[path] for path in found})
+    made = _MadeMap(file, session.torch, once)
     return made.make(made.missing(items) if request.missing else items, request.processes)
 
 
@@ -132,9 +147,8 @@ def _use_one_thread() -> None:
 
 def _capture_first(session: Session, targets: Any) -> None:
     for target in targets:
-        for grad in ((), ("",)):
-            case, _ = resolve_case(_FIRST, (), AdhocOptions(inputs=_FIRST_INPUTS, grad=grad))
-            _capture(session, case, target)
+        case, _ = resolve_case(_FIRST, (), AdhocOptions(inputs=_FIRST_INPUTS))
+        _capture(session, case, target)
 
 
 def _capture(session: Session, case: Case, target: Target) -> None:
@@ -174,9 +188,10 @@ class _MadeMap:
         try:
             for each in record(captures, processes):
                 item = items[each.number]
-                for path in each.lines:
-                    self._mapped(path)
-                self._map.add(item.case.id, item.target.name, each.lines)
+                if not each.error:
+                    for path in each.lines:
+                        self._mapped(path)
+                    self._map.add(item.case.id, item.target.name, each.lines)
                 progress.step(item.name, each.error)
                 if time.monotonic() - written > _SECONDS_BETWEEN_FILES:
                     map_file.write(self._file, self._map)
@@ -189,7 +204,7 @@ class _MadeMap:
             f"{self._file}: {len(self._map.items):,} items of {len(self._map.cases):,} cases, "
             f"{self._map.name}, {size / 1e6:.2f} MB"
         )
-        return 130 if interrupted else 0
+        return 130 if interrupted else int(progress.has_failed)
 
     def _mapped(self, path: str) -> MappedFile:
         if path not in self._map.files:
@@ -208,42 +223,98 @@ class _MadeMap:
             )
 
 
+def _of_the_map(file: Path, items: Sequence[Item]) -> tuple[CoverageMap, list[Item]]:
+    """The map, and the items on its targets. Raises CoverageError for a map of another torch."""
+    known = map_file.read(file)
+    source = source_in_use()
+    here = CoverageMap(torch_build().version, source.name if source else "")
+    if (known.torch, known.source) != (here.torch, here.source):
+        raise CoverageError(f"{file} is the map of {known.name}, and this is {here.name}: check it with that torch")
+    targets = set(known.targets)
+    found = [item for item in items if item.target.name in targets]
+    if not found:
+        raise CoverageError(f"no selected case is on a target of the map: {', '.join(known.targets)}")
+    return known, found
+
+
+def _checked(known: CoverageMap, items: Sequence[Item], once: dict[str, set[int]], request: Request) -> int:
+    """Returns 1 where the map is no longer true."""
+    names = {_name(item): item for item in items}
+    drift = present(known, list(names), whole_files=request.whole_files)
+    comparable = [name for name in names if known.number(*name) is not None]
+    chosen = [comparable[place] for place in sample(comparable, request.check or 0)]
+    mapped = mapped_lines(known, chosen)
+    ignored = {path: once.get(path, set()) | file.once for path, file in known.files.items()}
+    progress = _Progress(len(chosen))
+    for each in record([_capture_of(names[name]) for name in chosen], request.processes):
+        name = chosen[each.number]
+        recorded = {path: set(lines) for path, lines in each.lines.items()}
+        if not each.error and (differing := differing_lines(mapped[name], recorded, ignored)):
+            drift.differing[name] = differing
+        drift.sampled += not each.error
+        progress.step(names[name].name, each.error)
+    progress.end(interrupted=False)
+    print("\n".join(drift.lines()))
+    if drift:
+        again = "" if drift.differing else " --missing"
+        print(f"make it again: python -m conformance coverage make{again} -o {request.file}")
+    return int(bool(drift) or progress.has_failed)
+
+
+def _name(item: Item) -> tuple[str, str]:
+    return item.case.id, item.target.name
+
+
 def _capture_of(item: Item) -> Callable[[], None]:
-    return lambda: _capture(item.session, item.case, item.target)
+    """A function that captures an item. It raises CoverageError where compiling fails and nothing says that it does."""
+
+    def capture() -> None:
+        session, case, target = item.session, item.case, item.target
+        try:
+            _capture(session, case, target)
+        except Exception as error:
+            known = session.known_failures_of(case).entry_for(
+                case.id, "compile", target.name, session.torch, "deviceless"
+            )
+            if not (known or missing_dtype(target, error)):
+                raise CoverageError(error_text(error).strip().splitlines()[0]) from error
+
+    return capture
 
 
 class _Progress:
     """Lines on stderr: how many items are done, the time left, and how many failed."""
 
     def __init__(self, total: int) -> None:
-        self._total, self._done, self._failed = total, 0, list[str]()
+        self._total, self._done, self._failed = total, 0, defaultdict[str, list[str]](list)
         self._begin = self._shown = time.monotonic()
 
     def step(self, name: str, error: str) -> None:
         self._done += 1
         if error:
-            self._failed.append(f"{name}: {error}")
+            self._failed[error].append(name)
         now = time.monotonic()
         if now - self._shown >= _SECONDS:
             self._shown = now
             left = (now - self._begin) / self._done * (self._total - self._done)
             print(f"{self._done:,} of {self._total:,} items, {left / 60:.0f} min left", file=sys.stderr, flush=True)
 
+    @property
+    def has_failed(self) -> bool:
+        return bool(self._failed)
+
     def end(self, *, interrupted: bool) -> None:
         if interrupted:
             print(f"interrupted: {self._done:,} of {self._total:,} items are kept", file=sys.stderr)
-        if self._failed:
-            print(
-                f"{len(self._failed):,} items do not compile; what they execute until then is in the map, such as "
-                f"{self._failed[0]}",
-                file=sys.stderr,
-            )
+        for error, names in sorted(self._failed.items(), key=lambda each: -len(each[1])):
+            shown = ", ".join(names[:_SHOWN]) + (" …" if len(names) > _SHOWN else "")
+            print(f"not in the map: {len(names):,} items raised {error}: {shown}", file=sys.stderr)
 
 
 if __name__ == "__main__":
     try:
         data = json.loads(sys.argv[1])
-        status = main(Request(tuple(data["arguments"]), data["file"], data["processes"], data["missing"]))
+        status = main(Request(**{**data, "arguments": tuple(data["arguments"])}))
     except ConformanceError as error:
         print(f"error: {error}", file=sys.stderr)
         status = error.status

@@ -17,13 +17,18 @@ from conformance.sources import executed_lines
 CASES = """
 from conformance import case, tensor
 
-@case(x=tensor(20))
+@case(x=tensor(20), grad="x")
 def test_flip(x):
     return x.flip(0)
 
 @case(x=tensor(20))
 def test_double(x):
     return x * 2
+"""
+BROKEN = """
+@case(x=tensor(20))
+def test_broken(x):
+    raise ValueError("no such mode")
 """
 MODULE = (
     "def f(x):\n    if x:\n        return [\n            x,\n        ]\n    return g(x)\n\n\ndef g(x):\n    return x\n"
@@ -64,6 +69,8 @@ def test_from_a_map_to_selected_cases(tmp_path):
     found = command(suite, "cases", "torch/_inductor/lowering.py:rev")
     assert found.stdout.split() == ["scale/flip"], found.stderr
     assert command(suite, "cases", "torch/_inductor/lowering.py:no_such").returncode == 2
+
+    check_a_map(suite, file)
 
     ran = suite.run("--collect-only", "-q", "--target", "cuda_sm90", "--affected-by", "torch/_inductor/lowering.py:rev")
     ran.ends(0).has("test_flip[cuda_sm90]", "1 deselected").has_not("test_double[")
@@ -112,6 +119,30 @@ def test_a_terminated_make_ends_its_processes_and_keeps_what_it_has(tmp_path):
     assert map_file.read(tmp_path / "made.xz").cases == ["scale/flip"]
     with pytest.raises(ProcessLookupError):
         os.kill(int(file.read_text()), 0)
+
+
+def check_a_map(suite, file):
+    """`coverage check` finds a case that is new, one that is gone, and one that executes other lines."""
+    same = command(suite, "check", "--target", "cuda_sm90")
+    assert same.returncode == 0, same.stderr
+    assert same.stdout.splitlines() == ["2 items were recorded again, 0 differ"]
+    suite.write("ops/test_scale.py", CASES.replace("test_double", "test_triple").replace("x.flip(0)", "x.relu()"))
+    other = command(suite, "check", "--target", "cuda_sm90")
+    assert other.returncode == 1, other.stderr
+    assert "the map lacks items: scale/triple-cuda_sm90\n" in other.stdout
+    assert "the map has items that no longer exist: scale/double-cuda_sm90\n" in other.stdout
+    assert "these items execute other lines now: scale/flip-cuda_sm90\n" in other.stdout
+    assert "    scale/flip-cuda_sm90: torch/_inductor/" in other.stdout
+    assert f"make it again: python -m conformance coverage make -o {file}\n" in other.stdout
+    part = command(suite, "check", "--target", "cuda_sm90", "-k", "flip", "--sample", "0")
+    assert part.stdout.splitlines() == ["0 items were recorded again, 0 differ"]
+    suite.write("ops/test_scale.py", CASES + BROKEN)
+    broken = command(suite, "make", "--target", "cuda_sm90", "--missing", "-o", "other.xz", "-k", "broken or double")
+    assert broken.returncode == 1, broken.stderr
+    assert "not in the map: 1 items raised" in broken.stderr
+    assert "no such mode: scale/broken-cuda_sm90" in broken.stderr
+    assert "other.xz: 1 items of 1 cases" in broken.stdout
+    suite.write("ops/test_scale.py", CASES)
 
 
 def map_file_torch() -> str:

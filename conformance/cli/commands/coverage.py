@@ -11,19 +11,21 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from conformance.cases.lookup import project_here
 from conformance.coverage import map_file
 from conformance.coverage.coverage_map import CoverageError, CoverageMap, ranges
 from conformance.coverage.questions import FileReport, items_at, redundant_cases, report, unreachable_parts
 from conformance.devices.environment import HIDE_GPUS, torch_build
-from conformance.harness.affected_cases import map_for
+from conformance.harness.affected_cases import map_for, map_path
 
 DESCRIPTION = """\
 Which lines of Inductor's lowerings, decompositions, patterns and code
 generators the cases execute when they are captured. `make` records that in a
-map, and the others read it. `pytest --affected-by EDIT` runs the
-cases that an edit of PyTorch can change."""
+map, `check` says whether it is still true, and the others read it.
+`pytest --affected-by EDIT` runs the cases that an edit of PyTorch can
+change."""
 
 EXAMPLES = """\
 examples:
@@ -38,7 +40,7 @@ shape or layout. This says only that no line of Inductor would be lost."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parts = parser.add_subparsers(dest="what", required=True, metavar="{make,report,cases,redundant}")
+    parts = parser.add_subparsers(dest="what", required=True, metavar="{make,check,report,cases,redundant}")
 
     def part(name: str, text: str, metavar: str, help_: str) -> argparse.ArgumentParser:
         added = parts.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
@@ -54,12 +56,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "PATH",
         "as for pytest: files of cases",
     )
-    make.add_argument("-k", metavar="EXPRESSION", help="only cases that match, as for pytest")
-    make.add_argument("--target", metavar="LIST", help="on these targets, as for pytest")
-    make.add_argument("--device", metavar="LIST", help="on targets of these device types, as for pytest")
-    make.add_argument("--quick", action="store_true", help="one case of each function, as for pytest")
+    check = part(
+        "check",
+        "say whether a map still fits the cases, and record some items again",
+        "PATH",
+        "as for pytest: files of cases",
+    )
+    for recording in (make, check):
+        recording.add_argument("-k", metavar="EXPRESSION", help="only cases that match, as for pytest")
+        recording.add_argument("--target", metavar="LIST", help="on these targets, as for pytest")
+        recording.add_argument("--device", metavar="LIST", help="on targets of these device types, as for pytest")
+        recording.add_argument("--quick", action="store_true", help="one case of each function, as for pytest")
+        recording.add_argument("-n", type=int, default=1, metavar="N", help="processes at a time; 1 is the default")
+    check.add_argument(
+        "--sample", type=int, default=40, metavar="N", help="how many items to record and compare; 40 is the default"
+    )
     make.add_argument("--missing", action="store_true", help="only what the map lacks: goes on with an earlier call")
-    make.add_argument("-n", type=int, default=1, metavar="N", help="processes at a time; 1 is the default")
     make.add_argument(
         "-o", "--output", metavar="FILE", help="where to keep the map; default: below .conformance/coverage"
     )
@@ -78,10 +90,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Raises CoverageError."""
-    return {"make": _make, "report": _report, "cases": _cases, "redundant": _redundant}[arguments.what](arguments)
+    return {"make": _make, "check": _check, "report": _report, "cases": _cases, "redundant": _redundant}[
+        arguments.what
+    ](arguments)
 
 
 def _make(arguments: argparse.Namespace) -> int:
+    file = str(Path(arguments.output).absolute()) if arguments.output else ""
+    return _recording(arguments, {"file": file, "missing": arguments.missing})
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    if arguments.sample < 0:
+        raise CoverageError(f"--sample {arguments.sample}: give a number of items, 0 or more")
+    file = Path(arguments.map) if arguments.map else map_path(project_here().root, torch_build().version)
+    whole = not (arguments.k or arguments.quick or any("::" in word for word in arguments.words))
+    return _recording(arguments, {"file": str(file.absolute()), "check": arguments.sample, "whole_files": whole})
+
+
+def _recording(arguments: argparse.Namespace, of_part: dict[str, Any]) -> int:
     if arguments.n < 1:
         raise CoverageError(f"-n {arguments.n}: give a number of processes, 1 or more")
     options = {"-k": arguments.k, "--conformance-target": arguments.target, "--conformance-device": arguments.device}
@@ -89,9 +116,8 @@ def _make(arguments: argparse.Namespace) -> int:
     words += ["--conformance-quick"] if arguments.quick else []
     request = {
         "arguments": [*words, "-p", "conformance.plugin"],
-        "file": str(Path(arguments.output).absolute()) if arguments.output else "",
         "processes": arguments.n,
-        "missing": arguments.missing,
+        **of_part,
     }
     command = [sys.executable, "-W", "ignore", "-m", "conformance.harness.coverage_recording", json.dumps(request)]
     with subprocess.Popen(command, env=os.environ | HIDE_GPUS) as process, _passing_on(signal.SIGTERM, process):
