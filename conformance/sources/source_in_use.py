@@ -54,9 +54,9 @@ def use_source(word: str, option: str) -> None:
         if current.word == word:
             return
         raise SourceError(f"{option} {word}: this process uses {current.name} already")
+    source = parse_source(word, option)
     if "torch" in sys.modules:
         raise SourceError(f"{option}: torch is imported already; leave out the plugin or the conftest that imports it")
-    source = parse_source(word, option)
     build = environment.torch_build()
     tree = lay(source, build)
     refuse_misfit(tree, source, build)
