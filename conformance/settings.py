@@ -130,7 +130,8 @@ class Settings:
     `devices`, `targets`: what --device and --target name, as text; see targets.select_targets. `variants`: targets that
     are variants of others run too.
     `accept`: which snapshots are accepted: "" (none), "all" or "new" (those not stored yet).
-    `save_run`, `baseline`: names of runs. `torch_source`: PATH[@COMMIT] of the Python files that are imported as torch;
+    `save_run`, `baseline`: names of runs. `missing`: the name of a run; only items that did not end in it run.
+    `torch_source`: PATH[@COMMIT] of the Python files that are imported as torch;
     None for the installed torch.
     `backend`: a backend of torch.compile, or `module:function`. `via`: one of VIA.
     `quick`: one case of each function, on one target of each device type unless `targets` names some.
@@ -161,6 +162,7 @@ class Settings:
     accept: str = ""
     save_run: str | None = None
     baseline: str | None = None
+    missing: str | None = None
     torch_source: str | None = None
     backend: str = "inductor"
     via: str = "compile"

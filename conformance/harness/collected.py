@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +14,7 @@ from conformance.cases.opt_outs import opt_outs
 from conformance.harness.item import Item
 from conformance.harness.overlay.subset_selection import subset
 from conformance.settings import Settings
+from conformance.storage.runs import open_run
 
 
 def is_conformance_item(item: pytest.Item) -> bool:
@@ -27,11 +28,26 @@ def conformance_item(item: pytest.Item) -> Item:
 def deselect(config: pytest.Config, options: Settings, items: list[pytest.Item]) -> None:
     """Deselects what --audit and --subset leave out: with one of them, all that is no item of the suite, too.
 
-    --audit runs only items whose case opts out of something there; --subset only those that its file names.
+    --audit runs only items whose case opts out of something there; --subset only those that its file names. --missing
+    leaves out the items that ended in a run. Raises RunError for a run that cannot be read.
     """
+    if options.missing:
+        ended = open_run(config.rootpath, options.missing).ended_items()
+        _keep(config, items, [each for each in items if not _is_one_of(each, ended)])
     if not (options.audit or options.subset):
         return
-    chosen = [test for test in items if is_conformance_item(test) and _is_chosen(options, conformance_item(test))]
+    _keep(
+        config,
+        items,
+        [test for test in items if is_conformance_item(test) and _is_chosen(options, conformance_item(test))],
+    )
+
+
+def _is_one_of(test: pytest.Item, names: Collection[str]) -> bool:
+    return is_conformance_item(test) and conformance_item(test).name in names
+
+
+def _keep(config: pytest.Config, items: list[pytest.Item], chosen: list[pytest.Item]) -> None:
     rest = set(items) - set(chosen)
     if rest:
         config.hook.pytest_deselected(items=[item for item in items if item in rest])

@@ -25,6 +25,7 @@ from conformance.harness import (
     ci_annotations,
     ci_summary,
     collected_declarations,
+    continued_run,
     explanations,
     failure_list,
     junit,
@@ -237,6 +238,8 @@ def _start_session(config: pytest.Config) -> Session:
                 f"{option_name('save-run')} and {option_name('baseline')} are both {options.baseline!r}: a run cannot "
                 f"replace its own baseline; give {option_name('save-run')} another name"
             )
+    if options.missing:
+        continued_run.refuse_other_run(session, open_run(config.rootpath, options.missing))
     missing = session.missing_devices() if options.require_device else []
     if missing:
         present = ", ".join(f"{device}: {session.machine.describe(device)}" for device in missing)
@@ -495,6 +498,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and _SESSION in config.stash and config.option.keyword:
         keyword = config.option.keyword
         terminalreporter.write_line(f"-k {keyword!r} selects no item; list all items with: pytest --collect-only -q")
+    elif exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and option(config, "missing"):
+        terminalreporter.write_line(f"{option_name('missing')}: the run lacks no selected item")
     elif exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and option(config, "audit"):
         terminalreporter.write_line(f"{option_name('audit')}: no selected case opts out of anything")
     elif exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and option(config, "affected-by"):

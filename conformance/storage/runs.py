@@ -256,6 +256,12 @@ class Run:
         record = self.item_named(name)
         return record is not None and all(each.detail != NOT_ENDED for each in record.checks.values())
 
+    def ended_items(self) -> set[str]:
+        """The names of the items that have ended. Raises RunError as `items` does."""
+        return {
+            record.name for record in self.items() if all(each.detail != NOT_ENDED for each in record.checks.values())
+        }
+
     def _item_file(self, name: str) -> Path:
         return self.folder / "items" / f"{name}.json"
 

@@ -42,11 +42,12 @@ ENABLING = (
     "write-known-failures",
     "affected-by",
     "inductor-config",
+    "missing",
 )
 #: Options that leave cases, targets or checks out: those of pytest, and ours, named as in OPTIONS.
 _SELECTING = (
     ("keyword", "markexpr"),
-    ("device", "target", "quick", "checks", "baseline", "audit", "subset", "affected-by"),
+    ("device", "target", "quick", "checks", "baseline", "audit", "subset", "affected-by", "missing"),
 )
 
 #: Name → the keywords of `addoption`. `device` is the option `--conformance-device`, and `--device` where nobody else
@@ -74,6 +75,10 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         metavar="NAME",
         help="compare code with the run of this name instead of the stored snapshots; or with a PyTorch checkout or "
         "commit, PATH[@COMMIT], whose code is generated first",
+    ),
+    "missing": dict(
+        metavar="RUN",
+        help="test only items that this run lacks: goes on with a run that was killed; `merge` joins both",
     ),
     "torch-source": dict(
         metavar="PATH[@COMMIT]",
@@ -239,6 +244,7 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
         accept=accepts,
         save_run=value("save-run"),
         baseline=value("baseline"),
+        missing=value("missing"),
         torch_source=value("torch-source"),
         backend=value("backend"),
         via=settings.parse_via(value("via"), value("backend")),
