@@ -397,13 +397,13 @@ def attention_on_rocm(target: str) -> str:
 
 
 #: Without the patch, Inductor would time its choices on the device.
-tuned = code(lambda a, b: a @ b, {"max_autotune": True}, a=random(64, 64), b=random(64, 64))
+product_of_choices = code(lambda a, b: a @ b, {"max_autotune": True}, a=random(64, 64), b=random(64, 64))
 
 #: Where a patch is, with "gpu" for the device → a function whose outcome changes without the patch.
 OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._inductor.fx_passes.joint_graph:lazy_init": registered,
     "torch._inductor.fx_passes.pad_mm:_should_pad": odd,
-    "torch._inductor.select_algorithm:AlgorithmSelectorCache.__call__": tuned,
+    "torch._inductor.select_algorithm:AlgorithmSelectorCache.__call__": product_of_choices,
     "torch._dynamo.guards:profile_guard_manager": timed,
     "torch.backends.opt_einsum:is_available": contracted,
     "torch._inductor.codegen.cpp_wrapper_cpu:CppWrapperCpu.codegen_int_array_var": declared,
