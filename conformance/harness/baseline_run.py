@@ -9,8 +9,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pytest
+
+from conformance.harness.configuration import pytest_options
 from conformance.settings import ACCEPT, long_name, option_name
-from conformance.sources.source_in_use import VARIABLE, SourceInUse
+from conformance.sources.source_in_use import VARIABLE, SourceInUse, source_in_use
 from conformance.sources.torch_source import TorchSource, parse_source
 from conformance.storage.runs import RunError, existing_runs
 
@@ -18,6 +21,18 @@ from conformance.storage.runs import RunError, existing_runs
 _RAN, _INTERRUPTED = (0, 1), 2
 #: Options of the run that its baseline does not share, with what they are there. An empty one counts as not given.
 _OTHER = {"baseline": "", "report": "", "write-known-failures": "", "checks": "code"}
+
+
+def use_source_as_baseline(config: pytest.Config) -> None:
+    """Where --baseline names a checkout or a commit, generates its code in another process, and compares with that."""
+    word = pytest_options.option(config, "baseline")
+    source = baseline_source(word, config.rootpath) if word else None
+    if source is None or config.option.collectonly:
+        return
+    pytest_options.read_settings(config)  # refuses wrong options before the long run, not after it
+    call = config.invocation_params
+    name = run_baseline(source, call.args, call.dir, source_in_use(), os.environ)
+    setattr(config.option, pytest_options.dest("baseline"), name)
 
 
 def baseline_source(word: str, root: Path) -> TorchSource | None:

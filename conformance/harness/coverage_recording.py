@@ -1,7 +1,7 @@
-"""Records a coverage map, or checks one: `python -m conformance.harness.coverage_recording REQUEST`.
+"""Records a coverage map, or checks one, in a process of its own.
 
-It is a process of its own.
-pytest collects the items, so all its ways to select work. They are then captured without their devices, and not run.
+`python -m conformance.harness.coverage_recording REQUEST`. pytest collects the items, so all its ways to select work.
+They are then captured without their devices, and not run.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class _MadeMap:
         return [item for item in items if self._map.number(item.case.id, item.target.name) is None]
 
     def make(self, items: Sequence[Item], processes: int) -> int:
-        progress = _Progress(len(items))
+        progress = _Progress(len(items), "not in the map")
         captures = [_capture_of(item) for item in items]
         interrupted, written = False, time.monotonic()
         try:
@@ -245,7 +245,7 @@ def _checked(known: CoverageMap, items: Sequence[Item], once: dict[str, set[int]
     chosen = [comparable[place] for place in sample(comparable, request.check or 0)]
     mapped = mapped_lines(known, chosen)
     ignored = {path: once.get(path, set()) | file.once for path, file in known.files.items()}
-    progress = _Progress(len(chosen))
+    progress = _Progress(len(chosen), "not compared")
     for each in record([_capture_of(names[name]) for name in chosen], request.processes):
         name = chosen[each.number]
         recorded = {path: set(lines) for path, lines in each.lines.items()}
@@ -255,9 +255,11 @@ def _checked(known: CoverageMap, items: Sequence[Item], once: dict[str, set[int]
         progress.step(names[name].name, each.error)
     progress.end(interrupted=False)
     print("\n".join(drift.lines()))
-    if drift:
-        again = "" if drift.differing else " --missing"
-        print(f"make it again: python -m conformance coverage make{again} -o {request.file}")
+    make = "python -m conformance coverage make"
+    if drift.gone or drift.differing:
+        print(f"delete it, and make it again: {make} -o {request.file}")
+    elif drift.lacking:
+        print(f"add them: {make} --missing -o {request.file}")
     return int(bool(drift) or progress.has_failed)
 
 
@@ -285,7 +287,9 @@ def _capture_of(item: Item) -> Callable[[], None]:
 class _Progress:
     """Lines on stderr: how many items are done, the time left, and how many failed."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, failed: str) -> None:
+        """`failed`: what an item that failed is not, such as "not in the map"."""
+        self._text_of_failed = failed
         self._total, self._done, self._failed = total, 0, defaultdict[str, list[str]](list)
         self._begin = self._shown = time.monotonic()
 
@@ -308,7 +312,7 @@ class _Progress:
             print(f"interrupted: {self._done:,} of {self._total:,} items are kept", file=sys.stderr)
         for error, names in sorted(self._failed.items(), key=lambda each: -len(each[1])):
             shown = ", ".join(names[:_SHOWN]) + (" …" if len(names) > _SHOWN else "")
-            print(f"not in the map: {len(names):,} items raised {error}: {shown}", file=sys.stderr)
+            print(f"{self._text_of_failed}: {len(names):,} items raised {error}: {shown}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from conformance.harness import (
     ci_summary,
     collected_declarations,
     continued_run,
+    empty_selection,
     explanations,
     failure_list,
     junit,
@@ -99,7 +99,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     with _usage_errors():  # a second time where a conftest loads the plugin
         _use_source(option(config, "torch-source"))
         affected_cases.read_edit(config)
-        _run_baseline(config)
+        baseline_run.use_source_as_baseline(config)
     if config.getoption("maxworkerrestart", None) is None:
         config.option.maxworkerrestart = MANY_RESTARTS  # WorkerCrashes has a limit of its own
     if not _reason_unguarded(config):
@@ -109,19 +109,6 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         config.pluginmanager.register(
             GuardedItems(config, link, lambda: config.stash[_SESSION].run, lambda: _broken(config))
         )
-
-
-def _run_baseline(config: pytest.Config) -> None:
-    """Where --baseline names a checkout or a commit, generates its code in another process, and compares with that."""
-    word = option(config, "baseline")
-    source = baseline_run.baseline_source(word, config.rootpath) if word else None
-    if source is None or config.option.collectonly:
-        return
-    pytest_options.read_settings(config)  # refuses wrong options before the long run, not after it
-    name = baseline_run.run_baseline(
-        source, config.invocation_params.args, config.invocation_params.dir, source_in_use(), os.environ
-    )
-    setattr(config.option, pytest_options.dest("baseline"), name)
 
 
 def _reason_unguarded(config: pytest.Config) -> str:
@@ -495,15 +482,10 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     finally:
         if failed:
             terminalreporter.stats["failed"] = failure_list.one_each(failed)
-    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and _SESSION in config.stash and config.option.keyword:
-        keyword = config.option.keyword
-        terminalreporter.write_line(f"-k {keyword!r} selects no item; list all items with: pytest --collect-only -q")
-    elif exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and option(config, "missing"):
-        terminalreporter.write_line(f"{option_name('missing')}: the run lacks no selected item")
-    elif exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and option(config, "audit"):
-        terminalreporter.write_line(f"{option_name('audit')}: no selected case opts out of anything")
-    elif exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and option(config, "affected-by"):
-        terminalreporter.write_line(f"{option_name('affected-by')}: no selected case executes what the edit changes")
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        keyword = config.option.keyword if _SESSION in config.stash else ""
+        if reason := empty_selection.reason(config, keyword):
+            terminalreporter.write_line(reason)
     if result is None or not result.lines:
         return
     terminalreporter.write_sep("-", "conformance")

@@ -133,7 +133,7 @@ def check_a_map(suite, file):
     assert "the map has items that no longer exist: scale/double-cuda_sm90\n" in other.stdout
     assert "these items execute other lines now: scale/flip-cuda_sm90\n" in other.stdout
     assert "    scale/flip-cuda_sm90: torch/_inductor/" in other.stdout
-    assert f"make it again: python -m conformance coverage make -o {file}\n" in other.stdout
+    assert f"delete it, and make it again: python -m conformance coverage make -o {file}\n" in other.stdout
     part = command(suite, "check", "--target", "cuda_sm90", "-k", "flip", "--sample", "0")
     assert part.stdout.splitlines() == ["0 items were recorded again, 0 differ"]
     suite.write("ops/test_scale.py", CASES + BROKEN)
