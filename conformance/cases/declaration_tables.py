@@ -4,6 +4,7 @@
 entries = ["zeros"]                      # names of functions, for all their cases; or, for some of them,
 cases = ["eq-sample0", "add-f32-backward-sample1"]   # a sample in each dtype, or a case
 dtypes = ["i64", "bool"]                 # optional: holds in these dtypes alone
+torch = ">=2.13"                         # optional: holds on these versions alone
 constant = ["output"]                    # optional: tensors that are the same constant in every call of numerics; a
                                          # gradient counts only in cases that have gradients
 numerics = { factor = 2, reason = "…" }  # optional: see numerics_policy.py
@@ -19,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
 from conformance.cases.axes import CaseError
 from conformance.settings import CHECKS, SAMPLE_DTYPES
 
@@ -27,7 +30,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-_KEYS = ("cases", "entries", "dtypes", "constant", "numerics", "leaves_out", "only", "reason")
+_KEYS = ("cases", "entries", "dtypes", "torch", "constant", "numerics", "leaves_out", "only", "reason")
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Declarations:
         dtype, grad, _sample = labels
         names = (f"{entry}-{labels[-1]}", "-".join((entry, *labels)))
         tables = [*self._by_entry.get(entry, ()), *(table for name in names for table in self._by_case.get(name, ()))]
-        tables = [table for table in tables if dtype in table.get("dtypes", (dtype,))]
+        tables = [table for table in tables if dtype in table.get("dtypes", (dtype,)) and _is_for_this_torch(table)]
         numerics: dict[str, Any] = {key: value for table in tables for key, value in table.get("numerics", {}).items()}
         fill = {tensor: table["reason"] for table in tables for tensor in table.get("constant", ())}
         if grad == "forward":
@@ -99,5 +102,19 @@ class Declarations:
             raise CaseError(f"{where}: write `cases` or `entries`: the names that it is for")
         if wrong := [each for each in table.get("dtypes", ()) if each not in SAMPLE_DTYPES]:
             raise CaseError(f"{where}: unknown dtype {wrong[0]!r}; known are {', '.join(SAMPLE_DTYPES)}")
+        try:
+            SpecifierSet(table.get("torch", ""))
+        except (InvalidSpecifier, AttributeError):
+            raise CaseError(
+                f"{where}: torch is {table['torch']!r}; write a range of versions, such as '>=2.13'"
+            ) from None
         if wrong := [each for each in table.get("leaves_out", ()) if each not in CHECKS]:
             raise CaseError(f"{where}: unknown check {wrong[0]!r}; known are {', '.join(CHECKS)}")
+
+
+def _is_for_this_torch(table: dict[str, Any]) -> bool:
+    if not (given := table.get("torch")):
+        return True
+    import torch
+
+    return SpecifierSet(given).contains(torch.__version__.partition("+")[0], prereleases=True)

@@ -35,6 +35,7 @@ def op(samples: Any, function: Any = torch.add, dtypes: Any = (torch.float32, to
             yield SimpleNamespace(input=input_, args=args, kwargs=kwargs)
 
     known = {"name": "add", "variant_test_name": "", "dtypes": dtypes, "backward_dtypes": (torch.float32,)}
+    known["dtypesIfCUDA"] = dtypes
     known |= {"supports_autograd": True, "sample_inputs_func": sample_inputs, "get_op": lambda: function}
     return SimpleNamespace(**known | more)
 
@@ -199,6 +200,30 @@ def test_a_declaration_holds_in_its_dtypes_and_for_gradients_that_there_are():
     assert forward.numerics == {"fill": {"output": "integers"}}
 
 
+def test_a_declaration_holds_on_its_versions_of_torch():
+    this = torch.__version__.partition("+")[0]
+    declared = declarations(
+        now={"entries": ["add"], "torch": f"=={this}", "constant": ["output"], "reason": "now"},
+        before={"entries": ["add"], "torch": f"<{this}", "constant": ["gradient of input"], "reason": "before"},
+    )
+    [case] = cases(op(tensors), SampleSelection(1, ("f32",)), declared=declared)
+    assert case.numerics == {"fill": {"output": "now"}}
+
+
+def test_a_dtype_that_eager_lacks_on_cuda_is_no_case_there():
+    def only(listed: tuple[torch.dtype, ...], dtype: str, **tables: Any) -> list[str]:
+        entry = op(tensors, dtypes=(torch.float32, torch.bfloat16), dtypesIfCUDA=listed)
+        [case] = cases(entry, SampleSelection(1, (dtype,)), declared=declarations(**tables))
+        return list(case.only)
+
+    assert only((torch.float32,), "bf16") == ["cpu", "xpu"]
+    assert only((torch.float32,), "f32") == []
+    # PyTorch lists bfloat16 where it sees a GPU that has it; a machine without a GPU gets the same cases
+    assert only((torch.float16,), "bf16") == []
+    declared = {"entries": ["add"], "only": {"cpu": "there alone"}, "reason": "…"}
+    assert only((torch.float32,), "bf16", declared=declared) == ["cpu"]
+
+
 def test_further_calls_tell_a_constant_from_luck():
     """The eighth call draws another number. A result that never changes is made of constants."""
 
@@ -229,6 +254,10 @@ def test_further_calls_tell_a_constant_from_luck():
         ({"cases": ["add-f32"]}, "`reason` is missing: say in a sentence why"),
         ({"reason": "x"}, "write `cases` or `entries`"),
         ({"entries": ["add"], "leaves_out": ["speed"], "reason": "x"}, "unknown check 'speed'; known are numerics"),
+        (
+            {"entries": ["add"], "torch": "2.13", "reason": "x"},
+            "torch is '2.13'; write a range of versions, such as '>=",
+        ),
         (3, "write a table with the keys"),
     ],
 )

@@ -202,13 +202,16 @@ def _clone(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _jiterator_call() -> Callable[..., Any]:
-    """Replaces the call of a jiterator function (CUDA C++): returns zeros like its results. Dynamo does not trace it.
+    """Replaces the call of a jiterator function (CUDA C++): returns zeros like its results.
 
-    Private: torch._prims_common, which has the rules for shapes and dtypes of elementwise operators, and
-    torch._dynamo.disable (2.11 to 2.15).
+    Dynamo does not trace the replaced method, because it skips PyTorch's own files. It knows a file by the name in the
+    function's code. So this function has that name too: then the graph breaks for the same reason.
+
+    Private: torch._prims_common, which has the rules for shapes and dtypes of elementwise operators (2.11 to 2.15).
     """
     import torch
     from torch import _prims_common as elementwise
+    from torch.cuda import jiterator
 
     def __call__(function: Any, *tensors: Any, **arguments: Any) -> Any:  # noqa: N807 - the name of the replaced method
         if unknown := arguments.keys() - function.kwargs_dict.keys():
@@ -223,7 +226,8 @@ def _jiterator_call() -> Callable[..., Any]:
         )
         return outputs if len(outputs) > 1 else outputs[0]
 
-    return torch._dynamo.disable(__call__)
+    __call__.__code__ = __call__.__code__.replace(co_filename=jiterator.__file__)
+    return __call__
 
 
 def _rng_state(*_device: Any) -> Any:

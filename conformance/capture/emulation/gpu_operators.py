@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from conformance.capture.emulation import atomic_additions
 from conformance.capture.emulation.fake_strides import fake_results
 
 #: Operators of attention. The name of the backward has the suffix `_backward`.
@@ -31,7 +32,7 @@ def registered_for(device: str) -> Iterator[None]:
         for name in ATTENTION:
             for suffix, body in (("", _attention), ("_backward", _attention_backward)):
                 library.impl(f"{name}{suffix}", _kernel(getattr(torch.ops.aten, name + suffix).default, body))
-        for name, kernel in _BATCH_NORMS.items():
+        for name, kernel in (_BATCH_NORMS | atomic_additions.KERNELS).items():
             library.impl(name, kernel)
         for name, body in _NORMS.items():
             library.impl(name, _kernel(getattr(torch.ops.aten, name).default, body))

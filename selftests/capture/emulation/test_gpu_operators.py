@@ -81,3 +81,22 @@ def test_products_with_a_dtype_of_the_result():
     out = torch.empty(3, 5, device="cuda")
     assert torch.addmm(added[0], left[0], right[0], out_dtype=torch.float32, out=out) is out
     torch.testing.assert_close(out.cpu(), exact[0] + added[0].cpu().float())
+
+
+def test_an_addition_in_16_bits_is_rounded_each_time():
+    ones, where = torch.ones(4, dtype=torch.bfloat16).cuda(), torch.zeros(4, dtype=torch.int64).cuda()
+    start = torch.tensor([256.0, 7.0], dtype=torch.bfloat16).cuda()
+    added = start.scatter_add(0, where, ones)
+    assert start.tolist() == [256.0, 7.0]
+    assert added.tolist() == [256.0, 7.0]  # 256 + 1 is rounded to 256 each time; 260 is what one rounding gives
+    assert start.scatter_add_(0, where, ones * 2) is start
+    assert start.tolist() == [264.0, 7.0]
+
+
+def test_an_addition_in_float32_is_that_of_the_cpu():
+    value, index, source = drawn(4, 5, dtype=torch.float32), torch.tensor([[0, 3, 3], [1, 1, 1]]), drawn(3, 4)
+    source = source.float()
+    expected = value.cpu().scatter_add(1, index, source.cpu())
+    assert torch.equal(value.scatter_add(1, index.cuda(), source).cpu(), expected)
+    rounded = value.bfloat16().scatter_add(1, index.cuda(), source.bfloat16()).float().cpu()
+    torch.testing.assert_close(rounded, expected, rtol=0.05, atol=0.05)  # the same places
