@@ -17,7 +17,7 @@ from conformance.facts.diff import changed_facts
 from conformance.facts.double_precision import fp64
 from conformance.facts.dynamo import graph_breaks, guards
 from conformance.facts.kernels import kernels, kinds
-from conformance.facts.loop_bodies import atomics, casts, layout_changes, loads, stores, tiling, tma
+from conformance.facts.loop_bodies import atomics, block_pointers, casts, layout_changes, loads, stores, tiling, tma
 from conformance.facts.model import Extractor, Fact, FactError, Facts, ObservedCapture
 from conformance.facts.patterns import patterns
 from conformance.facts.unfused import unfused
@@ -49,6 +49,7 @@ _FURTHER: dict[str, Extractor] = {
     "layout_changes": layout_changes,
     "tiling": tiling,
     "tma": tma,
+    "block_pointers": block_pointers,
     "fp64": fp64,
 }
 
@@ -83,8 +84,9 @@ def extract(capture: Capture) -> Facts:
     kind.
     `loads`, `stores`, `atomics`: places in memory that kernels read, write and update atomically. `casts`: conversions
     of a dtype. `layout_changes`: copies that only change a layout. Of a template, these count what is fused into it.
-    `tiling` (GPU): the dimensions of each kernel's blocks, such as "y x r0_". `tma` (GPU): the number of tensor
-    descriptors. `fp64` (GPU): the number of reasons why the code needs double precision.
+    `tiling` (GPU): the dimensions of each kernel's blocks, such as "y x r0_". `tma`, `block_pointers` (GPU): the number
+    of tensor descriptors, and of block pointers. `fp64` (GPU): the number of reasons why the code needs double
+    precision.
 
     On request, from the binaries of the kernels (cuda): `registers` (per thread), `spills` (bytes per thread) and
     `shared_memory` (bytes per block), each the most of any kernel; `widest_access`: the most bits that one thread loads

@@ -48,7 +48,16 @@ def _dimensions(tiling: str) -> str:
 
 def tma(observed: ObservedCapture) -> Fact | None:
     """The number of tensor descriptors that the kernels make, to use the tensor memory accelerator (TMA)."""
+    return _made(observed, "descriptors")
+
+
+def block_pointers(observed: ObservedCapture) -> Fact | None:
+    """The number of block pointers that the kernels make, instead of a pointer for each element."""
+    return _made(observed, "block_pointers")
+
+
+def _made(observed: ObservedCapture, what: str) -> Fact | None:
     if not observed.on_gpu:
         return None
-    count = sum(kernel.get("descriptors", 0) for kernel in observed.kernels)
+    count = sum(kernel.get(what, 0) for kernel in observed.kernels)
     return Fact(count, (str(count) if count else "none",))

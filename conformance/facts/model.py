@@ -136,5 +136,5 @@ class Facts:
 
 
 def _device_note(name: str) -> str:
-    devices = {"vectorised": "CPU", "tiling": "GPU", "tma": "GPU", "fp64": "GPU"}
+    devices = {"vectorised": "CPU", "tiling": "GPU", "tma": "GPU", "block_pointers": "GPU", "fp64": "GPU"}
     return f" (only {devices[name]} captures have it)" if name in devices else ""

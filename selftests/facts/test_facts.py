@@ -239,7 +239,7 @@ class TestFacts:
         on_cpu, on_gpu = facts_of(vflip, x=image()), facts_of(vflip, "cuda_sm90", x=image())
         assert set(NAMES) == {*on_cpu, *on_cpu.further(), *on_gpu.further(), *MEASURES}
         assert set(on_cpu) - set(on_gpu) == {"vectorised"}
-        assert set(on_gpu.further()) - set(on_cpu.further()) == {"tiling", "tma", "fp64"}
+        assert set(on_gpu.further()) - set(on_cpu.further()) == {"tiling", "tma", "block_pointers", "fp64"}
 
     def test_a_capture_that_was_not_observed(self):
         blind = Capture("flip/hflip", "cpu_avx2", "native", "2.13.0", "", [Module("inference", code="")])

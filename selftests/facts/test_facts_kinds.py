@@ -218,3 +218,15 @@ class TestOnRequest:
         config = {"triton.use_tensor_descriptor": True, "assume_aligned_inputs": True}
         with_it, without = (facts_of(add, "cuda_sm90", x=SQUARE, y=SQUARE, config=each) for each in (config, {}))
         assert (with_it.value("tma"), without.value("tma")) == (3, 0)
+
+    def test_block_pointers(self):
+        if not hasattr(pytest.importorskip("triton.language"), "make_block_ptr"):
+            pytest.skip("this Triton has no block pointers")
+
+        def add(x, y):
+            return x + y
+
+        config = {"triton.use_block_ptr": True}
+        with_them, without = (facts_of(add, "cuda_sm90", x=SQUARE, y=SQUARE, config=each) for each in (config, {}))
+        assert (with_them.value("block_pointers"), without.value("block_pointers")) == (3, 0)
+        assert (with_them.value("tma"), without.further().lines()["block_pointers"]) == (0, "none")

@@ -175,10 +175,13 @@ class Memory(Arithmetic):
     # ---- block pointers and descriptors: the interpreter handles one program at a time
 
     def create_tensor_pointer_load(self, *args: Any) -> TensorHandle:
-        return self._run_single_program(super().create_tensor_pointer_load, *args)
+        loaded = self._run_single_program(super().create_tensor_pointer_load, *args)
+        return TensorHandle(loaded.data[None], loaded.dtype)
 
-    def create_tensor_pointer_store(self, *args: Any) -> Any:
-        return self._run_single_program(super().create_tensor_pointer_store, *args)
+    def create_tensor_pointer_store(self, ptr: Any, value: TensorHandle, *args: Any) -> Any:
+        return self._run_single_program(
+            super().create_tensor_pointer_store, ptr, TensorHandle(value.data[0], value.dtype), *args
+        )
 
     def create_make_tensor_descriptor(self, *args: Any) -> Any:
         return self._run_single_program(super().create_make_tensor_descriptor, *args)

@@ -86,8 +86,9 @@ def observations(graph: Any) -> dict[str, Any]:
     `call` ("kernel", "extern" or "fallback"), `ops` (its ATen operators, in the order of the graph) and `decomposed`
     (the operators that Inductor lowered). A library call or fallback has `name`. A kernel has `language`, `kind`,
     `ranges` and `reduced` (sizes of its loops; expressions for dynamic shapes), and `work` (operation_counts of
-    loop_bodies.py). A C++ kernel also has `nests`. A Triton kernel also has `tiling`, `descriptors` (the number of
-    tensor descriptors that it makes), and `parts` if one launch runs several kernels.
+    loop_bodies.py). A C++ kernel also has `nests`. A Triton kernel also has `tiling`, `descriptors` and
+    `block_pointers` (how many tensor descriptors and block pointers it makes), and `parts` if one launch runs several
+    kernels.
     `unfused`: see fusion.py. `reductions`: see reductions.py. `moved`, `buffers`: see buffers.py.
     `runtime`: see runtime_metadata.py.
     """
@@ -189,8 +190,11 @@ def _define_triton(original: Callable[..., Any]) -> Callable[..., Any]:
     def define_kernel(self: Any, src_code: str, node_schedule: Sequence[Any], kernel: Any) -> str:
         name = original(self, src_code, node_schedule, kernel)
         # Only the text shows them: a template's own code makes some, generated code makes others.
-        descriptors = src_code.count("make_tensor_descriptor(")
-        _record(_triton(list(node_schedule), kernel) | {"descriptors": descriptors})
+        made = {
+            "descriptors": src_code.count("make_tensor_descriptor("),
+            "block_pointers": src_code.count("make_block_ptr("),
+        }
+        _record(_triton(list(node_schedule), kernel) | made)
         return name
 
     return define_kernel

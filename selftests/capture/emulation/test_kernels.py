@@ -201,6 +201,22 @@ def test_accesses_out_of_bounds():
 
 
 @triton.jit
+def by_blocks(row, column, out, rows, columns, xnumel, XBLOCK: tl.constexpr):
+    start = tl.program_id(0) * XBLOCK
+    x = tl.load(tl.make_block_ptr(row, [columns], [1], [start], [XBLOCK], [0]), boundary_check=[0])
+    y = tl.load(tl.make_block_ptr(column, [rows], [1], [0], [4], [0]), boundary_check=[0])
+    place = tl.make_block_ptr(out, [rows, columns], [columns, 1], [0, start], [4, XBLOCK], [1, 0])
+    tl.store(place, x[None, :] + y[:, None], boundary_check=[0, 1])
+
+
+@pytest.mark.skipif(not hasattr(tl, "make_block_ptr"), reason="this Triton has no block pointers")
+def test_blocks_of_other_dimensions():
+    row, column, out = torch.arange(10.0), torch.arange(3.0) * 100, torch.zeros(3, 10)
+    run(by_blocks, row, column, out, 3, 10, 10, block=4)
+    assert torch.equal(out, row + column[:, None])
+
+
+@triton.jit
 def endless(x, xnumel, XBLOCK: tl.constexpr):
     found = tl.load(x)
     while found == 0:
