@@ -1,1 +1,1 @@
-"""Coverage: which lines of Inductor each case executes when it is captured, and which cases an edit can change."""
+"""Coverage: which lines and branches of Inductor each case executes, and which cases an edit can change."""

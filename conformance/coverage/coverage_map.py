@@ -1,4 +1,4 @@
-"""The coverage map: file → function → line → the items whose captures execute it. An item is a case on a target.
+"""The coverage map: file → line or branch → the items whose captures execute it. An item is a case on a target.
 
 A set of items is an int whose bit n stands for item n. Most lines share their set with others.
 """
@@ -29,12 +29,15 @@ class MappedFile:
     """One file. `blob`: git's id of its content. `lines`: number → the items that execute it.
 
     `once`: lines that a process executes once, while it imports torch or compiles for the first time: all items.
+    `branches`, `branches_once`: likewise, of branches as in conditions.py.
     """
 
     blob: str
     functions: list[MappedFunction] = field(default_factory=list)
     lines: dict[int, int] = field(default_factory=dict)
     once: frozenset[int] = frozenset()
+    branches: dict[int, int] = field(default_factory=dict)
+    branches_once: frozenset[int] = frozenset()
 
     def function_at(self, line: int) -> MappedFunction | None:
         return next((each for each in self.functions if each.first <= line <= each.last), None)
@@ -83,8 +86,17 @@ class CoverageMap:
         """The items of a set, in their order."""
         return [self.items[number] for number in bits(items)]
 
-    def add(self, case: str, target: str, lines: Mapping[str, Iterable[int]]) -> None:
-        """Adds an item, or replaces what it executes. `lines`: path below torch/ → numbers; its files are known."""
+    def add(
+        self,
+        case: str,
+        target: str,
+        lines: Mapping[str, Iterable[int]],
+        branches: Mapping[str, Iterable[int]] | None = None,
+    ) -> None:
+        """Adds an item, or replaces what it executes.
+
+        `lines`, `branches`: path below torch/ → numbers; the map has these files.
+        """
         known = self._numbers.get((case, target))
         if known is None:
             known = self._numbers[case, target] = len(self.items)
@@ -92,13 +104,14 @@ class CoverageMap:
         else:
             self._forget(1 << known)
         for path, numbers in lines.items():
-            mapped = self.files[path].lines
-            for each in numbers:
-                mapped[each] = mapped.get(each, 0) | 1 << known
+            _add(self.files[path].lines, numbers, 1 << known)
+        for path, numbers in (branches or {}).items():
+            _add(self.files[path].branches, numbers, 1 << known)
 
     def _forget(self, items: int) -> None:
         for file in self.files.values():
             file.lines = {number: left for number, each in file.lines.items() if (left := each & ~items)}
+            file.branches = {number: left for number, each in file.branches.items() if (left := each & ~items)}
 
     def __post_init__(self) -> None:
         self._numbers = {item: number for number, item in enumerate(self.items)}
@@ -106,6 +119,11 @@ class CoverageMap:
     def number(self, case: str, target: str) -> int | None:
         """The number of an item; None if the map has not recorded it."""
         return self._numbers.get((case, target))
+
+
+def _add(mapped: dict[int, int], numbers: Iterable[int], items: int) -> None:
+    for each in numbers:
+        mapped[each] = mapped.get(each, 0) | items
 
 
 def bits(items: int) -> Iterator[int]:

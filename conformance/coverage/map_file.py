@@ -49,14 +49,13 @@ def encode(written: CoverageMap) -> bytes:
     sets: dict[int, int] = {}
     files = {}
     for path, file in sorted(written.files.items()):
-        lines: dict[int, list[int]] = {}
-        for number in sorted(file.lines):
-            lines.setdefault(sets.setdefault(file.lines[number], len(sets)), []).append(number)
         files[path] = {
             "blob": file.blob,
             "functions": {each.name: [each.first, each.last] for each in file.functions},
             "once": ranges(sorted(file.once)),
-            "lines": [[number, ranges(each)] for number, each in lines.items()],
+            "lines": _numbered(file.lines, sets),
+            "branches": _numbered(file.branches, sets),
+            "branches_once": ranges(sorted(file.branches_once)),
         }
     cases = {case: number for number, case in enumerate(written.cases)}
     targets = written.targets
@@ -75,6 +74,14 @@ def encode(written: CoverageMap) -> bytes:
     packed = b"".join(each.to_bytes(width, "little") for each in sets)
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     return lzma.compress(text + b"\n" + packed, preset=6)
+
+
+def _numbered(executing: dict[int, int], sets: dict[int, int]) -> list[list[Any]]:
+    """The number of a set → the lines or branches with this set. `sets`: set → its number; new sets are added."""
+    found: dict[int, list[int]] = {}
+    for number in sorted(executing):
+        found.setdefault(sets.setdefault(executing[number], len(sets)), []).append(number)
+    return [[number, ranges(each)] for number, each in found.items()]
 
 
 def read(path: Path) -> CoverageMap:
@@ -109,8 +116,12 @@ def _decoded(header: dict[str, Any], packed: bytes, path: Path) -> CoverageMap:
     result = CoverageMap(header["torch"], header["source"], items)
     for name, data in header["files"].items():
         functions = [MappedFunction(each, first, last) for each, (first, last) in data["functions"].items()]
-        lines = {line: sets[number] for number, text in data["lines"] for line in numbers_of(text)}
-        result.files[name] = MappedFile(data["blob"], functions, lines, frozenset(numbers_of(data["once"])))
+        lines, branches = (
+            {each: sets[number] for number, text in data.get(key, ()) for each in numbers_of(text)}
+            for key in ("lines", "branches")
+        )
+        once, branches_once = (frozenset(numbers_of(data.get(key, ""))) for key in ("once", "branches_once"))
+        result.files[name] = MappedFile(data["blob"], functions, lines, once, branches, branches_once)
     return result
 
 

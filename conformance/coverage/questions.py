@@ -14,6 +14,7 @@ from typing import Any
 
 from conformance.coverage.coverage_map import CoverageError, CoverageMap, MappedFile, bits
 from conformance.coverage.watched_files import is_watched
+from conformance.sources.conditions import branches_of, conditions
 from conformance.sources.executed_lines import FUNCTION
 from conformance.sources.torch_source import blob_id
 from conformance.sources.units import units_of
@@ -29,12 +30,17 @@ UNREACHABLE = Path(__file__).with_name("unreachable.toml")
 
 @dataclass
 class FunctionReport:
-    """`lines`: executable ones. `missed`: those that no case executes. `reason`: why not, where that is explained."""
+    """`lines`: executable ones. `missed`: those that no case executes. `reason`: why not, where that is explained.
+
+    `branches`: those of conditions that some case executes. `missed_branches`: those of them that no case takes.
+    """
 
     name: str
     lines: int
     missed: list[int]
     reason: str = ""
+    branches: int = 0
+    missed_branches: list[int] = field(default_factory=list)
 
 
 @dataclass
@@ -53,6 +59,14 @@ class FileReport:
     @property
     def reached(self) -> int:
         return sum(each.lines - len(each.missed) for each in self.functions if not each.reason)
+
+    @property
+    def branches(self) -> int:
+        return sum(each.branches for each in self.functions if not each.reason)
+
+    @property
+    def taken(self) -> int:
+        return sum(each.branches - len(each.missed_branches) for each in self.functions if not each.reason)
 
     @property
     def explained(self) -> int:
@@ -82,10 +96,16 @@ def _file_report(coverage: CoverageMap, path: str, content: bytes, parts: Sequen
     units, by_name = units_of(text), defaultdict[str, list[int]](list)
     for number in sorted(_executable_lines(compile(text, path, "exec", dont_inherit=True))):
         by_name[units.at(number)].append(number)
+    branches = defaultdict[str, list[int]](list)
+    if mapped.branches:  # a map that was made before branches were recorded has none
+        for each in sorted(branches_of(conditions(text), mapped.lines.keys() | mapped.once)):
+            branches[units.at(each // 2)].append(each)
     for name, numbers in by_name.items():
         missed = [each for each in numbers if each not in mapped.lines and each not in mapped.once]
+        ways = branches[name]
+        untaken = [each for each in ways if each not in mapped.branches and each not in mapped.branches_once]
         reason = next((each["reason"] for each in parts if missed and _matches(each, path, name)), "")
-        result.functions.append(FunctionReport(name, len(numbers), missed, reason))
+        result.functions.append(FunctionReport(name, len(numbers), missed, reason, len(ways), untaken))
     return result
 
 

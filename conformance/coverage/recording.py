@@ -1,4 +1,6 @@
-"""Records which lines of torch each item executes: a forked process for each, so that no item profits from another.
+"""Records which lines and branches of torch each item executes.
+
+Each item has a forked process, so that no item profits from another.
 
 A process executes some lines only once: when it imports torch, and when it compiles for the first time. The forking
 process does that before, and these lines count for all items.
@@ -7,6 +9,7 @@ process does that before, and these lines count for all items.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import marshal
 import os
@@ -20,8 +23,10 @@ from types import CodeType
 from typing import Any
 
 from conformance.coverage.watched_files import is_watched
+from conformance.devices.environment import torch_build
 from conformance.errors import first_line
-from conformance.sources.executed_lines import FUNCTION, ExecutedLines, recorded_lines
+from conformance.sources.conditions import Condition, conditions
+from conformance.sources.executed_lines import FUNCTION, ExecutedLines, RecordedBranches, recorded_lines
 
 #: Seconds for one item.
 _LIMIT = 240.0
@@ -29,16 +34,44 @@ _LIMIT = 240.0
 
 @dataclass(frozen=True)
 class RecordedItem:
-    """`lines`: path below torch/ → lines. `error`: what capturing raised; the lines until then are recorded."""
+    """`lines`: path below torch/ → lines. `branches`: likewise, as in conditions.py.
+
+    `error`: what capturing raised; what was executed until then is recorded.
+    """
 
     number: int
     lines: dict[str, list[int]] = field(default_factory=dict)
+    branches: dict[str, list[int]] = field(default_factory=dict)
     error: str = ""
 
 
-def watched_lines(found: ExecutedLines) -> contextlib.AbstractContextManager[None]:
-    """Adds to `found` the lines of functions in the watched files that are executed inside."""
-    return recorded_lines(found, _is_wanted)
+class Executed:
+    """What is executed in functions of the watched files. `lines`, `branches`: path below torch/ → numbers."""
+
+    def __init__(self) -> None:
+        self.lines: ExecutedLines = defaultdict(set)
+        self.branches: ExecutedLines = defaultdict(set)
+
+    def recorded(self) -> contextlib.AbstractContextManager[None]:
+        """Adds what is executed inside."""
+        return recorded_lines(self.lines, _is_wanted, RecordedBranches(self.branches, conditions_of))
+
+    def without(self, other: Executed) -> Executed:
+        """What `other` has not executed."""
+        left = Executed()
+        for mine, others, into in (
+            (self.lines, other.lines, left.lines),
+            (self.branches, other.branches, left.branches),
+        ):
+            for path, numbers in mine.items():
+                into[path] = numbers - others.get(path, set())
+        return left
+
+
+@functools.cache
+def conditions_of(path: str) -> dict[int, Condition]:
+    """The conditions of a file of the imported torch. `path`: below torch/."""
+    return conditions((torch_build().folder / path).read_text(encoding="utf-8"))
 
 
 def _is_wanted(path: str, code: CodeType) -> bool:
@@ -112,12 +145,12 @@ class _Child:
         if self._is_late:
             return RecordedItem(self._number, error=f"it took longer than {_LIMIT:g} s")
         try:
-            error, lines = marshal.loads(bytes(self._content))  # noqa: S302 - a process of our own wrote it
+            error, lines, branches = marshal.loads(bytes(self._content))  # noqa: S302 - a process of our own wrote it
         except (EOFError, ValueError, TypeError):
             return RecordedItem(
                 self._number, error=f"its process ended with status {os.waitstatus_to_exitcode(status)}"
             )
-        return RecordedItem(self._number, lines, error)
+        return RecordedItem(self._number, lines, branches, error)
 
 
 def _capture(capture: Callable[[], None], write: int) -> None:
@@ -129,13 +162,19 @@ def _capture(capture: Callable[[], None], write: int) -> None:
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     os.dup2(nothing, 2)
-    found: ExecutedLines = defaultdict(set)
+    found = Executed()
     error = ""
-    with watched_lines(found):
+    with found.recorded():
         try:
             capture()
         except Exception as raised:  # noqa: BLE001 - whatever compiling raises is a result
             error = first_line(raised) or type(raised).__name__
-    answer: Any = error, {path: sorted(numbers) for path, numbers in found.items() if numbers}
+    answer: Any = (
+        error,
+        *(
+            {path: sorted(numbers) for path, numbers in each.items() if numbers}
+            for each in (found.lines, found.branches)
+        ),
+    )
     with os.fdopen(write, "wb") as pipe:
         pipe.write(marshal.dumps(answer))

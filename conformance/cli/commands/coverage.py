@@ -21,8 +21,8 @@ from conformance.devices.environment import HIDE_GPUS, torch_build
 from conformance.harness.affected_cases import map_for, map_path
 
 DESCRIPTION = """\
-Which lines of Inductor's lowerings, decompositions, patterns and code
-generators the cases execute when they are captured. `make` records that in a
+Which lines and branches of Inductor's lowerings, decompositions, patterns and
+code generators the cases execute when they are captured. `make` records that in a
 map, `check` says whether it is still true, and the others read it.
 `pytest --affected-by EDIT` runs the cases that an edit of PyTorch can
 change."""
@@ -169,7 +169,8 @@ def _text(coverage: CoverageMap, files: list[FileReport], functions: bool) -> It
         elif file.lines or file.explained:
             share = f"{100 * file.reached / file.lines:3.0f} %" if file.lines else "    –"
             explained = f" [{file.explained:,}]" if file.explained else ""
-            yield f"{share} {file.reached:6,} / {file.lines:6,}{explained}  torch/{file.path}"
+            ways = f"  {100 * file.taken / file.branches:.0f} % of branches" if file.branches else ""
+            yield f"{share} {file.reached:6,} / {file.lines:6,}{explained}  torch/{file.path}{ways}"
         if functions:
             yield from (f"        {line}" for line in _functions(file))
     yield _sum(files)
@@ -179,15 +180,26 @@ def _sum(files: list[FileReport]) -> str:
     reached, lines = sum(each.reached for each in files), sum(each.lines for each in files)
     explained = sum(each.explained for each in files)
     share = 100 * reached / lines if lines else 0.0
-    return f"together {reached:,} of {lines:,} lines, {share:.0f} %; {explained:,} more are explained as unreachable"
+    taken, branches = sum(each.taken for each in files), sum(each.branches for each in files)
+    ways = f", and {taken:,} of {branches:,} branches of these, {100 * taken / branches:.0f} %" if branches else ""
+    return (
+        f"together {reached:,} of {lines:,} lines, {share:.0f} %{ways}; {explained:,} more lines are explained as "
+        "unreachable"
+    )
 
 
 def _functions(file: FileReport) -> Iterator[str]:
-    """The functions with unreached lines, the most first."""
+    """The functions with unreached lines, or with a condition that always or never holds. The most lines first."""
     for each in sorted(file.functions, key=lambda function: -len(function.missed)):
-        if each.missed and not each.reason:
-            none = "never entered" if len(each.missed) == each.lines else f"lines {ranges(each.missed)}"
-            yield f"{len(each.missed):4} of {each.lines:4}  {each.name}: {none}"
+        if (each.missed or each.missed_branches) and not each.reason:
+            none = [f"lines {ranges(each.missed)}"] if each.missed else []
+            if len(each.missed) == each.lines:
+                none = ["never entered"]
+            never = [number // 2 for number in each.missed_branches if number % 2]
+            always = [number // 2 for number in each.missed_branches if not number % 2]
+            none += [f"never true: {ranges(never)}"] if never else []
+            none += [f"always true: {ranges(always)}"] if always else []
+            yield f"{len(each.missed):4} of {each.lines:4}  {each.name}: {'; '.join(none)}"
 
 
 def _markdown(coverage: CoverageMap, files: list[FileReport]) -> Iterator[str]:
@@ -195,12 +207,13 @@ def _markdown(coverage: CoverageMap, files: list[FileReport]) -> Iterator[str]:
     yield ""
     yield f"{_title(coverage)}. {_sum(files)[0].upper()}{_sum(files)[1:]}."
     yield ""
-    yield "| file | reached | lines | |"
-    yield "|---|---|---|---|"
+    yield "| file | reached | lines | | branches of these |"
+    yield "|---|---|---|---|---|"
     for file in sorted(files, key=lambda each: each.reached - each.lines):
         if file.lines:
             share = 100 * file.reached / file.lines
-            yield f"| `torch/{file.path}` | {file.reached:,} | {file.lines:,} | {share:.0f} % |"
+            ways = f"{100 * file.taken / file.branches:.0f} %" if file.branches else ""
+            yield f"| `torch/{file.path}` | {file.reached:,} | {file.lines:,} | {share:.0f} % | {ways} |"
     for file in files:
         if missed := list(_functions(file)):
             yield from ("", f"## torch/{file.path}", "", *(f"- {line.strip()}" for line in missed))
