@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -11,8 +12,12 @@ from collections import defaultdict
 import pytest
 from suites import Suite, environment
 
-from conformance.coverage import map_file
-from conformance.sources import executed_lines
+from conformance.cli.commands import coverage
+from conformance.coverage import map_file, questions
+from conformance.coverage.coverage_map import CoverageMap, MappedFile
+from conformance.sources import conditions, executed_lines
+from conformance.sources.conditions import branch
+from conformance.sources.torch_source import blob_id
 
 CASES = """
 from conformance import case, tensor
@@ -52,6 +57,82 @@ def test_recorded_lines(tmp_path, monkeypatch):
             names["f"](0)
         names["f"](1)
         assert found == {"m.py": {2, 6}}
+
+
+BRANCHES = """def f(x):
+    if x:
+        y = 1
+    elif (x is None
+          and not any(a for a in ())):
+        y = 2
+    while x:
+        x -= 1
+        if x == 2: continue
+    if y == 1:
+        pass
+
+def g(x):
+    if x / 0:
+        return 1
+
+def h(x):
+    for a in x:
+        if (
+            a
+            or a == 1
+        ):
+            @str
+            def k(): pass
+    while True:
+        break
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "argument", "expected"),
+    [
+        ("f", 3, {(2, True), (7, False), (7, True), (10, True)}),
+        ("f", None, {(2, False), (4, True), (7, False), (10, False)}),  # the last one leaves the function
+        ("g", 1, set()),  # the condition raises
+        ("h", [], set()),
+        ("h", [0], {(19, False)}),  # to the next turn of the loop
+        ("h", [0, 2], {(19, False), (19, True)}),
+    ],
+)
+def test_recorded_branches(function, argument, expected, tmp_path, monkeypatch):
+    monkeypatch.setattr(executed_lines, "_FOLDER", [f"{tmp_path}/"])
+    names: dict = {}
+    exec(compile(BRANCHES, str(tmp_path / "m.py"), "exec"), names)  # noqa: S102
+    found, taken = defaultdict(set), defaultdict(set)
+    there = conditions.conditions(BRANCHES)
+    branches = executed_lines.RecordedBranches(taken, lambda _path: there)
+    with (
+        contextlib.suppress(ZeroDivisionError),
+        executed_lines.recorded_lines(found, lambda _path, code: bool(code.co_flags & 1), branches),
+    ):
+        names[function](argument)
+    assert {(number // 2, bool(number % 2)) for number in taken["m.py"]} == expected
+    of_lines = {number // 2 for number in conditions.branches_of(there, found["m.py"])}
+    assert {line for line, _ in expected} <= of_lines
+
+
+def test_a_report_names_conditions_that_always_or_never_hold(tmp_path):
+    text = "def f(x):\n    if x:\n        y = 1\n    while y:\n        y = 0\n    return y\n"
+    (tmp_path / "_inductor").mkdir()
+    (tmp_path / "_inductor" / "a.py").write_text(text)
+    made = CoverageMap("2.13.0")
+    made.files["_inductor/a.py"] = MappedFile(blob_id(text.encode()))
+    taken = [branch(2, holds=True), branch(4, holds=False)]
+    made.add("one", "cuda_sm90", {"_inductor/a.py": [2, 3, 4, 6]}, {"_inductor/a.py": taken})
+    path = tmp_path / "m.xz"
+    map_file.write(path, made)
+    [file] = questions.report(map_file.read(path), tmp_path, [])
+    [function] = file.functions
+    assert (function.branches, function.missed_branches) == (4, [branch(2, holds=False), branch(4, holds=True)])
+    assert (file.reached, file.lines, file.taken, file.branches) == (4, 5, 2, 4)
+    text = "\n".join(coverage._text(made, [file], functions=True))
+    assert "1 of    5  f: lines 5; never true: 4; always true: 2" in text
+    assert "80 %      4 /      5  torch/_inductor/a.py  50 % of branches" in text
 
 
 def test_from_a_map_to_selected_cases(tmp_path):
