@@ -71,6 +71,14 @@ class TestKinds:
         assert extract(capture).value("kinds") == ["cooperative reduction"]
         assert "cooperative_reduction" in capture.modules[0].code
 
+    def test_cooperative_and_persistent(self):
+        config = {"triton.force_cooperative_reductions": True}
+        found = facts_of(rows, "cuda_sm90", x=tensor(2, 3000), config=config)
+        assert found.value("kinds") == ["cooperative persistent reduction"]
+
+    def test_split_scan(self):
+        assert facts_of(cumsum, "cuda_sm90", x=tensor(1, 100_000)).value("kinds") == ["split scan"]
+
     def test_scan_and_sort(self):
         assert facts_of(cumsum, "cuda_sm90", x=tensor(64, 6400)).value("kinds.scan") == 1
         assert facts_of(sort, "cuda_sm90", x=SQUARE).value("kinds.sort") == 1

@@ -34,7 +34,8 @@ TOGETHER = ("fn", "target")
 HEURISTICS = {
     "poi": {"pointwise", "scatter"},
     "red": {"reduction", "cooperative reduction"},
-    "per": {"persistent reduction"},
+    "per": {"persistent reduction", "cooperative persistent reduction"},
+    "spl": {"split scan"},
 }
 
 

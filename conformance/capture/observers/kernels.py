@@ -223,7 +223,7 @@ def _loops(nodes: list[Any], kernel: Any) -> dict[str, Any]:
     if kind.endswith("reduction"):
         if getattr(kernel, "persistent_reduction", False):
             kind = f"persistent {kind}"
-        elif getattr(kernel, "cooperative_reduction", False):
+        if getattr(kernel, "cooperative_reduction", False):
             kind = f"cooperative {kind}"
     return {
         "kind": kind,
@@ -330,9 +330,10 @@ def _kind(nodes: Iterable[Any]) -> str:
         data = type(getattr(ir_node, "data", None)).__name__
         if "Reduction" in data:
             kinds.add("reduction")
-        elif data in ("Scan", "Sort", "Scatter"):
-            kinds.add(data.lower())
-    return next((kind for kind in ("sort", "scan", "reduction", "scatter") if kind in kinds), "pointwise")
+        elif data in ("Scan", "SplitScan", "Sort", "Scatter"):
+            kinds.add("split scan" if data == "SplitScan" else data.lower())
+    by_complexity = ("sort", "split scan", "scan", "reduction", "scatter")
+    return next((kind for kind in by_complexity if kind in kinds), "pointwise")
 
 
 def _with_operators(record: dict[str, Any], position: dict[Any, int]) -> dict[str, Any]:
