@@ -13,6 +13,7 @@ BLOCK_POINTERS = {"triton.use_block_ptr": True}
 DESCRIPTORS = {"triton.use_tensor_descriptor": True, "assume_aligned_inputs": True}
 #: One dimension of the block for each dimension of the tensor.
 MORE_DIMENSIONS = {"triton.prefer_nd_tiling": True, "triton.max_tiles": 3}
+LOOPED = {"triton.persistent_reductions": False}
 TILED_REDUCTION = MORE_DIMENSIONS | {"triton.tile_reductions": True}
 
 FORMS = {
@@ -85,8 +86,8 @@ def test_any_size(x, y):
 
 # Two loops go along the row, and move the block. Each loads it, and the second one stores it.
 @case(
-    x=tensor(4, 8192, dtype=["f32", "bf16"]),
-    config={"pointers": BLOCK_POINTERS, "descriptors": DESCRIPTORS},
+    x=tensor(4, 2048, dtype=["f32", "bf16"]),
+    config={"pointers": BLOCK_POINTERS | LOOPED, "descriptors": DESCRIPTORS | LOOPED},
     only=ONLY,
     require=blocks(4, ("pointers", "descriptors")),
 )
