@@ -16,6 +16,7 @@ from typing import Any
 import conformance
 from conformance.cli import overlay_options, source_option
 from conformance.cli.optional_values import separate_optional_values
+from conformance.devices import environment
 from conformance.errors import ConformanceError
 
 #: Command → its module in cli/commands/ and its help. Only the module of the called command is imported: help is fast.
@@ -91,6 +92,8 @@ def _run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
     options = parser.parse_args(separate_optional_values(words))
     if called is None:
         parser.error("the first word has to be a command")
+    if _first_word(words) != "docs":
+        environment.refuse_unbuilt_torch()
     source_option.use_source_option(_first_word(words), options)
     overlay_options.use_overlay(_first_word(words), options)
     return int(called.run(options))

@@ -67,6 +67,7 @@ def torch_build() -> TorchBuild:
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
         raise PreparationError("torch is not installed: pip install torch (2.11 or newer)")
+    refuse_unbuilt_torch()
     return build_in(Path(spec.submodule_search_locations[0]))
 
 
@@ -76,6 +77,20 @@ def build_in(folder: Path) -> TorchBuild:
     keys = {"cuda": ("cuda", "hip"), "xpu": ("xpu",)}
     gpus = tuple(device for device in GPUS if any(version.get(key) for key in keys[device]))
     return TorchBuild(version["__version__"], gpus, folder, bool(version.get("hip")))
+
+
+def refuse_unbuilt_torch() -> None:
+    """Raises PreparationError where Python finds a checkout of PyTorch that was not built before the installed torch.
+
+    `python -m` looks for packages in the current folder first, so that happens in the folder of a checkout.
+    """
+    spec = importlib.util.find_spec("torch")
+    folder = Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
+    if folder and not (folder / "version.py").is_file():
+        raise PreparationError(
+            f"Python would import {folder}, which is a checkout of PyTorch that was not built, and not the installed "
+            "torch: run the command in another folder. --torch-source and --source take the path of a checkout"
+        )
 
 
 @cache

@@ -445,3 +445,17 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path):
     with pytest.raises(OSError, match=r"folder'$") as caught:
         write_atomically(taken, "text")
     assert "tmp" not in Path(caught.value.filename).name
+
+
+def test_the_folder_of_a_checkout_of_pytorch_is_refused(tmp_path):
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("raise ImportError('not built')")
+    called = [sys.executable, "-m", "conformance", "list"]
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(called, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(f"error: Python would import {tmp_path / 'torch'}, which is a checkout of PyTorch")
+    assert ended.stderr.count("\n") == 1
+    (tmp_path / "torch" / "version.py").write_text("")  # it was built
+    built = subprocess.run(called, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+    assert "checkout of PyTorch" not in built.stderr
