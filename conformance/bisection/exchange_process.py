@@ -43,11 +43,15 @@ class _Server:
             self._about, self._exchange = request, Exchange(request["texts"], {})
             use_tables(request["tables"])
             self._generators.append(Generator())
-            return {"misfit": import_problem()}
+            misfit = import_problem()
+            if not misfit:
+                self._generators[0].session.set_up_torch()  # sets the number of threads
+                _use_one_thread()
+            return {"misfit": misfit}
         case = request["case"]
         if case not in self._captured:  # so that every child finds all modules imported and all caches filled
             self._captured.add(case)
-            self._observe(case)
+            self._observe(case, gradients=False)  # PyTorch refuses autograd in a child of a process that used it
             self._exchange.functions = function_index()
         chosen = [Difference.from_json(each) for each in request["chosen"]]
         self._exchange.prepare({each.path for each in chosen})
@@ -57,10 +61,10 @@ class _Server:
         except ForkedCallError as error:
             return Observation(misfit=str(error)).to_json()
 
-    def _observe(self, case: str) -> Observation:
+    def _observe(self, case: str, *, gradients: bool = True) -> Observation:
         (generator,), about = self._generators, self._about
         target, options = generator.target(about["target"]), AdhocOptions.from_json(about["options"])
-        return observe_case(generator, case, options, target, numerics=about["numerics"])
+        return observe_case(generator, case, options, target, numerics=about["numerics"], gradients=gradients)
 
     def _exchanged(self, case: str, chosen: list[Difference]) -> Observation:
         try:
@@ -73,6 +77,13 @@ class _Server:
             return Observation(misfit=str(error))
         except Exception as error:  # noqa: BLE001 - the same
             return Observation(misfit=f"{type(error).__name__}: {first_line(error)}")
+
+
+def _use_one_thread() -> None:
+    """A forked process would wait for ever for the other threads of OpenMP, which it does not have."""
+    import torch
+
+    torch.set_num_threads(1)
 
 
 if __name__ == "__main__":

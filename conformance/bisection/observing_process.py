@@ -6,6 +6,7 @@ Reads a request from stdin and prints one line of JSON for each case. Its PYTHON
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import sys
 import time
@@ -68,9 +69,11 @@ def _observe_all(request: Mapping[str, Any]) -> dict[str, Observation]:
 
 
 def observe_case(
-    generator: Generator, word: str, options: AdhocOptions, target: Target, *, numerics: bool
+    generator: Generator, word: str, options: AdhocOptions, target: Target, *, numerics: bool, gradients: bool = True
 ) -> Observation:
+    """`gradients`: whether those that the case declares are computed."""
     case, _ = resolve_case(word, generator.machine.targets(), options)
+    case = case if gradients else dataclasses.replace(case, grad=())
     start = time.perf_counter()
     try:
         with generator.capture(case, target, run=numerics) as result:

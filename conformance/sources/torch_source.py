@@ -113,9 +113,9 @@ def is_source(path: str) -> bool:
     return path.endswith(SUFFIXES) and not path.startswith(_BUILT) and path not in _BUILT_FILES
 
 
-def _source_files(torch: Path) -> Iterator[tuple[str, Path]]:
-    """Path below torch/ and file, sorted."""
-    for folder, folders, names in os.walk(torch):
+def _source_files(torch: Path, *, through_links: bool = False) -> Iterator[tuple[str, Path]]:
+    """Path below torch/ and file, sorted. `through_links`: also of folders that are links, as in a laid tree."""
+    for folder, folders, names in os.walk(torch, followlinks=through_links):
         folders[:] = sorted(name for name in folders if name != "__pycache__")
         for name in sorted(names):
             file = Path(folder, name)
@@ -126,8 +126,8 @@ def _source_files(torch: Path) -> Iterator[tuple[str, Path]]:
 
 @functools.cache
 def installed_files(torch: Path) -> Mapping[str, str]:
-    """The same as `TorchSource.files`, of an installed torch's folder."""
-    return {path: blob_id(file.read_bytes()) for path, file in _source_files(torch)}
+    """The same as `TorchSource.files`, of the folder of an installed torch or of a laid tree."""
+    return {path: blob_id(file.read_bytes()) for path, file in _source_files(torch, through_links=True)}
 
 
 def blob_id(content: bytes) -> str:

@@ -115,6 +115,15 @@ def test_lines_in_another_order_are_one_change(made):
     assert titles[0].startswith("another order of `tl.load(x)`")
 
 
+def test_files_of_a_laid_tree_are_found_through_links(tmp_path):
+    installed, laid = tmp_path / "installed" / "torch", tmp_path / "laid" / "torch"
+    for folder, text in ((installed / "_inductor", "a = 1"), (laid / "_dynamo", "b = 2")):
+        folder.mkdir(parents=True)
+        (folder / "config.py").write_text(text)
+    (laid / "_inductor").symlink_to(installed / "_inductor")
+    assert list(installed_files(laid)) == ["_dynamo/config.py", "_inductor/config.py"]
+
+
 def test_equal_sides_are_refused(made):
     made.observer.answers["new"] = made.observer.answers["old"]
     made.observe_sides()
@@ -139,7 +148,15 @@ def test_sides(tmp_path):
         parse_side(str(tmp_path / "venv"), "--new")
 
 
-def test_the_real_process_exchanges_a_function_for_one_capture():
+@pytest.mark.parametrize(
+    ("case", "options"),
+    [
+        ("lambda x: -x", {"inputs": ["x=1000:f32"], "grad": []}),
+        # a forked process has no threads for a product, and PyTorch refuses autograd there if its parent used it
+        ("lambda x: -(x @ x)", {"inputs": ["x=64x64:f32"], "grad": ["x"]}),
+    ],
+)
+def test_the_real_process_exchanges_a_function_for_one_capture(case, options):
     path = "_inductor/codegen/cpp.py"
     old = (torch_build().folder / path).read_text()
     new = old.replace('return f"{x}.neg()"', 'return f"({x} * -1)"')
@@ -148,13 +165,13 @@ def test_the_real_process_exchanges_a_function_for_one_capture():
     worker = JsonWorker(
         "conformance.bisection.exchange_process", environment({"PYTHONPATH": os.environ.get("PYTHONPATH", "")})
     )
-    options = {"inputs": ["x=1000:f32"], "grad": [], "dynamic": False, "config": []}
+    options = {**options, "dynamic": False, "config": []}
     about = {"options": options, "target": "cpu_avx2", "tables": [], "numerics": False, "texts": {path: new}}
     try:
         assert worker.ask(about, 300) == {"misfit": ""}
         codes = []
         for chosen in ([], [changed.to_json()], []):
-            observed = Observation.from_json(worker.ask({"case": "lambda x: -x", "chosen": chosen}, 300))
+            observed = Observation.from_json(worker.ask({"case": case, "chosen": chosen}, 300))
             assert (observed.misfit, observed.error) == ("", "")
             codes.append(observed.code)
     finally:
