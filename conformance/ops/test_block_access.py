@@ -102,7 +102,11 @@ def test_long_rows(x):
     config={"elements": TILED_REDUCTION, "pointers": TILED_REDUCTION | BLOCK_POINTERS},
     only=ONLY,
     require=blocks(1, ["pointers"])
-    | {"elements torch<2.15": {"tiling": ["r0_ r1_"]}, "elements torch>=2.15": {"tiling": ["r0_ r1_ r2_"]}},
+    | {
+        "elements torch<2.13": {"tiling": ["x r0_ r1_"]},
+        "elements torch>=2.13,<2.15": {"tiling": ["r0_ r1_"]},
+        "elements torch>=2.15": {"tiling": ["r0_ r1_ r2_"]},
+    },
 )
 def test_tiled_sum(x):
     return (x * 2).sum()
