@@ -111,7 +111,8 @@ def test_permuted(q, k, v, form):
     form={"t5_decoder": t5_decoder, "both_multiplied": both_multiplied},
     require={
         "t5_decoder": matched("sfdp_pattern_23"),
-        "both_multiplied": matched("sfdp_pattern_30"),
+        "both_multiplied torch>=2.13": matched("sfdp_pattern_30"),
+        "both_multiplied torch<2.13": NOT_MATCHED,
     },
     numerics=HUGE,
 )
@@ -213,7 +214,8 @@ def both_multiplied_masked(q, k, v, mask):
         "bert": matched("sfdp_pattern_14"),
         "t5": matched("sfdp_pattern_21"),
         "t5_decoder": matched("sfdp_pattern_22"),
-        "both_multiplied": matched("sfdp_pattern_29"),
+        "both_multiplied torch>=2.13": matched("sfdp_pattern_29"),
+        "both_multiplied torch<2.13": NOT_MATCHED,
     },
     numerics=HUGE,
 )
@@ -321,21 +323,28 @@ def permuted_dropped(q, k, v):
     form={"visformer": visformer, "permuted": permuted_dropped},
     grad=True,
     require={
-        "visformer": {"patterns.fuse_attention.sfdp_pattern_28": 1},
+        "visformer torch>=2.13": {"patterns.fuse_attention.sfdp_pattern_28": 1},
+        "visformer cuda torch>=2.13": {"extern": []},
+        "visformer torch<2.13": NOT_MATCHED,
         "permuted": {"patterns.fuse_attention.sfdp_pattern_12": 1},
-        "cuda": {"extern": []},
+        "permuted cuda": {"extern": []},
     },
 )
 def test_dropout(q, k, v, form):
     return if_in_range(form(q, k, v), q, k, v)
 
 
-# On cuda the replacement of pattern 16 is attention by hand again, for accuracy.
+# On cuda the replacement of pattern 16 is attention by hand again, for accuracy; torch 2.11 does not match there.
 @case(
     **{name: tensor(2, 8, 8, 16, dtype="f16", low=1, high=2) for name in "qkv"},
     mask=tensor(2, 1, 1, 8, dtype="f16", low=1, high=2),
     grad="q k v",
-    require={"all": {"patterns.fuse_attention.sfdp_pattern_16": 1}},
+    require={
+        "cpu": {"patterns.fuse_attention.sfdp_pattern_16": 1},
+        "xpu": {"patterns.fuse_attention.sfdp_pattern_16": 1},
+        "cuda torch>=2.13": {"patterns.fuse_attention.sfdp_pattern_16": 1},
+        "cuda torch<2.13": NOT_MATCHED,
+    },
 )
 def test_bert_dropout(q, k, v, mask):
     permuted_q, permuted_k, permuted_v = heads_first(q, k, v)
