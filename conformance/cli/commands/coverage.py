@@ -22,10 +22,9 @@ from conformance.harness.affected_cases import map_for, map_path
 
 DESCRIPTION = """\
 Which lines and branches of Inductor's lowerings, decompositions, patterns and
-code generators the cases execute when they are captured. `make` records that in a
-map, `check` says whether it is still true, and the others read it.
-`pytest --affected-by EDIT` runs the cases that an edit of PyTorch can
-change."""
+code generators the cases execute when they are captured. `make` records that
+in a map, `check` says whether it is still true, and the others read it.
+`pytest --affected-by EDIT` runs the cases that an edit of PyTorch can change."""
 
 EXAMPLES = """\
 examples:
