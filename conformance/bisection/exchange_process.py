@@ -15,7 +15,7 @@ from conformance.bisection.differences import Difference
 from conformance.bisection.exchange import Exchange, function_index
 from conformance.bisection.observation import Observation
 from conformance.bisection.observing_process import observe_case
-from conformance.capture.forked_call import ForkedCallError, call_in_fork
+from conformance.capture.forked_call import ForkedCallError, call_in_fork, use_one_thread
 from conformance.capture.json_worker import claim_stdout, serve
 from conformance.cases.adhoc import AdhocOptions
 from conformance.devices.targets import use_tables
@@ -46,7 +46,7 @@ class _Server:
             misfit = import_problem()
             if not misfit:
                 self._generators[0].session.set_up_torch()  # sets the number of threads
-                _use_one_thread()
+                use_one_thread()
             return {"misfit": misfit}
         case = request["case"]
         if case not in self._captured:  # so that every child finds all modules imported and all caches filled
@@ -77,13 +77,6 @@ class _Server:
             return Observation(misfit=str(error))
         except Exception as error:  # noqa: BLE001 - the same
             return Observation(misfit=f"{type(error).__name__}: {first_line(error)}")
-
-
-def _use_one_thread() -> None:
-    """A forked process would wait for ever for the other threads of OpenMP, which it does not have."""
-    import torch
-
-    torch.set_num_threads(1)
 
 
 if __name__ == "__main__":

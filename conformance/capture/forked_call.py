@@ -1,6 +1,7 @@
 """A call in a forked process of its own, which may crash or hang without harm to the worker that forks it.
 
-The worker must have called nothing that started threads of OpenMP: they do not survive a fork.
+The worker must have called nothing that started threads of OpenMP: they do not survive a fork. `use_one_thread()`
+makes sure of that.
 """
 
 from __future__ import annotations
@@ -19,6 +20,13 @@ from conformance.errors import ConformanceError
 
 class ForkedCallError(ConformanceError, RuntimeError):
     """The forked process gave no answer. The message says why: its time limit, its signal or its exit status."""
+
+
+def use_one_thread() -> None:
+    """Call it before work that precedes a fork: the forked process waits for ever for threads of OpenMP."""
+    import torch
+
+    torch.set_num_threads(1)
 
 
 def call_in_fork(function: Callable[[], Any], limit: float) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from conformance.capture.forked_call import use_one_thread
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.selectors import exclusion
 from conformance.coverage import map_file
@@ -84,7 +85,7 @@ def main(request: Request) -> int:
             known, items = of_the_map(Path(request.file), items)
         session = items[0].session
         session.set_up_torch()
-        _use_one_thread()
+        use_one_thread()
         targets = {item.target.device: item.target for item in reversed(items)}.values()
         _capture_first(session, targets)
     again = Executed()
@@ -125,13 +126,6 @@ class _Collected:
 
 def _can_be_captured(item: Item) -> bool:
     return not (item.session.generation_problem(item.target) or exclusion(item.case, item.target))
-
-
-def _use_one_thread() -> None:
-    """A forked process would wait for the other threads of OpenMP, which it does not have."""
-    import torch
-
-    torch.set_num_threads(1)
 
 
 def _capture_first(session: Session, targets: Any) -> None:

@@ -8,8 +8,7 @@ import torch
 from conformance import case, tensor
 
 NO_EXTERN = {"extern": [], "graph_breaks": 0}
-SORTS = torch.__version__ >= "2.13"
-DECOMPOSED = {"triton.decompose_sort_ops": True} if SORTS else {}
+DECOMPOSED = {"triton.decompose_sort_ops": True} if torch.__version__ >= "2.13" else {}
 
 #: Values, and not places: which of equal elements is chosen is not defined.
 CHOSEN = {
