@@ -67,7 +67,8 @@ def test_masked(q, k, v, mask):
     return scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
-# The mask is learned, so it has a gradient. The fused kernels of cpu and xpu have none: Inductor compiles the definition.
+# The mask is learned, so it has a gradient. The fused kernels of cpu and xpu have none, so Inductor compiles the
+# definition of attention there.
 @case(
     q=tensor(2, HEADS, 37, SIZE),
     **{name: tensor(2, HEADS, 65, SIZE) for name in "kv"},
