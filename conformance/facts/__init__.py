@@ -74,7 +74,7 @@ def extract(capture: Capture) -> Facts:
     `bytes`: bytes read and written, divided by the least possible and rounded to hundredths; `.read`, `.written`,
     `.least`.
     `buffers`: the number of allocations; `.allocated`, `.in_place` (a kernel writes over its input), `.reused` (the
-    code uses a freed buffer again).
+    code uses a freed buffer again), `.pools` (of memory, with Inductor's memory_planning).
     `graph_breaks`: their number.
 
     If compiling raised, there is one fact only, `code`: none, and the error.

@@ -22,12 +22,16 @@ def bytes_moved(observed: ObservedCapture) -> Fact:
 
 
 def buffers(observed: ObservedCapture) -> Fact:
-    """The number of allocations. `in_place`: a kernel writes over its input. `reused`: a freed buffer is used again."""
-    total = {"allocated": 0, "in_place": 0, "reused": 0}
+    """The number of allocations. `in_place`: a kernel writes over its input. `reused`: a freed buffer is used again.
+
+    `pools`: the number of pools that the allocations are places of, with Inductor's memory_planning.
+    """
+    total = {"allocated": 0, "in_place": 0, "reused": 0, "pools": 0}
     for module in observed.capture.modules:
         for name in total:
             total[name] += module.observed["buffers"][name]
-    texts = [f"{total['allocated']} allocated"]
+    pools = f" in {total['pools']} pool{'s' * (total['pools'] > 1)}" if total["pools"] else ""
+    texts = [f"{total['allocated']} allocated{pools}"]
     if total["in_place"]:
         texts.append(f"{total['in_place']} reused in place")
     if total["reused"]:

@@ -77,6 +77,14 @@ class TestSwitchedOff:
         square = tensor(64, 64)
         assert changes(several, target, {"allow_buffer_reuse": False}, x=square, y=square) == ["buffers"]
 
+    @pytest.mark.parametrize("target", [CPU, *GPUS])
+    def test_pools_of_memory(self, target):
+        def several(x, y):
+            return ((x @ y) @ y) @ y
+
+        square = tensor(64, 64)
+        assert changes(several, target, {"memory_planning": True}, x=square, y=square) == ["buffers"]
+
     @pytest.mark.parametrize("target", GPUS)
     def test_persistent_reductions(self, target):
         assert changes(softmax, target, {"triton.persistent_reductions": False}, x=X) == ["kernels"]

@@ -42,17 +42,18 @@ def bytes_moved(graph: Any) -> dict[str, int]:
 
 def allocations(graph: Any) -> dict[str, int]:
     """The number of buffers that the wrapper allocates (`allocated`), that a kernel writes over its input (`in_place`),
-    and that the wrapper freed and uses again (`reused`).
+    and that the wrapper freed and uses again (`reused`); and the number of `pools`.
 
     Memory that library calls and fallbacks allocate themselves does not count. With Inductor's memory_planning, each
     place in a pool is an allocation.
     """
     wrapper = graph.wrapper_code
-    counts = {"allocated": 0, "in_place": 0, "reused": 0}
+    counts = {"allocated": 0, "in_place": 0, "reused": 0, "pools": 0}
     for line in wrapper.lines:
         kind = type(line).__name__
         if kind in ("AllocateLine", "AllocFromPoolLine"):
             counts["allocated"] += 1
+            counts["pools"] += getattr(line, "is_first_pool_usage", False)
         elif kind == "ReuseLine":
             in_place = wrapper.reuses.get(line.reused_as.get_name()) == line.node.get_name()
             counts["in_place" if in_place else "reused"] += 1
