@@ -21,10 +21,6 @@ _COUNTERS = (
     "removed_pointless_view_pair",
     "partitioned_scatter_applied",
     "partial_reduction_reuse",
-    "batch_linear",
-    "batch_linear_post_grad",
-    "batch_linear_lhs",
-    "batch_layernorm",
     "group_linear",
     "cat_linear",  # from 2.15 on
     "b2b_gemm",
@@ -63,7 +59,9 @@ def patterns(observed: ObservedCapture) -> Fact:
     counted = {name: counters[name] for name in _COUNTERS if counters.get(name)} | {
         name: count
         for name, count in sorted(counters.items())
-        if count and name.endswith(("_matcher_count", "_lower_count")) and name != "pattern_matcher_count"
+        if count
+        and (name.startswith("batch_") or name.endswith(("_matcher_count", "_lower_count")))
+        and name != "pattern_matcher_count"
     }
     passes: dict[str, int] = {}
     for name, count in counts.items():
