@@ -39,6 +39,8 @@ _COMPILER = (
 )
 #: How many of the likeliest functions are tried alone, and how large the groups of likely ones are that are tried next.
 _ALONE, _GROUPS = 16, (4, 8)
+#: Which files as much as fits is taken from, one after the other: most changes of code come from Inductor alone.
+_STAGES = ("_inductor/", "")
 #: How many differences are added at a time to those that fit.
 _CHUNK = 32
 #: Seconds for the first capture of the process, and for each later one.
@@ -88,7 +90,7 @@ class Blamer:
     _answers: dict[tuple[str, frozenset[Difference]], Observation] = field(default_factory=dict)
     _changed: list[str] = field(default_factory=list)
     _shared_captures: int = 0
-    _fitting: dict[str, list[Difference]] = field(default_factory=dict)
+    _fitting: dict[tuple[str, str], list[Difference]] = field(default_factory=dict)
     _worker: JsonWorker | None = None
 
     def observe_sides(self) -> None:
@@ -169,32 +171,62 @@ class Blamer:
         """What is tried, in this order: the likeliest alone and in groups, then as much of the new torch as fits."""
         yield from ([one] for one in ranked[: _ALONE + len(self.found)])
         yield from (ranked[:size] for size in _GROUPS if size <= len(ranked))
-        fitting = set(self._fitting_differences(case))
-        yield [each for each in ranked if each in fitting]
+        for stage in _STAGES:
+            fitting = set(self._fitting_differences(case, stage))
+            yield [each for each in ranked if each in fitting]
+            unfit = [each for each in ranked if each not in fitting and each.path.startswith(stage)]
+            if more := self._fitting_with(case, stage, unfit[:_ALONE]):
+                fitting |= more
+                yield [each for each in ranked if each in fitting]
 
-    def _fitting_differences(self, case: str) -> list[Difference]:
-        """As many of the candidates as fit the old torch together. The first case pays for it, others start from it."""
-        if case not in self._fitting:
+    def _fitting_with(self, case: str, stage: str, unfit: Sequence[Difference]) -> set[Difference]:
+        """Which of these fit now that all others are there: one may need what was added after it did not fit."""
+        before, chosen, added = self.captures, list(self._fitting_differences(case, stage)), set[Difference]()
+        for each in (*unfit, *unfit):
+            if each not in added and self._fits(case, [*chosen, each]):
+                chosen.append(each)
+                added.add(each)
+        self._fitting[case, stage] = chosen
+        self._shared_captures += self.captures - before
+        return added
+
+    def _fits(self, case: str, chosen: Sequence[Difference]) -> bool:
+        observed = self._observe(case, chosen)
+        return not (observed.misfit or observed.error)
+
+    def _fitting_differences(self, case: str, stage: str) -> list[Difference]:
+        """As many of the candidates below `stage` as fit the old torch together, after those of the stage before it.
+
+        The first case pays for it, others start from it.
+        """
+        if (case, stage) not in self._fitting:
             before, chosen = self.captures, list[Difference]()
 
             def add(part: Sequence[Difference]) -> None:
                 observed = self._observe(case, [*chosen, *part])
+                others = [each for each in part if each.title != observed.culprit]
                 if not (observed.misfit or observed.error):
                     chosen.extend(part)
+                elif others and len(others) < len(part):
+                    add(others)
                 elif len(part) > 1:
                     half = len(part) // 2
                     add(part[:half])
                     add(part[half:])
 
-            first = next(iter(self._fitting.values()), [])
-            if first:
-                add(first)
-            rest = self.candidates if not first else []
-            for start in range(0, len(rest), _CHUNK):
-                add(rest[start : start + _CHUNK])
-            self._fitting[case] = chosen
+            earlier = _STAGES[: _STAGES.index(stage)]
+            chosen += self._fitting.get((case, earlier[-1]), []) if earlier else []
+            of_others = next((each for (_, its_stage), each in self._fitting.items() if its_stage == stage), [])
+            if of_others:
+                add([each for each in of_others if each not in chosen])
+            else:
+                rest = [each for each in self.candidates if each.path.startswith(stage)]
+                rest = [each for each in rest if not any(each.path.startswith(one) for one in earlier)]
+                for start in range(0, len(rest), _CHUNK):
+                    add(rest[start : start + _CHUNK])
+            self._fitting[case, stage] = chosen
             self._shared_captures += self.captures - before
-        return self._fitting[case]
+        return self._fitting[case, stage]
 
     def _shows(self, case: str, change: Change, old: Observation, chosen: Sequence[Difference]) -> Outcome:
         observed = self._observe(case, chosen)
@@ -233,7 +265,7 @@ class Blamer:
                 "target": self.observer.target,
                 "tables": list(self.observer.tables),
                 "numerics": self.observer.numerics,
-                "texts": {path: self.new.text(path) for path in self._changed},
+                "packages": str(self.new.packages),
             }
             if misfit := self._worker.ask(request, _START_LIMIT).get("misfit"):
                 raise BlameError(f"--old {self.old.name} cannot be observed: {misfit}")

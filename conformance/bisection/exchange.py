@@ -10,8 +10,9 @@ import ast
 import builtins
 import contextlib
 import gc
-import importlib
+import importlib.util
 import sys
+import traceback
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import CellType, CodeType, FunctionType, ModuleType
@@ -62,7 +63,7 @@ class Exchange:
         self._trees = _Parsed(texts, ast.parse)
         self._defined = _Parsed(texts, definitions_of)
         self._codes: dict[str, CodeType] = {}
-        self._paths = {_name(path): path for path in texts}
+        self._current: Difference | None = None
 
     def prepare(self, paths: Collection[str]) -> None:
         """Parses files before a fork, so that each child need not parse them again."""
@@ -77,12 +78,34 @@ class Exchange:
             functions = [each.name for each in chosen if each.path == path and each.kind != "value"]
             self._add_methods(path, functions)
         for each in chosen:
+            self._current = each
             if each.kind == "function":
                 self._exchange_function(each)
             elif each.kind == "new function":
                 self._define(each)
             else:
                 self._set_value(each)
+        self._current = None
+
+    def culprit(self, error: BaseException, chosen: Sequence[Difference]) -> Difference | None:
+        """Which of the exchanged functions raised this: the one that `apply` was at, or the innermost that was running.
+
+        None if none of them was.
+        """
+        if self._current is not None:
+            return self._current
+        codes = dict[CodeType, Difference]()
+        for each in chosen:
+            with contextlib.suppress(ExchangeError, SyntaxError):
+                if each.kind != "value":
+                    codes[self._code(each.path, each.name)] = each
+        found = None
+        raised: BaseException | None = error
+        while raised is not None:  # the first cause comes last
+            for frame, _ in traceback.walk_tb(raised.__traceback__):
+                found = codes.get(frame.f_code, found)
+            raised = raised.__cause__ or raised.__context__
+        return found
 
     def _exchange_function(self, difference: Difference) -> None:
         path, name = difference.path, difference.name
@@ -90,7 +113,7 @@ class Exchange:
         if not functions:
             raise ExchangeError(f"no function object of {difference.title}")
         code = self._code(path, name)
-        self._add_imported_names(self._defined[path][name])
+        self._add_imported_names(path, self._defined[path][name])
         for function in functions:
             self._add_names(path, code, function.__globals__)
             defaults, keywords = self._defaults(path, name, function.__globals__)
@@ -195,22 +218,31 @@ class Exchange:
                 if any(isinstance(each, ast.Name) and each.id == name for each in targets):
                     yield node
 
-    def _add_imported_names(self, node: ast.stmt) -> None:
+    def _add_imported_names(self, path: str, node: ast.stmt) -> None:
         """Defines what the imports in a statement name and another old module lacks, by the new text of that."""
         for each in ast.walk(node):
-            if isinstance(each, ast.ImportFrom) and each.module and not each.level:
-                path = self._paths.get(each.module)
-                if path is None:
-                    continue
-                namespace = vars(importlib.import_module(each.module))
-                for name in (alias.name for alias in each.names if alias.name not in namespace):
-                    for statement in self._statements_that_bind(path, name):
-                        namespace[name] = None
-                        self._add_names(path, compile(ast.Module([statement], []), path, "exec"), namespace)
-                        self._run(path, statement, namespace)
+            if isinstance(each, ast.ImportFrom):
+                name = "." * each.level + (each.module or "")
+                module = importlib.util.resolve_name(name, _package(path)) if each.level else name
+                if source := self._path_of(module):
+                    self._add_definitions(source, vars(importlib.import_module(module)), [a.name for a in each.names])
+
+    def _add_definitions(self, path: str, namespace: dict[str, Any], names: Sequence[str]) -> None:
+        for name in names:
+            if name not in namespace:
+                for statement in self._statements_that_bind(path, name):
+                    namespace[name] = None
+                    self._add_names(path, compile(ast.Module([statement], []), path, "exec"), namespace)
+                    self._run(path, statement, namespace)
+
+    def _path_of(self, module: str) -> str:
+        """The path of a module of torch in the new texts; "" for another module."""
+        place = module.removeprefix("torch.").replace(".", "/")
+        found = (each for each in (f"{place}.py", f"{place}/__init__.py") if each in self._texts)
+        return next(found, "") if module.startswith("torch.") else ""
 
     def _run(self, path: str, node: ast.stmt, namespace: dict[str, Any]) -> None:
-        self._add_imported_names(node)
+        self._add_imported_names(path, node)
         flags = _annotations_flag(self._trees[path])
         tree = ast.Module([*flags, node], [])
         exec(compile(tree, sys.modules[_name(path)].__file__ or path, "exec", dont_inherit=True), namespace)  # noqa: S102
@@ -258,6 +290,12 @@ def _names(code: CodeType) -> Iterator[str]:
 def _name(path: str) -> str:
     parts = path.removesuffix(".py").split("/")
     return ".".join(["torch", *(parts[:-1] if parts[-1] == "__init__" else parts)])
+
+
+def _package(path: str) -> str:
+    """The package that relative imports in the module are relative to."""
+    name = _name(path)
+    return name if path.endswith("__init__.py") else name.rpartition(".")[0]
 
 
 def _module(path: str) -> ModuleType:

@@ -6,15 +6,19 @@ what another exchanged.
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from conformance.bisection.differences import Difference
 from conformance.bisection.exchange import Exchange, function_index
+from conformance.bisection.missing_modules import MissingModules
 from conformance.bisection.observation import Observation
-from conformance.bisection.observing_process import observe_case
+from conformance.bisection.observing_process import UNOBSERVED, observation, unobserved
+from conformance.bisection.python_files import PythonFiles
 from conformance.capture.forked_call import ForkedCallError, call_in_fork, use_one_thread
 from conformance.capture.json_worker import claim_stdout, serve
 from conformance.cases.adhoc import AdhocOptions
@@ -33,15 +37,20 @@ class _Server:
         self._exchange = Exchange({}, {})
         self._captured: set[str] = set()
         self._about: Mapping[str, Any] = {}
+        self._missing = MissingModules(Path())
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The first request sets up: `options`, `target`, `tables`, `numerics`, `texts`; answers with `misfit`.
+        """The first request sets up: `options`, `target`, `tables`, `numerics`, and `packages`, the folder of the new
+        torch; answers with `misfit`.
 
         Later ones: `case`, `chosen`, the differences to exchange; answers with an observation.
         """
         if "case" not in request:
-            self._about, self._exchange = request, Exchange(request["texts"], {})
+            packages = Path(request["packages"])
+            self._about, self._exchange = request, Exchange(PythonFiles(packages), {})
             use_tables(request["tables"])
+            self._missing = MissingModules(packages)
+            self._missing.install()
             self._generators.append(Generator())
             misfit = import_problem()
             if not misfit:
@@ -62,21 +71,33 @@ class _Server:
             return Observation(misfit=str(error)).to_json()
 
     def _observe(self, case: str, *, gradients: bool = True) -> Observation:
+        try:
+            return self._observation(case, gradients=gradients)
+        except UNOBSERVED as error:
+            return unobserved(error)
+
+    def _observation(self, case: str, *, gradients: bool) -> Observation:
         (generator,), about = self._generators, self._about
         target, options = generator.target(about["target"]), AdhocOptions.from_json(about["options"])
-        return observe_case(generator, case, options, target, numerics=about["numerics"], gradients=gradients)
+        return observation(generator, case, options, target, numerics=about["numerics"], gradients=gradients)
 
     def _exchanged(self, case: str, chosen: list[Difference]) -> Observation:
+        self._missing.is_open = True  # in the child alone
         try:
             self._exchange.apply(chosen)
+            return self._observation(case, gradients=True)
         except Exception as error:  # noqa: BLE001 - whatever a text of another torch raises is the answer
-            return Observation(misfit=f"{type(error).__name__}: {first_line(error)}")
-        try:
-            return self._observe(case)
-        except ConformanceError as error:
-            return Observation(misfit=str(error))
-        except Exception as error:  # noqa: BLE001 - the same
-            return Observation(misfit=f"{type(error).__name__}: {first_line(error)}")
+            if isinstance(error, UNOBSERVED):
+                observed = unobserved(error)
+            else:
+                text = (
+                    str(error)
+                    if isinstance(error, ConformanceError)
+                    else f"{type(error).__name__}: {first_line(error)}"
+                )
+                observed = Observation(misfit=text)
+            culprit = self._exchange.culprit(error, chosen)
+            return dataclasses.replace(observed, culprit=culprit.title if culprit else "")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ class Observation:
 
     `error`: what compiling raised; "" if it compiled. `code`: the normalised code. `facts`: name → line.
     `numerics`: "right", "wrong", or "" if they were not checked; `problem`: what is wrong, or why that is.
-    `unmet`: lines of requirements that are not met. `seconds`: of the capture, without starting the process.
+    `unmet`: lines of requirements that are not met. `culprit`: the title of the exchanged function that raised, if one
+    did and it is known. `seconds`: of the capture, without starting the process.
     """
 
     misfit: str = ""
@@ -32,6 +33,7 @@ class Observation:
     numerics: str = ""
     problem: str = ""
     unmet: tuple[str, ...] = ()
+    culprit: str = ""
     seconds: float = 0.0
 
     def to_json(self) -> dict[str, Any]:

@@ -69,28 +69,44 @@ def _observe_all(request: Mapping[str, Any]) -> dict[str, Observation]:
 
 
 def observe_case(
+    generator: Generator, word: str, options: AdhocOptions, target: Target, *, numerics: bool
+) -> Observation:
+    start = time.perf_counter()
+    try:
+        return observation(generator, word, options, target, numerics=numerics)
+    except UNOBSERVED as error:
+        return dataclasses.replace(unobserved(error), seconds=time.perf_counter() - start)
+
+
+def observation(
     generator: Generator, word: str, options: AdhocOptions, target: Target, *, numerics: bool, gradients: bool = True
 ) -> Observation:
-    """`gradients`: whether those that the case declares are computed."""
+    """`gradients`: whether those that the case declares are computed. Raises what `unobserved` takes."""
     case, _ = resolve_case(word, generator.machine.targets(), options)
     case = case if gradients else dataclasses.replace(case, grad=())
     start = time.perf_counter()
-    try:
-        with generator.capture(case, target, run=numerics) as result:
-            from conformance.facts import extract
+    with generator.capture(case, target, run=numerics) as result:
+        from conformance.facts import extract
 
-            facts, code = extract(result.capture), code_text(result.capture, target)
-            state, problem = _numerics(case, result, target, generator) if numerics else ("", "")
-            unmet = _unmet(generator, case, target, facts, code)
-            seconds = time.perf_counter() - start
-            return Observation("", "", code, facts.lines(), state, problem, tuple(unmet), seconds)
-    except GeneratingError as error:
-        text = first_line(error)
-        if any(word in text for word in _MISFITS):
-            return Observation(misfit=text)
-        return Observation(error=text.partition(": ")[2], seconds=time.perf_counter() - start)
-    except PreparationError as error:
+        facts, code = extract(result.capture), code_text(result.capture, target)
+        state, problem = _numerics(case, result, target, generator) if numerics else ("", "")
+        unmet = _unmet(generator, case, target, facts, code)
+        seconds = time.perf_counter() - start
+        return Observation("", "", code, facts.lines(), state, problem, tuple(unmet), seconds=seconds)
+
+
+#: What `observation` raises where there is no code.
+UNOBSERVED = (GeneratingError, PreparationError)
+
+
+def unobserved(error: Exception) -> Observation:
+    """The observation of a case for which one of UNOBSERVED was raised."""
+    if isinstance(error, PreparationError):
         return Observation(misfit=str(error))
+    text = first_line(error)
+    if any(word in text for word in _MISFITS):
+        return Observation(misfit=text)
+    return Observation(error=text.partition(": ")[2])
 
 
 def _numerics(case: Case, result: Any, target: Target, generator: Generator) -> tuple[str, str]:

@@ -96,6 +96,31 @@ def test_a_change_that_no_function_makes_says_what_stopped_it(made):
     assert missing.stopped.endswith("the commonest reason not to fit: NameError: helper")
 
 
+def test_what_raised_is_left_out_at_once(made, monkeypatch):
+    monkeypatch.setattr(blamer_module, "_ALONE", 1)
+    monkeypatch.setattr(blamer_module, "_GROUPS", ())
+
+    def ask(worker, request, limit):
+        observed = MadeWorker.__dict__["ask"](worker, request, limit)
+        broken = "broken" in [each["name"] for each in request.get("chosen", ())]
+        return {**observed, "culprit": "torch/_inductor/ops.py: broken"} if broken else observed
+
+    monkeypatch.setattr(blamer_module, "JsonWorker", type("Worker", (MadeWorker,), {"ask": ask}))
+    made.observe_sides()
+    (*_, last) = made.blame(CASE)
+    assert [each.name for each in last.functions] == ["store", "helper"]
+    asked = [names for names in made._worker.asked if "broken" in names]
+    assert len(asked) == 1
+
+
+def test_a_function_that_fits_with_others_alone_is_tried_again(made):
+    made.observe_sides()
+    store, helper = (next(each for each in made.candidates if each.name == name) for name in ("store", "helper"))
+    made._fitting[CASE, ""] = [helper]
+    assert made._fitting_with(CASE, "", [store]) == {store}
+    assert made._fitting_with(CASE, "", [next(each for each in made.candidates if each.name == "broken")]) == set()
+
+
 def test_the_number_of_captures_is_limited(made):
     made.observer.answers["new"] = Observation(code=code([]).replace("tmp = x", "tmp = x + 0"))
     made.limit = 4
@@ -156,7 +181,7 @@ def test_sides(tmp_path):
         ("lambda x: -(x @ x)", {"inputs": ["x=64x64:f32"], "grad": ["x"]}),
     ],
 )
-def test_the_real_process_exchanges_a_function_for_one_capture(case, options):
+def test_the_real_process_exchanges_a_function_for_one_capture(case, options, tmp_path):
     path = "_inductor/codegen/cpp.py"
     old = (torch_build().folder / path).read_text()
     new = old.replace('return f"{x}.neg()"', 'return f"({x} * -1)"')
@@ -166,7 +191,9 @@ def test_the_real_process_exchanges_a_function_for_one_capture(case, options):
         "conformance.bisection.exchange_process", environment({"PYTHONPATH": os.environ.get("PYTHONPATH", "")})
     )
     options = {**options, "dynamic": False, "config": []}
-    about = {"options": options, "target": "cpu_avx2", "tables": [], "numerics": False, "texts": {path: new}}
+    about = {"options": options, "target": "cpu_avx2", "tables": [], "numerics": False, "packages": str(tmp_path)}
+    (tmp_path / "torch" / path).parent.mkdir(parents=True)
+    (tmp_path / "torch" / path).write_text(new)
     try:
         assert worker.ask(about, 300) == {"misfit": ""}
         codes = []

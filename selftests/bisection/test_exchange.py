@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import types
 
 import pytest
 
@@ -84,7 +85,9 @@ def made(tmp_path, monkeypatch):
             assert old_text in new
             new = new.replace(old_text, new_text, 1)
         found = differences("made.py", OLD, new)
-        Exchange({"made.py": new}, function_index()).apply(found)
+        texts = {"made.py": new, "made_values.py": "SCALE = 7\nTWICE = 2 * SCALE\n"}
+        module.exchanged = Exchange(texts, function_index())
+        module.exchanged.apply(found)
         return [(each.kind, each.name) for each in found]
 
     module.exchange = exchange
@@ -164,6 +167,35 @@ def test_a_new_method_and_one_that_takes_the_place_of_an_inherited_one(made):
     assert ("new function", "Kernel.inherited") in found
     kernel = made.Kernel()
     assert (kernel.load(), kernel.inherited()) == ("how", "kernel, base")
+
+
+@pytest.mark.parametrize("line", ["from .made_values import TWICE", "from torch.made_values import TWICE"])
+def test_names_that_an_imported_module_lacks_come_along(made, monkeypatch, line):
+    values = types.ModuleType("torch.made_values")
+    values.__file__ = "made_values.py"
+    monkeypatch.setitem(sys.modules, "torch.made_values", values)
+    made.exchange(("return a * b", f"{line}\n    return a * TWICE"))
+    assert made.TABLE["mul"](3) == 42
+
+
+def test_the_exchanged_function_that_raised_is_known(made):
+    edits = [("return LIMIT + x", "return LIMIT / 0"), ("return a * b", "return cached(a)")]
+    made.exchange(*edits)
+    found = differences("made.py", OLD, OLD.replace(*edits[0]).replace(*edits[1]))
+    with pytest.raises(ZeroDivisionError) as raised:
+        made.TABLE["mul"](3)
+    assert made.exchanged.culprit(raised.value, found).name == "cached"
+    wrapper = RuntimeError("while compiling")
+    wrapper.__cause__ = raised.value
+    assert made.exchanged.culprit(wrapper, found).name == "cached"
+    assert made.exchanged.culprit(RuntimeError("elsewhere"), found) is None
+
+
+def test_what_cannot_be_exchanged_is_known(made):
+    with pytest.raises(NameError) as raised:
+        made.exchange(("b=1", "b=NOT_THERE"))
+    (difference,) = differences("made.py", OLD, OLD.replace("b=1", "b=NOT_THERE"))
+    assert made.exchanged.culprit(raised.value, [difference]).name == "mul"
 
 
 def test_constants_of_modules_and_classes(made):

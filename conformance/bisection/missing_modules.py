@@ -1,0 +1,42 @@
+"""Modules that the imported torch lacks and another one has: exchanged functions import them from there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+
+
+class MissingModules(MetaPathFinder):
+    """Finds Python modules of torch below `packages`. Asked last, so it finds only what the imported torch lacks.
+
+    Until `is_open` is set, it finds nothing and notes what is asked for. It never finds that: whoever asks for a module
+    that is not there, and goes on without it, is code for several versions of torch.
+    """
+
+    def __init__(self, packages: Path) -> None:
+        self._packages = packages
+        self._optional: set[str] = set()
+        self.is_open = False
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,  # noqa: ARG002 - Python gives it
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> ModuleSpec | None:
+        if not fullname.startswith("torch.") or fullname in self._optional:
+            return None
+        if not self.is_open:
+            self._optional.add(fullname)
+            return None
+        folder = self._packages.joinpath(*fullname.split(".")[:-1])
+        found = PathFinder.find_spec(fullname, [str(folder)])
+        return found if found and (found.origin or "").endswith(".py") else None
+
+    def install(self) -> None:
+        """For the rest of the process."""
+        sys.meta_path.append(self)
