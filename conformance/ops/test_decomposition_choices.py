@@ -1,6 +1,7 @@
 """decomposition_choices: operators that Inductor decomposes for some shapes, devices and options alone."""
 
 import torch
+from torch.ao.quantization.fx import _decomposed  # noqa: F401 - it registers torch.ops.quantized_decomposed
 from torch.nn import functional
 
 from conformance import case, tensor
@@ -148,3 +149,46 @@ def test_random_slope(x):
 )
 def test_row_of_bytes(row):
     return torch.ops.quantized.embedding_bag_byte_unpack(row)
+
+
+TIMES_1 = {"without": {"inf": "eager multiplies a second number with 1 + 0j before it adds, and 0 times inf is NaN"}}
+
+
+# Inductor adds complex numbers as pairs of real ones, unless the last dimension has another stride.
+@case(
+    x=tensor(5, 8, dtype="c64"),
+    y=tensor(8, dtype="c64"),
+    added={
+        "rows": lambda x, y: torch.add(x, y, alpha=2),
+        "numbers": lambda x, y: x[0, 0] + y[0],
+        "number": lambda x, y: x + y[0],
+        "columns": lambda x, y: x.t() + y[:, None],
+    },
+    require={"all": {"graph_breaks": 0}},
+    numerics={"for": {"number": TIMES_1, "numbers": TIMES_1}},
+)
+def test_complex_sums(x, y, added):
+    return added(x, y)
+
+
+@case(
+    x=tensor(9, 33),
+    only={"cpu": "the decomposition makes a tensor of the CPU"},
+    require={"cpu": {"graph_breaks": 0, "fallbacks": [], "extern": []}},
+    numerics={"reference": "eager", "reason": "the operator takes float32 alone"},
+)
+def test_scale_of_values(x):
+    return torch.ops.quantized_decomposed.choose_qparams.tensor(x, 0, 255, 1e-5, torch.uint8)
+
+
+# FBGEMM packs the weights when the program runs.
+@case(
+    x=tensor(5, 24),
+    weight=tensor(16, 24),
+    bias=tensor(16),
+    only=CPU_ALONE,
+    require={"cpu": {"graph_breaks": 0}},
+    numerics={"reference": "eager", "reason": "the operator takes float32 alone"},
+)
+def test_linear_in_float16(x, weight, bias):
+    return torch.ops.quantized.linear_dynamic_fp16_unpacked_weight(x, weight, bias)
