@@ -101,8 +101,8 @@ def _codes(code: CodeType) -> list[CodeType]:
     return [code, *inner]
 
 
-def forked(function: Callable[[], str]) -> str:
-    """What a function returns in a forked process."""
+def forked(item: tuple[str, str], function: Callable[[], str]) -> str:
+    """What a function returns in a forked process, or how that process ended. `item`: what the function is about."""
     read, write = os.pipe()
     process = os.fork()
     if process == 0:
@@ -112,15 +112,15 @@ def forked(function: Callable[[], str]) -> str:
             os.dup2(nothing, 1)
             os.dup2(nothing, 2)
             with os.fdopen(write, "w") as pipe:
-                pipe.write(function())
+                pipe.write(f"={function()}")
         finally:
             os._exit(0)
     os.close(write)
     with os.fdopen(read) as pipe:
         content = pipe.read()
-    os.waitpid(process, 0)
+    _, status = os.waitpid(process, 0)
     if not content:
-        sys.exit("a forked process ended without an answer")
+        print(f"  {'-'.join(item)}: its process ended with status {os.waitstatus_to_exitcode(status)}")
     return content
 
 
@@ -165,8 +165,8 @@ def main() -> int:
         for group, items in enumerate(sample):
             for item in items:
                 if item not in known:
-                    known[item] = forked(functools.partial(code, item))
-                if forked(functools.partial(code_after, edit, new, item)) != known[item]:
+                    known[item] = forked(item, functools.partial(code, item))
+                if forked(item, functools.partial(code_after, edit, new, item)) != known[item]:
                     changed[group] += 1
                     if group:
                         print(f"  missed: {'-'.join(item)}")
