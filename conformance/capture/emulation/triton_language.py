@@ -31,6 +31,9 @@ from conformance.capture.emulation.memory import Memory
 
 _ABSENT = object()
 
+#: Functions of triton.language.extra.cuda with which a kernel waits for the one before it, or lets the next one begin.
+_BETWEEN_KERNELS = ("gdc_wait", "gdc_launch_dependents")
+
 
 class Language:
     """The interpreted language.
@@ -97,6 +100,8 @@ class Language:
             scope.set_attr(owner, "associative_scan", reductions.associative_scan)
         for name, function in self._libdevice.items():
             scope.set_attr(tl.extra.libdevice, name, function)
+        for name in _BETWEEN_KERNELS:
+            scope.set_attr(tl.extra.cuda, name, _no_operation)
         scope.set_attr(JITFunction, "__call__", lambda fn, *args, **kwargs: self.function(fn.fn)(*args, **kwargs))
         scope.set_attr(triton_helpers, "if_mask", lambda mask, value: None if mask is None else value)
         scope.set_attr(triton_helpers, "constexpr_next_power_of_2", _next_power_of_2)
@@ -172,6 +177,10 @@ _TENSOR = {
     "__repr__": lambda tensor: repr(tensor.handle.data),
     "__str__": lambda tensor: str(tensor.handle.data),
 }
+
+
+def _no_operation() -> None:
+    """The emulation runs kernels one after the other, so none waits for another."""
 
 
 def _next_power_of_2(n: Any) -> int:
