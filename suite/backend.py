@@ -22,6 +22,7 @@ _SHARED = {
     "LICENSE": "LICENSE",
     "ci/project_page.py": "ci/project_page.py",
     "conformance/__init__.py": "conformance/__init__.py",  # has the version; the wheel leaves it out
+    "conformance/coverage_maps": "conformance/coverage_maps",
     "conformance/expected_binary": "conformance/expected_binary",
     "conformance/expected_code": "conformance/expected_code",
     "conformance/known_failures": "conformance/known_failures",
