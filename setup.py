@@ -16,6 +16,8 @@ import project_page  # noqa: E402  # after the line above
 REPOSITORY = project_page.repository(ROOT)
 #: The pages beside docs/. conformance/documentation.py has the same list.
 BESIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+#: Pages that are generated from the cases: they come with these, in `conformance-suite`. suite/backend.py has the same.
+OF_THE_CASES = ("known-bugs.md", "changes-*.md")
 
 
 class BuildWithPages(build_py):
@@ -27,6 +29,7 @@ class BuildWithPages(build_py):
             return
         pages = {Path(name): Path(name) for name in BESIDE}
         pages |= {path: path.relative_to("docs") for path in Path("docs").rglob("*.md")}
+        pages = {path: name for path, name in pages.items() if not any(map(name.match, OF_THE_CASES))}
         for source, name in pages.items():
             target = Path(self.build_lib, "conformance", "docs", name)
             target.parent.mkdir(parents=True, exist_ok=True)

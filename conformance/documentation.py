@@ -1,7 +1,7 @@
 """The pages of documentation, and how a message refers to one.
 
 In a checkout, and in an editable install, the pages are README.md and others beside it, and docs/. In a wheel they are
-all in the folder conformance/docs: setup.py copies them.
+all in the folder conformance/docs: setup.py copies them. Pages that are generated from the cases come with these.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from conformance.errors import ConformanceError
 _PACKAGE = Path(__file__).parent
 #: Pages that a checkout keeps beside docs/. setup.py has the same list.
 BESIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+_OF_THE_CASES = re.compile(r"known-bugs|changes-.*")
 _FENCE = re.compile(r"^\s*(```|~~~)")
 _HEADING = re.compile(r"^(#{1,6}) +(.+?) *#*$")
 
@@ -66,6 +67,8 @@ def page_text(name: str) -> str:
     if file is None:
         near = difflib.get_close_matches(wanted, known, 1)
         hint = f"; nearest: {near[0]}" if near else ""
+        if _OF_THE_CASES.fullmatch(wanted):
+            hint = "; it comes with the cases: pip install 'conformance[suite]'"
         raise PageError(f"there is no page {wanted!r}{hint}; the pages are {', '.join(known)}")
     text = file.read_text(encoding="utf-8")
     return _section(text, wanted, section) if section else text

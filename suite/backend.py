@@ -31,6 +31,9 @@ _SHARED = {
     "harness/pyproject.toml": "pyproject.toml",  # has the address of the repository
 }
 
+#: Pages that are generated from the cases. The setup.py of the harness leaves them out.
+_PAGES = ("known-bugs.md", "changes-*.md")
+
 
 def build_sdist(sdist_directory: str, config_settings: Any = None) -> str:
     with _complete_folder(sdist_directory) as target:
@@ -52,7 +55,10 @@ def _complete_folder(target: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as temporary:
         for name in _OWN:
             (Path(temporary) / name).symlink_to(here / name)
-        for name, source in _SHARED.items():
+        pages = {page for pattern in _PAGES for page in (here.parent / "docs").glob(pattern)}
+        for name, source in (
+            _SHARED | {f"conformance/docs/{page.name}": f"docs/{page.name}" for page in pages}
+        ).items():
             link = Path(temporary) / name
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(here.parent / source)

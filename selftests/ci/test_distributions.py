@@ -23,11 +23,14 @@ import readme_example
 import release
 
 SUITE = (
+    "conformance/coverage_maps/",
     "conformance/ops/",
     "conformance/expected_code/",
     "conformance/expected_binary/",
     "conformance/known_failures/",
     "conformance/sweep/",
+    "conformance/docs/known-bugs.md",
+    "conformance/docs/changes-",
 )
 #: Bytes, unpacked: what an author of own cases installs.
 MOST = 3_000_000
@@ -61,9 +64,12 @@ def test_wheels_share_no_file_and_have_all(distributions):
     assert not set(harness) & set(suite)
     assert not [name for name in harness if name.startswith(SUITE)]
     assert {"conformance/py.typed", "conformance/plugin.py", "conformance/devices/targets.toml"} <= set(harness)
-    package = {name for name in distributions.sources if name.startswith("conformance/")}
+    pages = {f"conformance/{name}" for name in distributions.sources if re.match(r"docs/[^/]*\.md$", name)}
+    package = {name for name in distributions.sources if name.startswith("conformance/")} | pages
     assert set(suite) == {name for name in package if name.startswith(SUITE)}
-    assert {name for name in harness if not name.startswith("conformance/docs/")} == package - set(suite)
+    beside = {f"conformance/docs/{name}" for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")}
+    upstream = {name for name in harness if name.startswith("conformance/docs/upstream/")}
+    assert set(harness) - beside - upstream == package - set(suite)
 
 
 def test_sdist_is_the_whole_repository(distributions):
@@ -143,6 +149,7 @@ def ran(venv, folder, *words, **extra):
         ("conformance", "show", "flip/hflip-224-u8-contiguous", "--target", "cpu_avx2"),
         ("conformance", "bugs"),
         ("conformance", "diff", "2.11", "2.13"),
+        ("conformance", "docs", "known-bugs"),
         ("pytest", "--pyargs", "conformance.ops", "--quick"),
         ("pytest", "--pyargs", "conformance.ops.test_flip", "--target", "cpu_avx2"),
         ("pytest", "conformance/ops", "--device", "cpu"),
