@@ -184,6 +184,17 @@ RULES = [
         _remove_lines(r"# (?:File|Original path): .*", "# File: ", "# Original path: "),
     ),
     Rule(
+        "pattern handlers",
+        "replaces the description of a pattern's handler in a message by the handler's name",
+        "the text of an assertion, with an address in memory and the nodes of the FX graph",
+        ("call",),
+        _replace(
+            r"functools\.partial\(<function ([\w.<>]+) at 0x[0-9a-f]+>, Match\(.*?\)\)(?=\")",
+            r"\1",
+            "functools.partial(<function ",
+        ),
+    ),
+    Rule(
         "paths",
         "writes `<path>` for the path of a source file or binary",
         "the folder depends on the machine and the user",

@@ -33,6 +33,11 @@ BEFORE_AFTER = {
     "graph fragment": ("statement", "# Graph fragment:\n#   %a : x\n#   return %a\ny = 1", "y = 1"),
     "provenance": ("call", "# [Provenance debug handles] f:1\nf()", "f()"),
     "source": ("call", "# File: /home/me/a.py:3 in f, code: y = x\nf()", "f()"),
+    "pattern handlers": (
+        "call",
+        """check(buf, "a.functools.partial(<function f.<locals>.g at 0x7f1>, Match(..., [], {'x': y(1)}))")""",
+        'check(buf, "a.f.<locals>.g")',
+    ),
     "paths": ("call", "f('/home/me/.cache/ab/cab.so')", "f('<path>')"),
     "constants": (
         "statement",
