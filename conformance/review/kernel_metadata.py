@@ -23,6 +23,8 @@ _REPEATED = re.compile(
 )
 #: Entries that are written as one value: their own keys are sizes.
 _WHOLE = ("tiling_scores",)
+#: The end of an argument whose value is a constant of the kernel, such as `XBLOCK : tl.constexpr`.
+_CONSTANT = " : tl.constexpr"
 
 
 @functools.lru_cache(maxsize=8192)
@@ -38,9 +40,10 @@ def split_metadata(text: str) -> str:
 def _without_repeated_arguments(match: re.Match[str]) -> str:
     """The kernel without its arguments; unchanged if the signature has other names or another order."""
     arguments = match["arguments"].split(", ")
-    blocks = {name.partition(" :")[0] for name in arguments if ":" in name}  # XBLOCK : tl.constexpr
+    blocks = {name.removesuffix(_CONSTANT) for name in arguments if name.endswith(_CONSTANT)}
     signature = [name.partition(":")[0] for name in match["signature"].split(", ")]
-    repeats = [name for name in arguments if ":" not in name] == [name for name in signature if name not in blocks]
+    others = [name for name in arguments if not name.endswith(_CONSTANT)]
+    repeats = others == [name for name in signature if name not in blocks]
     return f"{match['before']}…):" if repeats else match[0]
 
 

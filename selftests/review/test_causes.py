@@ -168,5 +168,12 @@ def test_metadata_is_split():
     )
     for arguments in ("in_ptr0, xnumel", "in_ptr0, xnumel, XBLOCK : tl.constexpr"):
         assert split_metadata(f"{old}{arguments}):\n    pass\n") == f"{metadata}…):\n    pass\n"
-    for arguments in ("xnumel, in_ptr0", "in_ptr0, xoffset", "in_ptr0, in_ptr1, xnumel", "in_ptr0"):
+    others = (
+        "xnumel, in_ptr0",
+        "in_ptr0, xoffset",
+        "in_ptr0, in_ptr1, xnumel",
+        "in_ptr0",
+        "in_ptr0, xnumel, X : tl.int32",
+    )
+    for arguments in others:
         assert split_metadata(f"{old}{arguments}):\n    pass\n") == f"{metadata}{arguments}):\n    pass\n"
