@@ -184,6 +184,13 @@ RULES = [
         _remove_lines(r"# (?:File|Original path): .*", "# File: ", "# Original path: "),
     ),
     Rule(
+        "graph number",
+        "replaces the number of the graph in the name of a profiler's record by `<number>`",
+        "it counts the graphs that the process has compiled before",
+        ("call",),
+        _replace(r"\bgraph_\d+(?=_inductor_wrapper_call\b)", "graph_<number>", "_inductor_wrapper_call"),
+    ),
+    Rule(
         "pattern handlers",
         "replaces the description of a pattern's handler in a message by the handler's name",
         "the text of an assertion, with an address in memory and the nodes of the FX graph",

@@ -33,6 +33,11 @@ BEFORE_AFTER = {
     "graph fragment": ("statement", "# Graph fragment:\n#   %a : x\n#   return %a\ny = 1", "y = 1"),
     "provenance": ("call", "# [Provenance debug handles] f:1\nf()", "f()"),
     "source": ("call", "# File: /home/me/a.py:3 in f, code: y = x\nf()", "f()"),
+    "graph number": (
+        "call",
+        "with record_function('graph_3_inductor_wrapper_call'):",
+        "with record_function('graph_<number>_inductor_wrapper_call'):",
+    ),
     "pattern handlers": (
         "call",
         """check(buf, "a.functools.partial(<function f.<locals>.g at 0x7f1>, Match(..., [], {'x': y(1)}))")""",
