@@ -102,7 +102,7 @@ def _codes(code: CodeType) -> list[CodeType]:
 
 
 def forked(item: tuple[str, str], function: Callable[[], str]) -> str:
-    """What a function returns in a forked process, or how that process ended. `item`: what the function is about."""
+    """What a function returns in a forked process. If that process dies, the benchmark ends and names the item."""
     read, write = os.pipe()
     process = os.fork()
     if process == 0:
@@ -120,7 +120,7 @@ def forked(item: tuple[str, str], function: Callable[[], str]) -> str:
         content = pipe.read()
     _, status = os.waitpid(process, 0)
     if not content:
-        print(f"  {'-'.join(item)}: its process ended with status {os.waitstatus_to_exitcode(status)}")
+        sys.exit(f"{'-'.join(item)}: its process ended with status {os.waitstatus_to_exitcode(status)}")
     return content
 
 

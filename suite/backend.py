@@ -56,9 +56,8 @@ def _complete_folder(target: str) -> Iterator[str]:
         for name in _OWN:
             (Path(temporary) / name).symlink_to(here / name)
         pages = {page for pattern in _PAGES for page in (here.parent / "docs").glob(pattern)}
-        for name, source in (
-            _SHARED | {f"conformance/docs/{page.name}": f"docs/{page.name}" for page in pages}
-        ).items():
+        sources = _SHARED | {f"conformance/docs/{page.name}": f"docs/{page.name}" for page in pages}
+        for name, source in sources.items():
             link = Path(temporary) / name
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(here.parent / source)
