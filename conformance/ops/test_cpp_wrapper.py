@@ -6,7 +6,6 @@ A C++ compiler needs about 15 seconds for such a function, so one case alone com
 import torch
 from torch import Tensor, _check
 from torch._higher_order_ops import while_loop
-from torch.types import Number
 
 from conformance import case, tensor
 
@@ -18,13 +17,7 @@ CODE = {
     "checks": ("requirements", "code"),
 }
 CPP = {"cpp": {"cpp_wrapper": True}}
-NUMBERS = {
-    "cpp": {
-        "cpp_wrapper": True,
-        "dynamo.capture_scalar_outputs": True,
-        "dynamo.capture_dynamic_output_shape_ops": True,
-    }
-}
+NUMBERS = {"cpp": CPP["cpp"] | {"dynamo.capture_scalar_outputs": True, "dynamo.capture_dynamic_output_shape_ops": True}}
 
 
 # Kernels, products, views of results and inputs, a fallback, and memory that is used again.
@@ -93,40 +86,22 @@ def test_functions_by_name(x):
     )
 
 
-@torch.library.custom_op("conformance_cpp_wrapper::one", mutates_args=())
-def one(
-    x: Tensor,
-    parts: list[Tensor],
-    other: Tensor | None,
-    sizes: list[int],
-    weights: list[float],
-    factor: float,
-    bias: Number,
-    mode: str,
-    *,
-    flag: bool = False,
-    dtype: torch.dtype | None = None,
-    device: torch.device | None = None,
-) -> Tensor:
-    return x.clone()
+#: One argument of each kind.
+ARGUMENTS = (
+    "(Tensor x, Tensor[] parts, Tensor? other, SymInt[] sizes, float[] weights, float factor, Scalar bias, str mode, "
+    "*, bool flag=False, ScalarType? dtype=None, Device? device=None)"
+)
 
 
-@torch.library.custom_op("conformance_cpp_wrapper::several", mutates_args=())
-def several(
-    x: Tensor,
-    parts: list[Tensor],
-    other: Tensor | None,
-    sizes: list[int],
-    weights: list[float],
-    factor: float,
-    bias: Number,
-    mode: str,
-    *,
-    flag: bool = False,
-    dtype: torch.dtype | None = None,
-    device: torch.device | None = None,
-) -> list[Tensor]:
-    return [x.clone(), x + 1]
+def custom_op(name, function, result):
+    """An operator of this file with all these arguments."""
+    return torch.library.custom_op(
+        f"conformance_cpp_wrapper::{name}", function, mutates_args=(), schema=f"{ARGUMENTS} -> {result}"
+    )
+
+
+one = custom_op("one", lambda x, *_, **__: x.clone(), "Tensor")
+several = custom_op("several", lambda x, *_, **__: [x.clone(), x + 1], "Tensor[]")
 
 
 @torch.library.custom_op("conformance_cpp_wrapper::written", mutates_args=("x",))

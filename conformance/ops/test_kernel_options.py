@@ -77,13 +77,14 @@ COMBO = {"combo_kernels": True}
     vary="one_at_a_time",
     also=[{"form": "mixed", "config": "blocks"}, {"form": "mixed", "config": "not_tuned"}],
     only=ONLY,
-    require={"all": INDUCTOR_ONLY},
+    require={"all": INDUCTOR_ONLY, "pointwise": {"kernels": 1}, "reductions": {"kernels": 1}, "mixed": {"kernels": 2}},
 )
 def test_combo(x, y, form):
     return form(x, y)
 
 
-# Inductor warns where the inputs of a kernel have different layouts.
+# With this option, Inductor prints a warning about a kernel whose inputs have different layouts. The kernel stays as it
+# is.
 @case(
     x=tensor(2, 8, 6, 6, layout="channels_last"),
     y=tensor(2, 8, 6, 6),

@@ -9,7 +9,6 @@ from torch.nn.functional import conv2d, linear
 from conformance import case, tensor
 
 quantized = torch.ops.quantized_decomposed
-# torch 2.15 has none of these patterns: there the products are of float32.
 X86 = "PyTorch quantises for oneDNN on x86; on ARM it has other kernels, and on GPUs none"
 #: Inductor freezes weights without gradients alone.
 FROZEN = {
@@ -61,7 +60,7 @@ def conv(x, weight=CONV):
 
 
 def matched(layer):
-    """The product is of integers, and what follows is part of it."""
+    """The product is of integers, and what follows is part of it. torch 2.15 has no such patterns for products."""
     return {f"patterns.quantization.{layer}_weight_prepack_pass": 1, "extern": [f"onednn.{layer}_pointwise"]}
 
 
@@ -164,7 +163,7 @@ def test_linear_with_computed_scale(x, scale):
     return linear(quantized.dequantize_per_tensor.tensor(bits, scale, zero_point, *U8), LINEAR.as_float(), LINEAR.bias)
 
 
-# Neither operator needs the float values.
+# None of these operators needs the float values.
 @case(
     x=tensor(2, 8, 6, 8),
     function={
@@ -173,6 +172,11 @@ def test_linear_with_computed_scale(x, scale):
         "reshape": lambda x: x.reshape(2, 8, 48),
     },
     **FROZEN,
+    require={
+        "max_pool": {"patterns.quantization.quantized_maxpool2d_lowering": 1},
+        "cat torch<2.14": {"patterns.quantization.quantized_cat_lowering": 1},
+        "reshape": {"patterns.quantization.quantized_reshape_lowering": 1},
+    },
 )
 def test_in_8_bits(x, function):
     return as_u8(function(as_u8(x)))

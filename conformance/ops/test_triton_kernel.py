@@ -4,11 +4,13 @@
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from conformance import case, tensor
 
 #: Triton can launch kernels only there.
 ONLY = {"gpu": "Triton has no backend for the CPU"}
+ONE_CUDA = {"cuda_sm90": "the code of a user's kernel differs little between GPUs"}
 ONE_KERNEL = {"all": {"kernels": 1, "extern": [], "fallbacks": [], "graph_breaks": 0}}
 TWO_KERNELS = {"all": {"kernels": 2, "extern": [], "fallbacks": [], "graph_breaks": 0}}
 
@@ -217,3 +219,69 @@ def test_reversed_into(x):
     y = x.clone()
     reverse_kernel[(1,)](y, x, 500, BLOCK=128)
     return x * 2
+
+
+FACTOR = tl.constexpr(3)
+BIAS: tl.constexpr = 2
+
+
+@triton.jit
+def scaled(x, factor):
+    return x * factor
+
+
+@triton.autotune(
+    configs=[triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128}, num_warps=8)],
+    key=["n"],
+    reset_to_zero=["out_ptr"],
+    restore_value=["y_ptr"],
+)
+@triton.jit
+def accumulate_kernel(x_ptr, y_ptr, out_ptr, absent_ptr, one, n, BLOCK: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x, y = tl.load(x_ptr + place, place < n), tl.load(y_ptr + place, place < n)
+    if absent_ptr is not None:
+        x += tl.load(absent_ptr + place, place < n)
+    tl.store(y_ptr + place, scaled(x, FACTOR) + y * one + BIAS, place < n)
+    tl.atomic_add(out_ptr, tl.sum(x))
+
+
+# The kernel calls another one, reads constants of the module, and gets a None, a 1 and a view. Its grid depends on the
+# configuration, and trying one of them must not change its arguments.
+@case(
+    x=tensor(301),
+    y=tensor(300),
+    only=ONE_CUDA,
+    require={"all": {"fallbacks": [], "graph_breaks": 0, "kinds.user-defined": 1}},
+)
+def test_with_all_arguments(x, y):
+    out = torch.zeros(1, device=x.device)
+    written = y + 1
+    accumulate_kernel[lambda meta: (triton.cdiv(300, meta["BLOCK"]),)](x[1:], written, out, None, 1, 300)
+    return written, out
+
+
+@triton.jit
+def descriptor_kernel(x_desc, out_desc, BLOCK: tl.constexpr):
+    row = tl.program_id(0) * BLOCK
+    out_desc.store([row, 0], x_desc.load([row, 0]) * 2)
+
+
+# The kernel reads and writes blocks through tensor descriptors.
+@case(
+    x=tensor(64, 32),
+    only=ONE_CUDA,
+    require={
+        "all": {
+            "fallbacks": [],
+            "graph_breaks": 0,
+            "kinds.user-defined": 1,
+            "extern": ["TMADescriptorStable", "TMADescriptorStable"],
+        }
+    },
+)
+def test_with_descriptors(x):
+    source, out = x + 1, torch.empty_like(x)
+    descriptors = TensorDescriptor.from_tensor(source, [16, 32]), TensorDescriptor.from_tensor(out, [16, 32])
+    descriptor_kernel[(4,)](*descriptors, BLOCK=16)
+    return out

@@ -35,6 +35,8 @@ from conformance.capture.emulation.triton_language import shared_language
 MAX_ELEMENTS_PER_BATCH = 1 << 18
 #: A launch of more elements is not interpreted: each operation would take about a second.
 MAX_ELEMENTS_PER_LAUNCH = 1 << 24
+#: What Inductor passes to a user's kernel in place of a None that is compiled in (UserDefinedTritonKernel of ir.py).
+_COMPILED_IN = -1
 
 
 @dataclass
@@ -84,7 +86,9 @@ class InterpretedKernel:
             if not isinstance(name, str) or name in self.config.kwargs:
                 continue
             passed = arguments.setdefault(name, value)
-            if isinstance(passed, (int, float)) and passed != value:
+            if value is None and isinstance(passed, int) and passed == _COMPILED_IN:
+                arguments[name] = None
+            elif isinstance(passed, (int, float)) and passed != value:
                 raise EmulationError(
                     f"{self.name} is called with {name} = {passed}, but it is compiled for {name} = {value}: "
                     "a device would compute with the latter"

@@ -314,6 +314,23 @@ def test_a_number_other_than_the_one_that_is_compiled_in():
 
 
 @triton.jit
+def with_absent(x, y, absent, xnumel, XBLOCK: tl.constexpr):
+    place = tl.arange(0, XBLOCK)
+    value = tl.load(x + place)
+    if absent is not None:
+        value += tl.load(absent + place)
+    tl.store(y + place, value)
+
+
+def test_a_none_that_is_compiled_in():
+    x, y = torch.arange(4.0), torch.zeros(4)
+    run(with_absent, x, y, -1, 4, block=4, compiled_in={"absent": None})
+    assert y.tolist() == x.tolist()
+    with pytest.raises(EmulationError, match="with absent = 2, but it is compiled for absent = None"):
+        run(with_absent, x, y, 2, 4, block=4, compiled_in={"absent": None})
+
+
+@triton.jit
 def assembly(x, y, xnumel, XBLOCK: tl.constexpr):
     value = tl.load(x + tl.arange(0, XBLOCK))
     asm: tl.constexpr = "mov.b32 $0, $1;"
