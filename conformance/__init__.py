@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from conformance.cases.nested.groups import group
     from conformance.cases.nested.modules import module
     from conformance.cases.numerics_policy import FLUSHED
+    from conformance.cases.optional_module import optional_module
     from conformance.devices.vendor_devices import VendorDevice
     from conformance.harness.explanations import explanation
     from conformance.numerics.check import assert_agrees_with_eager
@@ -38,6 +39,7 @@ __all__ = [
     "image",
     "load_cpp_extension",
     "module",
+    "optional_module",
     "python_reference",
     "references",
     "tensor",
@@ -61,6 +63,7 @@ _MODULES = {
     "image": "conformance.cases.inputs",
     "load_cpp_extension": "conformance.capture.toolchain.cpp_extension",
     "module": "conformance.cases.nested.modules",
+    "optional_module": "conformance.cases.optional_module",
     "python_reference": "conformance.numerics.torch_references",
     "references": "conformance.numerics.references",
     "tensor": "conformance.cases.inputs",

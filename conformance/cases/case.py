@@ -252,6 +252,12 @@ def case(
     return decorate
 
 
+def cases_of(value: Any) -> Sequence[Case]:
+    """The cases of a function that @case decorates; none for any other value."""
+    cases = getattr(value, "cases", ())
+    return cases if isinstance(cases, list) and all(isinstance(each, Case) for each in cases) else ()
+
+
 def function_of_cases(
     named: Callable[..., Any], cases: list[Case], combined: Callable[[], list[Case]] = list
 ) -> CaseFunction:

@@ -11,7 +11,7 @@ from importlib.abc import Loader
 from pathlib import Path
 from types import ModuleType
 
-from conformance.cases.case import Case, CaseError
+from conformance.cases.case import Case, CaseError, cases_of
 from conformance.cases.project import project_of
 
 
@@ -40,7 +40,7 @@ def cases_in(file: Path) -> dict[str, Case]:
         module, loader = module_of_file(name, file)
         sys.modules[name] = module
         loader.exec_module(module)
-    cases = {case.id: case for value in vars(module).values() for case in getattr(value, "cases", ())}
+    cases = {case.id: case for value in vars(module).values() for case in cases_of(value)}
     if not cases:
         raise NoCaseError(f"{file} declares no case; a case is a function test_... with the decorator @case")
     return cases

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from types import ModuleType
-from typing import Any
 
 import pytest
 
-from conformance.cases.case import Case
+from conformance.cases.case import cases_of
 from conformance.cases.opt_outs import opt_outs
 from conformance.harness.item import Item
 from conformance.harness.overlay.subset_selection import subset
@@ -68,9 +67,3 @@ def is_in_case_file(item: pytest.Item) -> bool:
 @functools.cache
 def _declares_cases(module: ModuleType | None) -> bool:
     return module is not None and any(map(cases_of, vars(module).values()))
-
-
-def cases_of(value: Any) -> Sequence[Case]:
-    """The cases of a function that @case decorates; none for any other value."""
-    cases = getattr(value, "cases", ())
-    return cases if isinstance(cases, list) and all(isinstance(each, Case) for each in cases) else ()

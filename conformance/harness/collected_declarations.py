@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from conformance.cases.case import Case
+from conformance.cases.case import Case, cases_of
 from conformance.cases.lookup import OPS
 from conformance.harness import summary
-from conformance.harness.collected import cases_of, is_conformance_item
+from conformance.harness.collected import is_conformance_item
 from conformance.harness.configuration import pytest_options
 from conformance.harness.session import Session
 from conformance.storage.unused import prune_advice, unused_snapshots

@@ -1,12 +1,14 @@
 """triton_kernel: Triton kernels that a user wrote, between kernels that Inductor generates."""
 # ruff: noqa: N803 - constants are named as Triton's users name them
+# For mypy, `tl` is a variable and no module:
+# mypy: disable-error-code="name-defined"
 
 import torch
-import triton
-import triton.language as tl
-from triton.tools.tensor_descriptor import TensorDescriptor
 
-from conformance import case, tensor
+from conformance import case, optional_module, tensor
+
+triton, tl = optional_module("triton"), optional_module("triton.language")
+TensorDescriptor = optional_module("triton.tools.tensor_descriptor").TensorDescriptor
 
 #: Triton can launch kernels only there.
 ONLY = {"gpu": "Triton has no backend for the CPU"}
