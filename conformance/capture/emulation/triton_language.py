@@ -95,6 +95,7 @@ class Language:
             scope.set_attr(tl.core.tensor, name, value)
         for owner in (tl, tl.core):
             interpreter._patch_lang_core(owner, scope)
+            scope.set_attr(owner, "range", self._range)
         for owner in (tl, tl.core):  # the interpreter's own functions, just installed in both, are slow
             scope.set_attr(owner, "reduce", reductions.reduce)
             scope.set_attr(owner, "associative_scan", reductions.associative_scan)
@@ -114,6 +115,11 @@ class Language:
             return member(*args, **kwargs)
 
         return call
+
+    def _range(self, first: Any, end: Any = None, step: Any = 1, **_hints: Any) -> Iterator[Any]:
+        """tl.range: its values are tensors, so that kernels can call `.to` of them. The hints are for a compiler."""
+        values = range(first) if end is None else range(first, end, step)
+        return (self.semantic.to_tensor(value, False) for value in values)
 
     def _barrier(self, semaphore: Any) -> None:
         values = tl.load(semaphore).handle.data.astype(np.uint32)

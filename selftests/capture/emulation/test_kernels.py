@@ -299,6 +299,19 @@ def test_programs_and_iterations_are_counted(block, loop_block, kernel, shortfal
 
 
 @triton.jit
+def blockwise(x, y, xnumel, XBLOCK: tl.constexpr):
+    for start in tl.range(0, xnumel, step=XBLOCK, num_stages=2):
+        place = start.to(tl.int64) + tl.arange(0, XBLOCK)
+        tl.store(y + place, tl.load(x + place, place < xnumel), place < xnumel)
+
+
+def test_the_variable_of_a_range_is_a_tensor():
+    x, out = torch.randn(10), torch.zeros(10)
+    run(blockwise, x, out, 10, block=4)
+    assert out.equal(x)
+
+
+@triton.jit
 def strided(x, y, stride, xnumel, XBLOCK: tl.constexpr):
     place = tl.arange(0, XBLOCK)
     tl.store(y + place, tl.load(x + stride * place))
