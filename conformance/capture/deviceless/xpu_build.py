@@ -67,6 +67,11 @@ def patches() -> list[Patch]:
             lambda _: "at::_bmm_out_dtype_xpu",
             "it is chosen when the module is imported; a C++ wrapper calls this function",
         ),
+        Patch(
+            "torch.backends.mkldnn:MkldnnModule.allow_tf32",
+            lambda _: False,
+            "only a build for xpu answers: else it is None, with which Triton takes TF32 for a template's product",
+        ),
     ]
     if "cuda" in gpus:
         found.append(

@@ -359,6 +359,12 @@ def built_for(target: str) -> str:
         return str(getattr(torch.version, targets()[target].device))
 
 
+def allowed_tf32(target: str) -> str:
+    """Whether products in float32 may take TF32 on xpu."""
+    with isolation.isolated(targets()[target], "deviceless", {}):
+        return str(torch.backends.mkldnn.allow_tf32)
+
+
 def heuristic(target: str) -> str:
     """The heuristics of pointwise kernels during a capture, after someone asked for them."""
     from torch._inductor.heuristics.registry import get_codegen_heuristic
@@ -429,6 +435,7 @@ OUTCOMES: dict[str, Callable[[str], str]] = {
         {"cpp_wrapper": True},
         **dict.fromkeys("ab", random(2, 16, 16, dtype=torch.half)),
     ),
+    "torch.backends.mkldnn:MkldnnModule.allow_tf32": allowed_tf32,
     "torch._inductor.heuristics.registry:_HEURISTIC_REGISTRY": heuristic,
     "torch._inductor.heuristics.registry:_HEURISTIC_CACHE": heuristic,
     "torch.gpu:synchronize": code(synchronised, x=random(4)),
