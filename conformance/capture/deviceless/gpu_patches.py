@@ -62,8 +62,23 @@ def patches(target: Target, queries: DeviceQueries | None = None) -> list[Patch]
             _always("no-device"),
             "it asks Triton's driver for the device; only the kernel's cache key depends on it",
         ),
+        Patch(
+            "torch._inductor.codegen.wrapper:PythonWrapperCodegen.generate_and_run_autotune_block",
+            lambda _: _write_autotune_block,
+            "it runs the code that tunes kernels at compile time on the device",
+        ),
         *queries.patches(),
     ]
+
+
+def _write_autotune_block(wrapper: Any) -> None:
+    """Writes what tunes kernels (`triton.autotune_at_compile_time`) into the generated code, as a function of its own.
+
+    Nothing calls it. The definitions of the kernels are in the generated code in any case.
+    """
+    wrapper.suffix.writelines(["", "def autotune_at_compile_time(args):"])
+    with wrapper.suffix.indent():
+        wrapper.suffix.splice(wrapper.kernel_autotune_calls.getvalue())
 
 
 def _of_device_type(queries: DeviceQueries, answer: Callable[[str, Any], Patch]) -> list[Patch]:

@@ -405,11 +405,15 @@ def attention_on_rocm(target: str) -> str:
 #: Without the patch, Inductor would time its choices on the device.
 product_of_choices = code(lambda a, b: a @ b, {"max_autotune": True}, a=random(64, 64), b=random(64, 64))
 
+#: Without the patch, Inductor would run the kernel on the device.
+tuned_at_compile_time = code(lambda x: x.cos(), {"triton.autotune_at_compile_time": True}, x=random(20))
+
 #: Where a patch is, with "gpu" for the device → a function whose outcome changes without the patch.
 OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._inductor.fx_passes.joint_graph:lazy_init": registered,
     "torch._inductor.fx_passes.pad_mm:_should_pad": odd,
     "torch._inductor.select_algorithm:AlgorithmSelectorCache.__call__": product_of_choices,
+    "torch._inductor.codegen.wrapper:PythonWrapperCodegen.generate_and_run_autotune_block": tuned_at_compile_time,
     "torch._dynamo.guards:profile_guard_manager": timed,
     "torch.backends.opt_einsum:is_available": contracted,
     "torch._inductor.codegen.cpp_wrapper_cpu:CppWrapperCpu.codegen_int_array_var": declared,
