@@ -26,6 +26,7 @@ def bytes_moved(graph: Any) -> dict[str, int]:
     stored: dict[str, int] = {}
     local = {*graph.removed_buffers, *graph.inplaced_to_remove}  # they stay within one kernel
     for node in graph.scheduler.nodes:
+        local |= _between(node)
         own_buffers = local | set(node.get_buffer_names())
         for name, regions in _reads(graph, node).items():
             if name in own_buffers:
@@ -38,6 +39,12 @@ def bytes_moved(graph: Any) -> dict[str, int]:
             stored[name] = max(count, stored.get(name, 0))
     needed = sum(min(sum(regions.values()), _size(graph, name)) for name, regions in inputs.items())
     return {"read": read, "written": written, "least": needed + _output_bytes(graph, stored)}
+
+
+def _between(node: Any) -> set[str]:
+    """Buffers that a user's kernel would write, if nothing were fused into it."""
+    kernel = getattr(node, "kernel_node", None)
+    return set(kernel.get_buffer_names()) if kernel else set()
 
 
 def allocations(graph: Any) -> dict[str, int]:

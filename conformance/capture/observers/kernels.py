@@ -271,7 +271,8 @@ def _extern_call(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def codegen_extern_call(self: Any, scheduler_node: Any) -> Any:
         result = original(self, scheduler_node)
-        node = getattr(scheduler_node, "node", None) or scheduler_node  # a fused one has no node of its own
+        # A user's kernel with what is fused into it has no node of its own: the kernel is a part of it.
+        node = getattr(getattr(scheduler_node, "kernel_node", scheduler_node), "node", None) or scheduler_node
         kind = type(node).__name__
         if kind not in ("MultiOutput", "MultiOutputLayout", "MutationOutput"):  # they name parts of a result
             # Scatter, index_put and others have their own classes; their names contain "Fallback".

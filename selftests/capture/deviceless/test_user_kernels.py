@@ -22,6 +22,7 @@ from conformance.capture.emulation.fake_strides import with_device_strides  # no
 from conformance.capture.emulation.wrapper import Emulation  # noqa: E402
 from conformance.capture.patching.patch import applied  # noqa: E402
 from conformance.cases.selectors import DeclarationError, exclusion  # noqa: E402
+from conformance.devices.environment import torch_build  # noqa: E402
 from conformance.devices.targets import targets  # noqa: E402
 from conformance.expectations.requirements import validate  # noqa: E402
 from conformance.facts import extract  # noqa: E402
@@ -48,6 +49,11 @@ def test_doubled(x):
     return doubled(x + 1)
 
 
+@case(x=tensor(50), config={"fused": {"epilogue_fusion_user_defined_triton_kernel": True}})
+def test_fused(x):
+    return doubled(x).relu()
+
+
 @case(x=tensor(50))
 def test_beyond(x):
     return doubled(x, masked=False)
@@ -72,6 +78,13 @@ def test_a_users_kernel_is_emulated_and_is_a_kernel_of_the_facts(target):
     assert found.value("kinds") == ["pointwise", "user-defined"]
     assert found.value("extern") == found.value("fallbacks") == []
     assert "doubling (user-defined)" in found.lines()["kernels"]
+
+
+@pytest.mark.skipif(torch_build().release < (2, 13), reason="torch 2.13 has the option first")
+def test_a_users_kernel_with_what_is_fused_into_it():
+    found = extract(check_emulated(test_fused))
+    assert (found.value("kinds"), found.value("extern")) == (["user-defined"], [])
+    assert found.lines()["bytes"] == "200 read, 200 written: the least"
 
 
 def test_out_of_bounds_is_found_at_the_users_line():
@@ -113,5 +126,5 @@ def test_a_case_says_where_alone_it_can_be_run():
 
 
 # Cases for the tests above, not tests.
-for _function in (test_doubled, test_beyond, test_branch):
+for _function in (test_fused, test_doubled, test_beyond, test_branch):
     _function.__test__ = False
