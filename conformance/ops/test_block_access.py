@@ -84,6 +84,32 @@ def test_any_size(x, y):
     return x + y
 
 
+# A descriptor needs 16 bytes or more in a row, at an address that is a multiple of 16, and a dtype that it knows. Where
+# the input has none of its own, the result has one, and the other way around for booleans.
+@case(
+    x=tensor(16, 64),
+    form={
+        "aligned": lambda x: x[:, 4:36] * 2,
+        "unaligned": lambda x: x[:, 1:33] * 2,
+        "every_second": lambda x: x[:, ::2] * 2,
+        "pairs": lambda x: x.view(16, 32, 2)[:, ::2] * 2,
+        "row_sums": lambda x: x.sum(1),
+        "few_summed": lambda x: x[:, ::32].clone().sum(1),
+        "doubles": lambda x: x.double() * 2,
+        "booleans": lambda x: x > 0,
+    },
+    config={"nd_descriptors": FORMS["nd_descriptors"]},
+    only=dict.fromkeys(("cuda_sm90", "xpu_pvc"), "the rules are the same for each GPU that has descriptors"),
+    require={
+        "all": ONE_KERNEL,
+        **{form: {"tma": 2} for form in ("aligned", "row_sums", "doubles")},
+        **{form: {"tma": 1} for form in ("unaligned", "every_second", "pairs", "few_summed", "booleans torch>=2.13")},
+    },
+)
+def test_alignment(x, form):
+    return form(x)
+
+
 # Two loops go along the row, and move the block. Each loads it, and the second one stores it.
 @case(
     x=tensor(4, 2048, dtype=["f32", "bf16"]),

@@ -57,17 +57,18 @@ def test_programmatic_launch(x, form):
 
 
 COMBO = {"combo_kernels": True}
+INDEPENDENT = {
+    "pointwise": lambda x, y: (x.sin(), y.cos(), (y[:7] + 1).exp()),
+    "reductions": lambda x, y: (x.sum(0), x.amax(1), y.mean(0)),
+    "mixed": lambda x, y: (x.sum(1), y * 2, x.t().contiguous()),
+}
 
 
 # Kernels that need nothing of each other are parts of one.
 @case(
     x=tensor(64, 96),
     y=tensor(300),
-    form={
-        "pointwise": lambda x, y: (x.sin(), y.cos(), (y[:7] + 1).exp()),
-        "reductions": lambda x, y: (x.sum(0), x.amax(1), y.mean(0)),
-        "mixed": lambda x, y: (x.sum(1), y * 2, x.t().contiguous()),
-    },
+    form=INDEPENDENT,
     config={
         "combo": COMBO,
         "blocks": COMBO | {"combo_kernel_per_subkernel_blocks": True},
@@ -80,6 +81,20 @@ COMBO = {"combo_kernels": True}
     require={"all": INDUCTOR_ONLY, "pointwise": {"kernels": 1}, "reductions": {"kernels": 1}, "mixed": {"kernels": 2}},
 )
 def test_combo(x, y, form):
+    return form(x, y)
+
+
+# Each part has the sizes of blocks that it would have alone. A part for which Inductor would time several sizes, as the
+# largest element of each row, is a kernel of its own.
+@case(
+    x=tensor(64, 96),
+    y=tensor(300),
+    form=INDEPENDENT,
+    config={"untimed": COMBO | {"combo_kernel_per_subkernel_blocks": True, "combo_kernels_autotune": 0}},
+    only={"cuda_sm90 torch>=2.13": "combined kernels do so from torch 2.13 on"},
+    require={"all": INDUCTOR_ONLY | {"kernels": 2}, "pointwise": {"kernels": 1}},
+)
+def test_combo_untimed(x, y, form):
     return form(x, y)
 
 

@@ -35,7 +35,7 @@ def test_add(x, y):
     return added(x, y)
 
 
-# Inductor fuses nothing into the user's kernel: its arguments and its result have kernels of their own.
+# By itself Inductor fuses nothing into the user's kernel: its arguments and its result have kernels of their own.
 @case(
     x=tensor(1000),
     y=tensor(1000),
@@ -45,6 +45,28 @@ def test_add(x, y):
 )
 def test_between_pointwise(x, y):
     return added(x.abs() + 1, y * 2).relu() * 3
+
+
+# With an option, what follows is part of the user's kernel, if it needs no other operand and sums nothing.
+@case(
+    x=tensor(300),
+    y=tensor(300),
+    form={
+        "pointwise": lambda x, y: added(x, y).relu() * 3,
+        "cast": lambda x, y: added(x, y).half() + 1,
+        "with_operand": lambda x, y: added(x, y) * y,
+        "summed": lambda x, y: added(x, y).sum(),
+    },
+    config={"fused": {"epilogue_fusion_user_defined_triton_kernel": True}},
+    only={"cuda_sm90 torch>=2.13": "the option exists from torch 2.13 on"},
+    require={
+        "all": {"extern": [], "fallbacks": [], "graph_breaks": 0, "kinds.user-defined": 1, "kernels": 1},
+        "with_operand": {"kernels": 2},
+        "summed": {"kernels": 2},
+    },
+)
+def test_fused(x, y, form):
+    return form(x, y)
 
 
 @case(x=tensor(20, 30), y=tensor(20, 30), dynamic=True, only=ONLY, require=ONE_KERNEL)
