@@ -197,8 +197,11 @@ def _register_operation(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _reason(node: Any, operation: Any, frame: FrameType) -> str:
-    """Why `operation` is a fallback. `frame`: the code that makes it."""
+    """Why `operation` is a fallback. `node`: None if no operator of the graph asks for it. `frame`: what makes it."""
     from torch._inductor.lowering import lowerings
+
+    if node is None:
+        return "the scheduler added it"
 
     answers = _lowering[-1] if _lowering else _Lowering()
     if answers.refused:
