@@ -67,11 +67,15 @@ class Change:
 
 @dataclass(frozen=True)
 class Blamed:
-    """`functions`: the fewest whose new form makes the change; empty if `stopped` says why none was found."""
+    """`functions`: the fewest whose new form makes the change; empty if `stopped` says why none was found.
+
+    `placeholders`: names that these functions use, that the binaries of the old torch lack.
+    """
 
     change: Change
     functions: tuple[Difference, ...] = ()
     stopped: str = ""
+    placeholders: tuple[str, ...] = ()
 
 
 @dataclass
@@ -88,7 +92,6 @@ class Blamer:
     found: list[Difference] = field(default_factory=list)
     _sides: list[Observed] = field(default_factory=list)
     _answers: dict[tuple[str, frozenset[Difference]], Observation] = field(default_factory=dict)
-    _changed: list[str] = field(default_factory=list)
     _shared_captures: int = 0
     _fitting: dict[tuple[str, str], list[Difference]] = field(default_factory=dict)
     _worker: JsonWorker | None = None
@@ -113,9 +116,8 @@ class Blamer:
     def _executed_differences(self, old: Observed, new: Observed) -> list[Difference]:
         """The differences of functions that one of the two executes, and of constants of modules that both import."""
         found = []
-        self._changed = [path for path in changed_files(self.old, self.new) if path.startswith(_COMPILER)]
-        for path in self._changed:
-            if path not in old.functions and path not in new.functions:
+        for path in changed_files(self.old, self.new):
+            if not path.startswith(_COMPILER) or (path not in old.functions and path not in new.functions):
                 continue
             try:
                 differ = file_differences(path, self.old.text(path), self.new.text(path))
@@ -144,19 +146,20 @@ class Blamer:
         likely = sorted(self.candidates, key=lambda each: -_likeness(each, change))
         ranked = [*dict.fromkeys([*self.found, *likely])]  # what made another change comes first
         used = self._own_captures
+        end = used + self.limit
 
         def test(chosen: Sequence[Difference]) -> Outcome:
-            if self._own_captures - used >= self.limit:
+            if self._own_captures >= end:
                 return "unresolved"
             return self._shows(case, change, old, chosen)
 
-        for part in self._parts(case, ranked):
-            if self._own_captures - used >= self.limit:
+        for part in self._parts(case, ranked, end):
+            if self._own_captures >= end:
                 break
             if test(part) == "yes":
                 functions = tuple(minimise(part, test, self.limit))
                 self.found = list(dict.fromkeys([*functions, *self.found]))
-                return Blamed(change, functions)
+                return Blamed(change, functions, placeholders=self._observe(case, functions).placeholders)
         misfits = Counter(each.misfit for each in self._answers.values() if each.misfit)
         most = f"; the commonest reason not to fit: {misfits.most_common(1)[0][0]}" if misfits else ""
         spent = self._own_captures - used
@@ -167,27 +170,29 @@ class Blamer:
         """Without those that found what fits, which all changes share."""
         return self.captures - self._shared_captures
 
-    def _parts(self, case: str, ranked: Sequence[Difference]) -> Iterator[Sequence[Difference]]:
-        """What is tried, in this order: the likeliest alone and in groups, then as much of the new torch as fits."""
+    def _parts(self, case: str, ranked: Sequence[Difference], end: int) -> Iterator[Sequence[Difference]]:
+        """What is tried, in this order: the likeliest alone and in groups, then as much of the new torch as fits.
+
+        `end`: the number of own captures at which nothing more is captured for this change.
+        """
         yield from ([one] for one in ranked[: _ALONE + len(self.found)])
         yield from (ranked[:size] for size in _GROUPS if size <= len(ranked))
         for stage in _STAGES:
             fitting = set(self._fitting_differences(case, stage))
             yield [each for each in ranked if each in fitting]
             unfit = [each for each in ranked if each not in fitting and each.path.startswith(stage)]
-            if more := self._fitting_with(case, stage, unfit[:_ALONE]):
+            if more := self._fitting_with(case, stage, unfit[:_ALONE], end):
                 fitting |= more
                 yield [each for each in ranked if each in fitting]
 
-    def _fitting_with(self, case: str, stage: str, unfit: Sequence[Difference]) -> set[Difference]:
+    def _fitting_with(self, case: str, stage: str, unfit: Sequence[Difference], end: int) -> set[Difference]:
         """Which of these fit now that all others are there: one may need what was added after it did not fit."""
-        before, chosen, added = self.captures, list(self._fitting_differences(case, stage)), set[Difference]()
+        chosen, added = list(self._fitting_differences(case, stage)), set[Difference]()
         for each in (*unfit, *unfit):
-            if each not in added and self._fits(case, [*chosen, each]):
+            if each not in added and self._own_captures < end and self._fits(case, [*chosen, each]):
                 chosen.append(each)
                 added.add(each)
         self._fitting[case, stage] = chosen
-        self._shared_captures += self.captures - before
         return added
 
     def _fits(self, case: str, chosen: Sequence[Difference]) -> bool:
@@ -201,32 +206,32 @@ class Blamer:
         """
         if (case, stage) not in self._fitting:
             before, chosen = self.captures, list[Difference]()
-
-            def add(part: Sequence[Difference]) -> None:
-                observed = self._observe(case, [*chosen, *part])
-                others = [each for each in part if each.title != observed.culprit]
-                if not (observed.misfit or observed.error):
-                    chosen.extend(part)
-                elif others and len(others) < len(part):
-                    add(others)
-                elif len(part) > 1:
-                    half = len(part) // 2
-                    add(part[:half])
-                    add(part[half:])
-
             earlier = _STAGES[: _STAGES.index(stage)]
             chosen += self._fitting.get((case, earlier[-1]), []) if earlier else []
             of_others = next((each for (_, its_stage), each in self._fitting.items() if its_stage == stage), [])
             if of_others:
-                add([each for each in of_others if each not in chosen])
+                self._add_fitting(case, chosen, [each for each in of_others if each not in chosen])
             else:
                 rest = [each for each in self.candidates if each.path.startswith(stage)]
                 rest = [each for each in rest if not any(each.path.startswith(one) for one in earlier)]
                 for start in range(0, len(rest), _CHUNK):
-                    add(rest[start : start + _CHUNK])
+                    self._add_fitting(case, chosen, rest[start : start + _CHUNK])
             self._fitting[case, stage] = chosen
             self._shared_captures += self.captures - before
         return self._fitting[case, stage]
+
+    def _add_fitting(self, case: str, chosen: list[Difference], part: Sequence[Difference]) -> None:
+        """Adds those of `part` that fit with `chosen`: without what raised, else half by half."""
+        observed = self._observe(case, [*chosen, *part])
+        others = [each for each in part if each.title != observed.culprit]
+        if not (observed.misfit or observed.error):
+            chosen.extend(part)
+        elif others and len(others) < len(part):
+            self._add_fitting(case, chosen, others)
+        elif len(part) > 1:
+            half = len(part) // 2
+            self._add_fitting(case, chosen, part[:half])
+            self._add_fitting(case, chosen, part[half:])
 
     def _shows(self, case: str, change: Change, old: Observation, chosen: Sequence[Difference]) -> Outcome:
         observed = self._observe(case, chosen)

@@ -16,12 +16,14 @@ from typing import Any
 from conformance.bisection.differences import Difference
 from conformance.bisection.exchange import Exchange, function_index
 from conformance.bisection.missing_modules import MissingModules
+from conformance.bisection.missing_names import MissingNames
 from conformance.bisection.observation import Observation
 from conformance.bisection.observing_process import UNOBSERVED, observation, unobserved
 from conformance.bisection.python_files import PythonFiles
 from conformance.capture.forked_call import ForkedCallError, call_in_fork, use_one_thread
 from conformance.capture.json_worker import claim_stdout, serve
 from conformance.cases.adhoc import AdhocOptions
+from conformance.devices.environment import torch_build
 from conformance.devices.targets import use_tables
 from conformance.errors import ConformanceError, first_line
 from conformance.harness.generator import Generator
@@ -37,7 +39,7 @@ class _Server:
         self._exchange = Exchange({}, {})
         self._captured: set[str] = set()
         self._about: Mapping[str, Any] = {}
-        self._missing = MissingModules(Path())
+        self._missing, self._names = MissingModules(Path()), MissingNames(Path(), Path())
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The first request sets up: `options`, `target`, `tables`, `numerics`, and `packages`, the folder of the new
@@ -51,6 +53,7 @@ class _Server:
             use_tables(request["tables"])
             self._missing = MissingModules(packages)
             self._missing.install()
+            self._names = MissingNames(torch_build().folder.parent, packages)
             self._generators.append(Generator())
             misfit = import_problem()
             if not misfit:
@@ -83,9 +86,10 @@ class _Server:
 
     def _exchanged(self, case: str, chosen: list[Difference]) -> Observation:
         self._missing.is_open = True  # in the child alone
+        self._names.install(sys.modules["torch"], sys.modules["torch._C"])
         try:
             self._exchange.apply(chosen)
-            return self._observation(case, gradients=True)
+            return self._noted(self._observation(case, gradients=True))
         except Exception as error:  # noqa: BLE001 - whatever a text of another torch raises is the answer
             if isinstance(error, UNOBSERVED):
                 observed = unobserved(error)
@@ -97,7 +101,10 @@ class _Server:
                 )
                 observed = Observation(misfit=text)
             culprit = self._exchange.culprit(error, chosen)
-            return dataclasses.replace(observed, culprit=culprit.title if culprit else "")
+            return self._noted(dataclasses.replace(observed, culprit=culprit.title if culprit else ""))
+
+    def _noted(self, observed: Observation) -> Observation:
+        return dataclasses.replace(observed, placeholders=self._names.used)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ class Observation:
     `error`: what compiling raised; "" if it compiled. `code`: the normalised code. `facts`: name → line.
     `numerics`: "right", "wrong", or "" if they were not checked; `problem`: what is wrong, or why that is.
     `unmet`: lines of requirements that are not met. `culprit`: the title of the exchanged function that raised, if one
-    did and it is known. `seconds`: of the capture, without starting the process.
+    did and it is known. `placeholders`: what stood for names that the binaries lack. `seconds`: of the capture, without
+    starting the process.
     """
 
     misfit: str = ""
@@ -34,6 +35,7 @@ class Observation:
     problem: str = ""
     unmet: tuple[str, ...] = ()
     culprit: str = ""
+    placeholders: tuple[str, ...] = ()
     seconds: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
@@ -41,7 +43,7 @@ class Observation:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Observation:
-        return cls(**{**data, "unmet": tuple(data["unmet"])})
+        return cls(**{**data, "unmet": tuple(data["unmet"]), "placeholders": tuple(data.get("placeholders", ()))})
 
 
 @dataclass(frozen=True)

@@ -117,8 +117,8 @@ def test_a_function_that_fits_with_others_alone_is_tried_again(made):
     made.observe_sides()
     store, helper = (next(each for each in made.candidates if each.name == name) for name in ("store", "helper"))
     made._fitting[CASE, ""] = [helper]
-    assert made._fitting_with(CASE, "", [store]) == {store}
-    assert made._fitting_with(CASE, "", [next(each for each in made.candidates if each.name == "broken")]) == set()
+    assert made._fitting_with(CASE, "", [store], 99) == {store}
+    assert made._fitting_with(CASE, "", [next(each for each in made.candidates if each.name == "broken")], 99) == set()
 
 
 def test_the_number_of_captures_is_limited(made):

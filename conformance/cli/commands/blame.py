@@ -96,3 +96,7 @@ def _lines(blamed: Blamed) -> Iterator[str]:
         yield f"      not found: {blamed.stopped}"
     for number, function in enumerate(blamed.functions):
         yield f"      {'and ' if number else ''}{function.title}"
+    if blamed.placeholders:
+        one = len(blamed.placeholders) == 1
+        verb = "was a placeholder" if one else "were placeholders"
+        yield f"      {', '.join(blamed.placeholders)}, which the binaries of the old torch lack, {verb}"
