@@ -68,7 +68,7 @@ class Exchange:
     def prepare(self, paths: Collection[str]) -> None:
         """Parses files before a fork, so that each child need not parse them again."""
         for path in paths:
-            with contextlib.suppress(SyntaxError):  # raised again in the child, whose answer it is
+            with contextlib.suppress(SyntaxError, KeyError):  # raised again in the child, whose answer it is
                 _ = self._trees[path], self._defined[path]
                 self._compiled(path)
 
@@ -86,6 +86,18 @@ class Exchange:
             else:
                 self._set_value(each)
         self._current = None
+
+    def add_options(self, modules: Collection[ModuleType]) -> None:
+        """Gives torch's config modules the options that only their new texts define, with their defaults."""
+        kinds = vars(importlib.import_module("torch.utils._config_module"))
+        for module in modules:
+            options, path = vars(module)["_config"], path_of(module.__name__)
+            for name, node in self._defined[path].items() if path in self._texts else ():
+                if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value and name not in options:
+                    with contextlib.suppress(Exception):  # who needs the option will miss it, and does not fit then
+                        value = eval(compile(ast.Expression(node.value), path, "eval"), vars(module))  # noqa: S307 - torch's own text
+                        option = value if isinstance(value, kinds["_Config"]) else kinds["_Config"](default=value)
+                        options[name] = kinds["_ConfigEntry"](option, name)
 
     def culprit(self, error: BaseException, chosen: Sequence[Difference]) -> Difference | None:
         """Which of the exchanged functions raised this: the one that `apply` was at, or the innermost that was running.
@@ -290,6 +302,17 @@ def _names(code: CodeType) -> Iterator[str]:
 def _name(path: str) -> str:
     parts = path.removesuffix(".py").split("/")
     return ".".join(["torch", *(parts[:-1] if parts[-1] == "__init__" else parts)])
+
+
+def config_modules() -> list[ModuleType]:
+    """Those of torch that are imported: their options are not their attributes."""
+    loaded = [module for name, module in sys.modules.items() if name.startswith("torch.")]
+    return [each for each in loaded if isinstance(vars(each).get("_config"), dict)]
+
+
+def path_of(module: str) -> str:
+    """The file of a module of torch, below torch/."""
+    return f"{module.removeprefix('torch.').replace('.', '/')}.py"
 
 
 def _package(path: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.bisection.differences import Difference
-from conformance.bisection.exchange import Exchange, function_index
+from conformance.bisection.exchange import Exchange, config_modules, function_index, path_of
 from conformance.bisection.missing_modules import MissingModules
 from conformance.bisection.missing_names import MissingNames
 from conformance.bisection.observation import Observation
@@ -66,7 +66,7 @@ class _Server:
             self._observe(case, gradients=False)  # PyTorch refuses autograd in a child of a process that used it
             self._exchange.functions = function_index()
         chosen = [Difference.from_json(each) for each in request["chosen"]]
-        self._exchange.prepare({each.path for each in chosen})
+        self._exchange.prepare({each.path for each in chosen} | {path_of(each.__name__) for each in config_modules()})
         gc.freeze()  # a child that looks at each object of its parent copies all memory
         try:
             return call_in_fork(lambda: self._exchanged(case, chosen).to_json(), LIMIT)
@@ -88,6 +88,7 @@ class _Server:
         self._missing.is_open = True  # in the child alone
         self._names.install(sys.modules["torch"], sys.modules["torch._C"])
         try:
+            self._exchange.add_options(config_modules())
             self._exchange.apply(chosen)
             return self._noted(self._observation(case, gradients=True))
         except Exception as error:  # noqa: BLE001 - whatever a text of another torch raises is the answer

@@ -9,7 +9,7 @@ import types
 import pytest
 
 from conformance.bisection.differences import differences
-from conformance.bisection.exchange import Exchange, ExchangeError, function_index
+from conformance.bisection.exchange import Exchange, ExchangeError, config_modules, function_index
 from conformance.sources import executed_lines
 
 OLD = """
@@ -221,3 +221,14 @@ def test_a_function_that_does_not_exist_any_more_is_refused(made):
     made.mul = None
     with pytest.raises(ExchangeError, match=r"no function object of torch/made\.py: mul"):
         made.exchange(("return a * b", "return a + b"))
+
+
+def test_config_modules_get_the_options_that_they_lack(monkeypatch):
+    module = types.ModuleType("torch.made_config")
+    vars(module).update(_config={"old": "kept"}, WIDTH=4)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert module in config_modules()
+    text = "old = 1\nadded = 2 * WIDTH\nbroken = NOT_THERE\n\nclass triton:\n    deep: bool = True\n"
+    Exchange({"made_config.py": text}, {}).add_options([module])
+    assert module._config.pop("old") == "kept"
+    assert {name: each.default for name, each in module._config.items()} == {"added": 8, "triton.deep": True}
