@@ -69,18 +69,23 @@ class Change:
 class Blamed:
     """`functions`: the fewest whose new form makes the change; empty if `stopped` says why none was found.
 
+    `is_cut_off`: the captures were used up before it was known that these are the fewest.
     `placeholders`: names that these functions use, that the binaries of the old torch lack.
     """
 
     change: Change
     functions: tuple[Difference, ...] = ()
     stopped: str = ""
+    is_cut_off: bool = False
     placeholders: tuple[str, ...] = ()
 
 
 @dataclass
 class Blamer:
-    """Blames what changed from `old` to `new`. `limit`: of captures for one change."""
+    """Blames what changed from `old` to `new`.
+
+    `limit`: of captures for one change: so many to find functions that make it, and so many to leave out the others.
+    """
 
     old: Side
     new: Side
@@ -147,23 +152,33 @@ class Blamer:
         ranked = [*dict.fromkeys([*self.found, *likely])]  # what made another change comes first
         used = self._own_captures
         end = used + self.limit
-
-        def test(chosen: Sequence[Difference]) -> Outcome:
-            if self._own_captures >= end:
-                return "unresolved"
-            return self._shows(case, change, old, chosen)
-
         for part in self._parts(case, ranked, end):
             if self._own_captures >= end:
                 break
-            if test(part) == "yes":
-                functions = tuple(minimise(part, test, self.limit))
-                self.found = list(dict.fromkeys([*functions, *self.found]))
-                return Blamed(change, functions, placeholders=self._observe(case, functions).placeholders)
+            if self._shows(case, change, old, part) == "yes":
+                return self._minimised(case, change, old, part)
         misfits = Counter(each.misfit for each in self._answers.values() if each.misfit)
         most = f"; the commonest reason not to fit: {misfits.most_common(1)[0][0]}" if misfits else ""
         spent = self._own_captures - used
         return Blamed(change, stopped=f"no group of functions that fits makes it, after {spent} captures{most}")
+
+    def _minimised(self, case: str, change: Change, old: Observation, part: Sequence[Difference]) -> Blamed:
+        """`part`: functions that make the change."""
+        end = self._own_captures + self.limit
+        is_cut_off = False
+
+        def test(chosen: Sequence[Difference]) -> Outcome:
+            nonlocal is_cut_off
+            if self._own_captures >= end:
+                is_cut_off = True
+                return "unresolved"
+            return self._shows(case, change, old, chosen)
+
+        functions = tuple(minimise(part, test))
+        self.found = list(dict.fromkeys([*functions, *self.found]))
+        return Blamed(
+            change, functions, is_cut_off=is_cut_off, placeholders=self._observe(case, functions).placeholders
+        )
 
     @property
     def _own_captures(self) -> int:

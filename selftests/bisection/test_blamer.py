@@ -130,6 +130,20 @@ def test_the_number_of_captures_is_limited(made):
     assert "after 4 captures" in missing.stopped
 
 
+def test_an_answer_that_was_not_minimised_says_so(made):
+    """Two functions together make the change, so more than one capture is needed to leave out the others."""
+    made.limit = 100
+    made.observe_sides()
+    (*_, last) = made.blame(CASE)
+    assert not last.is_cut_off
+    change, (old, _) = last.change, made.observations(CASE)
+    made.limit = 0
+    made._answers.clear()
+    cut_off = made._minimised(CASE, change, old, made.candidates)
+    assert cut_off.is_cut_off
+    assert set(last.functions) < set(cut_off.functions)
+
+
 def test_lines_in_another_order_are_one_change(made):
     lines = code([]).splitlines()
     made.observer.answers["new"] = Observation(code="\n".join([lines[0], *lines[2:], lines[1]]))

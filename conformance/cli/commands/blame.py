@@ -45,14 +45,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--new", required=True, metavar="SIDE", help="the torch after, in the same way")
     parser.add_argument(
-        "--captures", type=int, default=150, metavar="N", help="captures for one change at most; default: 150"
+        "--captures",
+        type=int,
+        default=150,
+        metavar="N",
+        help="captures for one change at most, and as many to leave out functions; default: 150",
     )
     add_question_options(parser)
     add_adhoc_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Returns 1 if a change has no function that could be found. Raises BlameError, and what parse_side raises."""
+    """Returns 1 if for a change no function was found, or perhaps more than the fewest.
+
+    Raises BlameError, and what parse_side raises.
+    """
     question = question_of(arguments)
     observer = observer_of(arguments, question)
     old, new = parse_side(arguments.old, "--old"), parse_side(arguments.new, "--new")
@@ -87,7 +94,7 @@ def _blame(blamer: Blamer) -> int:
     functions = dict.fromkeys(function.title for each in found for function in each.functions)
     print(f"\n{len(found) - missing} of {len(found)} changes come from these functions; {blamer.captures} captures:")
     print("\n".join(f"  {each}" for each in functions) if functions else "  none")
-    return int(bool(missing or same == len(cases)))
+    return int(bool(missing or any(each.is_cut_off for each in found) or same == len(cases)))
 
 
 def _lines(blamed: Blamed) -> Iterator[str]:
@@ -96,6 +103,8 @@ def _lines(blamed: Blamed) -> Iterator[str]:
         yield f"      not found: {blamed.stopped}"
     for number, function in enumerate(blamed.functions):
         yield f"      {'and ' if number else ''}{function.title}"
+    if blamed.is_cut_off:
+        yield "      perhaps fewer of them make it: the captures were used up; raise --captures"
     if blamed.placeholders:
         one = len(blamed.placeholders) == 1
         verb = "was a placeholder" if one else "were placeholders"
