@@ -84,7 +84,8 @@ class Blamed:
 class Blamer:
     """Blames what changed from `old` to `new`.
 
-    `limit`: of captures for one change: so many to find functions that make it, and so many to leave out the others.
+    `limit`: of captures for one change: so many to find functions that make it, and twice as many to leave out the
+    others.
     """
 
     old: Side
@@ -164,7 +165,7 @@ class Blamer:
 
     def _minimised(self, case: str, change: Change, old: Observation, part: Sequence[Difference]) -> Blamed:
         """`part`: functions that make the change."""
-        end = self._own_captures + self.limit
+        end = self._own_captures + 2 * self.limit
         is_cut_off = False
 
         def test(chosen: Sequence[Difference]) -> Outcome:

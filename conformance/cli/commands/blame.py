@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=150,
         metavar="N",
-        help="captures for one change at most, and as many to leave out functions; default: 150",
+        help="captures for one change at most, and twice as many to leave out functions; default: 150",
     )
     add_question_options(parser)
     add_adhoc_options(parser)
