@@ -70,7 +70,7 @@ class Blamed:
     """`functions`: the fewest whose new form makes the change; empty if `stopped` says why none was found.
 
     `is_cut_off`: the captures were used up before it was known that these are the fewest.
-    `placeholders`: names that these functions use, that the binaries of the old torch lack.
+    `placeholders`: names that these functions use and that the binaries of the old torch lack.
     """
 
     change: Change

@@ -14,6 +14,16 @@ def current():
     return torch.accelerator.current_stream()
 
 
+def product_on_a_stream(x):
+    stream = torch.Stream(device=x.device)
+    y = x.cos()
+    stream.wait_stream(current())
+    with stream:
+        product = y.sin() @ x.T
+    current().wait_stream(stream)
+    return y, product
+
+
 # The product is on another stream. No kernel is fused with one of another stream, so there are four.
 @case(
     x=tensor(8, 16),
@@ -22,12 +32,7 @@ def current():
     require={"all": {"graph_breaks": 0, "kernels": 4, "extern": ["mm"], "fallbacks.streams.wait_stream": 2}},
 )
 def test_one_stream(x):
-    stream = torch.Stream(device=x.device)
-    y = x.cos()
-    stream.wait_stream(current())
-    with stream:
-        product = y.sin() @ x.T
-    current().wait_stream(stream)
+    y, product = product_on_a_stream(x)
     return y + 1, product + 1
 
 
@@ -84,10 +89,4 @@ def test_events(x):
 # What a stream computes has its backward on that stream.
 @case(x=tensor(8, 16), grad=True, only=ONLY, checks=CODE, require={"all": {"graph_breaks": 0}})
 def test_gradients(x):
-    stream = torch.Stream(device=x.device)
-    y = x.cos()
-    stream.wait_stream(current())
-    with stream:
-        product = y.sin() @ x.T
-    current().wait_stream(stream)
-    return product * 2
+    return product_on_a_stream(x)[1] * 2
