@@ -35,8 +35,10 @@ def keyword(text: str) -> str:
         while depth:
             depth += {"(": 1, ")": -1}.get(text[place], 0)
             place += 1
-        out += [text[end : place - 1], ", cache_modifier='.cg'"]
-        end = place - 1
+        # Behind the last argument: in a template, a comma and a line break may follow it.
+        last = len(text[: place - 1].rstrip(", \n"))
+        out += [text[end:last], ", cache_modifier='.cg'"]
+        end = last
     return "".join([*out, text[end:]])
 
 
