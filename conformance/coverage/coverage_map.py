@@ -5,6 +5,7 @@ A set of items is an int whose bit n stands for item n. Most lines share their s
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -112,6 +113,23 @@ class CoverageMap:
         for file in self.files.values():
             file.lines = {number: left for number, each in file.lines.items() if (left := each & ~items)}
             file.branches = {number: left for number, each in file.branches.items() if (left := each & ~items)}
+
+    def drop(self, items: Iterable[tuple[str, str]]) -> None:
+        """Drops items, and numbers the others anew."""
+        dropped = sorted((self._numbers[item] for item in items), reverse=True)
+
+        @functools.cache
+        def left_of(numbers: int) -> int:
+            for each in dropped:
+                numbers = numbers & ((1 << each) - 1) | numbers >> (each + 1) << each
+            return numbers
+
+        for file in self.files.values():
+            file.lines = {number: left for number, each in file.lines.items() if (left := left_of(each))}
+            file.branches = {number: left for number, each in file.branches.items() if (left := left_of(each))}
+        for each in dropped:
+            del self.items[each]
+        self.__post_init__()
 
     def __post_init__(self) -> None:
         self._numbers = {item: number for number, item in enumerate(self.items)}

@@ -9,6 +9,8 @@ from conformance.coverage.coverage_map import CoverageMap, bits, ranges
 
 #: An item: case id and target.
 Name = tuple[str, str]
+#: What the cases of the sweep begin with.
+SWEEP = "opinfo"
 _SHOWN = 5  # names of each kind
 
 
@@ -46,10 +48,11 @@ def sample(items: Sequence[Name], most: int) -> list[int]:
     return [number * len(items) // most for number in range(most)]
 
 
-def present(coverage: CoverageMap, items: Sequence[Name], *, whole_files: bool) -> Drift:
+def present(coverage: CoverageMap, items: Sequence[Name], *, whole_files: bool, whole_suite: bool = False) -> Drift:
     """Compares which items there are, on the targets of the map.
 
     `whole_files`: whether `items` are all items of their files; else nothing is known to be gone.
+    `whole_suite`: whether a file without items is gone as well. The sweep is another suite.
     """
     there = set(items)
     operators = {_operator(case) for case, _ in items}
@@ -57,7 +60,10 @@ def present(coverage: CoverageMap, items: Sequence[Name], *, whole_files: bool) 
     gone = [
         item
         for item in coverage.items
-        if whole_files and item not in there and _operator(item[0]) in operators and item[1] in targets
+        if whole_files
+        and item not in there
+        and item[1] in targets
+        and (_operator(item[0]) in operators or (whole_suite and _operator(item[0]) != SWEEP))
     ]
     on_targets = set(coverage.targets)
     lacking = [item for item in items if item[1] in on_targets and coverage.number(*item) is None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections import defaultdict
@@ -14,7 +15,7 @@ from typing import Any
 
 from conformance.coverage.coverage_map import CoverageError, CoverageMap, MappedFile, bits
 from conformance.coverage.watched_files import is_watched
-from conformance.sources.conditions import branches_of, conditions
+from conformance.sources.conditions import branch, branches_of, conditions
 from conformance.sources.executed_lines import FUNCTION
 from conformance.sources.torch_source import blob_id
 from conformance.sources.units import units_of
@@ -33,6 +34,7 @@ class FunctionReport:
     """`lines`: executable ones. `missed`: those that no case executes. `reason`: why not, where that is explained.
 
     `branches`: those of conditions that some case executes. `missed_branches`: those of them that no case takes.
+    `explained`: reason → how many lines of parts that are explained. `lines` and `missed` are without them.
     """
 
     name: str
@@ -41,6 +43,7 @@ class FunctionReport:
     reason: str = ""
     branches: int = 0
     missed_branches: list[int] = field(default_factory=list)
+    explained: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -70,11 +73,20 @@ class FileReport:
 
     @property
     def explained(self) -> int:
-        return sum(each.lines for each in self.functions if each.reason)
+        return sum(sum(reasons.values()) for reasons in map(explained_lines, self.functions))
+
+
+def explained_lines(function: FunctionReport) -> dict[str, int]:
+    """Reason → how many lines of the function it explains."""
+    return {function.reason: function.lines} if function.reason else function.explained
 
 
 def unreachable_parts(file: Path = UNREACHABLE) -> list[dict[str, Any]]:
-    """The entries: `files` (patterns), `functions` (patterns; default: all) and `reason`."""
+    """The entries: `files` (patterns), `functions` (patterns; default: all) and `reason`.
+
+    `below` and `after`: texts of the first lines of statements. Then the entry is about the bodies of these
+    statements, or about what follows them in their blocks.
+    """
     return list(tomllib.loads(file.read_text(encoding="utf-8"))["part"])
 
 
@@ -104,9 +116,44 @@ def _file_report(coverage: CoverageMap, path: str, content: bytes, parts: Sequen
         missed = [each for each in numbers if each not in mapped.lines and each not in mapped.once]
         ways = branches[name]
         untaken = [each for each in ways if each not in mapped.branches and each not in mapped.branches_once]
-        reason = next((each["reason"] for each in parts if missed and _matches(each, path, name)), "")
-        result.functions.append(FunctionReport(name, len(numbers), missed, reason, len(ways), untaken))
+        function = FunctionReport(name, len(numbers), missed, "", len(ways), untaken)
+        for part in parts if missed else ():
+            if _matches(part, path, name):
+                _explain(function, part, text)
+        result.functions.append(function)
     return result
+
+
+def _explain(function: FunctionReport, part: dict[str, Any], text: str) -> None:
+    if not part.keys() & {"below", "after"}:
+        function.reason = function.reason or part["reason"]
+        return
+    lines, branches = unreachable_lines(part, text, function.name)
+    if explained := lines.intersection(function.missed):
+        function.explained[part["reason"]] = function.explained.get(part["reason"], 0) + len(explained)
+        function.lines -= len(explained)
+        function.missed = [each for each in function.missed if each not in explained]
+    left = [each for each in function.missed_branches if each not in branches]
+    function.branches -= len(function.missed_branches) - len(left)
+    function.missed_branches = left
+
+
+def unreachable_lines(part: dict[str, Any], text: str, name: str) -> tuple[set[int], set[int]]:
+    """The lines in a function that an entry with `below` or `after` names, and the branches that lead to them."""
+    units, source = units_of(text), text.splitlines()
+    lines, branches = set[int](), set[int]()
+    blocks = (value for node in ast.walk(ast.parse(text)) for _, value in ast.iter_fields(node))
+    for block in (each for each in blocks if isinstance(each, list)):
+        for place, node in enumerate(block):
+            if not isinstance(node, (ast.stmt, ast.ExceptHandler)) or units.at(node.lineno) != name:
+                continue
+            first = source[node.lineno - 1].strip()
+            for key, explained in (("below", getattr(node, "body", [])), ("after", block[place + 1 :])):
+                if explained and first in part.get(key, ()):
+                    last = explained[-1]
+                    lines.update(range(explained[0].lineno, (last.end_lineno or last.lineno) + 1))
+                    branches.add(branch(node.lineno, holds=key == "below"))
+    return lines, branches
 
 
 def _matches(part: dict[str, Any], path: str, name: str) -> bool:

@@ -44,6 +44,7 @@ class Request:
 
     `missing`: record only items that the map lacks. `check`: instead of making a map, check the one of the file: so
     many items are recorded and compared. `whole_files`: whether the arguments select all items of their files.
+    `whole_suite`: whether they select all files.
     """
 
     arguments: tuple[str, ...]
@@ -52,6 +53,7 @@ class Request:
     missing: bool = False
     check: int | None = None
     whole_files: bool = False
+    whole_suite: bool = False
 
 
 def default_file(root: Path, torch: str) -> Path:
@@ -98,6 +100,9 @@ def main(request: Request) -> int:
         )
     file = Path(request.file) if request.file else default_file(collected.root, session.torch)
     made = MadeMap(file, session.torch, once)
+    if request.missing and request.whole_files:
+        there = [item for item in collected.items if not exclusion(item.case, item.target)]
+        made.drop_gone(there, whole_suite=request.whole_suite)
     return made.make(made.missing(items) if request.missing else items, request.processes)
 
 

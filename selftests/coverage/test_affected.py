@@ -12,6 +12,8 @@ from conformance.coverage.affected import affected_items
 from conformance.coverage.changes import is_places, parse_diff, parse_places
 from conformance.coverage.coverage_map import CoverageError, CoverageMap, MappedFile, MappedFunction, numbers_of, ranges
 from conformance.coverage.questions import items_at, redundant_cases, report
+from conformance.harness.affected_cases import PACKAGED
+from conformance.sources.conditions import branch
 from conformance.sources.torch_source import blob_id
 from conformance.sources.units import units_of
 
@@ -173,6 +175,14 @@ def test_item_recorded_again_replaces_itself(coverage):
     assert [case for case, _ in coverage.named(coverage.files[PATH].items([14]))] == ["op/a", "op/b"]
 
 
+def test_dropped_items(coverage):
+    coverage.drop([("op/b", "cuda_sm90")])
+    lines = coverage.files[PATH].lines
+    by_line = {number: "".join(case[-1] for case, _ in coverage.named(items)) for number, items in lines.items()}
+    assert by_line == {9: "a", 10: "a", 11: "a", 12: "a", 18: "ac", 19: "ac"}
+    assert (coverage.number("op/c", "cuda_sm90"), coverage.number("op/b", "cuda_sm90")) == (1, None)
+
+
 def test_redundant_cases(coverage):
     assert redundant_cases(coverage) == ["op/c"]
     coverage.add("op/d", "cuda_sm90", {PATH: [14]})
@@ -197,6 +207,46 @@ def test_report(coverage, tmp_path):
     assert (found.reached, found.lines, found.explained) == (7, 7, 1)
 
 
+EXPLAINED = """def f(x):
+    if x:
+        return 1
+    elif x is None:
+        y = 2
+        return y
+    if always(
+        x
+    ):
+        return 3
+    x += 1
+    return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "missed", "untaken"),
+    [
+        ({}, [5, 6, 11, 12], {(2, True), (4, True), (7, False)}),
+        ({"below": ["elif x is None:"]}, [11, 12], {(2, True), (7, False)}),
+        ({"after": ["if always("]}, [5, 6], {(2, True), (4, True)}),
+        ({"below": ["elif x is None:"], "after": ["if always("], "functions": ["g"]}, [5, 6, 11, 12], None),
+        ({"below": ["if x:"]}, [5, 6, 11, 12], None),  # a case executes it
+    ],
+)
+def test_report_with_an_explained_part(where, missed, untaken, tmp_path):
+    (tmp_path / "_inductor").mkdir()
+    (tmp_path / PATH).write_text(EXPLAINED)
+    made = CoverageMap("2.13.0", files={PATH: MappedFile(blob_id(EXPLAINED.encode()))})
+    taken = [branch(2, holds=False), branch(4, holds=False), branch(7, holds=True)]
+    made.add("op/a", "cuda_sm90", {PATH: [2, 3, 4, 7, 8, 10]}, {PATH: taken})
+    parts = [{"files": ["_inductor/*"], "functions": ["f"], "reason": "a test"} | where] if where else []
+    [found] = report(made, tmp_path, parts)
+    [function] = found.functions
+    assert (function.missed, found.explained, function.reason) == (missed, 4 - len(missed), "")
+    assert (found.reached, found.lines) == (6, 6 + len(missed))
+    if untaken is not None:
+        assert {(each // 2, bool(each % 2)) for each in function.missed_branches} == untaken
+
+
 def test_ranges():
     assert ranges([1, 2, 3, 7, 9, 10]) == "1-3,7,9-10"
     assert numbers_of("1-3,7,9-10") == [1, 2, 3, 7, 9, 10]
@@ -209,3 +259,21 @@ def test_explained_files_exist_in_this_torch():
     folder = Path(torch_build().folder)
     for part in unreachable_parts():
         assert any(list(folder.glob(pattern)) for pattern in part["files"]), part["reason"]
+
+
+def test_explained_parts_exist_in_this_torch():
+    """In a function that this torch has, the statements are there. The torch of the newest map has the functions."""
+    from conformance.coverage.questions import unreachable_lines, unreachable_parts
+    from conformance.devices.environment import torch_build
+
+    folder = Path(torch_build().folder)
+    is_mapped = bool(list(PACKAGED.glob(map_file.file_name(torch_build().version))))
+    for part in unreachable_parts():
+        texts = [(key, text) for key in ("below", "after") for text in part.get(key, ())]
+        for path in part["files"] if texts else ():
+            content = (folder / path).read_text()
+            names = units_of(content).functions.keys() & {*part["functions"]}
+            assert names or not is_mapped, f"{path} has no {part['functions']}: {part['reason']}"
+            for key, text in texts if names else ():
+                found = [unreachable_lines({key: [text]}, content, name)[0] for name in names]
+                assert any(found), f"{path} has no {text!r} in {sorted(names)}: {part['reason']}"

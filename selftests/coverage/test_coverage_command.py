@@ -215,6 +215,11 @@ def check_a_map(suite, file):
     assert "these items execute other lines now: scale/flip-cuda_sm90\n" in other.stdout
     assert "    scale/flip-cuda_sm90: torch/_inductor/" in other.stdout
     assert f"delete it, and make it again: python -m conformance coverage make -o {file}\n" in other.stdout
+    copy = suite.root / "copy.xz"
+    copy.write_bytes(file.read_bytes())
+    fitted = command(suite, "make", "--target", "cuda_sm90", "--missing", "-o", "copy.xz")
+    assert "1 items no longer exist: the map drops them\n" in fitted.stdout, fitted.stderr
+    assert sorted(map_file.read(copy).cases) == ["scale/flip", "scale/triple"]
     part = command(suite, "check", "--target", "cuda_sm90", "-k", "flip", "--sample", "0")
     assert part.stdout.splitlines() == ["0 items were recorded again, 0 differ"]
     suite.write("ops/test_scale.py", CASES + BROKEN)

@@ -29,6 +29,11 @@ def test_present_items():
     assert (drift.lacking, drift.gone) == ([("flip/new", "cuda_sm90")], [ROLL])
     assert not present(made_map(), [FLIP], whole_files=False)
     assert not present(made_map(), [("roll/a", "cuda_sm80")], whole_files=True)
+    made = made_map()
+    made.add("opinfo/abs", "cuda_sm90", {})
+    other = [("roll/a", "cuda_sm90")]
+    assert not present(made, other, whole_files=True).gone
+    assert present(made, other, whole_files=True, whole_suite=True).gone == [FLIP, ROLL]
 
 
 def test_lines_of_an_item():

@@ -16,7 +16,14 @@ from typing import Any
 from conformance.cases.lookup import project_here
 from conformance.coverage import map_file
 from conformance.coverage.coverage_map import CoverageError, CoverageMap, ranges
-from conformance.coverage.questions import FileReport, items_at, redundant_cases, report, unreachable_parts
+from conformance.coverage.questions import (
+    FileReport,
+    explained_lines,
+    items_at,
+    redundant_cases,
+    report,
+    unreachable_parts,
+)
 from conformance.devices.environment import HIDE_GPUS, torch_build
 from conformance.harness.affected_cases import map_for, map_path
 
@@ -70,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check.add_argument(
         "--sample", type=int, default=40, metavar="N", help="how many items to record and compare; 40 is the default"
     )
-    make.add_argument("--missing", action="store_true", help="only what the map lacks: goes on with an earlier call")
+    make.add_argument("--missing", action="store_true", help="only what the map lacks, without what no longer exists")
     make.add_argument(
         "-o", "--output", metavar="FILE", help="where to keep the map; default: below .conformance/coverage"
     )
@@ -96,15 +103,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _make(arguments: argparse.Namespace) -> int:
     file = str(Path(arguments.output).absolute()) if arguments.output else ""
-    return _recording(arguments, {"file": file, "missing": arguments.missing})
+    whole = _selects_whole_files(arguments)
+    of_part = {"whole_files": whole, "whole_suite": whole and not arguments.words}
+    return _recording(arguments, {"file": file, "missing": arguments.missing, **of_part})
 
 
 def _check(arguments: argparse.Namespace) -> int:
     if arguments.sample < 0:
         raise CoverageError(f"--sample {arguments.sample}: give a number of items, 0 or more")
     file = Path(arguments.map) if arguments.map else map_path(project_here().root, torch_build().version)
-    whole = not (arguments.k or arguments.quick or any("::" in word for word in arguments.words))
-    return _recording(arguments, {"file": str(file.absolute()), "check": arguments.sample, "whole_files": whole})
+    of_part = {"check": arguments.sample, "whole_files": _selects_whole_files(arguments)}
+    return _recording(arguments, {"file": str(file.absolute()), **of_part})
+
+
+def _selects_whole_files(arguments: argparse.Namespace) -> bool:
+    return not (arguments.k or arguments.quick or any("::" in word for word in arguments.words))
 
 
 def _recording(arguments: argparse.Namespace, of_part: dict[str, Any]) -> int:
@@ -217,8 +230,9 @@ def _markdown(coverage: CoverageMap, files: list[FileReport]) -> Iterator[str]:
         if missed := list(_functions(file)):
             yield from ("", f"## torch/{file.path}", "", *(f"- {line.strip()}" for line in missed))
     reasons = dict[str, int]()
-    for each in (function for file in files for function in file.functions if function.reason):
-        reasons[each.reason] = reasons.get(each.reason, 0) + each.lines
+    for function in (each for file in files for each in file.functions):
+        for reason, lines in explained_lines(function).items():
+            reasons[reason] = reasons.get(reason, 0) + lines
     if reasons:
         yield from (
             "",

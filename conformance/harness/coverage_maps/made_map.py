@@ -8,9 +8,10 @@ from pathlib import Path
 
 from conformance.coverage import map_file
 from conformance.coverage.coverage_map import CoverageError, CoverageMap, MappedFile, MappedFunction
+from conformance.coverage.drift import present
 from conformance.coverage.recording import Executed, record
 from conformance.devices.environment import torch_build
-from conformance.harness.coverage_maps.item_captures import capture_of
+from conformance.harness.coverage_maps.item_captures import capture_of, name_of
 from conformance.harness.coverage_maps.progress import Progress
 from conformance.harness.item import Item
 from conformance.sources.source_in_use import source_in_use
@@ -45,7 +46,14 @@ class MadeMap:
                 self._mapped(path).branches_once |= branches
 
     def missing(self, items: Sequence[Item]) -> list[Item]:
-        return [item for item in items if self._map.number(item.case.id, item.target.name) is None]
+        return [item for item in items if self._map.number(*name_of(item)) is None]
+
+    def drop_gone(self, items: Sequence[Item], *, whole_suite: bool) -> None:
+        """Drops what no longer exists. `items`: all of their files, and of all files if `whole_suite`."""
+        gone = present(self._map, [name_of(item) for item in items], whole_files=True, whole_suite=whole_suite).gone
+        if gone:
+            self._map.drop(gone)
+            print(f"{len(gone):,} items no longer exist: the map drops them")
 
     def make(self, items: Sequence[Item], processes: int) -> int:
         progress = Progress(len(items), "not in the map")
