@@ -63,6 +63,11 @@ DEVICE_CACHES = (
     "torch.xpu:get_device_capability",
 )
 
+#: Functions of torch that cache what an option of Inductor decides. They are cleared too.
+OPTION_CACHES = (
+    "torch._inductor.codegen.triton:TritonKernel.gen_common_triton_imports",  # proton_profiling adds an import
+)
+
 #: For native and deviceless captures, so that both give the same code.
 COMMON_PATCHES = [
     Patch(
@@ -100,6 +105,19 @@ _DECLARATIONS = Patch(
     "it finds earlier declarations by the id of a bound method that is freed at once: the text depended on memory",
     versions="2.11",
 )
+
+
+#: A capture without the device writes it as well, and runs nothing.
+_AUTOTUNE_BLOCK = Patch(
+    "torch._inductor.codegen.wrapper:PythonWrapperCodegen.generate_and_run_autotune_block",
+    lambda original: functools.partialmethod(_with_autotune_block, original),
+    "it runs the code that tunes kernels at compile time, and the generated code does not have it",
+)
+
+
+def _with_autotune_block(wrapper: Any, original: Callable[[Any], None]) -> None:
+    gpu_patches.write_autotune_block(wrapper)
+    original(wrapper)
 
 
 def _common_patches() -> list[Patch]:
@@ -172,7 +190,7 @@ DYNAMO_OPTIONS = {
 @functools.cache
 def _cached_functions() -> tuple[Any, ...]:
     functions = []
-    for name in DEVICE_CACHES:
+    for name in DEVICE_CACHES + OPTION_CACHES:
         module, _, path = name.partition(":")
         try:
             function = functools.reduce(getattr, path.split("."), importlib.import_module(module))
@@ -183,7 +201,7 @@ def _cached_functions() -> tuple[Any, ...]:
     return tuple(functions)
 
 
-def clear_device_caches() -> None:
+def clear_caches() -> None:
     for function in _cached_functions():
         function.cache_clear()
 
@@ -193,7 +211,7 @@ def patches(target: Target, mode: Mode, queries: DeviceQueries | None = None) ->
     if target.isa:
         return [*_common_patches(), *cpu_isa.patches(target.isa)]
     pretended = mode == "deviceless"
-    device = gpu_patches.patches(target, queries) if pretended else []
+    device = gpu_patches.patches(target, queries) if pretended else [_AUTOTUNE_BLOCK]
     host = cpu_isa.patches(isa) if (isa := cpu_isa.isa_beside_gpu()) else []
     return [*_common_patches(), *user_kernels.patches(pretended), *optimizers.PATCHES, *host, *device]
 
@@ -218,7 +236,7 @@ def isolated(
     with contextlib.ExitStack() as stack:
         pretended = mode == "deviceless" and target.device != "cpu"
         stack.enter_context(in_use())
-        stack.callback(clear_device_caches)
+        stack.callback(clear_caches)
         stack.callback(torch._dynamo.reset)
         if pretended:
             pretended_device.register_operators(prepare().pretended_devices)
@@ -228,7 +246,7 @@ def isolated(
             pretended_device.set_device(target)
             stack.callback(pretended_device.set_device, None)
             stack.callback(_note_choices, queries, pretended_device.choice_count())
-        clear_device_caches()
+        clear_caches()
         # without it, several sizes of one code object become dynamic, and Dynamo stops after 8 recompiles
         torch._dynamo.reset()
         stack.enter_context(applied(patches(target, mode, queries)))

@@ -25,6 +25,9 @@ ANSWER = {"exact": True, "fill": {"output": "it says whether the numbers are as 
     config={"tuned": {"coordinate_descent_tuning": True}},
     only=NOT_ON_CPU,
     require={"gpu": ONE_KERNEL},
+    numerics={
+        "without": {"full_range": "a kernel adds in another order than the library: the order decides what overflows"}
+    },
 )
 def test_vector_products(a, b, product):
     return product(a, b)
@@ -124,7 +127,7 @@ def test_like(x, made):
     return (new >= 0) & (new < 9)
 
 
-# Each number below 0 is multiplied with another slope.
+# Each number below 0 is multiplied with another slope. A division on a GPU rounds, so that x / x is not always 1.
 @case(
     x=tensor(9, 33),
     require={
@@ -137,7 +140,7 @@ def test_like(x, made):
 def test_random_slope(x):
     slope = functional.rrelu(x, 0.25, 0.75, training=True) / x
     has_slope = (x.abs() > 1e-30) & (x.abs() < 1e30)
-    return torch.where(x < 0, (slope > 0.24) & (slope < 0.76), slope == 1) | ~has_slope
+    return torch.where(x < 0, (slope > 0.24) & (slope < 0.76), (slope - 1).abs() < 1e-5) | ~has_slope
 
 
 # The last eight bytes of a row are its scale and its offset. Smaller bytes than 100 make them finite.

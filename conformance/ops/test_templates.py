@@ -113,6 +113,9 @@ def test_addmm(bias, a, b):
     },
     only=ONE_CUDA,
     require={"all": {"kernels": 0, "extern": ["bias_addmm"], "fallbacks": [], "graph_breaks": 0}},
+    numerics={
+        "without": {"full_range": "cuBLAS chooses the order of a sum by its operands; the order decides what overflows"}
+    },
 )
 def test_bias_of_library(bias, a, b):
     return torch.addmm(bias.expand(32, 64), a, b)
@@ -143,7 +146,9 @@ def test_bmm(c, a, b, form):
         "equal": {"kernels": 1, "kinds.template": 1},
         "shorter": {"kernels": 2, "kinds.template": 2},
     },
-    numerics=SUMS,
+    numerics={
+        "without": SUMS["without"] | {"exponents": "one sum has both products, so that large terms cancel later"}
+    },
 )
 def test_mm_plus_mm(a, b, c):
     return a @ b + c @ b[: c.shape[1]]

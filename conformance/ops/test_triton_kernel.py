@@ -246,7 +246,7 @@ def test_reversed_into(x):
 
 
 FACTOR = tl.constexpr(3)
-BIAS: tl.constexpr = 2
+BIAS = tl.constexpr(2)
 
 
 @triton.jit
@@ -302,6 +302,10 @@ def descriptor_kernel(x_desc, out_desc, BLOCK: tl.constexpr):
             "kinds.user-defined": 1,
             "extern": ["TMADescriptorStable", "TMADescriptorStable"],
         }
+    },
+    numerics={
+        "reference": "eager",
+        "reason": "Triton's launch of descriptors needs a GPU, and float64 is computed on the CPU",
     },
 )
 def test_with_descriptors(x):

@@ -64,14 +64,14 @@ def patches(target: Target, queries: DeviceQueries | None = None) -> list[Patch]
         ),
         Patch(
             "torch._inductor.codegen.wrapper:PythonWrapperCodegen.generate_and_run_autotune_block",
-            lambda _: _write_autotune_block,
+            lambda _: write_autotune_block,
             "it runs the code that tunes kernels at compile time on the device",
         ),
         *queries.patches(),
     ]
 
 
-def _write_autotune_block(wrapper: Any) -> None:
+def write_autotune_block(wrapper: Any) -> None:
     """Writes what tunes kernels (`triton.autotune_at_compile_time`) into the generated code, as a function of its own.
 
     Nothing calls it. The definitions of the kernels are in the generated code in any case.

@@ -53,4 +53,5 @@ def _skip_timing(pretended: bool, original: Callable[..., Any]) -> Callable[...,
 
 
 def _on_cpu(values: Iterable[Any]) -> bool:
-    return any(value.device.type == "cpu" for value in values if hasattr(value, "data_ptr"))
+    memory = (getattr(value, "base", value) for value in values)  # `base`: of a tensor descriptor
+    return any(value.device.type == "cpu" for value in memory if hasattr(value, "data_ptr"))
