@@ -261,19 +261,19 @@ def test_explained_files_exist_in_this_torch():
         assert any(list(folder.glob(pattern)) for pattern in part["files"]), part["reason"]
 
 
-def test_explained_parts_exist_in_this_torch():
-    """In a function that this torch has, the statements are there. The torch of the newest map has the functions."""
+def test_explained_parts_exist_in_the_torch_of_the_map():
+    """Another torch can have other conditions: there an entry explains less."""
     from conformance.coverage.questions import unreachable_lines, unreachable_parts
     from conformance.devices.environment import torch_build
 
+    if not (PACKAGED / map_file.file_name(torch_build().version)).exists():
+        pytest.skip("no map of this torch comes with the cases")
     folder = Path(torch_build().folder)
-    is_mapped = bool(list(PACKAGED.glob(map_file.file_name(torch_build().version))))
     for part in unreachable_parts():
         texts = [(key, text) for key in ("below", "after") for text in part.get(key, ())]
         for path in part["files"] if texts else ():
             content = (folder / path).read_text()
-            names = units_of(content).functions.keys() & {*part["functions"]}
-            assert names or not is_mapped, f"{path} has no {part['functions']}: {part['reason']}"
-            for key, text in texts if names else ():
-                found = [unreachable_lines({key: [text]}, content, name)[0] for name in names]
-                assert any(found), f"{path} has no {text!r} in {sorted(names)}: {part['reason']}"
+            assert units_of(content).functions.keys() >= {*part["functions"]}, part["reason"]
+            for key, text in texts:
+                found = [unreachable_lines({key: [text]}, content, name)[0] for name in part["functions"]]
+                assert any(found), f"{path} has no {text!r} in {part['functions']}: {part['reason']}"
