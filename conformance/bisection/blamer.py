@@ -39,12 +39,17 @@ _COMPILER = (
 )
 #: How many of the likeliest functions are tried alone, and how large the groups of likely ones are that are tried next.
 _ALONE, _GROUPS = 16, (4, 8)
-#: Which files as much as fits is taken from, one after the other: most changes of code come from Inductor alone.
-_STAGES = ("_inductor/", "")
-#: How many differences are added at a time to those that fit.
-_CHUNK = 32
+#: Of more functions, files that do not matter are left out first.
+_FEW = 8
+#: Which files as much as fits is taken from, one stage after the other: most changes of code come from Inductor alone,
+#: and few from Dynamo, of which most does not fit the binaries of another torch.
+_STAGES = (("_inductor/",), ("_decomp/", "_functorch/", "_prims", "_refs/", "_subclasses/", "fx/"), ("",))
 #: Seconds for the first capture of the process, and for each later one.
 _START_LIMIT, _LIMIT = 600.0, 180.0
+
+
+#: Beginnings of paths below torch/.
+Stage = tuple[str, ...]
 
 
 class BlameError(ConformanceError, RuntimeError):
@@ -96,10 +101,11 @@ class Blamer:
     captures: int = 0
     candidates: list[Difference] = field(default_factory=list)
     found: list[Difference] = field(default_factory=list)
+    _members: list[tuple[str, str]] = field(default_factory=list)
     _sides: list[Observed] = field(default_factory=list)
     _answers: dict[tuple[str, frozenset[Difference]], Observation] = field(default_factory=dict)
     _shared_captures: int = 0
-    _fitting: dict[tuple[str, str], list[Difference]] = field(default_factory=dict)
+    _fitting: dict[tuple[str, Stage], list[Difference]] = field(default_factory=dict)
     _worker: JsonWorker | None = None
 
     def observe_sides(self) -> None:
@@ -129,6 +135,8 @@ class Blamer:
                 differ = file_differences(path, self.old.text(path), self.new.text(path))
             except SyntaxError:
                 continue
+            methods = (each for each in differ.found if each.kind == "new function" and "." in each.name)
+            self._members += [(path, each.name) for each in methods]
             found += differ.executed(old.functions.get(path, ()), new.functions.get(path, ()))
         delete_unused()
         return found
@@ -151,8 +159,7 @@ class Blamer:
         """Blames one of `changes`. `old`: what was observed on the old side."""
         likely = sorted(self.candidates, key=lambda each: -_likeness(each, change))
         ranked = [*dict.fromkeys([*self.found, *likely])]  # what made another change comes first
-        used = self._own_captures
-        end = used + self.limit
+        before, end = self.captures, self._own_captures + self.limit
         for part in self._parts(case, ranked, end):
             if self._own_captures >= end:
                 break
@@ -160,7 +167,7 @@ class Blamer:
                 return self._minimised(case, change, old, part)
         misfits = Counter(each.misfit for each in self._answers.values() if each.misfit)
         most = f"; the commonest reason not to fit: {misfits.most_common(1)[0][0]}" if misfits else ""
-        spent = self._own_captures - used
+        spent = self.captures - before
         return Blamed(change, stopped=f"no group of functions that fits makes it, after {spent} captures{most}")
 
     def _minimised(self, case: str, change: Change, old: Observation, part: Sequence[Difference]) -> Blamed:
@@ -175,6 +182,12 @@ class Blamer:
                 return "unresolved"
             return self._shows(case, change, old, chosen)
 
+        if len(part) > _FEW:  # whole files fit together better than functions of many files
+            files = minimise(
+                list(dict.fromkeys(each.path for each in part)),
+                lambda chosen: test([each for each in part if each.path in set(chosen)]),
+            )
+            part = [each for each in part if each.path in set(files)]
         functions = tuple(minimise(part, test))
         self.found = list(dict.fromkeys([*functions, *self.found]))
         return Blamed(
@@ -201,11 +214,11 @@ class Blamer:
                 fitting |= more
                 yield [each for each in ranked if each in fitting]
 
-    def _fitting_with(self, case: str, stage: str, unfit: Sequence[Difference], end: int) -> set[Difference]:
+    def _fitting_with(self, case: str, stage: Stage, unfit: Sequence[Difference], end: int) -> set[Difference]:
         """Which of these fit now that all others are there: one may need what was added after it did not fit."""
         chosen, added = list(self._fitting_differences(case, stage)), set[Difference]()
-        for each in (*unfit, *unfit):
-            if each not in added and self._own_captures < end and self._fits(case, [*chosen, each]):
+        for each in unfit:
+            if self._own_captures < end and self._fits(case, [*chosen, each]):
                 chosen.append(each)
                 added.add(each)
         self._fitting[case, stage] = chosen
@@ -215,39 +228,43 @@ class Blamer:
         observed = self._observe(case, chosen)
         return not (observed.misfit or observed.error)
 
-    def _fitting_differences(self, case: str, stage: str) -> list[Difference]:
+    def _fitting_differences(self, case: str, stage: Stage) -> list[Difference]:
         """As many of the candidates below `stage` as fit the old torch together, after those of the stage before it.
 
         The first case pays for it, others start from it.
         """
         if (case, stage) not in self._fitting:
             before, chosen = self.captures, list[Difference]()
+            end = before + self.limit
             earlier = _STAGES[: _STAGES.index(stage)]
             chosen += self._fitting.get((case, earlier[-1]), []) if earlier else []
             of_others = next((each for (_, its_stage), each in self._fitting.items() if its_stage == stage), [])
-            if of_others:
-                self._add_fitting(case, chosen, [each for each in of_others if each not in chosen])
-            else:
-                rest = [each for each in self.candidates if each.path.startswith(stage)]
+            rest = of_others or [each for each in self.candidates if each.path.startswith(stage)]
+            if not of_others:
                 rest = [each for each in rest if not any(each.path.startswith(one) for one in earlier)]
-                for start in range(0, len(rest), _CHUNK):
-                    self._add_fitting(case, chosen, rest[start : start + _CHUNK])
+            self._add_fitting(case, chosen, [each for each in rest if each not in chosen], end)
             self._fitting[case, stage] = chosen
             self._shared_captures += self.captures - before
         return self._fitting[case, stage]
 
-    def _add_fitting(self, case: str, chosen: list[Difference], part: Sequence[Difference]) -> None:
-        """Adds those of `part` that fit with `chosen`: without what raised, else half by half."""
-        observed = self._observe(case, [*chosen, *part])
-        others = [each for each in part if each.title != observed.culprit]
-        if not (observed.misfit or observed.error):
-            chosen.extend(part)
-        elif others and len(others) < len(part):
-            self._add_fitting(case, chosen, others)
-        elif len(part) > 1:
+    def _add_fitting(self, case: str, chosen: list[Difference], part: Sequence[Difference], end: int) -> None:
+        """Adds those of `part` that fit with `chosen`: without what raised, else half by half.
+
+        `end`: the number of captures at which nothing more is captured for this.
+        """
+        while part and self.captures < end:
+            observed = self._observe(case, [*chosen, *part])
+            if not (observed.misfit or observed.error):
+                chosen.extend(part)
+                return
+            others = [each for each in part if each.title != observed.culprit]
+            if len(others) == len(part):
+                break
+            part = others
+        if len(part) > 1 and self.captures < end:
             half = len(part) // 2
-            self._add_fitting(case, chosen, part[:half])
-            self._add_fitting(case, chosen, part[half:])
+            self._add_fitting(case, chosen, part[:half], end)
+            self._add_fitting(case, chosen, part[half:], end)
 
     def _shows(self, case: str, change: Change, old: Observation, chosen: Sequence[Difference]) -> Outcome:
         observed = self._observe(case, chosen)
@@ -287,6 +304,7 @@ class Blamer:
                 "tables": list(self.observer.tables),
                 "numerics": self.observer.numerics,
                 "packages": str(self.new.packages),
+                "members": self._members,
             }
             if misfit := self._worker.ask(request, _START_LIMIT).get("misfit"):
                 raise BlameError(f"--old {self.old.name} cannot be observed: {misfit}")

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from conformance.bisection.blamer import BlameError, Blamer, Change
 from conformance.bisection.observation import Question, QuestionError
@@ -48,10 +49,9 @@ def blame_causes(
         with contextlib.closing(make(*sides, observer, Question(), captures)) as blamer:
             blamer.observe_sides()
             for cause in here:
-                functions, stopped = _functions(blamer, cause, chosen[cause.id], words[cause.id])
-                item = chosen[cause.id].item.name
-                compared = compared_with(review, cause)
-                yield cause, CauseFunctions(functions, stopped, item, sides[0].name, sides[1].name, compared)
+                found = _functions(blamer, cause, chosen[cause.id], words[cause.id])
+                names: dict[str, Any] = {"item": chosen[cause.id].item.name, "old": sides[0].name, "new": sides[1].name}
+                yield cause, CauseFunctions(**found, **names, compared_with=compared_with(review, cause))
 
 
 def example_of(review: Review, cause: Cause, common: Mapping[str, int]) -> Example:
@@ -79,20 +79,21 @@ def _word(review: Review, text: ChangedText) -> str:
     return f"{file}::{text.case}" if file and Path(file).is_file() else text.case
 
 
-def _functions(blamer: Blamer, cause: Cause, example: Example, word: str) -> tuple[tuple[str, ...], str]:
-    """The functions, and why there are none."""
+def _functions(blamer: Blamer, cause: Cause, example: Example, word: str) -> dict[str, Any]:
+    """The `functions`, whether the search was cut off, and why there are none."""
     blamer.question = Question("fact", cause.key[0]) if cause.kind == "fact" else Question()
     try:
         old, new = blamer.observations(word)
         places = blamer.changes(old, new)
     except (BlameError, QuestionError) as error:
-        return (), str(error)
+        return {"functions": (), "stopped": str(error)}
     if cause.kind == "code":
         places = _shown(places, example.hunk)
     found = [blamer.blame_change(word, change, old) for change in places[:_PLACES]]
     functions = dict.fromkeys(each.title for blamed in found for each in blamed.functions)
     stopped = next((each.stopped for each in found if each.stopped), f"{example.item.name} does not change now")
-    return tuple(functions), "" if functions else stopped
+    is_cut_off = any(each.is_cut_off for each in found)
+    return {"functions": tuple(functions), "stopped": "" if functions else stopped, "is_cut_off": is_cut_off}
 
 
 def _shown(places: Sequence[Change], hunk: Sequence[str]) -> list[Change]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,8 +18,9 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]{2,}")
 class Difference:
     """`path`: below torch/. `name`: `TritonKernel.load` or `config.NAME`. `first`: the first line in the old text.
 
-    `kind`: "function" in both texts; "new function" only in the new one; "value" of a constant. `words`: of the lines
-    that only one text has.
+    `kind`: "function" in both texts; "new function" only in the new one; "removed method" of a class that the new one
+    has without it; "value" of a constant; "fields" of a dataclass or a named tuple. `words`: of the lines that only one
+    text has.
     """
 
     path: str
@@ -30,7 +31,8 @@ class Difference:
 
     @property
     def title(self) -> str:
-        return f"torch/{self.path}: {self.name}{' (new)' if self.kind == 'new function' else ''}"
+        note = {"new function": " (new)", "removed method": " (removed)", "fields": " (fields)"}.get(self.kind, "")
+        return f"torch/{self.path}: {self.name}{note}"
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "words": sorted(self.words)}
@@ -44,11 +46,16 @@ def differences(path: str, old: str, new: str) -> list[Difference]:
     """Those of a file. Raises SyntaxError."""
     before, after = definitions_of(old), definitions_of(new)
     old_lines, new_lines = old.splitlines(), new.splitlines()
-    found = []
+    old_classes, new_classes = classes_of(old), classes_of(new)
+    found = list(_different_fields(path, old_classes, new_classes))
+    with_fields = {each.name for each in found}
     for name, node in after.items():
+        if not is_function(node) and name.rpartition(".")[0] in with_fields:
+            continue  # a field
         counterpart = before.get(name)
         if counterpart is None:
-            if is_function(node):
+            owner = name.rpartition(".")[0]
+            if is_function(node) and (not owner or owner in old_classes):  # a new class comes as a whole
                 found.append(Difference(path, name, "new function", 0, _words(_lines(node, new_lines), [])))
         elif _lines(node, new_lines) == _lines(counterpart, old_lines) or is_function(node) != is_function(counterpart):
             continue
@@ -56,7 +63,50 @@ def differences(path: str, old: str, new: str) -> list[Difference]:
             kind = "function" if is_function(node) else "value"
             words = _words(_lines(node, new_lines), _lines(counterpart, old_lines))
             found.append(Difference(path, name, kind, first_line_of(counterpart), words))
+    for name, node in before.items():
+        if name not in after and is_function(node) and name.rpartition(".")[0] in new_classes:
+            words = _words(_lines(node, old_lines), [])
+            found.append(Difference(path, name, "removed method", first_line_of(node), words))
     return found
+
+
+def _different_fields(
+    path: str, old: Mapping[str, ast.ClassDef], new: Mapping[str, ast.ClassDef]
+) -> Iterator[Difference]:
+    for name in sorted(old.keys() & new.keys()):
+        one, other = old[name], new[name]
+        if _has_fields(one) and _has_fields(other) and _fields(one) != _fields(other):
+            changed = {text for _, text in set(_fields(one)) ^ set(_fields(other))}
+            yield Difference(path, name, "fields", first_line_of(one), _words(sorted(changed), []))
+
+
+@functools.lru_cache(maxsize=64)
+def classes_of(text: str) -> dict[str, ast.ClassDef]:
+    """The classes of a module and of its classes: `Class.Inner`. Raises SyntaxError."""
+    return dict(_classes(ast.parse(text)))
+
+
+def _classes(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.ClassDef]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef):
+            yield f"{prefix}{node.name}", node
+            yield from _classes(node, f"{prefix}{node.name}.")
+        elif isinstance(node, (ast.stmt, ast.ExceptHandler)) and not is_function(node):
+            yield from _classes(node, prefix)
+
+
+def _has_fields(node: ast.ClassDef) -> bool:
+    names = [ast.unparse(each) for each in (*node.decorator_list, *node.bases)]
+    return any("dataclass" in each or each.endswith("NamedTuple") for each in names)
+
+
+def _fields(node: ast.ClassDef) -> list[tuple[str, str]]:
+    """Name and value of each field, in order."""
+    return [
+        (each.target.id, f"{each.target.id} {ast.unparse(each.value) if each.value else ''}")
+        for each in node.body
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+    ]
 
 
 @functools.lru_cache(maxsize=64)

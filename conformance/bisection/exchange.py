@@ -9,8 +9,11 @@ from __future__ import annotations
 import ast
 import builtins
 import contextlib
+import dataclasses
 import gc
 import importlib.util
+import inspect
+import re
 import sys
 import traceback
 from collections import defaultdict
@@ -18,7 +21,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
-from conformance.bisection.differences import Difference, definitions_of, is_function
+from conformance.bisection.differences import Difference, classes_of, definitions_of, is_function
 from conformance.bisection.executed_code import below_torch
 from conformance.sources.units import without_docstring
 
@@ -26,6 +29,13 @@ from conformance.sources.units import without_docstring
 class ExchangeError(Exception):
     """A difference that cannot be exchanged while Python runs."""
 
+
+#: Kinds of differences that have code of the new text.
+_FUNCTIONS = ("function", "new function")
+#: How Python words a call that does not fit: it names the function that was called.
+_WRONG_CALL = re.compile(r"^([\w.]+)\(\) (?:got|missing|takes) ")
+#: What `dataclass` makes of the fields.
+_OF_FIELDS = ("__init__", "__repr__", "__eq__", "__hash__", "__match_args__", "__dataclass_fields__")
 
 #: Path below torch/, first line → the function objects with that code.
 FunctionIndex = Mapping[tuple[str, int], Sequence[FunctionType]]
@@ -55,36 +65,57 @@ class _Parsed(dict[str, Any]):
 
 class Exchange:
     """Exchanges differences of files. `texts`: path below torch/ → the new text. `functions`: of the old ones, may be
-    set anew.
+    set anew. `members`: path and name of methods that only new texts have, of classes that the old ones have too.
     """
 
-    def __init__(self, texts: Mapping[str, str], functions: FunctionIndex) -> None:
+    def __init__(
+        self, texts: Mapping[str, str], functions: FunctionIndex, members: Collection[tuple[str, str]] = ()
+    ) -> None:
         self._texts, self.functions = texts, functions
+        self._members = defaultdict[str, list[tuple[str, str]]](list)
+        for path, name in members:
+            self._members[name.rpartition(".")[2]].append((path, name))
         self._trees = _Parsed(texts, ast.parse)
         self._defined = _Parsed(texts, definitions_of)
+        self._classes = _Parsed(texts, classes_of)
+        self._bound = _Parsed(texts, lambda text: _bound(ast.parse(text)))
         self._codes: dict[str, CodeType] = {}
         self._current: Difference | None = None
 
-    def prepare(self, paths: Collection[str]) -> None:
-        """Parses files before a fork, so that each child need not parse them again."""
+    def prepare(self, chosen: Sequence[Difference], modules: Collection[ModuleType]) -> None:
+        """Parses the files of these before a fork, so that each child need not parse them again."""
+        self.parse({each.path for each in chosen} | {path_of(each.__name__) for each in modules})
+
+    def parse(self, paths: Collection[str]) -> None:
         for path in paths:
             with contextlib.suppress(SyntaxError, KeyError):  # raised again in the child, whose answer it is
-                _ = self._trees[path], self._defined[path]
+                _ = self._trees[path], self._defined[path], self._classes[path], self._bound[path]
                 self._compiled(path)
+
+    @property
+    def parsed(self) -> list[str]:
+        """The files that were needed so far."""
+        return sorted({*self._trees, *self._defined, *self._classes, *self._bound, *self._codes})
 
     def apply(self, chosen: Sequence[Difference]) -> None:
         """Exchanges these. Raises ExchangeError, and what evaluating a default or a constant raises."""
-        for path in {each.path for each in chosen}:
-            functions = [each.name for each in chosen if each.path == path and each.kind != "value"]
-            self._add_methods(path, functions)
         for each in chosen:
-            self._current = each
-            if each.kind == "function":
-                self._exchange_function(each)
-            elif each.kind == "new function":
-                self._define(each)
-            else:
-                self._set_value(each)
+            if each.kind == "fields":
+                self._current = each
+                self._exchange_fields(each)
+        self._current = None
+        self._add_members([each for each in chosen if each.kind in _FUNCTIONS])
+        exchange = {
+            "new function": self._define,
+            "function": self._exchange_function,
+            "removed method": self._remove,
+            "value": self._set_value,  # may call the others
+        }
+        for kind, do in exchange.items():
+            for each in chosen:
+                if each.kind == kind:
+                    self._current = each
+                    do(each)
         self._current = None
 
     def add_options(self, modules: Collection[ModuleType]) -> None:
@@ -94,13 +125,36 @@ class Exchange:
             options, path = vars(module)["_config"], path_of(module.__name__)
             for name, node in self._defined[path].items() if path in self._texts else ():
                 if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value and name not in options:
+                    owner = name.rpartition(".")[0]
+                    if owner and "." not in owner and owner not in vars(module):  # a new class of options
+                        vars(module)[owner] = kinds["SubConfigProxy"](module, f"{owner}.")
                     with contextlib.suppress(Exception):  # who needs the option will miss it, and does not fit then
-                        value = eval(compile(ast.Expression(node.value), path, "eval"), vars(module))  # noqa: S307 - torch's own text
+                        value = self._value(path, _without_new_keywords(node.value, kinds), vars(module))
                         option = value if isinstance(value, kinds["_Config"]) else kinds["_Config"](default=value)
                         options[name] = kinds["_ConfigEntry"](option, name)
 
+    def open_modules(self) -> None:
+        """Lets the modules of torch define what only their new texts define, when somebody asks for it by its name."""
+        for name, module in list(sys.modules.items()):
+            if name.startswith("torch.") and type(module) is ModuleType and getattr(module, "__file__", None):
+                vars(module)["__getattr__"] = self._getter(module, vars(module).get("__getattr__"))
+
+    def _getter(self, module: ModuleType, before: Callable[[str], Any] | None) -> Callable[[str], Any]:
+        def get(name: str) -> Any:
+            written = sys._getframe(1).f_code.co_names  # noqa: SLF001 - not what hasattr asks for
+            if name in written and (path := self._path_of(module.__name__)):
+                self._add_definitions(path, vars(module), [name])
+                if name in vars(module):
+                    return vars(module)[name]
+            if before is None:
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+            return before(name)
+
+        return get
+
     def culprit(self, error: BaseException, chosen: Sequence[Difference]) -> Difference | None:
-        """Which of the exchanged functions raised this: the one that `apply` was at, or the innermost that was running.
+        """Which of the exchanged functions raised this: the one that `apply` was at, or one that old code calls in
+        another way, or the innermost that was running.
 
         None if none of them was.
         """
@@ -109,11 +163,16 @@ class Exchange:
         codes = dict[CodeType, Difference]()
         for each in chosen:
             with contextlib.suppress(ExchangeError, SyntaxError):
-                if each.kind != "value":
-                    codes[self._code(each.path, each.name)] = each
-        found = None
+                if each.kind in _FUNCTIONS:
+                    codes |= dict.fromkeys(_with_inner(self._code(each.path, each.name)), each)
+        found, called = None, dict[str, Difference]()
+        for each in chosen:
+            called[f"{each.name}.__init__" if each.kind == "fields" else each.name] = each
         raised: BaseException | None = error
         while raised is not None:  # the first cause comes last
+            wrong_call = _WRONG_CALL.match(str(raised)) if isinstance(raised, TypeError) else None
+            if wrong_call and wrong_call[1] in called:
+                return called[wrong_call[1]]
             for frame, _ in traceback.walk_tb(raised.__traceback__):
                 found = codes.get(frame.f_code, found)
             raised = raised.__cause__ or raised.__context__
@@ -126,6 +185,10 @@ class Exchange:
             raise ExchangeError(f"no function object of {difference.title}")
         code = self._code(path, name)
         self._add_imported_names(path, self._defined[path][name])
+        owner, _, last = name.rpartition(".")
+        if code.co_freevars == ("__class__",) and not any(each.__code__.co_freevars for each in functions):
+            setattr(self._owner(path, owner), last, self._method(path, owner, last))  # it calls super() now
+            return
         for function in functions:
             self._add_names(path, code, function.__globals__)
             defaults, keywords = self._defaults(path, name, function.__globals__)
@@ -142,41 +205,104 @@ class Exchange:
             return
         module = _module(difference.path)
         self._add_names(difference.path, self._code(difference.path, name), vars(module))
+        vars(module).setdefault(name, None)  # it may call itself
         self._run(difference.path, self._defined[difference.path][name], vars(module))
 
     def _set_value(self, difference: Difference) -> None:
         module = _module(difference.path)
         node = self._defined[difference.path][difference.name]
-        expression = ast.Expression(node.value)
-        value = eval(compile(expression, difference.path, "eval"), vars(module))  # noqa: S307 - torch's own text
+        value = self._value(difference.path, node.value, vars(module))
         owner, _, name = difference.name.rpartition(".")
         if type(module) is not ModuleType:  # torch's config modules keep their values elsewhere, by dotted names
             setattr(module, difference.name, value)
+        elif owner:
+            setattr(self._owner(difference.path, owner), name, value)
         else:
-            setattr(self._owner(difference.path, owner) if owner else module, name, value)
+            old = getattr(module, name, None)
+            setattr(module, name, value)
+            if old is not None and not isinstance(old, (bool, int, float, str)):  # those may be equal by chance
+                _replace_everywhere(name, old, value)
 
-    def _add_methods(self, path: str, functions: Sequence[str]) -> None:
-        """Adds methods that these functions name and that classes of their file lack, and what those name in turn.
+    def _remove(self, difference: Difference) -> None:
+        """Removes a method, so that an inherited one takes its place."""
+        owner, _, name = difference.name.rpartition(".")
+        holder = self._owner(difference.path, owner)
+        if name in vars(holder) and any(hasattr(base, name) for base in holder.__mro__[1:]):
+            delattr(holder, name)
+
+    def _exchange_fields(self, difference: Difference) -> None:
+        """Gives the old class the fields and what `dataclass` made of them; a named tuple, and a
+        class with slots, is replaced as a whole.
+        """
+        path, name = difference.path, difference.name
+        module, old = _module(path), self._owner(path, name)
+        node = self._classes[path][name]
+        namespace = dict(vars(module))
+        self._run(path, node, namespace)
+        new = namespace[node.name]
+        if not hasattr(new, "__dataclass_fields__") or "__slots__" in vars(new):
+            _replace_everywhere(node.name, old, new)
+            return
+        defaults = [each for each in vars(new)["__dataclass_fields__"] if each in vars(new)]
+        for each in (*_OF_FIELDS, *defaults):
+            if each in vars(new):
+                setattr(old, each, vars(new)[each])
+
+    def _add_members(self, functions: Sequence[Difference]) -> None:
+        """Adds methods and class constants that these functions name and that classes lack, and what those name in
+        turn.
 
         A method that takes the place of an inherited one is a difference of its own. One that nobody names stays away:
         a property would hide an attribute of the old class.
         """
-        asked, names = set(functions), list[str]()
-        for function in functions:
-            with contextlib.suppress(ExchangeError):
-                names += _names(self._code(path, function))
+        asked = {(each.path, each.name) for each in functions}
+        constants = {path: self._constants(path) for path in {each.path for each in functions}}
+        names = [(name, each.path) for each in functions for name in self._names_of(each)]
+        seen = set(names)
         while names:
-            name = names.pop()
-            for full_name, node in self._defined[path].items():
-                owner, _, last = full_name.rpartition(".")
-                if last != name or not owner or full_name in asked or not is_function(node):
-                    continue
-                asked.add(full_name)
-                holder = getattr(_module(path), owner, None)
-                if isinstance(holder, type) and not hasattr(holder, name):
-                    with contextlib.suppress(Exception):  # who needs the method will miss it, and does not fit then
-                        setattr(holder, name, self._method(path, owner, name))
-                        names += _names(self._code(path, full_name))
+            name, user = names.pop()
+            missing = (*self._members.get(name, ()), *constants[user].get(name, ()))
+            for path, full_name in [each for each in missing if each not in asked and self._is_missing(*each)]:
+                asked.add((path, full_name))
+                with contextlib.suppress(Exception):  # who needs the member will miss it, and does not fit then
+                    if self._add_member(path, full_name):
+                        more = {(each, user) for each in _names(self._code(path, full_name))} - seen
+                        seen |= more
+                        names += more
+
+    def _is_missing(self, path: str, full_name: str) -> bool:
+        """Whether an imported class lacks this member."""
+        owner, _, name = full_name.rpartition(".")
+        with contextlib.suppress(ExchangeError):
+            return _is_imported(path) and not hasattr(self._owner(path, owner), name)
+        return False
+
+    def _add_member(self, path: str, full_name: str) -> bool:
+        """Whether a method was added."""
+        owner, _, name = full_name.rpartition(".")
+        holder, node = self._owner(path, owner), self._defined[path][full_name]
+        if is_function(node):
+            setattr(holder, name, self._method(path, owner, name))
+            return True
+        value = self._value(path, node.value, vars(_module(path)))
+        if not isinstance(value, dataclasses.Field):
+            setattr(holder, name, value)
+        return False
+
+    def _constants(self, path: str) -> Mapping[str, Sequence[tuple[str, str]]]:
+        """Name → path and full name of the constants of classes in the new text."""
+        found = defaultdict[str, list[tuple[str, str]]](list)
+        for full_name, node in self._defined[path].items():
+            owner, _, name = full_name.rpartition(".")
+            if owner and not is_function(node):
+                found[name].append((path, full_name))
+        return found
+
+    def _names_of(self, difference: Difference) -> list[str]:
+        """What a function names in its new form."""
+        with contextlib.suppress(ExchangeError, SyntaxError):
+            return list(_names(self._code(difference.path, difference.name)))
+        return []
 
     def _method(self, path: str, owner: str, name: str) -> Any:
         holder, module = self._owner(path, owner), _module(path)
@@ -191,8 +317,7 @@ class Exchange:
         node = self._defined[path][f"{owner}.{name}"]
         result: Any = function
         for decorator in reversed(node.decorator_list):
-            expression = ast.Expression(decorator)
-            result = eval(compile(expression, path, "eval"), vars(module))(result)  # noqa: S307 - torch's own text
+            result = self._value(path, decorator, vars(module))(result)
         return result
 
     def _owner(self, path: str, name: str) -> Any:
@@ -203,32 +328,24 @@ class Exchange:
             raise ExchangeError(f"torch/{path} has no class {name}")
         return holder
 
+    def _value(self, path: str, expression: ast.expr, namespace: dict[str, Any]) -> Any:
+        """Of an expression in the new text."""
+        self._add_names_of(path, expression, namespace)
+        return eval(compile(ast.Expression(expression), path, "eval"), namespace)  # noqa: S307 - torch's own text
+
+    def _add_names_of(self, path: str, node: ast.AST, namespace: dict[str, Any]) -> None:
+        """Defines what a decorator, a default or a class names and the module lacks."""
+        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)}
+        self._add_definitions(path, namespace, sorted(each for each in names if not hasattr(builtins, each)))
+
     def _add_names(self, path: str, code: CodeType, namespace: dict[str, Any]) -> None:
         """Defines what the code names and the module lacks, by the statements of the new text."""
         for name in sorted(set(_names(code))):
             if name not in namespace and not hasattr(builtins, name):
-                for node in self._statements_that_bind(path, name):
+                for node in self._bound[path].get(name, ()):
                     namespace[name] = None  # ends a circle of functions that call each other
                     self._add_names(path, compile(ast.Module([node], []), path, "exec"), namespace)
                     self._run(path, node, namespace)
-
-    def _statements_that_bind(self, path: str, name: str) -> Iterator[ast.stmt]:
-        for node in self._trees[path].body:
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
-                yield node
-            elif isinstance(node, (ast.Import, ast.ImportFrom)):
-                if any((each.asname or each.name.partition(".")[0]) == name for each in node.names):
-                    chosen = [each for each in node.names if (each.asname or each.name.partition(".")[0]) == name]
-                    yield ast.copy_location(
-                        ast.Import(chosen)
-                        if isinstance(node, ast.Import)
-                        else ast.ImportFrom(node.module, chosen, node.level),
-                        node,
-                    )
-            elif isinstance(node, (ast.Assign, ast.AnnAssign)):
-                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                if any(isinstance(each, ast.Name) and each.id == name for each in targets):
-                    yield node
 
     def _add_imported_names(self, path: str, node: ast.stmt) -> None:
         """Defines what the imports in a statement name and another old module lacks, by the new text of that."""
@@ -242,7 +359,7 @@ class Exchange:
     def _add_definitions(self, path: str, namespace: dict[str, Any], names: Sequence[str]) -> None:
         for name in names:
             if name not in namespace:
-                for statement in self._statements_that_bind(path, name):
+                for statement in self._bound[path].get(name, ()):
                     namespace[name] = None
                     self._add_names(path, compile(ast.Module([statement], []), path, "exec"), namespace)
                     self._run(path, statement, namespace)
@@ -255,6 +372,7 @@ class Exchange:
 
     def _run(self, path: str, node: ast.stmt, namespace: dict[str, Any]) -> None:
         self._add_imported_names(path, node)
+        self._add_names_of(path, node, namespace)
         flags = _annotations_flag(self._trees[path])
         tree = ast.Module([*flags, node], [])
         exec(compile(tree, sys.modules[_name(path)].__file__ or path, "exec", dont_inherit=True), namespace)  # noqa: S102
@@ -262,9 +380,9 @@ class Exchange:
     def _defaults(self, path: str, name: str, namespace: dict[str, Any]) -> tuple[Any, Any]:
         node = self._defined[path][name]
         arguments = node.args
-        values = [eval(compile(ast.Expression(each), path, "eval"), namespace) for each in arguments.defaults]  # noqa: S307
+        values = [self._value(path, each, namespace) for each in arguments.defaults]
         keywords = {
-            argument.arg: eval(compile(ast.Expression(each), path, "eval"), namespace)  # noqa: S307 - torch's own text
+            argument.arg: self._value(path, each, namespace)
             for argument, each in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
             if each is not None
         }
@@ -287,9 +405,48 @@ class Exchange:
         return self._codes[path]
 
 
+def _without_new_keywords(node: ast.expr, functions: Mapping[str, Any]) -> ast.expr:
+    """Of a call of one of these functions: without the keywords that it does not take."""
+    function = functions.get(node.func.id) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
+    if function is None or not isinstance(node, ast.Call):
+        return node
+    taken = inspect.signature(function).parameters
+    return ast.copy_location(
+        ast.Call(node.func, node.args, [each for each in node.keywords if each.arg in taken]), node
+    )
+
+
+def _replace_everywhere(name: str, old: object, new: object) -> None:
+    """In all modules of torch that hold this object under this name."""
+    for module in [each for key, each in sys.modules.items() if key.startswith("torch.")]:
+        if getattr(module, "__dict__", {}).get(name) is old:
+            setattr(module, name, new)
+
+
 def _annotations_flag(tree: ast.Module) -> list[ast.stmt]:
     first = next(iter(without_docstring(tree.body)), None)
     return [first] if isinstance(first, ast.ImportFrom) and first.module == "__future__" else []
+
+
+def _bound(tree: ast.Module) -> Mapping[str, Sequence[ast.stmt]]:
+    """Name → the statements of a module that bind it; of an import the part that does."""
+    found = defaultdict[str, list[ast.stmt]](list)
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found[node.name].append(node)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            for each in node.names:
+                part = (
+                    ast.Import([each])
+                    if isinstance(node, ast.Import)
+                    else ast.ImportFrom(node.module, [each], node.level)
+                )
+                found[each.asname or each.name.partition(".")[0]].append(ast.copy_location(part, node))
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for name in {each.id for each in targets if isinstance(each, ast.Name)}:
+                found[name].append(node)
+    return found
 
 
 def _names(code: CodeType) -> Iterator[str]:
@@ -297,6 +454,13 @@ def _names(code: CodeType) -> Iterator[str]:
     for each in code.co_consts:
         if isinstance(each, CodeType):
             yield from _names(each)
+
+
+def _with_inner(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _with_inner(each)
 
 
 def _name(path: str) -> str:
@@ -313,6 +477,10 @@ def config_modules() -> list[ModuleType]:
 def path_of(module: str) -> str:
     """The file of a module of torch, below torch/."""
     return f"{module.removeprefix('torch.').replace('.', '/')}.py"
+
+
+def _is_imported(path: str) -> bool:
+    return _name(path) in sys.modules
 
 
 def _package(path: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.bisection.differences import Difference
-from conformance.bisection.exchange import Exchange, config_modules, function_index, path_of
+from conformance.bisection.exchange import Exchange, config_modules, function_index
 from conformance.bisection.missing_modules import MissingModules
 from conformance.bisection.missing_names import MissingNames
 from conformance.bisection.observation import Observation
@@ -43,13 +43,16 @@ class _Server:
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The first request sets up: `options`, `target`, `tables`, `numerics`, and `packages`, the folder of the new
-        torch; answers with `misfit`.
+        torch, and `members`, see Exchange; answers with `misfit`.
 
         Later ones: `case`, `chosen`, the differences to exchange; answers with an observation.
         """
         if "case" not in request:
             packages = Path(request["packages"])
-            self._about, self._exchange = request, Exchange(PythonFiles(packages), {})
+            self._about, self._exchange = (
+                request,
+                Exchange(PythonFiles(packages), {}, [tuple(each) for each in request["members"]]),
+            )
             use_tables(request["tables"])
             self._missing = MissingModules(packages)
             self._missing.install()
@@ -66,10 +69,14 @@ class _Server:
             self._observe(case, gradients=False)  # PyTorch refuses autograd in a child of a process that used it
             self._exchange.functions = function_index()
         chosen = [Difference.from_json(each) for each in request["chosen"]]
-        self._exchange.prepare({each.path for each in chosen} | {path_of(each.__name__) for each in config_modules()})
+        self._exchange.prepare(chosen, config_modules())
         gc.freeze()  # a child that looks at each object of its parent copies all memory
         try:
-            return call_in_fork(lambda: self._exchanged(case, chosen).to_json(), LIMIT)
+            answer = call_in_fork(
+                lambda: {"observed": self._exchanged(case, chosen).to_json(), "parsed": self._exchange.parsed}, LIMIT
+            )
+            self._exchange.parse(answer["parsed"])  # the next child will need them too
+            return answer["observed"]
         except ForkedCallError as error:
             return Observation(misfit=str(error)).to_json()
 
@@ -87,6 +94,7 @@ class _Server:
     def _exchanged(self, case: str, chosen: list[Difference]) -> Observation:
         self._missing.is_open = True  # in the child alone
         self._names.install(sys.modules["torch"], sys.modules["torch._C"])
+        self._exchange.open_modules()
         try:
             self._exchange.add_options(config_modules())
             self._exchange.apply(chosen)

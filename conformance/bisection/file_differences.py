@@ -22,7 +22,7 @@ FOLDER = "differences"
 #: Entries that were not used for this long are deleted, in seconds.
 _MAX_AGE = 14 * 86400.0
 #: Changes when an entry holds something else.
-_FORMAT = 1
+_FORMAT = 3
 
 #: First line, last line and name of each function, in order.
 Places = Sequence[tuple[int, int, str]]
@@ -37,9 +37,9 @@ class FileDifferences:
     new: Places
 
     def executed(self, old_lines: Sequence[int], new_lines: Sequence[int]) -> list[Difference]:
-        """The constants, and the functions that hold one of these first lines of executed code."""
+        """The constants, the fields, and the functions that hold one of these first lines of executed code."""
         names = _names_at(self.old, old_lines) | _names_at(self.new, new_lines)
-        return [each for each in self.found if each.kind == "value" or each.name in names]
+        return [each for each in self.found if each.kind in ("value", "fields") or each.name in names]
 
     def to_json(self) -> dict[str, Any]:
         return {"found": [each.to_json() for each in self.found], "old": self.old, "new": self.new}

@@ -9,12 +9,14 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 
+from conformance.sources.executed_lines import below_torch
+
 
 class MissingModules(MetaPathFinder):
     """Finds Python modules of torch below `packages`. Asked last, so it finds only what the imported torch lacks.
 
-    Until `is_open` is set, it finds nothing and notes what is asked for. It never finds that: whoever asks for a module
-    that is not there, and goes on without it, is code for several versions of torch.
+    Until `is_open` is set, it finds nothing and notes what is asked for. It finds that for torch's own code alone:
+    another who asks for a module that is not there, and goes on without it, is code for several versions of torch.
     """
 
     def __init__(self, packages: Path) -> None:
@@ -28,7 +30,9 @@ class MissingModules(MetaPathFinder):
         path: Sequence[str] | None = None,  # noqa: ARG002 - Python gives it
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
-        if not fullname.startswith("torch.") or fullname in self._optional:
+        if not fullname.startswith("torch."):
+            return None
+        if fullname in self._optional and not _is_asked_by_torch():
             return None
         if not self.is_open:
             self._optional.add(fullname)
@@ -40,3 +44,11 @@ class MissingModules(MetaPathFinder):
     def install(self) -> None:
         """For the rest of the process."""
         sys.meta_path.append(self)
+
+
+def _is_asked_by_torch() -> bool:
+    """Whether the code that imports is torch's."""
+    frame = sys._getframe(1)  # noqa: SLF001 - who asks is not told
+    while frame.f_back and (frame.f_code.co_filename == __file__ or "importlib" in frame.f_code.co_filename):
+        frame = frame.f_back
+    return bool(below_torch(frame.f_code.co_filename))

@@ -19,7 +19,7 @@ from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target, use_tables
-from conformance.errors import ConformanceError, first_line
+from conformance.errors import ConformanceError
 from conformance.harness.generator import GeneratingError, Generator, checked_numerics, code_text
 from conformance.sources.source_fit import import_problem
 
@@ -103,10 +103,16 @@ def unobserved(error: Exception) -> Observation:
     """The observation of a case for which one of UNOBSERVED was raised."""
     if isinstance(error, PreparationError):
         return Observation(misfit=str(error))
-    text = first_line(error)
+    text = _summary(error)
     if any(word in text for word in _MISFITS):
         return Observation(misfit=text)
     return Observation(error=text.partition(": ")[2])
+
+
+def _summary(error: Exception) -> str:
+    """The first line of a message, and the second where the first one says that something raised it:"""
+    first, *others = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+    return f"{first} {others[0]}" if first.endswith(":") and others else first
 
 
 def _numerics(case: Case, result: Any, target: Target, generator: Generator) -> tuple[str, str]:

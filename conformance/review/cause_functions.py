@@ -21,6 +21,7 @@ class CauseFunctions:
 
     `stopped`: why none was found; "" if some were. `item`: the one that was compiled. `old`, `new`: the two torches.
     `compared_with`: as in ChangedItem.
+    `is_cut_off`: the captures were used up before it was known that these are the fewest.
     """
 
     functions: tuple[str, ...]
@@ -29,12 +30,14 @@ class CauseFunctions:
     old: str
     new: str
     compared_with: str = ""
+    is_cut_off: bool = False
 
     def lines(self) -> list[str]:
         """For people: "comes from …", a line for each function; or why that is not known."""
         if not self.functions:
             return [f"comes from: not found with {self.item}: {self.stopped}"]
-        return [f"{'and' if number else 'comes from'} {each}" for number, each in enumerate(self.functions)]
+        lines = [f"{'and' if number else 'comes from'} {each}" for number, each in enumerate(self.functions)]
+        return [*lines, "perhaps fewer of them make it: the captures were used up"] if self.is_cut_off else lines
 
 
 def compared_with(review: Review, cause: Cause) -> str:

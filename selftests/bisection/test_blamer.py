@@ -116,9 +116,10 @@ def test_what_raised_is_left_out_at_once(made, monkeypatch):
 def test_a_function_that_fits_with_others_alone_is_tried_again(made):
     made.observe_sides()
     store, helper = (next(each for each in made.candidates if each.name == name) for name in ("store", "helper"))
-    made._fitting[CASE, ""] = [helper]
-    assert made._fitting_with(CASE, "", [store], 99) == {store}
-    assert made._fitting_with(CASE, "", [next(each for each in made.candidates if each.name == "broken")], 99) == set()
+    made._fitting[CASE, ("",)] = [helper]
+    assert made._fitting_with(CASE, ("",), [store], 99) == {store}
+    broken = next(each for each in made.candidates if each.name == "broken")
+    assert made._fitting_with(CASE, ("",), [broken], 99) == set()
 
 
 def test_the_number_of_captures_is_limited(made):
@@ -128,6 +129,32 @@ def test_the_number_of_captures_is_limited(made):
     (missing,) = made.blame(CASE)
     assert made.captures == 4
     assert "after 4 captures" in missing.stopped
+
+
+def test_captures_that_find_what_fits_are_limited_and_counted(made, monkeypatch):
+    monkeypatch.setattr(blamer_module, "_ALONE", 0)
+    monkeypatch.setattr(blamer_module, "_GROUPS", ())
+    made.observer.answers["new"] = Observation(code=code([]).replace("tmp = x", "tmp = x + 0"))
+    made.observe_sides()
+    (missing,) = made.blame(CASE)
+    assert made._shared_captures > 0
+    assert f"after {made.captures} captures" in missing.stopped
+    made.captures = made.limit = 0
+    made._answers.clear()
+    made._fitting.clear()
+    assert made._fitting_differences(CASE, ("",)) == []
+
+
+def test_files_that_do_not_matter_are_left_out_first(made, monkeypatch):
+    monkeypatch.setattr(blamer_module, "_FEW", 2)
+    made.observe_sides()
+    others = [dataclasses.replace(each, path=f"_inductor/{each.name}.py", name="noise") for each in made.candidates]
+    change, old = made.changes(*made.observations(CASE))[-1], made.observations(CASE)[0]
+    parts = [each for each in made.candidates if each.name in ("store", "helper", "load")]
+    blamed = made._minimised(CASE, change, old, [*others, *parts])
+    assert sorted(each.name for each in blamed.functions) == ["helper", "store"]
+    halves = [names for names in made._worker.asked if names.count("noise") == 0]
+    assert halves[0] == [each.name for each in parts]
 
 
 def test_an_answer_that_was_not_minimised_says_so(made):
@@ -205,7 +232,14 @@ def test_the_real_process_exchanges_a_function_for_one_capture(case, options, tm
         "conformance.bisection.exchange_process", environment({"PYTHONPATH": os.environ.get("PYTHONPATH", "")})
     )
     options = {**options, "dynamic": False, "config": []}
-    about = {"options": options, "target": "cpu_avx2", "tables": [], "numerics": False, "packages": str(tmp_path)}
+    about = {
+        "options": options,
+        "target": "cpu_avx2",
+        "tables": [],
+        "numerics": False,
+        "packages": str(tmp_path),
+        "members": [],
+    }
     (tmp_path / "torch" / path).parent.mkdir(parents=True)
     (tmp_path / "torch" / path).write_text(new)
     try:

@@ -9,6 +9,7 @@ import pytest
 
 from conformance.bisection.missing_modules import MissingModules
 from conformance.bisection.python_files import PythonFiles
+from conformance.devices.environment import torch_build
 
 
 @pytest.fixture
@@ -36,6 +37,20 @@ def test_only_what_code_of_several_versions_did_not_ask_for_is_found(packages, m
     finally:
         for name in names:
             sys.modules.pop(name, None)
+
+
+def test_torchs_own_code_finds_also_what_others_asked_for(packages, monkeypatch):
+    missing = MissingModules(packages)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, missing])
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("torch.made_optional")
+    missing.is_open = True
+    of_torch = compile("import torch.made_optional", str(torch_build().folder / "made.py"), "exec")
+    try:
+        exec(of_torch, {})  # noqa: S102 - as if torch's file had this line
+        assert sys.modules["torch.made_optional"].NAME == "made_optional.py"
+    finally:
+        sys.modules.pop("torch.made_optional", None)
 
 
 def test_texts_are_read_when_they_are_asked_for(packages):

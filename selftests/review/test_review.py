@@ -309,6 +309,7 @@ class MadeBlamer(Blamer):
     """Finds a function for each edit of `abs`, and none for others. `items`: case → its new text."""
 
     items: ClassVar[dict[str, str]] = {}
+    is_cut_off: ClassVar[bool] = False
 
     def observe_sides(self):
         pass
@@ -318,7 +319,8 @@ class MadeBlamer(Blamer):
 
     def blame_change(self, _case, change, _old):
         if "exp" in change.added[0]:
-            return Blamed(change, (Difference("_inductor/ops.py", "exp", "function", 1, frozenset()),))
+            function = Difference("_inductor/ops.py", "exp", "function", 1, frozenset())
+            return Blamed(change, (function,), is_cut_off=self.is_cut_off)
         return Blamed(change, stopped="no function fits")
 
 
@@ -354,6 +356,15 @@ def test_blame_names_the_functions_of_each_cause_and_keeps_them(project, review,
     assert schemas.problems("run", "blamed.json", kept) == []
     assert review("--blame=old")[1].startswith("1 cause to blame")
     assert review("--blame=old", "--causes", "1")[0] == 0
+
+
+def test_an_answer_that_was_cut_off_says_so(project, review, blamed_sides, monkeypatch):
+    monkeypatch.setattr(MadeBlamer, "is_cut_off", True)
+    note = "perhaps fewer of them make it: the captures were used up"
+    lines = [line.strip() for line in review("--blame=old", "--causes", "1")[1].splitlines()]
+    assert lines[-2:] == ["comes from torch/_inductor/ops.py: exp", note]
+    assert note in review("--list")[1]
+    assert schemas.problems("run", "blamed.json", json.loads((project.run.folder / "blamed.json").read_text())) == []
 
 
 def test_what_was_found_against_another_run_is_not_shown(project, review, blamed_sides):
