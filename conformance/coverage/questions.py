@@ -129,10 +129,11 @@ def _explain(function: FunctionReport, part: dict[str, Any], text: str) -> None:
         function.reason = function.reason or part["reason"]
         return
     lines, branches = unreachable_lines(part, text, function.name)
-    if explained := lines.intersection(function.missed):
-        function.explained[part["reason"]] = function.explained.get(part["reason"], 0) + len(explained)
-        function.lines -= len(explained)
-        function.missed = [each for each in function.missed if each not in explained]
+    unexplained = [each for each in function.missed if each not in lines]
+    if explained := len(function.missed) - len(unexplained):  # a line counts once for each code that holds it
+        function.explained[part["reason"]] = function.explained.get(part["reason"], 0) + explained
+        function.lines -= explained
+        function.missed = unexplained
     left = [each for each in function.missed_branches if each not in branches]
     function.branches -= len(function.missed_branches) - len(left)
     function.missed_branches = left
