@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from conformance.cases.numerics_policy import FLUSHED
     from conformance.cases.optional_module import optional_module
     from conformance.devices.vendor_devices import VendorDevice
+    from conformance.harness.contracts import contract
     from conformance.harness.explanations import explanation
     from conformance.numerics.check import assert_agrees_with_eager
     from conformance.numerics.references import references
@@ -31,6 +32,7 @@ __all__ = [
     "VendorDevice",
     "assert_agrees_with_eager",
     "case",
+    "contract",
     "decomposition",
     "edges",
     "every_value",
@@ -55,6 +57,7 @@ _MODULES = {
     "VendorDevice": "conformance.devices.vendor_devices",
     "assert_agrees_with_eager": "conformance.numerics.check",
     "case": "conformance.cases.case",
+    "contract": "conformance.harness.contracts",
     "decomposition": "conformance.numerics.torch_references",
     "edges": "conformance.cases.inputs",
     "every_value": "conformance.cases.inputs",

@@ -26,6 +26,7 @@ CONTENTS = {
         "bisect",
         "minimise",
         "overlay",
+        "contracts",
         "vendor",
         "public-names",
     ],

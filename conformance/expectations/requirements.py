@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -40,8 +41,18 @@ class RequirementError(ConformanceError, AssertionError):
     """A capture that does not meet its case's requirements."""
 
 
+#: Facts of which the first line of the message names the one that is lost: causes before their effects.
+_CAUSES = ("graph_breaks", "matches", "patterns", "operators", "fallbacks", "extern", "layout_changes", "kernels")
+#: So many characters of a fact's value, or of what is there instead, are in the first line.
+_SHORT = 160
+
+
 class FactValues(Protocol):
+    """What `check` needs of facts; see facts.Facts, which raises LookupError for an unknown name."""
+
     def value(self, name: str) -> Any: ...
+    def instead(self, name: str) -> str: ...
+    def text(self, name: str) -> str: ...
 
 
 def check(
@@ -49,33 +60,91 @@ def check(
 ) -> list[str]:
     """Returns a line for each requirement, all of them met. Raises RequirementError with every one that is not met.
 
+    Its first line names the one that is lost, what was wanted and what is there instead.
     `code`: the capture's normalised code; `code_of`: returns the code of another case function with the same labels and
     target, by its name without `test_`. Raises DeclarationError for a fact that does not exist.
     """
-    met: list[str] = []
-    failed: list[str] = []
+    judged = []
     for fact, wanted in wanted_facts(case, target).items():
         if fact in PARTNER_FACTS:
             if code_of is None:
                 raise DeclarationError(f"{case.id}: {fact} needs the code of {wanted!r}: pass code_of")
             same = code == code_of(partner_name(wanted))
-            got, ok = ("the same code" if same else "other code"), same == (fact == "same_code_as")
+            line = f"{fact}: wanted {_wanted_text(fact, wanted)}, got {'the same code' if same else 'other code'}"
+            judged.append(_Judged(fact, line, same == (fact == "same_code_as"), line))
         else:
-            try:
-                value = facts.value(fact)
-            except LookupError as error:
-                raise DeclarationError(f"{case.id} on {target.name}: requires {fact!r}: {error}") from error
-            got, ok = repr(value), is_met(value, wanted, f"{case.id}: {fact}")
-        (met if ok else failed).append(f"{fact}: wanted {_wanted_text(fact, wanted)}, got {got}")
-    if failed:
-        title = f"{case.id} on {target.name}: {len(failed)} of {len(met) + len(failed)} requirements not met"
-        selectors = ", ".join(repr(each) for each in applying(case.require, case, target))
-        advice = (
-            f"fix the cause, or edit `require` of test_{case.name} in {case.file.name}, at {selectors}: "
-            f"{reference('public-names', 'keywords-of-case')}; accepting snapshots never changes a requirement"
-        )
-        raise RequirementError("\n".join([title, *(f"  {line}" for line in failed), advice]))
-    return met
+            judged.append(_judge(f"{case.id} on {target.name}", fact, wanted, facts))
+    selectors = ", ".join(repr(each) for each in applying(case.require, case, target))
+    return _lines_or_error(
+        f"{case.id} on {target.name}",
+        judged,
+        facts,
+        f"fix the cause, or edit `require` of test_{case.name} in {case.file.name}, at {selectors}: "
+        f"{reference('public-names', 'keywords-of-case')}; accepting snapshots never changes a requirement",
+    )
+
+
+def check_facts(where: str, wanted: Mapping[str, Any], facts: FactValues, advice: str) -> list[str]:
+    """The same for facts of what is no case. `where`: what is checked. `advice`: the last line of the message."""
+    return _lines_or_error(where, [_judge(where, fact, each, facts) for fact, each in wanted.items()], facts, advice)
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A requirement. `line`: what was wanted and got. `first`: the same, shortened, and what is there instead."""
+
+    fact: str
+    line: str
+    is_met: bool
+    first: str
+
+
+def _judge(where: str, fact: str, wanted: Any, facts: FactValues) -> _Judged:
+    try:
+        value = facts.value(fact)
+    except LookupError as error:
+        raise DeclarationError(f"{where}: requires {fact!r}: {error}") from error
+    name, _, part = fact.partition(".")
+    if name == "operators" and part and not value and (problem := _problem_of_operator(part)):
+        raise DeclarationError(f"{where}: requires {fact!r}: {problem}")
+    ok = is_met(value, wanted, f"{where}: {fact}")
+    start = f"{fact}: wanted {_wanted_text(fact, wanted)}, got "
+    instead = "" if ok else facts.instead(fact)
+    first = start + _shortened(repr(value)) + (f": {_shortened(instead)}" if instead else "")
+    return _Judged(fact, f"{start}{value!r}", ok, first)
+
+
+def _problem_of_operator(name: str) -> str:
+    """A name of no operator, of which there are always 0."""
+    from conformance.capture.observers.operators import problem_of_operator
+
+    return problem_of_operator(name)
+
+
+def _lines_or_error(where: str, judged: Sequence[_Judged], facts: FactValues, advice: str) -> list[str]:
+    failed = [each for each in judged if not each.is_met]
+    if not failed:
+        return [each.line for each in judged]
+    lost = min(failed, key=lambda each: _rank(each.fact))
+    others = ", ".join(each.fact for each in failed if each is not lost)
+    title = f"{where}: {lost.first}{f' (also {others})' if others else ''}"
+    texts = {each.fact.partition(".")[0]: "" for each in failed if each.fact not in PARTNER_FACTS}
+    texts = {name: text for name in texts if (text := facts.text(name))}
+    lines = [f"{title}; {len(failed)} of {len(judged)} requirements not met", *(f"  {each.line}" for each in failed)]
+    # The lines above stay together, because known failures match several of them.
+    if texts:
+        lines.append("the code has:")
+        lines += [f"    {name}  {text}".replace("\n", "\n    ") for name, text in texts.items()]
+    raise RequirementError("\n".join([*lines, advice]))
+
+
+def _rank(fact: str) -> int:
+    name = fact.partition(".")[0]
+    return _CAUSES.index(name) if name in _CAUSES else len(_CAUSES)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
 
 
 def wanted_facts(case: Case, target: Target) -> dict[str, Any]:

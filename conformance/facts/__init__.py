@@ -19,6 +19,7 @@ from conformance.facts.dynamo import graph_breaks, guards
 from conformance.facts.kernels import kernels, kinds
 from conformance.facts.loop_bodies import atomics, block_pointers, casts, layout_changes, loads, stores, tiling, tma
 from conformance.facts.model import Extractor, Fact, FactError, Facts, ObservedCapture
+from conformance.facts.operators import operators
 from conformance.facts.patterns import patterns
 from conformance.facts.unfused import unfused
 from conformance.facts.vectorised import vectorised
@@ -42,6 +43,7 @@ _STORED: dict[str, Extractor] = {
 #: Computed on request; no snapshot stores them.
 _FURTHER: dict[str, Extractor] = {
     "guards": guards,
+    "operators": operators,
     "loads": loads,
     "stores": stores,
     "atomics": atomics,
@@ -72,7 +74,7 @@ def extract(capture: Capture) -> Facts:
     `patterns.fuse_attention` all of a pass; both are 0 if none happened.
     `unfused`: the number of pairs of kernels, or of a kernel and a library call, that share data and are not fused.
     `bytes`: bytes read and written, divided by the least possible and rounded to hundredths; `.read`, `.written`,
-    `.least`.
+    `.least`, `.moved` (read and written).
     `buffers`: the number of allocations; `.allocated`, `.in_place` (a kernel writes over its input), `.reused` (the
     code uses a freed buffer again), `.pools` (of memory, with Inductor's memory_planning).
     `graph_breaks`: their number.
@@ -82,6 +84,8 @@ def extract(capture: Capture) -> Facts:
     On request, in no snapshot:
     `guards`: the number of conditions under which Dynamo reuses the compiled code; `guards.TENSOR_MATCH` counts one
     kind.
+    `operators`: the operators of the graph that Inductor lowers, after all passes; `operators.aten.add` counts all
+    overloads of one, `operators.aten.add.Tensor` one of them.
     `loads`, `stores`, `atomics`: places in memory that kernels read, write and update atomically. `casts`: conversions
     of a dtype. `layout_changes`: copies that only change a layout. Of a template, these count what is fused into it.
     `tiling` (GPU): the dimensions of each kernel's blocks, such as "y x r0_". `tma`, `block_pointers` (GPU): the number

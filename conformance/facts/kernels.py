@@ -16,9 +16,14 @@ def kernels(observed: ObservedCapture) -> Fact:
         part = "backward" if module.endswith("backward") else "forward"
         parts[part] += 1
     texts = [f"{label(kernel, number)}: {_describe(kernel)}" for number, kernel in enumerate(observed.kernels, 1)]
-    if len(texts) <= 1:
-        return Fact(len(observed.kernels), tuple(texts) or ("none",), parts)
-    return Fact(len(observed.kernels), (str(len(observed.kernels)), *texts), parts)
+    names = [_operators(kernel) for kernel in observed.kernels]
+    if len(names) > 1:
+        names = [
+            f"{label(kernel, n)}: {name}"
+            for n, (kernel, name) in enumerate(zip(observed.kernels, names, strict=True), 1)
+        ]
+    lines = tuple(texts) if len(texts) == 1 else (str(len(texts)), *texts) if texts else ("none",)
+    return Fact(len(texts), lines, parts, instead=lambda _: "; ".join(names) or "no kernel is generated")
 
 
 def kinds(observed: ObservedCapture) -> Fact:
@@ -53,7 +58,11 @@ def _describe(kernel: Mapping[str, Any]) -> str:
         details.append(f"{kernel['kind']} {_shape(kernel)}" if kernel.get("ranges") is not None else kernel["kind"])
     if kernel.get("split"):
         details.append(f"{kernel['split']} half of a split")
-    return f"{', '.join(kernel['ops']) or 'no operator'} ({', '.join(details)})"
+    return f"{_operators(kernel)} ({', '.join(details)})"
+
+
+def _operators(kernel: Mapping[str, Any]) -> str:
+    return ", ".join(kernel["ops"]) or "no operator"
 
 
 def _shape(loops: Mapping[str, Any]) -> str:

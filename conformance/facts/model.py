@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,12 +20,14 @@ class Fact:
     """`value`: JSON-able; a requirement compares with it. `lines`: for the reader; empty if another fact shows them.
 
     `parts`: finer values, by the part of `name.part`. `absent`: the value of any other part; None makes it an error.
+    `instead`: takes a part, "" for the whole. Returns what is there instead of what a requirement wants, in few words.
     """
 
     value: Any
     lines: tuple[str, ...] = ()
     parts: Mapping[str, Any] = field(default_factory=dict)
     absent: Any = None
+    instead: Callable[[str], str] = lambda _: ""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,27 @@ class Facts:
         Raises FactError for an unknown name, or a fact that this capture's device does not have.
         """
         whole, _, part = name.partition(".")
+        fact = self._fact(name)
+        if not part:
+            return fact.value
+        if part not in fact.parts and fact.absent is None:
+            known = ", ".join(f"{whole}.{each}" for each in fact.parts) or "none"
+            raise FactError(f"{whole!r} has no part {part!r}: known are {known}")
+        return fact.parts.get(part, fact.absent)
+
+    def instead(self, name: str) -> str:
+        """What is there instead of what a requirement wants of a fact or a part, in few words; "" if nothing says it.
+
+        Raises FactError as `value` does.
+        """
+        return self._fact(name).instead(name.partition(".")[2])
+
+    def text(self, name: str) -> str:
+        """The lines of a fact, given its name or a part's. Further lines are indented by two. Raises FactError."""
+        return "\n  ".join(self._fact(name).lines)
+
+    def _fact(self, name: str) -> Fact:
+        whole = name.partition(".")[0]
         fact = self._facts.get(whole)
         on_request = self._further | self._compiled
         if fact is None and whole in on_request:
@@ -104,12 +127,7 @@ class Facts:
         if fact is None:
             known = ", ".join([*self._facts, *on_request])
             raise FactError(f"no fact {name!r}{_device_note(whole)}: known are {known}")
-        if not part:
-            return fact.value
-        if part not in fact.parts and fact.absent is None:
-            known = ", ".join(f"{whole}.{each}" for each in fact.parts) or "none"
-            raise FactError(f"{whole!r} has no part {part!r}: known are {known}")
-        return fact.parts.get(part, fact.absent)
+        return fact
 
     def further(self) -> Facts:
         """The facts that no snapshot stores, without those from binaries. Computes them now."""
@@ -133,6 +151,12 @@ class Facts:
             found[name] = fact.value
             found |= {f"{name}.{part}": value for part, value in fact.parts.items()}
         return found
+
+
+def listed(texts: Sequence[str], most: int = 6) -> str:
+    """The texts in one line, and how many are left out if there are more than `most`."""
+    left_out = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {left_out} more" if left_out > 0 else "")
 
 
 def _device_note(name: str) -> str:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from conformance.cases.case import Case, CaseError
+from conformance.harness.this_process import native_gpus, reason_not_pretended
 
 if TYPE_CHECKING:
     from conformance.devices.targets import Target
@@ -54,7 +55,7 @@ def explanation(test: Callable[..., Any], labels: str, *, target: str) -> Explan
     if reason := _skip_reason(row):
         _skip(reason)
     environment.disable_trace_records()
-    if row.device != "cpu" and _native_gpus():  # then this process pretends no GPU, of any type
+    if row.device != "cpu" and native_gpus():  # then this process pretends no GPU, of any type
         result = _gpu_free_worker().capture(case, row).capture
     else:
         with capture(case, row, "deviceless") as captured:
@@ -102,22 +103,7 @@ def _skip_reason(target: Target) -> str:
         return f"explanations are generated without the device, and {vendor.package} generates no code without it"
     if _current_test() and torch_release(environment.torch_build().version) != BASELINE:
         return f"this explanation is written for torch {BASELINE}"
-    from conformance.capture.deviceless.prepare import prepare
-
-    prepared = prepare(_native_gpus())
-    if target.device == "cpu" or _native_gpus():
-        return ""
-    if not environment.triton_version():
-        return "Triton is not installed: pip install triton"
-    return "" if target.device in prepared.pretended_devices else prepared.problem
-
-
-@functools.cache
-def _native_gpus() -> tuple[str, ...]:
-    """The GPU device types of this machine."""
-    from conformance.devices.machine import Machine
-
-    return tuple(Machine.detect().gpus)
+    return reason_not_pretended(target)
 
 
 @functools.cache

@@ -97,7 +97,8 @@ def test_failures_with_one_cause_share_an_entry(tmp_path):
 
 def test_requirements_are_named_all_and_with_their_values(tmp_path):
     message = (
-        "RequirementError: flip/a on cpu_avx2: 2 of 3 requirements not met\n"
+        "RequirementError: flip/a on cpu_avx2: kernels: wanted 1, got 2 (also vectorised); "
+        "2 of 3 requirements not met\n"
         "  kernels: wanted 1, got 2\n  vectorised: wanted 'yes', got 'no'\nfix the cause, or edit the requirements"
     )
     failure = Failure("flip/a", "requirements", "cpu_avx2", "native", message)

@@ -11,10 +11,20 @@ CPU, CUDA = targets()["cpu_avx2"], targets()["cuda_sm90"]
 
 
 class Values(dict):
+    """`there`: what `instead` and `text` say of each fact."""
+
+    there = ""
+
     def value(self, name):
         if name not in self:
             raise LookupError(f"no fact {name!r}: known are {', '.join(self)}")
         return self[name]
+
+    def instead(self, _name):
+        return self.there
+
+    def text(self, _name):
+        return self.there
 
 
 def cases_of(require, name="test_add"):
@@ -87,12 +97,43 @@ def test_the_message_says_all_that_is_not_met():
     with pytest.raises(RequirementError) as caught:
         check(f32, CPU, Values(kernels=2, vectorised="no", fallbacks=[]))
     assert str(caught.value) == (
-        "requirements/add-f32 on cpu_avx2: 2 of 3 requirements not met\n"
+        "requirements/add-f32 on cpu_avx2: kernels: wanted 1, got 2 (also vectorised); 2 of 3 requirements not met\n"
         "  kernels: wanted 1, got 2\n"
         "  vectorised: wanted 'yes', got 'no'\n"
         "fix the cause, or edit `require` of test_add in test_requirements.py, at 'all': "
         "`python -m conformance docs public-names#keywords-of-case`; accepting snapshots never changes a requirement"
     )
+
+
+def test_the_first_line_names_a_cause_before_its_effects():
+    wanted = {"kernels": 1, "fallbacks": [], "operators.aten.mm": 1, "graph_breaks": 0}
+    got = {"kernels": 2, "fallbacks": ["aten.sort"], "operators.aten.mm": 0, "graph_breaks": 1}
+    order = ["graph_breaks", "operators.aten.mm", "fallbacks", "kernels"]
+    for place, fact in enumerate(order):
+        f32 = cases_of({"all": {name: wanted[name] for name in wanted if name in order[place:]}})[0]
+        with pytest.raises(RequirementError) as caught:
+            check(f32, CPU, Values(got))
+        assert f" on cpu_avx2: {fact}: wanted {wanted[fact]!r}, got {got[fact]!r}" in str(caught.value).split("\n")[0]
+
+
+def test_the_message_says_what_is_there_instead():
+    f32 = cases_of({"all": {"kernels": 1}})[0]
+    values = Values(kernels=2)
+    values.there = "1: add; 2: mul"
+    with pytest.raises(RequirementError) as caught:
+        check(f32, CPU, values)
+    first, line, *there, _ = str(caught.value).split("\n")
+    assert first.endswith(": kernels: wanted 1, got 2: 1: add; 2: mul; 1 of 1 requirements not met")
+    assert line == "  kernels: wanted 1, got 2"
+    assert there == ["the code has:", "    kernels  1: add; 2: mul"]
+
+
+def test_a_long_value_is_shortened_in_the_first_line_alone():
+    f32 = cases_of({"all": {"fallbacks": []}})[0]
+    with pytest.raises(RequirementError) as caught:
+        check(f32, CPU, Values(fallbacks=["aten.sort"] * 100))
+    first, line, *_ = str(caught.value).split("\n")
+    assert len(first) < 300 < len(line)
 
 
 def test_what_is_met_is_returned():

@@ -21,6 +21,7 @@ from conformance.capture.observers import (
     fallbacks,
     fusion,
     loop_bodies,
+    operators,
     pattern_rewrites,
     reductions,
     runtime_metadata,
@@ -89,7 +90,8 @@ def observations(graph: Any) -> dict[str, Any]:
     loop_bodies.py). A C++ kernel also has `nests`. A Triton kernel also has `tiling`, `descriptors` and
     `block_pointers` (how many tensor descriptors and block pointers it makes), and `parts` if one launch runs several
     kernels.
-    `unfused`: see fusion.py. `reductions`: see reductions.py. `moved`, `buffers`: see buffers.py.
+    `unfused`: see fusion.py. `reductions`: see reductions.py. `moved`, `buffers`: see buffers.py. `operators`: see
+    operators.py.
     `runtime`: see runtime_metadata.py.
     """
     position = {node: index for index, node in enumerate(graph.graph.nodes)}
@@ -108,6 +110,7 @@ def observations(graph: Any) -> dict[str, Any]:
         "calls": calls,
         "unfused": fusion.unfused_pairs(graph, getattr(graph, _RECORDS, [])),
         "reductions": reductions.decisions(graph),
+        "operators": operators.operators(graph),
         "moved": buffers.bytes_moved(graph),
         "buffers": buffers.allocations(graph),
         "runtime": runtime_metadata.metadata(graph),

@@ -1,0 +1,114 @@
+"""`contract(…)`: what a library demands of generated code, in `require=` of a case or checked in a test of its own.
+
+CONTRACT = contract(contains=["mylib.rms_norm"], kernels="<=2", graph_breaks=0)
+
+@case(x=tensor(7, 33), config=MY_PASSES, require={"all": CONTRACT})
+def test_block(x): ...
+
+def test_block_keeps_its_fusion():
+    CONTRACT.check(block, torch.randn(7, 33), target="cuda_sm90", config=MY_PASSES)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from conformance.documentation import reference
+from conformance.expectations.contracts import ContractError, wanted_facts_of
+
+if TYPE_CHECKING:
+    from conformance.devices.targets import Target
+
+
+class Contract(dict[str, Any]):
+    """Fact → wanted value: what a selector of `require=` takes. Made by `contract`."""
+
+    def check(
+        self,
+        function: Callable[..., Any],
+        *inputs: Any,
+        target: str,
+        config: Mapping[str, Any] | None = None,
+        dynamic: bool = False,
+        grad: bool = False,
+        mode: str = "plain",
+        named: Mapping[str, Any] | None = None,
+    ) -> list[str]:
+        """Compiles `function(*inputs, **named)` for a target and returns a line for each requirement, all of them met.
+
+        Nothing runs on a device, and no target needs one. `function`: a function, or a torch.nn.Module. `inputs`,
+        `named`: tensors, modules, constants, and lists, tuples and dicts of these. Tensors on any device; copies of
+        them are used. `target`: a name, such as "cuda_sm90". `config`: options of Inductor, and of Dynamo as
+        `dynamo.capture_scalar_outputs`. `dynamic`: with dynamic shapes. `grad`: with the backward of the inputs and
+        parameters that require a gradient. `mode`: what surrounds the call: "plain", "no_grad", "inference" or
+        "autocast".
+
+        Raises RequirementError (an AssertionError) if a requirement is not met: its first line says which one, and what
+        is there instead. Raises TargetError for an unknown target, DeclarationError for an unknown fact or operator,
+        PreparationError where no code can be generated for the target in this process, and what compiling raises.
+        """
+        from conformance import facts
+        from conformance.cases.given_case import given_case
+        from conformance.devices.targets import select_targets, targets
+        from conformance.expectations.requirements import check_facts
+
+        [row] = select_targets(targets().values(), None, target)
+        case = given_case(function, inputs, named or {}, config=config or {}, dynamic=dynamic, grad=grad, mode=mode)
+        found = facts.extract(_captured(case, row))
+        advice = f"fix the cause, or edit the contract: {reference('contracts')}"
+        return check_facts(f"{case.name} on {row.name}", self, found, advice)
+
+
+def contract(
+    *,
+    contains: Iterable[str] | Mapping[str, int | str] | str = (),
+    lacks: Iterable[str] | str = (),
+    kernels: int | str | None = None,
+    bytes_at_most: int | None = None,
+    fallbacks: Iterable[str] | int | None = None,
+    layout_copies: int | str | None = None,
+    graph_breaks: int | str | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> Contract:
+    """A contract: each keyword is a demand, and a number may be a bound such as "<=2".
+
+    - `contains`: operators that the graph has after all passes of Inductor, such as "aten.mm", "aten.add.Tensor" or
+      "mylib.rms_norm". A list says that each occurs; a dict says how often: {"aten.mm": 2, "aten.cat": "<=1"}.
+    - `lacks`: operators that this graph does not have.
+    - `kernels`: the number of calls of generated kernels, without library calls.
+    - `bytes_at_most`: bytes that all kernels and calls read and write.
+    - `fallbacks`: 0, or the list of all operators that may run as in eager mode, one name for each call.
+    - `layout_copies`: the number of copies that only change a layout.
+    - `graph_breaks`: their number.
+    - `facts`: any other facts, as in `require=`: {"vectorised": "yes", "buffers": "<=2"}.
+
+    Raises ContractError for a wrong declaration.
+    """
+    wanted = wanted_facts_of(
+        contains=contains,
+        lacks=lacks,
+        kernels=kernels,
+        bytes_at_most=bytes_at_most,
+        fallbacks=fallbacks,
+        layout_copies=layout_copies,
+        graph_breaks=graph_breaks,
+        facts=facts,
+    )
+    if not wanted:
+        raise ContractError(f"contract() demands nothing; write contract(kernels=1): {reference('contracts')}")
+    return Contract(wanted)
+
+
+def _captured(case: Any, target: Target) -> Any:
+    """The capture of a case in this process. Raises PreparationError where there can be none."""
+    from conformance.capture.compile import capture
+    from conformance.devices import environment
+    from conformance.harness.this_process import native_gpus, reason_not_captured
+
+    if problem := reason_not_captured(target):
+        raise environment.PreparationError(f"no code can be generated for {target.name}: {problem}")
+    environment.disable_trace_records()
+    native = target.device in native_gpus()
+    with capture(case, target, "native" if native else "deviceless") as captured:
+        return captured.capture
