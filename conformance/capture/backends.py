@@ -80,7 +80,7 @@ def function_via(case: Case, via: str, backend: str, device: str, target: str = 
             with torch._dynamo.config.patch(dynamo_options):
                 yield torch.compile(case.fn, backend=backend_named(backend), dynamic=case.dynamic)
         else:
-            make = {"jit_trace": _trace, "jit_script": _script, "export": _export}[via]
+            make = {"jit_trace": _trace, "jit_script": _script, "export": exported_function}[via]
             # TorchScript reads the function's source and does not run it
             may_raise = via != "jit_script" and bool(Policy.for_case(case, target, device).raises)
             yield _make_or_defer_error(make, case, device, may_raise=may_raise)
@@ -213,8 +213,12 @@ def _torchscript_type(value: Any) -> str:
     return "Optional[int]" if value is None else type(value).__name__
 
 
-def _export(case: Case, device: str) -> Callable[..., Any]:
-    """torch.export takes a module. With dynamic shapes, every size above 1 of its inputs is dynamic."""
+def exported_function(case: Case, device: str, *, compiled: bool = False) -> Callable[..., Any]:
+    """The program that torch.export makes of the case. Call it with the case's arguments. Raises what exporting raises.
+
+    torch.export takes a module. With dynamic shapes, every size above 1 of its inputs is dynamic. `compiled`:
+    torch.compile compiles the program at the first call.
+    """
     import torch
 
     example = _Example(case, device)
@@ -231,6 +235,8 @@ def _export(case: Case, device: str) -> Callable[..., Any]:
     sizes = tuple({d: auto for d, size in enumerate(t.shape) if size > 1} for t in example.inputs)
     shapes = (sizes,) if case.dynamic else None
     exported = torch.export.export(module, example.inputs, dynamic_shapes=shapes).module()
+    if compiled:
+        exported.compile(dynamic=case.dynamic)
     known = {name for name, _ in (*exported.named_parameters(remove_duplicate=False), *exported.named_buffers())}
 
     def call(**arguments: Any) -> Any:

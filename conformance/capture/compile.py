@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from conformance.capture import exploration, invoke, unread
+from conformance.capture.compiled_forms import compiled_function
 from conformance.capture.deviceless import pretended_device
 from conformance.capture.deviceless.device_queries import DeviceQueries
 from conformance.capture.deviceless.prepare import prepare
@@ -72,19 +73,28 @@ def capture(
     emulation: Emulation | None = None,
     ir_pre_fusion: bool = True,
     defer_build: bool = False,
+    form: str = "whole",
 ) -> Iterator[CaptureResult]:
     """Compiles `case` for `target`. Inside the context, the compiled function can be called if the code runs here.
 
     With gradients, the backward is lowered together with the forward. `explore`: also record each graph at each stage,
     bytecode, guards and torch's logs. `emulation`: runs the code for a missing GPU on the CPU. `ir_pre_fusion`: record
     the nodes before fusion, which takes 5 % of the time and cannot be done later. `defer_build`: the caller calls the
-    result's `build` before it calls the compiled function. Only native captures with C++ kernels defer.
+    result's `build` before it calls the compiled function. Only native captures with C++ kernels defer. `form`: what of
+    the case torch.compile gets, one of compiled_forms.FORMS.
 
     Raises PreparationError where `target` needs a device that cannot be pretended. Raises what compiling raises; but
     where the case says that eager raises and there is no code, the capture's `error` holds the exception's text.
     """
     compilation = Compilation(
-        case, target, mode, emulation, explore=explore, ir_pre_fusion=ir_pre_fusion, defer_build=defer_build
+        case,
+        target,
+        mode,
+        emulation,
+        explore=explore,
+        ir_pre_fusion=ir_pre_fusion,
+        defer_build=defer_build,
+        form=form,
     )
     with compilation.context() as stack:
         compilation.compile()
@@ -111,6 +121,7 @@ class Compilation:
         explore: bool = False,
         ir_pre_fusion: bool = True,
         defer_build: bool = False,
+        form: str = "whole",
     ) -> None:
         import torch
 
@@ -132,7 +143,7 @@ class Compilation:
             triton=environment.triton_version(),
             modules=self._recorder.modules,
         )
-        self._fn, self._explore = fn or case.fn, explore
+        self._fn, self._explore, self._form = fn or case.fn, explore, form
         self._patches = [
             *self._recorder.patches(run=mode == "native", emulation=emulation, deferred=self.deferred),
             *unread.patches(explore=explore),
@@ -161,7 +172,7 @@ class Compilation:
                 explorer = stack.enter_context(exploration.explore(self.case.id, self.target.device))
             torch._dynamo.utils.counters.clear()
             start = time.perf_counter()
-            self._compiled = torch.compile(self._fn, dynamic=self.case.dynamic)
+            self._compiled = compiled_function(self.case, self._fn, self._form, self.target.device)
             raised = invoke.call(self.case, self._compiled, self.target.device, self.target.name)
             result = self.capture
             result.seconds = time.perf_counter() - start

@@ -31,30 +31,42 @@ class SideError(ConformanceError, RuntimeError):
 
 @dataclass(frozen=True)
 class ComparedSide:
-    """`name`: case and target. `origin`: how it was made. `facts`: name → line. `blocks`: the other parts."""
+    """`name`: case and target. `origin`: how it was made. `facts`: name → line. `blocks`: the other parts. `kernels`:
+    (name, text) of each.
+    """
 
     name: str
     origin: str
     facts: dict[str, str]
     blocks: list[Block]
+    kernels: list[tuple[str, str]] = dataclasses.field(default_factory=list)
 
 
 def captured_side(
-    generator: Generator, case: Case, target: Target, parts: Sequence[str], stages: Sequence[str]
+    generator: Generator,
+    case: Case,
+    target: Target,
+    parts: Sequence[str],
+    stages: Sequence[str],
+    *,
+    form: str = "whole",
 ) -> ComparedSide:
-    """Captures a side in this process. `parts`, `stages`: as in case_options.selected_parts."""
+    """Captures a side in this process. `parts`, `stages`: as in case_options.selected_parts. `form`: as for capture."""
     from conformance.facts import extract
+    from conformance.normalize.wrapper_modules import kernel_texts
 
     explore = any(part in EXPLORED for part in parts)
-    with generator.capture(case, target, explore=explore) as captured:
+    with generator.capture(case, target, explore=explore, form=form) as captured:
         capture = captured.capture
         blocks = [
             block for part in parts if part != "facts" for block in comparable_blocks(part, capture, target, stages)
         ]
         name, made = f"{case.id} for {target.name}", origin(capture, target)
+        name += f", {form}" if form != "whole" else ""
         if source := source_in_use():
             made += f", Python files of {source.name}"
-        return ComparedSide(name, made, extract(capture).lines(), blocks)
+        kernels = [each for module in capture.modules for each in kernel_texts(module.code, target.device)]
+        return ComparedSide(name, made, extract(capture).lines(), blocks, kernels)
 
 
 def side_of_source(source: str, request: Mapping[str, Any]) -> ComparedSide:

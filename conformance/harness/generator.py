@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from conformance.capture.compiled_forms import CompiledFormError
 from conformance.capture.deviceless.prepare import prepare
 from conformance.cases.case import Case
 from conformance.cases.selectors import exclusion
@@ -55,12 +56,20 @@ class Generator:
 
     @contextlib.contextmanager
     def capture(
-        self, case: Case, target: Target, *, deviceless: bool = False, run: bool = False, explore: bool = False
+        self,
+        case: Case,
+        target: Target,
+        *,
+        deviceless: bool = False,
+        run: bool = False,
+        explore: bool = False,
+        form: str = "whole",
     ) -> Iterator[CaptureResult]:
         """Captures a case. With `run`, the compiled function can be called: natively, or emulated for a missing GPU.
 
-        `explore`: see conformance.capture.compile.capture. Raises PreparationError where this machine cannot generate
-        code for the target, and GeneratingError with what compiling raises.
+        `explore`, `form`: see conformance.capture.compile.capture. Raises PreparationError where this machine cannot
+        generate code for the target, GeneratingError with what compiling raises, and CompiledFormError where the case
+        has no such form.
         """
         self.session.set_up_torch()
         native = self.is_native(target, deviceless=deviceless, run=run)
@@ -74,9 +83,9 @@ class Generator:
                 mode: Mode = "native" if native else "deviceless"
                 emulate = run and not native and not self.session.reason_not_emulated(target)
                 captured = stack.enter_context(
-                    self.session.capture(case, target, mode, explore=explore, emulate=emulate)
+                    self.session.capture(case, target, mode, explore=explore, emulate=emulate, form=form)
                 )
-            except PreparationError:
+            except (PreparationError, CompiledFormError):
                 raise
             except Exception as error:
                 raise GeneratingError(f"{case.id} for {target.name}: {type(error).__name__}: {error}") from error

@@ -87,15 +87,17 @@ class GpuFreeWorker:
         texts: bool = True,
         shares: bool = False,
         audit: bool = False,
+        form: str = "whole",
     ) -> WorkerCapture:
         """Captures a case without the device. Raises GpuFreeWorkerError.
 
         `texts`: with graphs and nodes, which are slow to make. `shares`: a capture of another target will do if it is
-        the same and nothing else is asked for. `audit`: with `emulate`, also judges the case's opt-outs.
+        the same and nothing else is asked for. `audit`: with `emulate`, also judges the case's opt-outs. `form`: one of
+        compiled_forms.FORMS.
         """
         request: dict[str, Any] = {"file": str(case.file), "case": case.id, "target": target.to_json()}
         request |= {"explore": explore, "emulate": emulate, "texts": texts, "shares": shares}
-        request |= {"audit": audit, "config": repr(dict(self._inductor_config))}
+        request |= {"audit": audit, "form": form, "config": repr(dict(self._inductor_config))}
         request |= {"run_options": self._run_options}
         if isinstance(case, AdhocCase):
             request |= {"spec": case.spec, "options": case.options}
@@ -144,7 +146,8 @@ def _capture(request: dict[str, Any]) -> dict[str, Any]:
         case = cases_in(Path(request["file"]))[request["case"]]
     case = with_options(case, ast.literal_eval(request["config"]))
     target = Target.from_json(request["target"])  # a GPU that matches no row is not in the table
-    may_share = request["shares"] and not (request["explore"] or request["texts"])
+    form = request["form"]
+    may_share = request["shares"] and form == "whole" and not (request["explore"] or request["texts"])
     shared = _shared_captures().find(case, target) if may_share else None
     if shared is not None and (shared.numerics is not None or not request["emulate"]):
         answer = shared.for_target(target).to_json() | {"shared_with": shared.target.name}
@@ -161,6 +164,7 @@ def _capture(request: dict[str, Any]) -> dict[str, Any]:
         explore=request["explore"],
         emulation=emulation,
         ir_pre_fusion=request["texts"],
+        form=form,
     ) as captured:
         answer = captured.capture.to_json(complete=request["texts"])
         numerics = None

@@ -246,6 +246,7 @@ class Session:
         ir_pre_fusion: bool = True,
         defer_build: bool = False,
         texts: bool = False,
+        form: str = "whole",
     ) -> Iterator[CaptureResult]:
         """Captures a case. Raises what compiling raises.
 
@@ -253,6 +254,7 @@ class Session:
         type: no PyTorch supports both cuda and xpu. `emulate`: code for a missing GPU runs on the CPU.
         `ir_pre_fusion`: as for conformance.capture.compile.capture. `defer_build`: the same; also takes a capture that
         was made ahead. `texts`: the GPU-free worker sends graphs and nodes too, which are slow to make.
+        `form`: one of compiled_forms.FORMS.
         """
         from conformance.capture.compile import CaptureResult, capture
 
@@ -265,6 +267,7 @@ class Session:
                 texts=texts,
                 shares=self.settings.captures == "shared",
                 audit=self.settings.audit,
+                form=form,
             )
             numerics = answer.numerics if emulate else None
             yield CaptureResult(
@@ -291,6 +294,7 @@ class Session:
             emulation=emulation,
             ir_pre_fusion=ir_pre_fusion,
             defer_build=defer_build,
+            form=form,
         ) as captured:
             yield captured
 

@@ -53,6 +53,20 @@ def normalise(code: str, device: str) -> str:
     return printable(renaming.replace_names(text, renaming.kernel_names(names)))
 
 
+def kernel_texts(code: str, device: str) -> list[tuple[str, str]]:
+    """(name, readable text) of each kernel of a wrapper module, in order. In the text, the kernel's name is `kernel`.
+
+    So equal texts are equal kernels. None of a wrapper that is no Python.
+    """
+    try:
+        kernels = [kernel for node in _statements(code) if (kernel := _kernel(node))]
+    except SyntaxError:
+        return []
+    texts = [_kernel_block(kernel, "", device) for kernel in kernels]
+    named = zip(kernels, texts, strict=True)
+    return [(kernel.name, printable(renaming.replace_names(text, {kernel.name: "kernel"}))) for kernel, text in named]
+
+
 def _statements(code: str) -> list[ast.stmt]:
     """The statements of a module. Raises SyntaxError.
 

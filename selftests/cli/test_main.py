@@ -143,6 +143,11 @@ def test_list_of_a_folder(call, mine):
         (["compare", HFLIP, "cpu_avx2"], r"compare two cases \(A B .*; got 1 case and 1 target"),
         (["compare", HFLIP, VFLIP, "cpu_avx2", "cpu_neon"], r"compare two .*; got 2 cases and 2 targets"),
         (["compare", HFLIP, "cuda_sm80", "cuda_sm9"], "unknown target 'cuda_sm9'; known are "),
+        (
+            ["compare", HFLIP, VFLIP, "--compiled", "exported"],
+            r"--compiled compares one case on one .*; got 2 cases and 0",
+        ),
+        (["compare", HFLIP, "cpu_avx2", "--compiled", "regional"], "no module among its arguments repeats a block"),
         (["compare", HFLIP, VFLIP], r"no target: add --target {cpu_avx2,"),
     ],
 )

@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 
+from conformance.capture.compiled_forms import FORMS
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
 from conformance.cli.case_options import (
@@ -26,6 +27,8 @@ from conformance.errors import ConformanceError
 from conformance.harness.generator import Generator
 from conformance.review.causes import pluralise
 from conformance.review.diff import diff_lines
+from conformance.review.kernel_sets import compared_kernels
+from conformance.review.kernel_sets import lines as kernel_lines
 from conformance.terminal import diff_line, heading
 
 _USAGE = "compare two cases (A B --target TARGET), or one case on two targets (CASE TARGET TARGET)"
@@ -56,6 +59,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TARGET",
         help="one target or two; default: conformance_targets of the project's ini file",
     )
+    parser.add_argument(
+        "--compiled",
+        choices=[form for form in FORMS if form != "whole"],
+        metavar="FORM",
+        help="compare one case on one target, compiled whole, with FORM: `regional` compiles only the blocks that its "
+        "modules repeat, `exported` the program of torch.export; says which kernels both have, and other parts where "
+        "an option names them",
+    )
     add_part_options(parser, ("facts", "why", "graph", "ir", "code"))
     parser.add_argument(
         "--side-by-side", action="store_true", help="print texts beside each other instead of a unified diff"
@@ -69,21 +80,35 @@ class CompareError(ConformanceError, ValueError):
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Raises CompareError, AdhocError, InputError, UnknownCaseError, CaseError, TargetError, PreparationError and
-    GeneratingError.
+    """Raises CompareError, AdhocError, InputError, UnknownCaseError, CaseError, TargetError, PreparationError,
+    GeneratingError and CompiledFormError.
     """
     words = [*arguments.words, *(name for word in arguments.target for name in word.split(","))]
     parts, stages = selected_parts(arguments)
-    parts = parts or ["facts", "code"]
+    parts = parts or ([] if arguments.compiled else ["facts", "code"])
+    if arguments.compiled and len(arguments.torch_source) > 1:
+        raise CompareError(f"--compiled compares two forms of one case: give {OPTION} once at most")
     if len(arguments.torch_source) > 2:
         raise CompareError(f"{OPTION} is given {len(arguments.torch_source)} times, and compare takes two at most")
     if len(arguments.torch_source) == 2:
         first, second = _of_two_sources(arguments, words, parts, stages)
     else:
+        forms = ("whole", arguments.compiled or "whole")
         with contextlib.closing(Generator()) as generator:
-            pair = _pair(words, adhoc_options(arguments), generator)
-            first, second = (captured_side(generator, case, target, parts, stages) for case, target in pair)
-    return _compare(first, second, parts, beside=arguments.side_by_side, exit_code=arguments.exit_code)
+            options = adhoc_options(arguments)
+            pair = _twice(words, options, generator) if arguments.compiled else _pair(words, options, generator)
+            first, second = (
+                captured_side(generator, case, target, parts, stages, form=form)
+                for form, (case, target) in zip(forms, pair, strict=True)
+            )
+    return _compare(
+        first,
+        second,
+        parts,
+        kernels=bool(arguments.compiled),
+        beside=arguments.side_by_side,
+        exit_code=arguments.exit_code,
+    )
 
 
 def _of_two_sources(
@@ -119,8 +144,13 @@ def _of_two_sources(
     return first, second
 
 
-def _compare(first: ComparedSide, second: ComparedSide, parts: Sequence[str], *, beside: bool, exit_code: bool) -> int:
-    """Prints what differs. Both are named in full: their names often differ only at the end."""
+def _compare(
+    first: ComparedSide, second: ComparedSide, parts: Sequence[str], *, kernels: bool, beside: bool, exit_code: bool
+) -> int:
+    """Prints what differs. Both are named in full: their names often differ only at the end.
+
+    `kernels`: also prints which kernels both have.
+    """
     differ = False
     for side in (first, second):
         print(heading(f"# {side.name}: {side.origin}"))
@@ -134,6 +164,15 @@ def _compare(first: ComparedSide, second: ComparedSide, parts: Sequence[str], *,
             print(highlighted(facts_block(first.facts).rstrip("\n"), "facts"))
         else:
             print(facts_side_by_side(first.facts, second.facts, _distinct_names(first.name, second.name)))
+    if kernels:
+        sets = compared_kernels(first.kernels, second.kernels)
+        differ |= sets.differ
+        counts = (
+            f"{len(sets.same)} the same, {len(sets.first)} only in the first, {len(sets.second)} only in the second"
+        )
+        print("\n" + heading(f"# kernels: {counts}"))
+        for line in kernel_lines(sets):
+            print(line)
     for title in dict.fromkeys(block.title for side in (first, second) for block in side.blocks):
         old, new = ("\n".join(b.text for b in side.blocks if b.title == title) for side in (first, second))
         differ |= old != new
@@ -153,6 +192,24 @@ def _distinct_names(first: str, second: str) -> tuple[str, str]:
     if case == other_case:
         return target, other_target
     return (case, other_case) if target == other_target else (first, second)
+
+
+def _twice(words: Sequence[str], options: AdhocOptions, generator: Generator) -> list[tuple[Case, Target]]:
+    """One case on one target, twice."""
+    known = generator.machine.targets()
+    cases = [word for word in words if not _is_target(word, known)]
+    targets = [generator.target(word) for word in words if _is_target(word, known)]
+    if len(cases) != 1 or len(targets) > 1:
+        raise CompareError(
+            "--compiled compares one case on one target (CASE --target TARGET); "
+            f"got {pluralise(len(cases), 'case')} and {pluralise(len(targets), 'target')}"
+        )
+    case, own_target = resolve_case(cases[0], known, options)
+    print_shadowed(cases[0], case)
+    name = own_target or next(iter(project_targets()), "")
+    if not (targets or name):
+        raise TargetError(f"no target: add --target {{{','.join(known)}}}")
+    return [(case, targets[0] if targets else generator.target(name))] * 2
 
 
 def _pair(words: Sequence[str], options: AdhocOptions, generator: Generator) -> list[tuple[Case, Target]]:
