@@ -79,7 +79,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _names_missing_suite(config: pytest.Config) -> bool:
     """Whether an argument names the suite's cases where only the harness is installed: pytest's error says less."""
-    names = ("conformance.ops", "conformance/ops", "conformance.sweep", "conformance/sweep")
+    names = tuple(f"conformance{separator}{name}" for name in ("models", "ops", "sweep") for separator in "./")
     words = [word for word in config.args if word.startswith(names) and not Path(word.partition("::")[0]).exists()]
     return bool(words) and not Path(__file__).with_name("ops").joinpath("__init__.py").is_file()
 

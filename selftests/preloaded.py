@@ -237,6 +237,7 @@ def _import_all() -> None:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     left = (
+        "conformance.models",
         "conformance.ops",
         "conformance.sweep",
         "conformance.__main__",

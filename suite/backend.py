@@ -26,6 +26,7 @@ _SHARED = {
     "conformance/expected_binary": "conformance/expected_binary",
     "conformance/expected_code": "conformance/expected_code",
     "conformance/known_failures": "conformance/known_failures",
+    "conformance/models": "conformance/models",
     "conformance/ops": "conformance/ops",
     "conformance/sweep": "conformance/sweep",
     "harness/pyproject.toml": "pyproject.toml",  # has the address of the repository

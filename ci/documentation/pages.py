@@ -32,7 +32,7 @@ CONTENTS = {
     ],
     "Reference": ["reference/names", "reference/command-line", "reference/pytest-options"],
     "Examples": ["examples/losses", "examples/executed", "examples/report"],
-    "Trust": ["deviceless", "xpu", "emulation", "binaries", "mutants", "sweep", "measurements"],
+    "Trust": ["deviceless", "xpu", "emulation", "binaries", "mutants", "sweep", "models", "measurements"],
     "Results": ["known-bugs", "missed-optimisations", "kinds", "flip", "changes-2.11-2.13", "changes-2.13-2.15"],
     "Develop": ["contributing", "architecture", "formats", "changelog"],
 }

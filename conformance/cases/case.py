@@ -49,6 +49,7 @@ class Case:
     `prepare`: called before the arguments are made.
     `only`: selector → reason: the targets and torch versions that the case is for; empty: all.
     `require`, `missed`: selector → fact → value: see expectations/. `numerics`: see numerics_policy.py.
+    `needs`: the package that the case needs beside torch; "" if none.
     `combined`: made by --thorough from axes that vary one at a time. Nothing is stored for such a case.
     `checks`: the only checks of the case; empty: all that the run selects.
     `left_out`: check that is not made → why, for the record.
@@ -73,6 +74,7 @@ class Case:
     combined: bool = False
     prepare: Callable[[], None] | None = None
     only: Mapping[str, str] = field(default_factory=dict)
+    needs: str = ""
     checks: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
     further_calls: int = 0
@@ -153,6 +155,7 @@ def case(
     numerics: Mapping[str, Any] | None = None,
     prepare: Callable[[], None] | None = None,
     only: Mapping[str, str] | None = None,
+    needs: str = "",
     checks: Sequence[str] = (),
     vary: str = "product",
     also: Sequence[Mapping[str, Any]] = (),
@@ -206,6 +209,8 @@ def case(
     - `numerics`: a wider or narrower tolerance, or a check to leave out, each with a reason. See numerics_policy.py.
     - `only`: selector → reason, if the case cannot run everywhere: {"gpu": "Triton has no backend for the CPU"}. On
       other targets pytest skips it and prints the reason.
+    - `needs`: a package that the case needs beside torch, such as "transformers". Where it is not installed, or does
+      not load, pytest skips the case and prints the reason. Import it in the function that makes the module.
     - `checks`: the only checks of the case, such as ("numerics", "requirements"); without it, all. Without "code",
       nothing is stored. Such a case is excluded from a target that this machine lacks, with the reason: nothing
       would be compared there.
@@ -225,12 +230,15 @@ def case(
         unknown = [name for name in checks if name not in CHECKS]
         if unknown or isinstance(checks, str):
             raise CaseError(f"{where}: checks is {checks!r}; it must be a tuple of {', '.join(CHECKS)}")
+        if not isinstance(needs, str) or (needs and not needs.isidentifier()):
+            raise CaseError(f"{where}: needs is {needs!r}; it must be the name of one package, such as 'transformers'")
         common = {
             "require": require or {},
             "missed": missed or {},
             "numerics": numerics or {},
             "prepare": prepare,
             "only": only or {},
+            "needs": needs,
             "checks": tuple(checks),
         }
         declaration = _Declaration(fn, declared, common)

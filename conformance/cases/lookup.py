@@ -21,6 +21,8 @@ from conformance.errors import INSTALL_SUITE, ConformanceError, SuiteMissingErro
 
 #: The folder with this package's own test files. The distribution `conformance-suite` has it: see `suite_folder`.
 OPS = Path(__file__).parent.parent / "ops"
+#: The folder of the cases of models.
+MODELS = OPS.with_name("models")
 #: The folder of the sweep, whose cases are made of PyTorch's op_db. Finding them imports torch.
 SWEEP = OPS.with_name("sweep")
 
@@ -233,7 +235,7 @@ def _package_cases(name: str) -> list[Case]:
     if not _has_suite():
         return []
     operator, separator, _ = name.partition("/")
-    files = [folder / f"test_{operator}.py" for folder in (OPS, SWEEP)] if separator else []
+    files = [folder / f"test_{operator}.py" for folder in (OPS, MODELS, SWEEP)] if separator else []
     return cases_below([next((file for file in files if file.is_file()), OPS)])
 
 

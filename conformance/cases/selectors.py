@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
+from conformance.cases.needed_package import package_problem
 from conformance.devices.environment import torch_build
 from conformance.devices.targets import selector_words
 from conformance.errors import ConformanceError
@@ -56,7 +57,9 @@ def applying(selectors: Iterable[str], case: Case, target: SelectableTarget) -> 
 
 
 def exclusion(case: Case, target: SelectableTarget) -> str:
-    """Why a case is not for this target or torch version, by its `only`; "" if it is for them."""
+    """Why a case is not for this target or torch, by its `only`, or what package it lacks, by `needs`; else ""."""
+    if case.needs and (problem := package_problem(case.needs)):
+        return problem
     if not case.only or any(_applies(selector, case, target) for selector in case.only):
         return ""
     return "; ".join(f"{case.id} is for {selector} only: {reason}" for selector, reason in case.only.items()) + (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from conformance.cases.case import Case
+from conformance.cases.needed_package import other_version
 from conformance.devices.targets import GPUS, Target
 from conformance.devices.vendor_devices import vendor_devices
 from conformance.documentation import reference
@@ -35,8 +36,8 @@ class ItemCode:
     def check(self) -> None:
         """Compares the snapshot's text with the baseline run, or else with the stored text. Raises CodeError."""
         session = self.session
-        if session.baseline is None and (reason := reason_not_compared(session.settings)):
-            raise SkipError(reason)
+        if session.baseline is None:
+            self._refuse_other_circumstances()
         if self.target.local:
             raise SkipError(f"{self.target.name} matches no target of targets.toml, so nothing is stored for it")
         if not self.target.stores_code and session.baseline is None:
@@ -63,6 +64,13 @@ class ItemCode:
                 self._compare(stored, accept_command(self.case, self.target, session.settings.overlay))
         elif session.settings.accept != "new":
             self._check_without_snapshot(snapshot)
+
+    def _refuse_other_circumstances(self) -> None:
+        """Raises SkipError where the stored code is of other options or of another version of a package."""
+        if reason := reason_not_compared(self.session.settings):
+            raise SkipError(reason)
+        if reason := other_version(self.case.needs):
+            raise SkipError(f"{reason}: compare two runs, with {option_name('save-run')} and {option_name('baseline')}")
 
     def _compare(self, stored: str, accept: str = "") -> None:
         if found := compare_texts(stored, in_form_of(stored, self.record), accept):

@@ -10,7 +10,10 @@ from conformance.harness.session import Session
 
 
 def item_exclusion(session: Session, case: Case, target: Target, source: ItemCapture) -> str:
-    """Why the case is not for this target, torch or run; "" if it is. Nothing is missing on this machine then."""
+    """Why the case is not for this target, torch or run; "" if it is.
+
+    No device is missing on this machine then; a package that the case needs may be.
+    """
     if reason := exclusion(case, target):
         return reason
     selected = session.settings.checks

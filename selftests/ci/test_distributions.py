@@ -28,6 +28,7 @@ SUITE = (
     "conformance/expected_code/",
     "conformance/expected_binary/",
     "conformance/known_failures/",
+    "conformance/models/",
     "conformance/sweep/",
     "conformance/docs/known-bugs.md",
     "conformance/docs/changes-",

@@ -30,7 +30,7 @@ _READER_CALLS = frozenset({("torch", "load"), ("np", "load"), ("numpy", "load"),
 _COVERED = ("torch", "triton", "numpy", "pytest", "_pytest")
 _HARNESS = Path(conformance.__file__).parent
 #: Folders of the harness that the digest of an item has only where its case is in them.
-_OF_CASES = (_HARNESS / "ops", _HARNESS / "sweep")
+_OF_CASES = (_HARNESS / "models", _HARNESS / "ops", _HARNESS / "sweep")
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 import conformance
 from conformance.harness.reuse.file_states import digest_of, folder_states
 
-#: Folders that no result depends on, `ops` and `sweep`: the digest of an item has the text of its own case.
-_LEFT_OUT = ("bench", "cli", "expected_binary", "expected_code", "known_failures", "ops", "review", "sweep")
+#: Folders that no result depends on, and those of cases: the digest of an item has the text of its own case.
+_LEFT_OUT = ("bench", "cli", "expected_binary", "expected_code", "known_failures", "models", "ops", "review", "sweep")
 _SUFFIXES = (".py", ".cpp", ".toml")
 
 
