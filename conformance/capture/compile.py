@@ -20,11 +20,13 @@ from conformance.capture.emulation.extents import Report
 from conformance.capture.isolation import isolated
 from conformance.capture.model import Capture, Mode
 from conformance.capture.observers import kernels
+from conformance.capture.observers.pattern_matches import PatternMatches
 from conformance.capture.patching.patch import Patch, applied
 from conformance.capture.wrappers.deferred import DeferredModules
 from conformance.capture.wrappers.recorder import PRE_FUSION, Recorder
 from conformance.capture.wrappers.unloaded import generate_module
 from conformance.cases.case import Case
+from conformance.cases.wanted_matches import wanted_matches_of
 from conformance.devices import environment
 from conformance.devices.targets import Target
 from conformance.devices.vendor_devices import kernel_language
@@ -144,10 +146,12 @@ class Compilation:
             modules=self._recorder.modules,
         )
         self._fn, self._explore, self._form = fn or case.fn, explore, form
+        self._matches = PatternMatches(wanted_matches_of(case), case.config)
         self._patches = [
             *self._recorder.patches(run=mode == "native", emulation=emulation, deferred=self.deferred),
             *unread.patches(explore=explore),
             *([PRE_FUSION] if ir_pre_fusion else []),
+            *self._matches.patches(),
         ]
         self._compiled: Callable[..., Any] | None = None
 
@@ -180,6 +184,7 @@ class Compilation:
                 result.error = raised.partition("\n")[0]
             result.joint_graph = self._recorder.joint_graph
             result.counters = {group: dict(counts) for group, counts in torch._dynamo.utils.counters.items()}
+            result.matches = self._matches.results()
             result.exploration = explorer.finish() if explorer else None
             self._recorder.closed = True
 

@@ -85,6 +85,7 @@ class Capture:
 
     `torch`, `triton`: versions. `joint_graph`: the joint forward-backward graph, readable; empty without gradients.
     `counters`: torch's own counters, by group ("inductor", "graph_break", …). `seconds`: wall time of the first call.
+    `matches`: of the patterns that the case's requirements name: see observers/pattern_matches.py.
     `error`: type and message of the exception where there is no code because compiling raised, as eager does.
     `exploration`: only of an explored capture.
     """
@@ -99,6 +100,7 @@ class Capture:
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
     seconds: float = 0.0
     error: str = ""
+    matches: dict[str, dict[str, Any]] = field(default_factory=dict)
     exploration: Exploration | None = None
 
     def complete(self) -> Capture:

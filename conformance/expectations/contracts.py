@@ -7,9 +7,10 @@ need no knowledge of the facts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from conformance.cases.wanted_matches import WantedMatches
 from conformance.errors import ConformanceError
 
 _BOUND = re.compile(r"\s*(<=|>=|<|>)\s*\d+\s*")
@@ -58,6 +59,22 @@ def wanted_facts_of(
             raise ContractError(f"contract: {fact!r} of facts= is what another keyword says already; leave one out")
         wanted[fact] = value
     return wanted
+
+
+def wanted_matches_of(pattern: Any, matches: Any, inputs: Any, name: str) -> dict[str, Any]:
+    """The same for a pattern; empty without one. Raises ContractError."""
+    if pattern is None:
+        if inputs or name or matches != 1:
+            raise ContractError("contract: matches=, inputs= and name= belong to pattern=, which is missing")
+        return {}
+    if isinstance(inputs, (str, bytes)) or not isinstance(inputs, Sequence):
+        raise ContractError(f"contract: inputs is {inputs!r}; give a list or tuple of example inputs of the pattern")
+    if not name:
+        own = pattern if isinstance(pattern, str) else getattr(pattern, "__name__", "")
+        name = own or getattr(pattern, "pass_name", "") or type(pattern).__name__
+        if name == "<lambda>":
+            raise ContractError("contract: the pattern is a lambda; say how messages name it, as name='split'")
+    return {f"matches.{name}": WantedMatches(name, pattern, _count("matches", matches), tuple(inputs))}
 
 
 def _names(keyword: str, names: Any) -> list[str]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from conformance.cases.selectors import DeclarationError, applying, parse_torch_range, values_for
+from conformance.cases.wanted_matches import WantedMatches
 from conformance.documentation import reference
 from conformance.errors import ConformanceError
 
@@ -109,6 +110,8 @@ def _judge(where: str, fact: str, wanted: Any, facts: FactValues) -> _Judged:
         raise DeclarationError(f"{where}: requires {fact!r}: {problem}")
     ok = is_met(value, wanted, f"{where}: {fact}")
     start = f"{fact}: wanted {_wanted_text(fact, wanted)}, got "
+    if isinstance(wanted, WantedMatches):
+        start = f"pattern {wanted.name}: wanted {wanted}, matched "
     instead = "" if ok else facts.instead(fact)
     first = start + _shortened(repr(value)) + (f": {_shortened(instead)}" if instead else "")
     return _Judged(fact, f"{start}{value!r}", ok, first)
@@ -248,6 +251,8 @@ def is_met(got: Any, wanted: Any, where: str) -> bool:
 
     Raises DeclarationError, which begins with `where`, for a wanted value that the fact cannot be compared with.
     """
+    if isinstance(wanted, WantedMatches):
+        wanted = wanted.count
     if isinstance(wanted, str):
         bound = _BOUND.fullmatch(wanted.strip())
         if bound:

@@ -18,6 +18,7 @@ from conformance.facts.double_precision import fp64
 from conformance.facts.dynamo import graph_breaks, guards
 from conformance.facts.kernels import kernels, kinds
 from conformance.facts.loop_bodies import atomics, block_pointers, casts, layout_changes, loads, stores, tiling, tma
+from conformance.facts.matches import matches
 from conformance.facts.model import Extractor, Fact, FactError, Facts, ObservedCapture
 from conformance.facts.operators import operators
 from conformance.facts.patterns import patterns
@@ -43,6 +44,7 @@ _STORED: dict[str, Extractor] = {
 #: Computed on request; no snapshot stores them.
 _FURTHER: dict[str, Extractor] = {
     "guards": guards,
+    "matches": matches,
     "operators": operators,
     "loads": loads,
     "stores": stores,
@@ -84,6 +86,7 @@ def extract(capture: Capture) -> Facts:
     On request, in no snapshot:
     `guards`: the number of conditions under which Dynamo reuses the compiled code; `guards.TENSOR_MATCH` counts one
     kind.
+    `matches`: of the patterns that the case's own requirements name; see harness/contracts.py.
     `operators`: the operators of the graph that Inductor lowers, after all passes; `operators.aten.add` counts all
     overloads of one, `operators.aten.add.Tensor` one of them.
     `loads`, `stores`, `atomics`: places in memory that kernels read, write and update atomically. `casts`: conversions

@@ -11,11 +11,12 @@ def test_block_keeps_its_fusion():
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from conformance.documentation import reference
-from conformance.expectations.contracts import ContractError, wanted_facts_of
+from conformance.expectations.contracts import ContractError, wanted_facts_of, wanted_matches_of
 
 if TYPE_CHECKING:
     from conformance.devices.targets import Target
@@ -55,13 +56,22 @@ class Contract(dict[str, Any]):
 
         [row] = select_targets(targets().values(), None, target)
         case = given_case(function, inputs, named or {}, config=config or {}, dynamic=dynamic, grad=grad, mode=mode)
+        case = dataclasses.replace(case, require={"all": self})  # the capture looks for the patterns of its case
         found = facts.extract(_captured(case, row))
         advice = f"fix the cause, or edit the contract: {reference('contracts')}"
         return check_facts(f"{case.name} on {row.name}", self, found, advice)
 
+    def __or__(self, other: Any) -> Contract:  # type: ignore[override]  # dict gives a dict
+        """Both contracts, or a contract and further facts. What `other` says of a fact counts."""
+        return Contract({**self, **other})
+
 
 def contract(
     *,
+    pattern: Any = None,
+    matches: int | str = 1,
+    inputs: Sequence[Any] = (),
+    name: str = "",
     contains: Iterable[str] | Mapping[str, int | str] | str = (),
     lacks: Iterable[str] | str = (),
     kernels: int | str | None = None,
@@ -73,6 +83,12 @@ def contract(
 ) -> Contract:
     """A contract: each keyword is a demand, and a number may be a bound such as "<=2".
 
+    - `pattern`: a pattern of Inductor's pattern matcher, which matches as often as `matches` says. `name`: how messages
+      name it; two patterns of one case need different names. A pattern that passes must rewrite is the name of one of
+      Inductor's or of its pass, as the fact `patterns` has it ("fuse_attention.sfdp_pattern_1"); a function that is
+      registered as the searched one, its replacement or the handler; a PatternMatcherPass; or an object that has such
+      passes as attributes. A pattern that the graph must have after all passes is a function with example `inputs`, or
+      an expression such as CallFunction(…).
     - `contains`: operators that the graph has after all passes of Inductor, such as "aten.mm", "aten.add.Tensor" or
       "mylib.rms_norm". A list says that each occurs; a dict says how often: {"aten.mm": 2, "aten.cat": "<=1"}.
     - `lacks`: operators that this graph does not have.
@@ -85,7 +101,7 @@ def contract(
 
     Raises ContractError for a wrong declaration.
     """
-    wanted = wanted_facts_of(
+    wanted = wanted_matches_of(pattern, matches, inputs, name) | wanted_facts_of(
         contains=contains,
         lacks=lacks,
         kernels=kernels,

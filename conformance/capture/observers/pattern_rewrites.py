@@ -29,12 +29,12 @@ def _apply(original: Callable[..., Any]) -> Callable[..., Any]:
         from torch._dynamo.utils import counters
 
         original(self, match, graph, node)
-        counters[COUNTERS][_name(self)] += 1
+        counters[COUNTERS][pattern_name(self)] += 1
 
     return apply
 
 
-def _name(entry: Any) -> str:
+def pattern_name(entry: Any) -> str:
     """`fuse_attention.sfdp_pattern_1`: the pass, and a function that names the pattern in Inductor's source.
 
     The function is the searched pattern, or the handler of a match. Outside of fx_passes the name has no pass.
