@@ -25,6 +25,7 @@ CONTENTS = {
         "debugging",
         "bisect",
         "minimise",
+        "estimate",
         "overlay",
         "contracts",
         "vendor",

@@ -32,6 +32,10 @@ COMMANDS = {
     ),
     "coverage": ("coverage", "say which lines of Inductor the cases execute, what none reaches, and which add nothing"),
     "bench": ("bench", "time compiled against eager on a device of this machine; explain where compiled is slower"),
+    "estimate": (
+        "estimate",
+        "estimate where the time goes: the least time of each kernel on a target, without the device",
+    ),
     "review": ("review", "accept or reject the changes of a run, grouped by cause"),
     "accept": ("accept", "store the code that a run generated, on this machine or on another one"),
     "merge": ("merge", "join runs of several machines, shards or targets into one run"),

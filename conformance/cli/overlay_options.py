@@ -51,6 +51,7 @@ _OF_COMMANDS = {
     "blame": ("--targets",),
     "minimise": ("--targets",),
     "bench": ("--targets", "--subset"),
+    "estimate": ("--targets", "--subset"),
     "bugs": ("--targets", "--known-failures"),
     "review": ("--targets", "--store"),
     "accept": ("--targets", "--store"),

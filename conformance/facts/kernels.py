@@ -15,7 +15,7 @@ def kernels(observed: ObservedCapture) -> Fact:
         module = kernel["module"] or "forward"
         part = "backward" if module.endswith("backward") else "forward"
         parts[part] += 1
-    texts = [f"{label(kernel, number)}: {_describe(kernel)}" for number, kernel in enumerate(observed.kernels, 1)]
+    texts = [f"{label(kernel, number)}: {describe(kernel)}" for number, kernel in enumerate(observed.kernels, 1)]
     names = [_operators(kernel) for kernel in observed.kernels]
     if len(names) > 1:
         names = [
@@ -39,8 +39,8 @@ def label(kernel: Mapping[str, Any], number: int) -> str:
     return f"{number} {kernel['module']}".strip()
 
 
-def _describe(kernel: Mapping[str, Any]) -> str:
-    """`flip (pointwise 672x224, parallel)`. Sizes in brackets are reduced."""
+def describe(kernel: Mapping[str, Any]) -> str:
+    """What a kernel does: `flip (pointwise 672x224, parallel)`. Sizes in brackets are reduced."""
     details = []
     nests = kernel.get("nests") or []
     if nests:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+_REGIONS = "_conformance_regions"
 #: IR nodes that name a part of another node's result. They move nothing.
 _PARTS = ("MultiOutput", "MutationOutput")
 
@@ -26,11 +27,8 @@ def bytes_moved(graph: Any) -> dict[str, int]:
     stored: dict[str, int] = {}
     local = {*graph.removed_buffers, *graph.inplaced_to_remove}  # they stay within one kernel
     for node in graph.scheduler.nodes:
-        local |= _between(node)
-        own_buffers = local | set(node.get_buffer_names())
-        for name, regions in _reads(graph, node).items():
-            if name in own_buffers:
-                continue
+        local |= between(node)
+        for name, regions in _outside_reads(graph, node, local):
             read += min(sum(regions.values()), _size(graph, name))
             if name in graph.graph_inputs or name in graph.constants:
                 inputs.setdefault(name, {}).update(regions)
@@ -41,7 +39,24 @@ def bytes_moved(graph: Any) -> dict[str, int]:
     return {"read": read, "written": written, "least": needed + _output_bytes(graph, stored)}
 
 
-def _between(node: Any) -> set[str]:
+def traffic(graph: Any, node: Any, local: set[str]) -> tuple[int, int]:
+    """The bytes that a scheduler node reads and writes, as bytes_moved counts them.
+
+    `node`: or an object with its get_nodes and get_buffer_names. `local`: buffers that stay within one kernel.
+    """
+    read = sum(min(sum(regions.values()), _size(graph, name)) for name, regions in _outside_reads(graph, node, local))
+    return read, sum(_writes(graph, node, local).values())
+
+
+def _outside_reads(graph: Any, node: Any, local: set[str]) -> Iterator[tuple[str, dict[Any, int]]]:
+    """The buffers that a scheduler node reads and neither makes nor keeps to itself, with the regions of each."""
+    own_buffers = local | set(node.get_buffer_names())
+    for name, regions in _reads(graph, node).items():
+        if name not in own_buffers:
+            yield name, regions
+
+
+def between(node: Any) -> set[str]:
     """Buffers that a user's kernel would write, if nothing were fused into it."""
     kernel = getattr(node, "kernel_node", None)
     return set(kernel.get_buffer_names()) if kernel else set()
@@ -71,7 +86,7 @@ def _reads(graph: Any, node: Any) -> dict[str, dict[Any, int]]:
     """Buffer → the regions that a scheduler node reads, with their bytes."""
     reads: dict[str, dict[Any, int]] = {}
     for each in node.get_nodes():
-        if type(each).__name__ == "NopKernelSchedulerNode" or _is_part(each):
+        if type(each).__name__ == "NopKernelSchedulerNode" or is_part(each):
             continue
         if type(each).__name__ == "ExternKernelSchedulerNode":
             for name, region, count in _arguments(graph, each.node):
@@ -87,7 +102,7 @@ def _reads(graph: Any, node: Any) -> dict[str, dict[Any, int]]:
                         _dependency_bytes(graph, dep) for dep in each.read_writes.writes
                     )
             elif kind != "WeakDep":
-                reads.setdefault(name, {})[_region(dep)] = _dependency_bytes(graph, dep)
+                reads.setdefault(name, {})[_region(graph, dep)] = _dependency_bytes(graph, dep)
     return reads
 
 
@@ -148,16 +163,20 @@ def _writes(graph: Any, node: Any, local: set[str]) -> dict[str, int]:
     return writes
 
 
-def _is_part(node: Any) -> bool:
+def is_part(node: Any) -> bool:
+    """Whether a scheduler node names a part of another node's result."""
     return type(getattr(node, "node", None)).__name__ in _PARTS
 
 
-def _region(dep: Any) -> Any:
+def _region(graph: Any, dep: Any) -> Any:
     """A key of the elements that a dependency covers: strides, sizes and offset. Loop order does not change it."""
     if type(dep).__name__ != "MemoryDep" or dep.is_indirect():
         return "all"
-    normalised = dep.normalize_with_stride_order()
-    return (str(normalised.index), str(normalised.size))
+    regions = graph.__dict__.setdefault(_REGIONS, {})
+    if dep not in regions:
+        normalised = dep.normalize_with_stride_order()
+        regions[dep] = (str(normalised.index), str(normalised.size))
+    return regions[dep]
 
 
 def _output_bytes(graph: Any, stored: Mapping[str, int]) -> int:

@@ -20,6 +20,7 @@ from conformance.capture.observers import (
     dynamo,
     fallbacks,
     fusion,
+    kernel_costs,
     loop_bodies,
     operators,
     pattern_rewrites,
@@ -84,20 +85,21 @@ def observations(graph: Any) -> dict[str, Any]:
     """The records of `graph`, a GraphLowering, after its codegen: JSON-able.
 
     `devices`: device types, sorted. `calls`: kernels, library calls and fallbacks, in the order of the calls. Each has
-    `call` ("kernel", "extern" or "fallback"), `ops` (its ATen operators, in the order of the graph) and `decomposed`
-    (the operators that Inductor lowered). A library call or fallback has `name`. A kernel has `language`, `kind`,
-    `ranges` and `reduced` (sizes of its loops; expressions for dynamic shapes), and `work` (operation_counts of
-    loop_bodies.py). A C++ kernel also has `nests`. A Triton kernel also has `tiling`, `descriptors` and
-    `block_pointers` (how many tensor descriptors and block pointers it makes), and `parts` if one launch runs several
-    kernels.
+    `call` ("kernel", "extern" or "fallback"), `ops` (its ATen operators, in the order of the graph), `decomposed` (the
+    operators that Inductor lowered) and `cost` (see kernel_costs.py). A library call or fallback has `name`. A kernel
+    has `language`, `kind`, `function` (its name in the code), `ranges` and `reduced` (sizes of its loops; expressions
+    for dynamic shapes), and `work` (operation_counts of loop_bodies.py). A C++ kernel also has `nests`. A Triton kernel
+    also has `tiling`, `descriptors` and `block_pointers` (how many tensor descriptors and block pointers it makes), and
+    `parts` if one launch runs several kernels.
     `unfused`: see fusion.py. `reductions`: see reductions.py. `moved`, `buffers`: see buffers.py. `operators`: see
     operators.py.
     `runtime`: see runtime_metadata.py.
     """
     position = {node: index for index, node in enumerate(graph.graph.nodes)}
+    records = getattr(graph, _RECORDS, [])
     calls = []
-    for record in getattr(graph, _RECORDS, []):
-        call = _with_operators(record, position)
+    for record, cost in zip(records, kernel_costs.costs(records), strict=True):
+        call = _with_operators(record, position) | {"cost": cost}
         if call["call"] == "kernel":
             nests = [nest["nodes"] for nest in record.get("nests", [record])]
             call["work"] = loop_bodies.operation_counts(record["graph"], nests)
@@ -108,7 +110,7 @@ def observations(graph: Any) -> dict[str, Any]:
     return {
         "devices": sorted(str(device) for device in graph.device_types),
         "calls": calls,
-        "unfused": fusion.unfused_pairs(graph, getattr(graph, _RECORDS, [])),
+        "unfused": fusion.unfused_pairs(graph, records),
         "reductions": reductions.decisions(graph),
         "operators": operators.operators(graph),
         "moved": buffers.bytes_moved(graph),
@@ -173,6 +175,7 @@ def _define_cpp(original: Callable[..., Any]) -> Callable[..., Any]:
     def define_kernel(self: Any, src_code: str, nodes: Sequence[Any], kernel_args: Any = None) -> str:
         name = original(self, src_code, nodes, kernel_args)
         record: dict[str, Any] = {"call": "kernel", "language": "cpp", "kind": "template", "nodes": list(nodes)}
+        record["function"] = name
         if kernel_args is None:  # a template brings its own arguments
             nests = list(getattr(self.kernel_group, _NESTS, []))
             kinds = list(dict.fromkeys(nest["kind"] for nest in nests))
@@ -194,6 +197,7 @@ def _define_triton(original: Callable[..., Any]) -> Callable[..., Any]:
         name = original(self, src_code, node_schedule, kernel)
         # Only the text shows them: a template's own code makes some, generated code makes others.
         made = {
+            "function": name,
             "descriptors": src_code.count("make_tensor_descriptor("),
             "block_pointers": src_code.count("make_block_ptr("),
         }

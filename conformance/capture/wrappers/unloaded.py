@@ -6,16 +6,35 @@ that make IR; FakeTensorMode and tree_map.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from conformance.capture import debug_output
 
 if TYPE_CHECKING:
     from conformance.capture.emulation.wrapper import Emulation
+
+
+#: Not empty within without_values.
+_WITHOUT_VALUES: list[None] = []
+
+
+@contextlib.contextmanager
+def without_values() -> Iterator[None]:
+    """Within it, calls of modules that are not loaded compute nothing: their results are zeros.
+
+    So a large function takes no longer than a small one. After a graph break, a function that looks at its values may
+    take another way than it would with the right ones.
+    """
+    _WITHOUT_VALUES.append(None)
+    try:
+        yield
+    finally:
+        _WITHOUT_VALUES.pop()
 
 
 def unrecorded_runner() -> Any:
@@ -44,7 +63,7 @@ def generate_module(graph: Any, emulation: Emulation | None = None) -> Any:
 def eager_function(graph: Any) -> Callable[[list[Any]], Any]:
     """A function that runs the lowered graph of a GraphLowering eagerly, with the calling convention of its wrapper.
 
-    Where eager cannot run the graph, it returns uninitialised tensors.
+    Where eager cannot run the graph, it returns uninitialised tensors; inside without_values, zeros.
     """
     from conformance.capture.emulation.errors import EmulationError, NotEmulatedError
 
@@ -53,6 +72,8 @@ def eager_function(graph: Any) -> Callable[[list[Any]], Any]:
     def call(args: list[Any]) -> Any:
         values = list(args)
         args.clear()
+        if _WITHOUT_VALUES:
+            return _uninitialised_results(lowered, values, zeros=True)
         try:
             return lowered(*values)
         except (RuntimeError, EmulationError, NotEmulatedError):
@@ -123,7 +144,7 @@ def _changed_tensor(node: Any) -> Any:
     return source.args[0][place]
 
 
-def _uninitialised_results(lowered: Any, values: list[Any]) -> Any:
+def _uninitialised_results(lowered: Any, values: list[Any], *, zeros: bool = False) -> Any:
     """Uninitialised tensors like the graph's results: enough to compile what follows after a graph break.
 
     Private: torch._subclasses.fake_tensor and torch.utils._pytree, which torch.compile itself uses (2.11 to 2.15).
@@ -138,6 +159,7 @@ def _uninitialised_results(lowered: Any, values: list[Any]) -> Any:
     def uninitialised(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
-        return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=value.device)
+        made = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=value.device)
+        return made.zero_() if zeros else made
 
     return tree_map(uninitialised, results)
