@@ -28,7 +28,7 @@ def wanted_facts_of(
     kernels: int | str | None = None,
     bytes_at_most: int | None = None,
     fallbacks: Iterable[str] | int | None = None,
-    layout_copies: int | str | None = None,
+    layout_changes: int | str | None = None,
     graph_breaks: int | str | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def wanted_facts_of(
         wanted[f"operators.{_operator('lacks', name)}"] = 0
     for keyword, fact, count in (
         ("kernels", "kernels", kernels),
-        ("layout_copies", "layout_changes", layout_copies),
+        ("layout_changes", "layout_changes", layout_changes),
         ("graph_breaks", "graph_breaks", graph_breaks),
     ):
         if count is not None:

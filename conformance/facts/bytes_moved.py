@@ -18,7 +18,7 @@ def bytes_moved(observed: ObservedCapture) -> Fact:
     ratio = round(both / total["least"], 2) if total["least"] else 1.0
     line = f"{total['read']} read, {total['written']} written: "
     line += "the least" if both == total["least"] else f"{ratio} times the least, {total['least']}"
-    return Fact(ratio, (line,), total | {"moved": both})
+    return Fact(ratio, (line,), total | {"moved": both}, instead=lambda _: line)
 
 
 def buffers(observed: ObservedCapture) -> Fact:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from conformance.facts.kernels import label
 from conformance.facts.model import Fact, ObservedCapture
 
@@ -23,7 +25,13 @@ def casts(observed: ObservedCapture) -> Fact:
 
 
 def layout_changes(observed: ObservedCapture) -> Fact:
-    return _sum(observed, "copies")
+    found = _sum(observed, "copies")
+    where = [
+        f"kernel {label(kernel, number)} ({', '.join(kernel['ops'])}) has {kernel['work']['copies']}"
+        for number, kernel in enumerate(observed.kernels, 1)
+        if kernel["work"]["copies"]
+    ]
+    return dataclasses.replace(found, instead=lambda _: "; ".join(where))
 
 
 def _sum(observed: ObservedCapture, name: str) -> Fact:

@@ -77,7 +77,7 @@ def contract(
     kernels: int | str | None = None,
     bytes_at_most: int | None = None,
     fallbacks: Iterable[str] | int | None = None,
-    layout_copies: int | str | None = None,
+    layout_changes: int | str | None = None,
     graph_breaks: int | str | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> Contract:
@@ -95,7 +95,7 @@ def contract(
     - `kernels`: the number of calls of generated kernels, without library calls.
     - `bytes_at_most`: bytes that all kernels and calls read and write.
     - `fallbacks`: 0, or the list of all operators that may run as in eager mode, one name for each call.
-    - `layout_copies`: the number of copies that only change a layout.
+    - `layout_changes`: the number of copies that only change a layout.
     - `graph_breaks`: their number.
     - `facts`: any other facts, as in `require=`: {"vectorised": "yes", "buffers": "<=2"}.
 
@@ -107,7 +107,7 @@ def contract(
         kernels=kernels,
         bytes_at_most=bytes_at_most,
         fallbacks=fallbacks,
-        layout_copies=layout_copies,
+        layout_changes=layout_changes,
         graph_breaks=graph_breaks,
         facts=facts,
     )

@@ -40,7 +40,7 @@ def test_demands_become_facts():
         kernels="<=2",
         bytes_at_most=4096,
         fallbacks=0,
-        layout_copies=0,
+        layout_changes=0,
         graph_breaks=0,
         facts={"vectorised": "yes"},
     )
