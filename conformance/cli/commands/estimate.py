@@ -34,8 +34,8 @@ Exit status 1: of several cases, some could not be estimated."""
 
 EXAMPLES = """\
 examples:
-  python -m conformance estimate sdpa/causal --target cuda_sm80,cuda_sm90
-  python -m conformance estimate models.py:block --input x=8x1024x768:bf16 \\
+  python -m conformance estimate 'sdpa/*causal*' --target cuda_sm80,cuda_sm90
+  python -m conformance estimate models.py:layer --input x=8x1024x768:bf16 \\
       --target cuda_sm90 --product H100 --json old.json
   python -m conformance estimate --compare old.json new.json"""
 
