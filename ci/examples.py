@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the examples in examples/ as their authors do: with the wheels of this checkout, outside it.
 
-    python ci/examples.py                             # both
+    python ci/examples.py                             # all
     python ci/examples.py losses -- --target cpu_avx2 # one; pytest gets what follows --
     python ci/examples.py --wheels dist               # with wheels that are built already
 
@@ -31,13 +31,15 @@ ROOT = Path(__file__).resolve().parent.parent
 #: timeout and rerunfailures replace and repeat what runs a test, xdist runs it in other processes.
 PLUGINS = ("pytest-randomly", "pytest-cov", "pytest-timeout", "pytest-rerunfailures", "pytest-xdist>=3.8")
 
-#: Options of pytest for each example, with the plugins in use. The ini file of `losses` makes warnings errors.
+#: Options of pytest for each example, with the plugins in use. The ini files of `losses` and `passes` make warnings
+#: errors.
 OPTIONS = {
     "losses": ["-n", "2", "--strict-run", "--timeout", "600", "--reruns", "1", "--cov", "losses"],
+    "passes": ["-n", "2", "--strict-run", "--timeout", "600", "--reruns", "1", "--cov", "engine"],
     "vendor": ["-p", "conformance.plugin", "--pyargs", "conformance.ops.test_flip", "--device", "acme", "--quick"],
 }
 #: A line of the output without which an example did not test what it is there for.
-EVIDENCE = {"losses": "known failures", "vendor": " native"}
+EVIDENCE = {"losses": "known failures", "passes": "numerics passed", "vendor": " native"}
 
 
 def run(*words: str | Path, cwd: Path | None = None) -> None:
@@ -133,7 +135,7 @@ def main() -> int:
             # pip leaves a wheel out if the same version is installed, and it also sees the checkout's installation.
             install(python, "--force-reinstall", "--no-deps", *ours)
             install(python, *ours, *PLUGINS)
-            install(python, f"{copy}[test]" if name == "losses" else copy)
+            install(python, copy if name == "vendor" else f"{copy}[test]")
             if test(name, python, copy, options):
                 failed.append(name)
     if failed:

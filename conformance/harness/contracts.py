@@ -120,11 +120,12 @@ def _captured(case: Any, target: Target) -> Any:
     """The capture of a case in this process. Raises PreparationError where there can be none."""
     from conformance.capture.compile import capture
     from conformance.devices import environment
+    from conformance.harness import warnings_of_others
     from conformance.harness.this_process import native_gpus, reason_not_captured
 
     if problem := reason_not_captured(target):
         raise environment.PreparationError(f"no code can be generated for {target.name}: {problem}")
     environment.disable_trace_records()
     native = target.device in native_gpus()
-    with capture(case, target, "native" if native else "deviceless") as captured:
+    with warnings_of_others.no_errors(), capture(case, target, "native" if native else "deviceless") as captured:
         return captured.capture

@@ -1,0 +1,17 @@
+"""Warnings that a project cannot mend: torch warns when it is imported, and when it compiles."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+
+_OTHERS = r"(torch|triton|conformance|sympy|networkx)(\.|$)"
+
+
+@contextlib.contextmanager
+def no_errors() -> Iterator[None]:
+    """Inside, `filterwarnings = error` holds for the project's modules: warnings of others are shown."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("default", module=_OTHERS)
+        yield
