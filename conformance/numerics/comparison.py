@@ -231,6 +231,8 @@ class CallComparison:
     def _sensitivity(self, part: str, name: str, reference: torch.Tensor) -> torch.Tensor:
         """How far each element of the float64 result moves when the inputs move by 1 ulp.
 
+        With autocast, an ulp of float32 is one of the dtype that autocast casts to: it rounds each factor of a product.
+
         A sum whose terms cancel moves far. The cotangents are inputs of the backward, so they move too. The answer is 0
         for an element that jumps, as elements do where a function changes branch: a jump must not excuse an error.
         In a tensor of fewer than NEIGHBOURS elements, all have the largest answer.
@@ -253,8 +255,9 @@ class CallComparison:
         return largest
 
     def _perturbed_outcome(self, seed: int, scale: float) -> Outcome:
-        cotangents = _perturbed_cotangents(self.used_cotangents, seed, scale)
-        return self._float64_outcome(_perturbed_arguments(self.arguments, seed, scale), cotangents)
+        narrow = torch.get_autocast_dtype(torch.device(self.device).type) if self.mode == "autocast" else None
+        cotangents = _perturbed_cotangents(self.used_cotangents, seed, scale, narrow)
+        return self._float64_outcome(_perturbed_arguments(self.arguments, seed, scale, narrow), cotangents)
 
     def _float64_outcome(self, arguments: Arguments, cotangents: Mapping[str, torch.Tensor]) -> Outcome:
         """The outcome in float64, in the case's mode. Leaves autocast out, which asks for a narrower dtype."""
@@ -313,21 +316,33 @@ def raised_problem(error: BaseException) -> Problem:
     return Problem("", "raises", f"compiled raised {type(error).__name__}: {error}\n  eager         raised nothing")
 
 
-def _perturbed_arguments(arguments: Arguments, seed: int, scale: float) -> Arguments:
-    """Float64 copies on the CPU. Each value is moved up or down, at random, by `scale` ulp of its former dtype."""
+def _perturbed_arguments(arguments: Arguments, seed: int, scale: float, narrow: torch.dtype | None) -> Arguments:
+    """Float64 copies on the CPU. Each value is moved up or down, at random, by `scale` ulp of its former dtype.
+
+    `narrow`: the dtype whose ulp is taken for float32; None for its own.
+    """
     wide = arguments.copy_to("cpu", widen=True)
     generator = torch.Generator().manual_seed(seed)
     for (_, tensor), old in zip(wide.tensors().items(), arguments.tensors().values(), strict=True):
         if old.dtype.is_floating_point or old.dtype.is_complex:
             with torch.no_grad(), contextlib.suppress(RuntimeError):  # torch cannot write to an expanded tensor
-                tensor.copy_(_perturbed(tensor.detach(), old.dtype, scale, generator))
+                tensor.copy_(_perturbed(tensor.detach(), _rounded_to(old.dtype, narrow), scale, generator))
     return wide
 
 
-def _perturbed_cotangents(tensors: Mapping[str, torch.Tensor], seed: int, scale: float) -> dict[str, torch.Tensor]:
+def _perturbed_cotangents(
+    tensors: Mapping[str, torch.Tensor], seed: int, scale: float, narrow: torch.dtype | None
+) -> dict[str, torch.Tensor]:
     """Float64 copies of cotangents on the CPU, perturbed like arguments."""
     generator = torch.Generator().manual_seed(PERTURBATIONS + seed)
-    return {name: _perturbed(copy_to(t, "cpu", widen=True), t.dtype, scale, generator) for name, t in tensors.items()}
+    return {
+        name: _perturbed(copy_to(t, "cpu", widen=True), _rounded_to(t.dtype, narrow), scale, generator)
+        for name, t in tensors.items()
+    }
+
+
+def _rounded_to(dtype: torch.dtype, narrow: torch.dtype | None) -> torch.dtype:
+    return narrow if narrow is not None and dtype == torch.float32 else dtype
 
 
 def _perturbed(wide: torch.Tensor, dtype: torch.dtype, scale: float, generator: torch.Generator) -> torch.Tensor:

@@ -313,6 +313,27 @@ def test_a_gradient_that_cancels_is_measured_by_its_sensitivity():
     fails(a_case, lambda x: Total.apply(x, 1.0001), "gradient of x (float32): ")
 
 
+def test_autocast_may_round_each_factor_of_a_product():
+    """Errors of 1 ulp of bfloat16 in the factors, rounded in eager as well, are no disagreement; 4 ulp are one."""
+
+    def wide_product(x, y):
+        return (x @ y).float()
+
+    def other(ulp):
+        def compiled(x, y):
+            signs = torch.where(torch.arange(x.numel()).view(x.shape) % 3 == 0, 1.0, -1.0)
+            return ((x * (1 + signs * ulp * torch.finfo(torch.bfloat16).eps)) @ y).float()
+
+        return compiled
+
+    numerics = {"without": dict.fromkeys(FLOATING, "ordinary calls alone")}
+    a_case = case_of(wide_product, x=tensor(20, 30), y=tensor(30, 10), mode="autocast", numerics=numerics)
+    check_numerics(a_case, other(1), "cpu")
+    fails(a_case, other(4), "output (float32): ")
+    plain = case_of(wide_product, x=tensor(20, 30), y=tensor(30, 10), numerics=numerics)
+    fails(plain, other(1), "output (float32): ")
+
+
 def test_a_written_input_that_cancels_is_measured_by_its_sensitivity():
     def step(x, y):
         x.sub_(1.1 * y)
