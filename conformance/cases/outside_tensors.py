@@ -30,7 +30,7 @@ def advice(fn: Callable[..., Any], arguments: Mapping[str, Any]) -> str:
             f"the function takes {' and '.join(names)} from outside, whose state stays from call to call: take the "
             f"state as inputs, and call torch.optim.adam.adam(…) instead of step(); see {_OPTIMIZERS_PAGE}"
         )
-    if names := _outside(inspect.unwrap(fn)):
+    if names := outside_names(fn):
         return (
             f"the function takes {' and '.join(names)} from outside, which stays on the CPU and keeps its dtype: "
             "declare it as an argument, a module as net=module(Net) or net=module(lambda: …), a tensor as x=tensor(20)"
@@ -64,12 +64,13 @@ def _optimizers(fn: Callable[..., Any]) -> list[str]:
     )
 
 
-def _outside(fn: Callable[..., Any]) -> list[str]:
+def outside_names(fn: Callable[..., Any]) -> list[str]:
+    """The names and types of such tensors and modules that a function takes from outside."""
     import torch
 
     return sorted(
         f"{name}, a {type(value).__name__},"
-        for name, value in _values_from_outside(fn).items()
+        for name, value in _values_from_outside(inspect.unwrap(fn)).items()
         if isinstance(value, torch.Tensor) or (isinstance(value, torch.nn.Module) and value.state_dict())
     )
 

@@ -31,4 +31,5 @@ def _called_functions(calls: list[dict[str, Any]], kind: str) -> Fact:
             texts.setdefault(call["module"], []).append(f"{call['name']} ({reason})" if explain else call["name"])
     flat = [name for each in names.values() for name in each]
     text = "; ".join(f"{module} {', '.join(each)}".strip() for module, each in texts.items())
-    return Fact(flat, (text or "none",), {name: flat.count(name) for name in flat}, absent=0)
+    said = text if explained else ""  # the names alone are the value
+    return Fact(flat, (text or "none",), {name: flat.count(name) for name in flat}, absent=0, instead=lambda _: said)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from conformance.facts.kernels import label
-from conformance.facts.model import Fact, ObservedCapture
+from conformance.facts.model import Fact, ObservedCapture, listed
 
 _TAILS = ("none", "masked", "scalar")  # from good to bad
 
@@ -27,7 +27,10 @@ def vectorised(observed: ObservedCapture) -> Fact | None:
     texts = list(dict.fromkeys(_text(nest) for _, nest in labelled))
     word = words[0] if len(words) == 1 else "partly"
     lines = texts if len(texts) == 1 else [word, *(f"{where}: {_text(nest)}" for where, nest in labelled)]
-    return Fact(word, tuple(lines), _parts([nest for _, nest in labelled if nest["vectorised"] == "yes"]))
+    parts = _parts([nest for _, nest in labelled if nest["vectorised"] == "yes"])
+    reasons = list(dict.fromkeys(nest["reason"] for _, nest in labelled if nest["reason"]))
+    instead = listed(reasons, most=2)
+    return Fact(word, tuple(lines), parts, instead=lambda _: instead)
 
 
 def _text(nest: Mapping[str, Any]) -> str:

@@ -16,9 +16,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from conformance.documentation import reference
+from conformance.errors import ConformanceError, first_line
 from conformance.expectations.contracts import ContractError, wanted_facts_of, wanted_matches_of
 
 if TYPE_CHECKING:
+    from conformance.capture.model import Capture
+    from conformance.cases.case import Case
     from conformance.devices.targets import Target
 
 
@@ -47,7 +50,8 @@ class Contract(dict[str, Any]):
 
         Raises RequirementError (an AssertionError) if a requirement is not met: its first line says which one, and what
         is there instead. Raises TargetError for an unknown target, DeclarationError for an unknown fact or operator,
-        PreparationError where no code can be generated for the target in this process, and what compiling raises.
+        PreparationError where no code can be generated for the target in this process, ContractError for tensors that
+        `function` takes from outside, and what compiling raises.
         """
         from conformance import facts
         from conformance.cases.given_case import given_case
@@ -57,7 +61,7 @@ class Contract(dict[str, Any]):
         [row] = select_targets(targets().values(), None, target)
         case = given_case(function, inputs, named or {}, config=config or {}, dynamic=dynamic, grad=grad, mode=mode)
         case = dataclasses.replace(case, require={"all": self})  # the capture looks for the patterns of its case
-        found = facts.extract(_captured(case, row))
+        found = facts.extract(_captured(case, row, function))
         advice = f"fix the cause, or edit the contract: {reference('contracts')}"
         return check_facts(f"{case.name} on {row.name}", self, found, advice)
 
@@ -116,9 +120,13 @@ def contract(
     return Contract(wanted)
 
 
-def _captured(case: Any, target: Target) -> Any:
-    """The capture of a case in this process. Raises PreparationError where there can be none."""
+def _captured(case: Case, target: Target, function: Callable[..., Any]) -> Capture:
+    """The capture of a case in this process. Raises PreparationError where there can be none.
+
+    `function`: what the case calls. Raises ContractError where it takes tensors from outside that are elsewhere.
+    """
     from conformance.capture.compile import capture
+    from conformance.cases import custom_operators, outside_tensors
     from conformance.devices import environment
     from conformance.harness import warnings_of_others
     from conformance.harness.this_process import native_gpus, reason_not_captured
@@ -127,5 +135,17 @@ def _captured(case: Any, target: Target) -> Any:
         raise environment.PreparationError(f"no code can be generated for {target.name}: {problem}")
     environment.disable_trace_records()
     native = target.device in native_gpus()
-    with warnings_of_others.no_errors(), capture(case, target, "native" if native else "deviceless") as captured:
-        return captured.capture
+    try:
+        with warnings_of_others.no_errors(), capture(case, target, "native" if native else "deviceless") as captured:
+            return captured.capture
+    except ConformanceError:
+        raise
+    except Exception as error:
+        said = custom_operators.advice(error)
+        if not said and "device" in str(error) and (names := outside_tensors.outside_names(function)):
+            said = (
+                f"it takes {' and '.join(names)} from outside, which stays on the CPU: give it to check() as an input"
+            )
+        if said:
+            raise ContractError(f"{case.name} on {target.name}: {first_line(error)}\n{said}") from error
+        raise

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from capturing import facts_of
 
@@ -155,3 +158,38 @@ def test_the_operators_of_inner_graphs_count():
         return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
 
     contract(contains={"aten.sin": 1, "aten.cos": 1, "cond": 1}).check(branches, torch.ones(20), target="cpu_avx2")
+
+
+def test_the_first_line_has_the_reasons_of_the_compiler():
+    assert first_line_of(contract(fallbacks=0), lambda x: x.sort().values, torch.ones(20)).endswith(
+        "fallbacks: wanted [], got ['aten.sort']: aten.sort (the backend has no SORT); 1 of 1 requirements not met"
+    )
+    said = first_line_of(contract(facts={"vectorised": "yes"}), lambda x: x.flip(-1) + 1, torch.ones(7, 64))
+    assert "vectorised: wanted 'yes', got 'no': load index " in said
+
+
+def test_a_tensor_from_outside_is_named():
+    net = torch.nn.Linear(20, 20)
+    with pytest.raises(
+        ContractError, match=r"it takes net, a Linear, from outside, which stays on the CPU: give it to"
+    ):
+        contract(kernels=1).check(lambda x: net(x), torch.ones(20), target="cuda_sm90")  # noqa: PLW0108
+
+
+def test_without_the_plugin_a_gpu_is_refused_and_not_skipped():
+    script = (
+        "import torch\nfrom conformance import contract\n"
+        "print(contract(kernels=1).check(torch.sin, torch.ones(20), target='cpu_avx2'))\n"
+        "contract(kernels=1).check(torch.sin, torch.ones(20), target='cuda_sm90')\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False)
+    assert ran.stdout == "['kernels: wanted 1, got 1']\n"
+    assert (
+        "PreparationError: no code can be generated for cuda_sm90: torch was imported before conformance" in ran.stderr
+    )
+
+
+def test_contracts_and_facts_together():
+    both = contract(kernels=1) | contract(graph_breaks=0) | {"kernels": 2}
+    assert both == {"kernels": 2, "graph_breaks": 0}
+    assert isinstance(both, type(contract(kernels=1)))
