@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -238,6 +239,7 @@ def isolated(
         stack.enter_context(in_use())
         stack.callback(clear_caches)
         stack.callback(torch._dynamo.reset)
+        stack.callback(_end_profiling)
         if pretended:
             pretended_device.register_operators(prepare().pretended_devices)
             queries = queries or DeviceQueries(target)
@@ -261,6 +263,15 @@ def isolated(
         stack.enter_context(_patch_existing(dynamo_config, DYNAMO_OPTIONS))
         stack.enter_context(dynamo_config.patch(case_dynamo_options))
         yield
+
+
+def _end_profiling() -> None:
+    """Ends Triton's profiler. Code for triton.proton_profiling starts it, and would end it with the process.
+
+    Until then it hooks into each launch of a kernel, and a later capture ended with a signal.
+    """
+    if profiler := sys.modules.get("triton.profiler"):
+        profiler.finalize()
 
 
 def _note_choices(queries: DeviceQueries, before: int) -> None:

@@ -72,6 +72,17 @@ def test_broken(package):
     )
 
 
+def test_what_the_package_imports_later_is_broken(package, monkeypatch):
+    name = package("a_package", "")
+    package("its_other_package", "raise RuntimeError('operator torchvision::nms does not exist')")
+    monkeypatch.setitem(needed_package._IMPORTED_LATER, name, ("its_other_package", "no_such_package"))
+    assert package_problem(name) == (
+        "the package a_package imports its_other_package, which is installed and does not load: RuntimeError: operator "
+        "torchvision::nms does not exist; install the its_other_package that fits the installed torch, or none: pip "
+        "uninstall its_other_package"
+    )
+
+
 @pytest.mark.parametrize(
     ("installed", "said"),
     [
@@ -94,7 +105,9 @@ def test_any_version_of_another_package():
 
 def test_extra_has_the_versions():
     extras = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert extras["models"] == [name + versions for name, versions in MODEL_PACKAGES.items()]
+    packages = {name: name + versions for name, versions in MODEL_PACKAGES.items()}
+    assert extras["models"] == list(packages.values())
+    assert extras["models-without-binaries"] == [packages["diffusers"], packages["transformers"]]
 
 
 @pytest.mark.parametrize("needs", [None, "transformers>=5", ("transformers",)])
