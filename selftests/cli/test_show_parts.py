@@ -245,3 +245,21 @@ def _on_a_terminal(monkeypatch, words):
     reader.join()
     os.close(ours)
     return b"".join(out).decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_kernels_name_the_cases_that_store_them(target):
+    needs_triton(target)
+    out = shown("show", HFLIP, "--target", target, "--deviceless", "--kernels")
+    name, digest, stored_in = re.search(r"^# kernels\n(\S+)  (0x[0-9a-f]{16})\n  (.*)$", out, re.MULTILINE).groups()
+    assert stored_in.startswith("the same in flip/hflip-")
+    text = shown("show", HFLIP, "--target", target, "--deviceless", "--kernels", "flip")
+    assert f"# {name}\n" in text
+    assert digest not in text
+    assert "def call" not in text
+
+
+def test_kernels_with_a_name_of_none():
+    with contextlib.redirect_stderr(io.StringIO()) as err:
+        assert main(["show", HFLIP, "--target", "cpu_avx2", "--kernels", "softmax"]) == 2
+    assert "no kernel has 'softmax' in its name; there are: cpp_fused_flip_0" in err.getvalue()

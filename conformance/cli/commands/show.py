@@ -23,6 +23,7 @@ from conformance.cli.case_options import (
     selected_parts,
 )
 from conformance.cli.highlighting import highlighted
+from conformance.cli.kernel_sections import kernel_sections
 from conformance.devices.targets import Target, TargetError
 from conformance.errors import ConformanceError
 from conformance.harness.generator import GeneratingError, Generator, checked_numerics, origin
@@ -59,6 +60,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_part_options(parser, list(PARTS))
     parser.add_argument(
+        "--kernels",
+        nargs="?",
+        const="",
+        metavar="NAME",
+        help="print each kernel in short: its digest, and which cases of operators have the same kernel, or the same "
+        "but for sizes; with NAME, print the code of the kernels that have it in their name",
+    )
+    parser.add_argument(
         "--stage",
         action="append",
         dest="triton_stages",
@@ -78,8 +87,8 @@ class ShowError(ConformanceError, ValueError):
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Raises ShowError, AdhocError, InputError, UnknownCaseError, CaseError, TargetError, PreparationError and
-    GeneratingError.
+    """Raises ShowError, AdhocError, InputError, UnknownCaseError, CaseError, TargetError, PreparationError,
+    GeneratingError and NoKernelError.
     """
     words = arguments.words
     if len(words) != 1:
@@ -99,18 +108,20 @@ def _show(generator: Generator, word: str, options: AdhocOptions, arguments: arg
     parts, stages = selected_parts(arguments)
     for stage in arguments.triton_stages:
         refuse_unknown_stage(stage, target.family)
-    if not (parts or arguments.triton_stages):
+    if not (parts or arguments.triton_stages or arguments.kernels is not None):
         parts = [""]
     how = {"deviceless": arguments.deviceless, "run": arguments.numerics}
     native = generator.is_native(target, **how)
     explore = any(part in EXPLORED for part in parts)
     with generator.capture(case, target, explore=explore, **how) as result:
         shown = [block for part in parts for block in blocks(part, result.capture, target, stages)]
+        if arguments.kernels is not None:
+            shown += kernel_sections(arguments.kernels, result.capture, target)
         for stage in arguments.triton_stages:
             shown += triton_stage(stage, result.capture, target)
         print(heading(f"# {case.id} for {target.name}: {origin(result.capture, target)}"))
         for number, block in enumerate(shown):
-            if len(shown) > 1 or arguments.triton_stages:
+            if len(shown) > 1 or arguments.triton_stages or arguments.kernels is not None:
                 print(("\n" if number else "") + heading(f"# {block.title}"))
             print(highlighted(block.text, block.language), flush=True)
         return _print_numerics(case, result, target, native=native) if arguments.numerics else 0
