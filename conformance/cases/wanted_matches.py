@@ -7,6 +7,9 @@ from typing import Any
 
 from conformance.cases.case import Case, CaseError
 
+#: How the name begins of a pattern that a case requires by the fact `patterns`.
+OF_INDUCTOR = "patterns."
+
 
 @dataclass(frozen=True, eq=False)
 class WantedMatches:
@@ -29,18 +32,24 @@ class WantedMatches:
 def wanted_matches_of(case: Case) -> list[WantedMatches]:
     """Those in the declarations of a case, on any target; each name once.
 
-    Raises CaseError if two different patterns have one name.
+    Also the names of Inductor's patterns that a case requires by the fact `patterns`, with that fact as their name: so
+    the message says why one does not match. Raises CaseError if two different patterns have one name.
     """
     found: dict[str, WantedMatches] = {}
-    for declared in (case.require, case.missed):
-        for wanted in declared.values():
-            for each in wanted.values():
-                if not isinstance(each, WantedMatches):
-                    continue
-                other = found.setdefault(each.name, each)
-                if other.pattern is not each.pattern and other.pattern != each.pattern:
-                    raise CaseError(
-                        f"{case.id}: two patterns are named {each.name!r}; give one of them another name: "
-                        "contract(pattern=…, name='…')"
-                    )
+    for declared in (*case.require.values(), *case.missed.values()):
+        for each in filter(None, (_wanted_of(fact, wanted) for fact, wanted in declared.items())):
+            other = found.setdefault(each.name, each)
+            if other.pattern is not each.pattern and other.pattern != each.pattern:
+                raise CaseError(
+                    f"{case.id}: two patterns are named {each.name!r}; give one of them another name: "
+                    "contract(pattern=…, name='…')"
+                )
     return list(found.values())
+
+
+def _wanted_of(fact: str, wanted: Any) -> WantedMatches | None:
+    if isinstance(wanted, WantedMatches):
+        return wanted
+    if fact.startswith(OF_INDUCTOR) and wanted and not str(wanted).startswith("<"):
+        return WantedMatches(fact, fact.removeprefix(OF_INDUCTOR), wanted)
+    return None

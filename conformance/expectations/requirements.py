@@ -112,9 +112,18 @@ def _judge(where: str, fact: str, wanted: Any, facts: FactValues) -> _Judged:
     start = f"{fact}: wanted {_wanted_text(fact, wanted)}, got "
     if isinstance(wanted, WantedMatches):
         start = f"pattern {wanted.name}: wanted {wanted}, matched "
-    instead = "" if ok else facts.instead(fact)
+    # What a pattern lacks explains too few matches, and not too many
+    explained = not ok and (name not in ("matches", "patterns") or _is_too_few(value, wanted))
+    instead = facts.instead(fact) if explained else ""
     first = start + _shortened(repr(value)) + (f": {_shortened(instead)}" if instead else "")
     return _Judged(fact, f"{start}{value!r}", ok, first)
+
+
+def _is_too_few(value: Any, wanted: Any) -> bool:
+    count = wanted.count if isinstance(wanted, WantedMatches) else wanted
+    if isinstance(count, str):
+        return count.strip().startswith(">")
+    return isinstance(count, int) and isinstance(value, int) and value < count
 
 
 def _problem_of_operator(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from conformance.cases.wanted_matches import OF_INDUCTOR
 from conformance.facts.model import Fact, ObservedCapture
 from conformance.facts.patterns import patterns
 
@@ -11,7 +12,7 @@ def matches(observed: ObservedCapture) -> Fact:
 
     A name of Inductor that no entry of a pass has is one of its counters, as in the fact `patterns`.
     """
-    found = observed.capture.matches
+    found = {name: each for name, each in observed.capture.matches.items() if not name.startswith(OF_INDUCTOR)}
     counters = patterns(observed).parts
     counts = {
         name: each["count"] if each["found"] else counters.get(name, each["count"]) for name, each in found.items()

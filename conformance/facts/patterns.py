@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from conformance.capture.observers.pattern_rewrites import COUNTERS
+from conformance.cases.wanted_matches import OF_INDUCTOR
 from conformance.facts.model import Fact, ObservedCapture
 
 #: Inductor's counters of rewrites that no pattern stands for, or not always. Its other counters count bookkeeping, or
@@ -69,4 +70,9 @@ def patterns(observed: ObservedCapture) -> Fact:
             passes[name.partition(".")[0]] = passes.get(name.partition(".")[0], 0) + count
     counts |= {name: count for name, count in counted.items() if name not in words}
     text = ", ".join(name if count == 1 else f"{name} {count} times" for name, count in counts.items())
-    return Fact(counts, (text or "none",), passes | counted | counts, absent=0)
+
+    def instead(part: str) -> str:
+        found = observed.capture.matches.get(f"{OF_INDUCTOR}{part}", {})
+        return found["nearest"] if found.get("found") else ""
+
+    return Fact(counts, (text or "none",), passes | counted | counts, absent=0, instead=instead)

@@ -39,30 +39,49 @@ class Nearest:
         return bool(self.text), self.size, self.names_operator
 
 
-def nearest_match(pattern: Any, graph: Any) -> Nearest:
-    """The place of `graph` (a torch.fx.Graph) that is most like `pattern` (a PatternExpr) and does not match it."""
-    nodes = list(graph.nodes)
-    whole = [node for node in nodes if _has_target(pattern, node)]
-    failed = {node: failure for node in whole if not (failure := pattern.match(node))}
-    matches = len(whole) - len(failed)
+class SearchedGraph:
+    """A torch.fx.Graph, with its nodes by operator: so a pattern is compared with few of them."""
+
+    def __init__(self, graph: Any) -> None:
+        from torch._inductor.pattern_matcher import extract_target
+
+        self._nodes: dict[tuple[str, Any], list[Any]] = {}
+        for node in graph.nodes:
+            if node.op in ("call_function", "call_method", "call_module"):
+                self._nodes.setdefault((node.op, extract_target(node)), []).append(node)
+
+    def nodes_like(self, pattern: Any) -> list[Any]:
+        """The nodes with an operator with which a pattern may end."""
+        if not _calls(pattern):
+            return []
+        return [node for target in dict.fromkeys(pattern.fns) for node in self._nodes.get((pattern.op, target), ())]
+
+    def operators(self) -> list[str]:
+        """The names of all operators, sorted."""
+        return sorted({operator_name(target) for _, target in self._nodes} - {"operator.getitem"})
+
+
+def nearest_match(pattern: Any, graph: SearchedGraph) -> Nearest:
+    """The place of the graph that is most like `pattern` (a PatternExpr) and does not match it."""
+    tried = {node: pattern.match(node) for node in graph.nodes_like(pattern)}
+    failed = {node: failure for node, failure in tried.items() if not failure}
+    matched = {node for match in tried.values() if match for node in match.nodes}
     best = max(failed, key=lambda node: _similarity(pattern, node), default=None)
     size = _similarity(pattern, best) if best is not None else 0
     text = _difference(failed[best], pattern, best) if best is not None else ""
     names_operator = text.startswith(_OTHER_OPERATOR)
     for part, parent in _parts(pattern):
-        for node in nodes:
+        for node in graph.nodes_like(part):
             # A part that matches whole says more than the end of the pattern at another place
-            if _has_target(part, node) and part.match(node) and (similar := _similarity(part, node)) > size:
-                size, text = similar, f"{_OTHER_OPERATOR} {_users(node)} where {_expected(parent)} was"
-                names_operator = True
+            if node not in matched and (similar := _similarity(part, node)) > size and part.match(node):
+                size, text = similar, _difference_after(node, parent)
+                names_operator = text.startswith(_OTHER_OPERATOR)
     if not text:
-        names = sorted(
-            {operator_name(node.target) for node in nodes if node.op == "call_function"} - {"operator.getitem"}
-        )
+        names = graph.operators()
         others = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         has = f"it has {', '.join(names[:_NAMED])}{others}" if names else "it has no operator"
         text = f"there is no {_expected(pattern)} in the graph: {has}"
-    return Nearest(size, text, names_operator, matches)
+    return Nearest(size, text, names_operator, len(tried) - len(failed))
 
 
 def _calls(pattern: Any) -> bool:
@@ -146,6 +165,14 @@ def _difference(failure: Any, pattern: Any, node: Any) -> str:
     if str(failure).startswith("repeated pattern"):
         return "two different values stand where the pattern has one twice"
     return str(failure).replace("\n", " ")
+
+
+def _difference_after(node: Any, parent: Any) -> str:
+    """What is different behind a node that stands for a part of a pattern. `parent`: what uses the part there."""
+    for user in node.users:
+        if _has_target(parent, user) and not (failure := parent.match(user)):
+            return _difference(failure, parent, user)
+    return f"{_OTHER_OPERATOR} {_users(node)} where {_expected(parent)} was"
 
 
 def _counterpart(wanted: Any, pattern: Any, node: Any) -> Any:

@@ -17,13 +17,14 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from conformance.capture.observers.nearest_match import Nearest, nearest_match
+from conformance.capture.observers.nearest_match import Nearest, SearchedGraph, nearest_match
 from conformance.capture.observers.pattern_rewrites import pattern_name
 from conformance.capture.patching.patch import Patch
 from conformance.cases.wanted_matches import WantedMatches
 from conformance.errors import ConformanceError, first_line
 
 _ENTRIES = ("GraphPatternEntry", "LoweringPatternEntry", "ReplacementPatternEntry")
+_NAME = "_conformance_name"
 _REFUSED = "all its operators are there, but its extra_check, another pattern or a write between them kept the pass off"
 
 
@@ -41,8 +42,7 @@ class PatternMatches:
         self._observed = [_Observed(each) for each in wanted]
         owners = [getattr(value, "__self__", None) for value in config.values()] if wanted else []
         self._unseen = [each for each in owners if passes_of(each)]
-        self._names: dict[tuple[int, int], list[tuple[str, Any]]] = {}
-        self._passes: list[Any] = []  # keeps what `_names` knows by its id
+        self._names: set[str] = set()
 
     def patches(self) -> list[Patch]:
         """The patches that observe; none if no pattern is wanted."""
@@ -62,23 +62,19 @@ class PatternMatches:
         """Name → `count`: of matches; `nearest`: why there are not more, in few words; `found`: whether the pattern is
         one of a pass of this compile, or was searched for.
         """
-        known = sorted({name for entries in self._names.values() for name, _ in entries})
-        return {each.wanted.name: each.result(known) for each in self._observed}
+        return {each.wanted.name: each.result(sorted(self._names)) for each in self._observed}
 
     def _entries(self, matcher_pass: Any) -> list[tuple[str, Any]]:
-        """The entries of a pass with their names."""
-        entries = list(dict.fromkeys(map(id, _entries_of(matcher_pass))))
-        key = (id(matcher_pass), len(entries))
-        if key not in self._names:
-            self._passes.append(matcher_pass)
-            unique = {id(entry): entry for entry in _entries_of(matcher_pass)}.values()
-            self._names[key] = [(pattern_name(entry), entry) for entry in unique]
-        return self._names[key]
+        """The entries of a pass with their names. One entry may be there for several operators."""
+        unique = {id(entry): entry for entry in _entries_of(matcher_pass)}.values()
+        named = [(_name_of(entry), entry) for entry in unique]
+        self._names.update(name for name, _ in named)
+        return named
 
     def _wrap_pass(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def apply(matcher_pass: Any, gm: Any) -> Any:
-            graph = getattr(gm, "graph", gm)
+            graph = SearchedGraph(getattr(gm, "graph", gm))
             entries = self._entries(matcher_pass)
             for each in self._observed:
                 each.before_pass(matcher_pass, entries, graph)
@@ -98,7 +94,7 @@ class PatternMatches:
     def _wrap_codegen(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def codegen(lowering: Any) -> Any:
             if type(lowering).__name__ != "SubgraphLowering":
-                graph = lowering.module.graph
+                graph = SearchedGraph(lowering.module.graph)
                 for each in self._observed:
                     for unseen in self._unseen:
                         each.before_pass(unseen, self._entries(unseen), graph)
@@ -119,7 +115,7 @@ class _Observed:
         self._passes = passes_of(wanted.pattern)
         self._searched = _searched_expression(wanted, self._passes)
 
-    def before_pass(self, matcher_pass: Any, entries: Sequence[tuple[str, Any]], graph: Any) -> None:
+    def before_pass(self, matcher_pass: Any, entries: Sequence[tuple[str, Any]], graph: SearchedGraph) -> None:
         if self._searched is None:
             own = [entry for name, entry in entries if self._is_wanted(matcher_pass, name, entry)]
             self.entries |= {id(entry): entry for entry in own}
@@ -130,7 +126,7 @@ class _Observed:
             self.entries[id(entry)] = entry
             self.rewrites += 1
 
-    def after_passes(self, graph: Any) -> None:
+    def after_passes(self, graph: SearchedGraph) -> None:
         if self._searched is not None:
             self._place = _nearer(self._place, nearest_match(self._searched, graph))
 
@@ -165,6 +161,13 @@ def _nearer(first: Nearest, *others: Nearest) -> Nearest:
     """The text of the place that is most alike, and the sum of all matches."""
     best = max((first, *others), key=lambda each: each.likeness)
     return dataclasses.replace(best, matches=first.matches + sum(each.matches for each in others))
+
+
+def _name_of(entry: Any) -> str:
+    """The name of an entry, which takes time to find out. An entry keeps it."""
+    if _NAME not in entry.__dict__:
+        entry.__dict__[_NAME] = pattern_name(entry)
+    return entry.__dict__[_NAME]
 
 
 def _entries_of(matcher_pass: Any) -> Iterator[Any]:

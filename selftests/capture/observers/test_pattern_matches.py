@@ -104,7 +104,10 @@ def test_counts_and_bounds():
     twice = lambda x: halves(x) + halves(x + 1)  # noqa: E731
     assert said(contract(pattern=halves, inputs=(X,), matches=2), twice) == ""
     assert said(contract(pattern=halves, inputs=(X,), matches=">=2"), twice) == ""
-    assert said(IN_THE_GRAPH, twice).startswith("halves: wanted 1, matched 2")
+    assert said(IN_THE_GRAPH, twice) == "halves: wanted 1, matched 2"
+    assert said(contract(pattern=halves, inputs=(X,), matches=3), lambda x: twice(x) + x[:10].sin() * x[10:]) == (
+        "halves: wanted 3, matched 2: the graph has aten.slice.Tensor where aten.split_with_sizes was"
+    )
 
 
 def test_expressions():
@@ -180,6 +183,22 @@ def test_names_of_inductor():
     assert "no pass of this compile has a pattern of this name; nearest: fuse_attention.sfdp_pattern_1" in said(
         contract(pattern="fuse_attention.sfdp_patern_1"), by_hand, *inputs
     )
+
+
+def test_a_requirement_on_the_fact_patterns_says_it_too():
+    """The name of a pattern in `require=` of a case needs no contract."""
+    inputs = [torch.ones(2, 4, 16, 32) for _ in range(3)]
+    wanted = {"patterns.fuse_attention.sfdp_pattern_1": 1}
+    changed = lambda q, k, v: (q @ k.transpose(-2, -1)).div(5.0).exp().softmax(-1) @ v  # noqa: E731
+    with pytest.raises(RequirementError) as caught:
+        contract(facts=wanted).check(changed, *inputs, target="cpu_avx2")
+    assert str(caught.value).split("\n")[0] == (
+        "<lambda> on cpu_avx2: patterns.fuse_attention.sfdp_pattern_1: wanted 1, got 0: "
+        "the graph has aten.exp where aten.div.Tensor was; 1 of 1 requirements not met"
+    )
+    with pytest.raises(RequirementError) as caught:
+        contract(facts={"patterns.fuse_attention": 0}).check(by_hand, *inputs, target="cpu_avx2")
+    assert ": patterns.fuse_attention: wanted 0, got 1; 1 of 1" in str(caught.value)
 
 
 def test_counters_of_inductor_are_names_too():
