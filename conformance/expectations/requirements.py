@@ -20,8 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from conformance.cases.case import CaseError
 from conformance.cases.selectors import DeclarationError, applying, parse_torch_range, values_for
-from conformance.cases.wanted_matches import WantedMatches
+from conformance.cases.wanted_matches import WantedMatches, wanted_matches_of
 from conformance.documentation import reference
 from conformance.errors import ConformanceError
 
@@ -200,6 +201,10 @@ def validate(cases: Iterable[Case], targets: Iterable[Target], facts: Iterable[s
                 elif facts is not None and fact.partition(".")[0] not in set(facts):
                     others = PARTNER_FACTS if keyword == "require" else (JUDGEMENT,)
                     raise DeclarationError(f"{where}: no fact {fact!r}: known are {', '.join([*facts, *others])}")
+        try:
+            wanted_matches_of(members[0])
+        except CaseError as error:
+            raise DeclarationError(f"{file.name}: test_{name}: {error}") from error
 
 
 def _declarations(case: Case) -> Iterator[tuple[str, str, Any]]:

@@ -41,7 +41,7 @@ class Contract(dict[str, Any]):
     ) -> list[str]:
         """Compiles `function(*inputs, **named)` for a target and returns a line for each requirement, all of them met.
 
-        Nothing runs on a device, and no target needs one. `function`: a function, or a torch.nn.Module. `inputs`,
+        No target needs its device; on a machine with the target's GPU, the code is called once. `function`: a function, or a torch.nn.Module. `inputs`,
         `named`: tensors, modules, constants, and lists, tuples and dicts of these. Tensors on any device; copies of
         them are used. `target`: a name, such as "cuda_sm90". `config`: options of Inductor, and of Dynamo as
         `dynamo.capture_scalar_outputs`. `dynamic`: with dynamic shapes. `grad`: with the backward of the inputs and
