@@ -41,12 +41,12 @@ class Contract(dict[str, Any]):
     ) -> list[str]:
         """Compiles `function(*inputs, **named)` for a target and returns a line for each requirement, all of them met.
 
-        No target needs its device; on a machine with the target's GPU, the code is called once. `function`: a function, or a torch.nn.Module. `inputs`,
-        `named`: tensors, modules, constants, and lists, tuples and dicts of these. Tensors on any device; copies of
-        them are used. `target`: a name, such as "cuda_sm90". `config`: options of Inductor, and of Dynamo as
-        `dynamo.capture_scalar_outputs`. `dynamic`: with dynamic shapes. `grad`: with the backward of the inputs and
-        parameters that require a gradient. `mode`: what surrounds the call: "plain", "no_grad", "inference" or
-        "autocast".
+        No target needs its device; on a machine with the target's GPU, the code is called once. `function`: a function,
+        or a torch.nn.Module. `inputs`, `named`: tensors, modules, constants, and lists, tuples and dicts of these.
+        Tensors may be on any device; copies of them are used. `target`: a name, such as "cuda_sm90". `config`: options
+        of Inductor, and of Dynamo as `dynamo.capture_scalar_outputs`. `dynamic`: with dynamic shapes. `grad`: with the
+        backward of the inputs and parameters that require a gradient. `mode`: what surrounds the call: "plain",
+        "no_grad", "inference" or "autocast".
 
         Raises RequirementError (an AssertionError) if a requirement is not met: its first line says which one, and what
         is there instead. Raises TargetError for an unknown target, DeclarationError for an unknown fact or operator,
