@@ -103,6 +103,19 @@ def test_addmm(bias, a, b):
     return torch.addmm(bias, a, b, alpha=2, beta=3)
 
 
+# With beta=0, the input is ignored: its NaN and infinities are not in the result.
+@case(
+    bias=tensor(64),
+    **MATRICES,
+    config={"template": TEMPLATE},
+    only=ONLY,
+    require={"all": ALL_FUSED},
+    numerics=SUMS,
+)
+def test_addmm_without_input(bias, a, b):
+    return torch.addmm(bias, a, b, beta=0)
+
+
 # The library adds a bias that is repeated in each row by itself.
 @case(
     bias=tensor(64),
