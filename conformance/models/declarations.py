@@ -17,32 +17,19 @@ OVERFLOWS = {
 }
 
 _ATTENTION = "fallbacks.aten._scaled_dot_product_"
-_FUSED = {
-    "cpu": "flash_attention_for_cpu",
-    "cuda f32 plain": "efficient_attention",
-    "cuda bf16": "flash_attention",
-    "cuda autocast": "flash_attention",
-    "xpu forward": "fused_attention_overrideable",  # torch has no fused backward for xpu
-}
-#: The same where attention has a mask: torch then prefers cuDNN on cuda, where the GPU has its kernel.
-_FUSED_WITH_MASK = {
-    "cpu": "flash_attention_for_cpu",
-    "cuda f32 plain": "efficient_attention",
-    "cuda_sm80 bf16": "efficient_attention",
-    "cuda_sm80 autocast": "efficient_attention",
-    "cuda_sm90 bf16": "cudnn_attention",
-    "cuda_sm90 autocast": "cudnn_attention",
-    "cuda_sm100 bf16": "cudnn_attention",
-    "cuda_sm100 autocast": "cudnn_attention",
-    "xpu forward": "fused_attention_overrideable",
-}
+_NARROW = ("bf16", "autocast")
 
 
-def with_fused_attention(require, calls=1, *, masked=False):
+def with_fused_attention(require, calls=1, *, masked=False, head=16):
     """The requirements, and that attention is so many fused calls and no matrix products with a softmax in between.
 
-    `masked`: whether attention has a mask that is a tensor.
+    `masked`: whether attention has a mask that is a tensor. `head`: the features of a head. On newer GPUs of NVIDIA,
+    torch prefers cuDNN, which needs a multiple of 8. torch has no fused backward of float32 for xpu.
     """
-    names = _FUSED_WITH_MASK if masked else _FUSED
+    names = {"cpu": "flash_attention_for_cpu", "cuda f32 plain": "efficient_attention"}
+    names |= {f"cuda_sm80 {label}": "efficient_attention" if masked else "flash_attention" for label in _NARROW}
+    for target in ("cuda_sm90", "cuda_sm100"):
+        names |= {f"{target} {label}": "cudnn_attention" if head % 8 == 0 else "flash_attention" for label in _NARROW}
+    names["xpu forward"] = "fused_attention_overrideable"
     fused = {selector: {_ATTENTION + name: calls} for selector, name in names.items()}
     return {selector: require.get(selector, {}) | fused.get(selector, {}) for selector in (*require, *fused)}

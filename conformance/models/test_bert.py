@@ -25,7 +25,8 @@ def encoder():
             "cpu": {"vectorised": "yes"},
             "cpu forward plain": {"kernels": "<=4", "buffers": "<=11"},
             "gpu f32 forward plain": {"kernels": "<=5", "buffers": "<=7"},
-        }
+        },
+        head=12,
     ),
 )
 def test_encoder(net, ids):

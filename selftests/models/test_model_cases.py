@@ -39,7 +39,10 @@ def test_fused_attention_is_required_beside_other_facts():
     fused = "fallbacks.aten._scaled_dot_product_flash_attention_for_cpu"
     assert required["cpu"] == {"vectorised": "yes", fused: 2}
     assert required["all"] == {"graph_breaks": 0}
-    assert required["cuda bf16"] == {"fallbacks.aten._scaled_dot_product_flash_attention": 2}
+    assert required["cuda_sm90 bf16"] == {"fallbacks.aten._scaled_dot_product_cudnn_attention": 2}
+    assert with_fused_attention({}, head=12)["cuda_sm90 bf16"] == {
+        "fallbacks.aten._scaled_dot_product_flash_attention": 1
+    }
 
 
 def test_with_a_mask_no_flash_attention_is_required_on_cuda():
