@@ -67,7 +67,7 @@ def find(case: Case, target: Target, facts: Facts) -> tuple[list[dict[str, str]]
                 "fact": fact,
                 "wanted": _text(wanted),
                 "got": _text(got),
-                "reason": line,
+                "reason": line or facts.instead(fact),
                 "judgement": judgement,
             }
         )
