@@ -147,7 +147,10 @@ def test_list_of_a_folder(call, mine):
             ["compare", HFLIP, VFLIP, "--compiled", "exported"],
             r"--compiled compares one case on one .*; got 2 cases and 0",
         ),
-        (["compare", HFLIP, "cpu_avx2", "--compiled", "regional"], "no module among its arguments repeats a block"),
+        (
+            ["compare", HFLIP, "cpu_avx2", "--compiled", "regional"],
+            r"flip/\S+: no module among its arguments repeats a block",
+        ),
         (["compare", HFLIP, VFLIP], r"no target: add --target {cpu_avx2,"),
     ],
 )
