@@ -7,7 +7,7 @@ import types
 import torch
 from torch._inductor.fx_passes.fuse_attention import _sfdp_pattern_3, partialize_and_update_signature
 
-from conformance.capture.observers.pattern_rewrites import _name
+from conformance.capture.observers.pattern_rewrites import pattern_name
 from conformance.capture.wrappers.unloaded import eager_function
 
 
@@ -32,6 +32,23 @@ def test_a_function_that_makes_ir_is_not_called():
     assert called.target is lowering  # Inductor's own graph stays as it is
 
 
+def test_an_operator_without_its_weight_is_not_called():
+    """Inductor removes a weight that a template has packed anew, and leaves the operator in the graph."""
+    graph = torch.fx.Graph()
+    x = graph.placeholder("x")
+    product = graph.call_function(torch.ops.aten.mm.default, (x, graph.get_attr("weight")))
+    product.meta["val"] = torch.empty(2, 3)
+    graph.output((product, x))
+    module = torch.fx.GraphModule({"weight": torch.ones(4, 3)}, graph)
+    del module.weight
+    lowered = types.SimpleNamespace(orig_gm=module)
+
+    result, same = eager_function(lowered)([torch.ones(2, 4)])
+
+    assert (result.shape, same.tolist()) == ((2, 3), [[1.0] * 4] * 2)
+    assert product.target is torch.ops.aten.mm.default  # Inductor's own graph stays as it is
+
+
 def test_a_pattern_without_dropout_keeps_its_name():
     """Inductor wraps the searched function to fix its probability."""
     search_fn = partialize_and_update_signature(_sfdp_pattern_3, dropout_p=0.0)
@@ -39,4 +56,4 @@ def test_a_pattern_without_dropout_keeps_its_name():
     def check(match):  # register_replacement closes over the searched function in the same way
         return search_fn(match)
 
-    assert _name(types.SimpleNamespace(extra_check=check)) == "fuse_attention.sfdp_pattern_3"
+    assert pattern_name(types.SimpleNamespace(extra_check=check)) == "fuse_attention.sfdp_pattern_3"

@@ -92,12 +92,20 @@ def _graph_to_call(gm: Any) -> Any:
     nothing: a result is the tensor that the operator has changed, the one of its first argument.
 
     A pattern can be replaced by a function that makes Inductor's IR. Eager cannot call it: its result is uninitialised.
+    So is that of an operator whose weight is gone: a template that packs it anew removes the old one from the module.
     """
     import torch
 
-    if not any(_changed_tensor(node) is not None or _is_lowering(node) for node in gm.graph.nodes):
+    gone = {node.name for node in gm.graph.nodes if node.op == "get_attr" and not hasattr(gm, node.target)}
+    if not gone and not any(_changed_tensor(node) is not None or _is_lowering(node) for node in gm.graph.nodes):
         return copy.copy(gm)
-    rewritten = torch.fx.GraphModule(gm, copy.deepcopy(gm.graph))
+    graph = copy.deepcopy(gm.graph)
+    for node in reversed(list(graph.nodes)):
+        if node.name in gone:
+            for user in list(node.users):
+                user.target, user.args, user.kwargs = _uninitialised_result(user.meta["val"]), (), {}
+            graph.erase_node(node)
+    rewritten = torch.fx.GraphModule(gm, graph)
     for node in list(rewritten.graph.nodes):
         if (changed := _changed_tensor(node)) is not None:
             node.replace_all_uses_with(changed)
