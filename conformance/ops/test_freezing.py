@@ -191,6 +191,24 @@ def test_heads(x, form):
     return form(x)
 
 
+GROUPED = {
+    "freezing": True,
+    "max_autotune": True,
+    "max_autotune_gemm_backends": "CPP",
+    "cpp.enable_grouped_gemm_template": True,
+}
+
+
+# One kernel from a template has the products, with what follows each.
+@case(
+    x=tensor(8, 24, dtype="bf16"),
+    **FROZEN | {"config": {"grouped": GROUPED}},
+    require={"all": {"extern": [], "fallbacks": [], "kernels": 1, "graph_breaks": 0}},
+)
+def test_grouped_heads(x):
+    return [torch.relu(y) for y in heads(x)]
+
+
 # What follows a layer is in its weights: no kernel is left.
 @case(
     x=tensor(2, 3, 9, 10, layout="channels_last"),

@@ -182,8 +182,15 @@ def test_in_8_bits(x, function):
     return as_u8(function(as_u8(x)))
 
 
-# The 8 bits are of the result of the layer, before its heads are moved apart.
-@case(x=tensor(2, 5, 24), **FROZEN, require={"torch<2.14": matched("qlinear")})
+# The 8 bits are of the result of the layer, before its heads are moved apart. An exported program has these views.
+@case(
+    x=tensor(2, 5, 24),
+    **FROZEN,
+    require={"all": {"patterns.quant_lift_up_count": 1}, "torch<2.14": matched("qlinear")},
+)
 def test_heads(x):
-    heads = linear(as_u8(x), LINEAR.as_float(), LINEAR.bias).view(2, 5, 4, 4).transpose(1, 2)
-    return as_u8(heads)
+    y = linear(as_u8(x), LINEAR.as_float(), LINEAR.bias)
+    heads = torch.ops.aten.transpose.int(torch.ops.aten.view.default(y, [2, 5, 4, 4]), 1, 2)
+    return quantized.dequantize_per_tensor.default(
+        quantized.quantize_per_tensor.default(heads, STEP, 100, *U8), STEP, 100, *U8
+    )

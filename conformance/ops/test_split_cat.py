@@ -273,6 +273,11 @@ def test_aten(x, form):
     return form(x)
 
 
+def methods(x):
+    y = x[None]
+    return (y.squeeze(0) * 2, y.squeeze(dim=(0,)) * 3, y.squeeze() * 4, x.reshape(4, -1) * 2)
+
+
 # Arguments by name and by position, methods and functions: the normalisation must not change what they mean.
 @case(
     x=tensor(6, 24),
@@ -280,6 +285,7 @@ def test_aten(x, form):
         "cat": lambda x: torch.cat([torch.clamp(x[:3], -1, 1), torch.clamp(x[3:], min=-1)], axis=0),
         "squeeze": lambda x: (torch.squeeze(x.unsqueeze(0), 0), torch.squeeze(x.unsqueeze(0)) * 2),
         "stack": lambda x: (torch.stack([x, x], -1), torch.stack([x, x * 2])),
+        "methods": methods,
         "split": lambda x: (x.split(5, -1)[1] * 2, torch.reshape(x, (4, 36)) * 2, x.detach().clamp(max=1)),
     },
     config={"passes": before_autograd()},
