@@ -9,6 +9,7 @@ from conformance import case, tensor
 
 aten = torch.ops.aten
 INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
+ONE_KERNEL = INDUCTOR_ONLY | {"kernels": 1}
 SYMBOLS = {"dynamo.capture_scalar_outputs": True, "dynamo.capture_dynamic_output_shape_ops": True}
 
 
@@ -69,7 +70,7 @@ def test_effects(x):
             x.reshape(2, 3, 2, 1).contiguous(memory_format=torch.channels_last), x.reshape(2, 3, 2, 1), 0.3
         ),
     },
-    require={"all": {"graph_breaks": 0}},
+    require={"all": ONE_KERNEL | {"bytes": "<=1.2"}, "lerp_to_channels_last": {"bytes": "<=2"}},
 )
 def test_form(x, form):
     return form(x)
@@ -78,7 +79,7 @@ def test_form(x, form):
 # The decomposition of a pool to one element is another one for large images.
 @case(
     x=tensor(2, 3, 20, 24),
-    require={"all": {"graph_breaks": 0}},
+    require={"all": ONE_KERNEL | {"bytes": 1}},
 )
 def test_pool_to_one_element(x):
     return adaptive_max_pool2d(x, (1, 1))
@@ -143,6 +144,13 @@ def test_exponents(x, moved):
     weight=tensor(8, 16),
     bias=tensor(8),
     only={"cpu_avx2": "PyTorch has the operator for x86 alone, and its code is the same with other instructions"},
+    require={
+        "all": {
+            "fallbacks": ["_quantized._wrapped_linear_prepack", "_quantized._wrapped_quantized_linear_prepacked"],
+            "kernels": 1,
+            "graph_breaks": 0,
+        }
+    },
 )
 def test_quantized_linear(x, weight, bias):
     scale, zero = torch.tensor(0.05), torch.tensor(3)
