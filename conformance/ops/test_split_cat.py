@@ -259,9 +259,13 @@ def unequal_pieces_of_aten(x):
         "rows": rows_of_aten,
         "views": views_of_aten,
         "unequal_pieces": unequal_pieces_of_aten,
+        "given_sizes": lambda x: [piece * 2 for piece in torch.split(x[:, 0], [10, 14], -1)],
+        "stacked_rows": lambda x: torch.stack([x[:, i] for i in range(6)], 1) * 2,
     },
     config={
-        "passes": after_autograd("split_cat_aten", "select_cat_aten", "move_view_after_cat_aten", threshold_to_cat=3)
+        "passes": after_autograd(
+            "split_cat_aten", "select_cat_aten", "move_view_after_cat_aten", "unbind_stack_aten", threshold_to_cat=3
+        )
     },
     only=ONLY,
     require=passed(
