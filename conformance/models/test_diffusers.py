@@ -1,7 +1,7 @@
 """diffusers: blocks of its UNet and of its autoencoder."""
 
 from conformance import case, module, tensor
-from conformance.models.declarations import OVERFLOWS
+from conformance.models.declarations import OVERFLOWS, limited_since_2_13
 
 ONE_GRAPH = {"graph_breaks": 0}
 _ATTENTION = "fallbacks.aten._scaled_dot_product_"
@@ -41,16 +41,18 @@ def decoder_block():
     grad=[False, True],
     vary="one_at_a_time",
     needs="diffusers",
-    require={
-        "all": ONE_GRAPH | {"extern.convolution": 3},
-        "forward": {"fallbacks": [], "bytes": "<=5.2", "buffers": "<=12"},
-        "backward": {"fallbacks": ["aten.convolution_backward"] * 3, "bytes": "<=2.75", "buffers": "<=38"},
-        "cpu forward": {"kernels": "<=5", "vectorised": "yes"},
-        "cpu backward": {"kernels": "<=8"},
-        "gpu forward": {"kernels": "<=8"},
-        "cuda backward": {"kernels": "<=17"},
-        "xpu backward": {"kernels": "<=25"},
-    },
+    require=limited_since_2_13(
+        {
+            "all": ONE_GRAPH | {"extern.convolution": 3},
+            "forward": {"fallbacks": [], "bytes": "<=5.2", "buffers": "<=12"},
+            "backward": {"fallbacks": ["aten.convolution_backward"] * 3, "bytes": "<=2.75", "buffers": "<=38"},
+            "cpu forward": {"kernels": "<=5", "vectorised": "yes"},
+            "cpu backward": {"kernels": "<=8"},
+            "gpu forward": {"kernels": "<=8"},
+            "cuda backward": {"kernels": "<=17"},
+            "xpu backward": {"kernels": "<=25"},
+        }
+    ),
     numerics={"without": OVERFLOWS},
 )
 def test_resnet_block(block, image, time):
@@ -65,12 +67,14 @@ def test_resnet_block(block, image, time):
     dtype=["f32", "bf16"],
     vary="one_at_a_time",
     needs="diffusers",
-    require={
-        "all": ONE_GRAPH | {"extern.bmm": "<=1", "kernels": "<=7", "bytes": "<=3.7", "buffers": "<=16"},
-        "cpu": {_ATTENTION + "flash_attention_for_cpu": 2, "vectorised": "yes"},
-        "cuda f32": {_ATTENTION + "efficient_attention": 2},
-        "xpu": {_ATTENTION + "fused_attention_overrideable": 2},
-    },
+    require=limited_since_2_13(
+        {
+            "all": ONE_GRAPH | {"extern.bmm": "<=1", "kernels": "<=7", "bytes": "<=3.7", "buffers": "<=16"},
+            "cpu": {_ATTENTION + "flash_attention_for_cpu": 2, "vectorised": "yes"},
+            "cuda f32": {_ATTENTION + "efficient_attention": 2},
+            "xpu": {_ATTENTION + "fused_attention_overrideable": 2},
+        }
+    ),
     numerics={"without": OVERFLOWS},
 )
 def test_spatial_transformer(net, image, text):
@@ -82,11 +86,13 @@ def test_spatial_transformer(net, image, text):
     image=tensor(1, 16, 9, 7, layout=["contiguous", "channels_last"]),
     vary="one_at_a_time",
     needs="diffusers",
-    require={
-        "all": ONE_GRAPH | {"fallbacks": [], "extern.convolution": 4, "bytes": "<=4.4", "buffers": "<=11"},
-        "cpu": {"kernels": "<=5", "vectorised": "yes"},
-        "gpu": {"kernels": "<=9"},
-    },
+    require=limited_since_2_13(
+        {
+            "all": ONE_GRAPH | {"fallbacks": [], "extern.convolution": 4, "bytes": "<=4.4", "buffers": "<=11"},
+            "cpu": {"kernels": "<=5", "vectorised": "yes"},
+            "gpu": {"kernels": "<=9"},
+        }
+    ),
     numerics={"without": OVERFLOWS},
 )
 def test_autoencoder_block(block, image):

@@ -9,6 +9,7 @@ from torch import nn
 from torch._higher_order_ops.associative_scan import associative_scan
 
 from conformance import case, module, tensor
+from conformance.models.declarations import limited_since_2_13
 
 ONE_GRAPH = {"graph_breaks": 0}
 OVERFLOWS = dict.fromkeys(
@@ -72,15 +73,17 @@ class Mamba(nn.Module):
     dtype=["f32", "bf16"],
     grad=[False, True],
     vary="one_at_a_time",
-    require={
-        "all": ONE_GRAPH,
-        "forward": {"fallbacks": [], "bytes": "<=4.6", "buffers": "<=7"},
-        "backward": {"fallbacks": ["aten.convolution_backward"], "bytes": "<=2.85", "buffers": "<=41"},
-        "cpu forward": {"kernels": "<=3"},
-        "cpu backward": {"kernels": "<=7"},
-        "gpu forward": {"kernels": "<=4"},  # all steps are in one of them
-        "gpu backward": {"kernels": "<=16"},
-    },
+    require=limited_since_2_13(
+        {
+            "all": ONE_GRAPH,
+            "forward": {"fallbacks": [], "bytes": "<=4.6", "buffers": "<=7"},
+            "backward": {"fallbacks": ["aten.convolution_backward"], "bytes": "<=2.85", "buffers": "<=41"},
+            "cpu forward": {"kernels": "<=3"},
+            "cpu backward": {"kernels": "<=7"},
+            "gpu forward": {"kernels": "<=4"},  # all steps are in one of them
+            "gpu backward": {"kernels": "<=16"},
+        }
+    ),
 )
 def test_unrolled(net, x):
     return net(x)
@@ -90,7 +93,9 @@ def test_unrolled(net, x):
     net=module(Mamba, pointwise_scan),
     x=tensor(2, 13, 24),
     only={"gpu": "PyTorch refuses combine_mode='pointwise' on the CPU"},
-    require={"all": ONE_GRAPH | {"fallbacks": [], "kinds.scan": 1, "kernels": "<=4", "bytes": "<=6.4"}},
+    require=limited_since_2_13(
+        {"all": ONE_GRAPH | {"fallbacks": [], "kinds.scan": 1, "kernels": "<=4", "bytes": "<=6.4"}}
+    ),
     numerics={"reference": "eager", "reason": "PyTorch refuses it on the CPU, where the float64 reference is computed"},
 )
 def test_one_scan(net, x):
@@ -100,7 +105,9 @@ def test_one_scan(net, x):
 @case(
     net=module(Mamba, generic_scan),
     x=tensor(2, 13, 24),
-    require={"all": ONE_GRAPH | {"fallbacks": []}, "cpu": {"kernels": "<=3"}, "gpu": {"kernels": "<=13"}},
+    require=limited_since_2_13(
+        {"all": ONE_GRAPH | {"fallbacks": []}, "cpu": {"kernels": "<=3"}, "gpu": {"kernels": "<=13"}}
+    ),
 )
 def test_generic_scan(net, x):
     return net(x)
@@ -137,16 +144,18 @@ class StateSpaceDuality(nn.Module):
     net=module(StateSpaceDuality),
     x=tensor(2, 13, 24),
     grad=[False, True],
-    require={
-        "all": ONE_GRAPH,
-        "forward": {"extern.bmm": 2, "bytes": "<=5.7", "buffers": "<=7"},
-        "backward": {"extern.bmm": 6, "bytes": "<=3.1", "buffers": "<=26"},
-        "cpu forward": {"fallbacks": ["aten.cumsum"], "kernels": "<=5"},
-        "cpu backward": {"fallbacks": ["aten.cumsum", "aten.cumsum"], "kernels": "<=8"},
-        "gpu": {"fallbacks": []},
-        "gpu forward": {"kernels": "<=4"},
-        "gpu backward": {"kernels": "<=14"},
-    },
+    require=limited_since_2_13(
+        {
+            "all": ONE_GRAPH,
+            "forward": {"extern.bmm": 2, "bytes": "<=5.7", "buffers": "<=7"},
+            "backward": {"extern.bmm": 6, "bytes": "<=3.1", "buffers": "<=26"},
+            "cpu forward": {"fallbacks": ["aten.cumsum"], "kernels": "<=5"},
+            "cpu backward": {"fallbacks": ["aten.cumsum", "aten.cumsum"], "kernels": "<=8"},
+            "gpu": {"fallbacks": []},
+            "gpu forward": {"kernels": "<=4"},
+            "gpu backward": {"kernels": "<=14"},
+        }
+    ),
     numerics={"without": OVERFLOWS},
 )
 def test_duality(net, x):

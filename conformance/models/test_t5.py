@@ -36,7 +36,9 @@ def encoder_decoder():
         calls=3,
         masked=True,
     )
-    | ONE_CALL_WITHOUT_BIAS,
+    | ONE_CALL_WITHOUT_BIAS
+    # With torch 2.11, cuDNN takes one of three where gradients are needed.
+    | {"cuda_sm90 autocast backward torch<2.13": {"fallbacks.aten._scaled_dot_product_cudnn_attention": 1}},
     numerics={"for": {"cpu autocast backward": NOT_SCALED}},
 )
 def test_encoder_decoder(net, source, target):

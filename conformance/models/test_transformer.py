@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from conformance import case, module, tensor
-from conformance.models.declarations import OVERFLOWS
+from conformance.models.declarations import OVERFLOWS, limited_since_2_13
 
 ONE_GRAPH = {"graph_breaks": 0}
 _ATTENTION = "fallbacks.aten._scaled_dot_product_"
@@ -47,16 +47,18 @@ def padding(x):
     mode=["plain", "autocast"],
     dynamic=[False, True],
     vary="one_at_a_time",
-    require={
-        "all": ONE_GRAPH | {"bytes": "<=2.35", "buffers": "<=48"},
-        "cpu": {ON_CPU: 1, ON_CPU + "_backward": 1, "extern.bmm": 0},
-        "cpu plain": {"kernels": "<=11"},
-        "cuda": {"extern.bmm": 0},  # attention is one call; by hand it would be products of matrices
-        "cuda f32 plain": {ON_CUDA: 1, ON_CUDA + "_backward": 1, "kernels": "<=17"},
-        "cuda bf16": {"kernels": "<=16"},
-        "xpu bf16": {"kernels": "<=20", "extern.bmm": 0},
-        "xpu f32 plain": {"bytes": "<=2.6"},  # no fused backward
-    },
+    require=limited_since_2_13(
+        {
+            "all": ONE_GRAPH | {"bytes": "<=2.35", "buffers": "<=48"},
+            "cpu": {ON_CPU: 1, ON_CPU + "_backward": 1, "extern.bmm": 0},
+            "cpu plain": {"kernels": "<=11"},
+            "cuda": {"extern.bmm": 0},  # attention is one call; by hand it would be products of matrices
+            "cuda f32 plain": {ON_CUDA: 1, ON_CUDA + "_backward": 1, "kernels": "<=17"},
+            "cuda bf16": {"kernels": "<=16"},
+            "xpu bf16": {"kernels": "<=20", "extern.bmm": 0},
+            "xpu f32 plain": {"bytes": "<=2.6"},  # no fused backward
+        }
+    ),
     numerics={"without": OVERFLOWS},
 )
 def test_encoder_training(layer, x):
@@ -68,12 +70,14 @@ def test_encoder_training(layer, x):
     x=tensor(2, 13, 48),
     dtype=["f32", "bf16"],
     training=False,
-    require={
-        "all": ONE_GRAPH | {"bytes": "<=3.2"},
-        "cpu": {ON_CPU: 1, "kernels": "<=4", "vectorised": "yes"},
-        "cuda f32": {ON_CUDA: 1},
-        "gpu": {"kernels": "<=8", "extern.bmm": "<=1"},  # with attention by hand, 3
-    },
+    require=limited_since_2_13(
+        {
+            "all": ONE_GRAPH | {"bytes": "<=3.2"},
+            "cpu": {ON_CPU: 1, "kernels": "<=4", "vectorised": "yes"},
+            "cuda f32": {ON_CUDA: 1},
+            "gpu": {"kernels": "<=8", "extern.bmm": "<=1"},  # with attention by hand, 3
+        }
+    ),
     numerics={"without": OVERFLOWS},
 )
 def test_encoder(layer, x):
@@ -85,12 +89,14 @@ def test_encoder(layer, x):
     x=tensor(2, 11, 48),
     memory=tensor(2, 13, 48),
     training=False,
-    require={
-        "all": ONE_GRAPH | {"bytes": "<=3.3"},
-        "cpu": {ON_CPU: 2, "kernels": "<=6", "vectorised": "yes"},
-        "cuda": {ON_CUDA: 2, "kernels": "<=13"},
-        "xpu": {_ATTENTION + "fused_attention_overrideable": 2, "kernels": "<=11"},
-    },
+    require=limited_since_2_13(
+        {
+            "all": ONE_GRAPH | {"bytes": "<=3.3"},
+            "cpu": {ON_CPU: 2, "kernels": "<=6", "vectorised": "yes"},
+            "cuda": {ON_CUDA: 2, "kernels": "<=13"},
+            "xpu": {_ATTENTION + "fused_attention_overrideable": 2, "kernels": "<=11"},
+        }
+    ),
     numerics={"without": OVERFLOWS},
 )
 def test_decoder(layer, x, memory):
@@ -103,12 +109,14 @@ def test_decoder(layer, x, memory):
     y=tensor(2, 11, 48),
     training=True,
     grad=True,
-    require={
-        "all": ONE_GRAPH | {"bytes": "<=2.6"},
-        "cpu": {ON_CPU: 3, ON_CPU + "_backward": 3, "kernels": "<=29", "buffers": "<=96"},
-        "cuda": {ON_CUDA: 3, ON_CUDA + "_backward": 3, "kernels": "<=47", "buffers": "<=83"},
-        "xpu": {"kernels": "<=61"},
-    },
+    require=limited_since_2_13(
+        {
+            "all": ONE_GRAPH | {"bytes": "<=2.6"},
+            "cpu": {ON_CPU: 3, ON_CPU + "_backward": 3, "kernels": "<=29", "buffers": "<=96"},
+            "cuda": {ON_CUDA: 3, ON_CUDA + "_backward": 3, "kernels": "<=47", "buffers": "<=83"},
+            "xpu": {"kernels": "<=61"},
+        }
+    ),
     numerics={"without": OVERFLOWS | {"exponents": ROUNDED}},
 )
 def test_transformer(net, x, y):
