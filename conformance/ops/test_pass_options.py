@@ -42,13 +42,31 @@ def test_product_of_one_row(bias, x, y, form):
 @case(
     x=tensor(10240, 2),
     y=tensor(2, 3),
-    form={"mm": torch.mm, "bmm": lambda x, y: torch.bmm(x[:, None], y.expand(10240, 2, 3))},
-    config={"fixed": mul_sum()},
+    form={
+        "mm": torch.mm,
+        "addmm": lambda x, y: torch.addmm(y[0], x, y),
+        "bmm": lambda x, y: torch.bmm(x[:, None], y.expand(10240, 2, 3)),
+    },
+    config={"fixed": mul_sum(), "any_size": mul_sum(skip_dynamic_shape_dim_check=True)},
     only=ONE_CUDA,
-    require={"all": ONE_KERNEL} | {form: {f"patterns.decompose_{form}": 1} for form in ("mm", "bmm")},
+    require={"all": ONE_KERNEL} | {form: {f"patterns.decompose_{form}": 1} for form in ("mm", "addmm", "bmm")},
     numerics=OVERFLOW,
 )
 def test_product_of_many_rows(x, y, form):
+    return form(x, y)
+
+
+# Two rows are too many for a CPU, and too few for a GPU.
+@case(
+    x=tensor(2, 6),
+    y=tensor(6, 7),
+    form={"mm": torch.mm, "bmm": lambda x, y: torch.bmm(x[:, None], y.expand(2, 6, 7))},
+    config={"any_size": mul_sum(skip_dynamic_shape_dim_check=True)},
+    only=ONE_CPU | ONE_CUDA,
+    require={"mm": {"patterns.decompose_mm": 0, "extern": ["mm"]}, "bmm": {"patterns.decompose_bmm": 0}},
+    numerics=OVERFLOW,
+)
+def test_product_of_two_rows(x, y, form):
     return form(x, y)
 
 
@@ -116,6 +134,20 @@ def added(x, index, values):
 )
 def test_index_put(x, index, values, form):
     return form(x, index, values)
+
+
+# The sum of integers has the type of the values.
+@case(
+    x=tensor(8, 3, dtype="i32"),
+    index=tensor(4096, dtype="i64", low=0, high=8),
+    values=tensor(4096, 3, dtype="i32"),
+    config={"partitioned": PARTS},
+    only=ONE_CUDA,
+    require={"all": {"patterns.partitioned_scatter_applied": 1, "fallbacks": [], "graph_breaks": 0}},
+    numerics={"exact": True},
+)
+def test_index_put_of_integers(x, index, values):
+    return added(x, index, values)
 
 
 def drawn(layer):

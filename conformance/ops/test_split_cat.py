@@ -62,6 +62,20 @@ def stacked(x):
     return copied([torch.stack([a, b], 0), torch.cat([x[:, :3] * 2, c, d], 1)])
 
 
+def used_elsewhere(x):
+    a, b, c, d = torch.split(x, [4, 4, 8, 8], 1)
+    return torch.cat([a, b], 1) * 2, c * 3, d + c
+
+
+def stacked_with_others(x):
+    others = x[:, :8] * 2
+    return torch.stack([others, *torch.split(x, 8, 1), others + 1], 0) * 2
+
+
+def joined_in_another_dimension(x):
+    return torch.cat(torch.split(x, 8, 1), 0) * 2
+
+
 @case(
     x=tensor(6, 24),
     form={
@@ -70,6 +84,9 @@ def stacked(x):
         "squeezed": squeezed,
         "joined_with_others": joined_with_others,
         "stacked": stacked,
+        "used_elsewhere": used_elsewhere,
+        "stacked_with_others": stacked_with_others,
+        "joined_in_another_dimension": joined_in_another_dimension,
     },
     config={"passes": before_autograd("merge_splits", "remove_split_with_size_one", "split_cat")},
     only=ONLY,
@@ -79,6 +96,9 @@ def stacked(x):
         squeezed="split_cat",
         joined_with_others="unbind_stack",  # the name of its counter
         stacked="unbind_stack",
+        used_elsewhere="unbind_stack",
+        stacked_with_others="unbind_stack",
+        joined_in_another_dimension="unbind_stack",
     ),
     numerics={"exact": True},
 )
