@@ -76,6 +76,10 @@ def joined_in_another_dimension(x):
     return torch.cat(torch.split(x, 8, 1), 0) * 2
 
 
+def joined_with_shorter(x):
+    return torch.cat([x[:2, :8] * 2, *torch.split(x, 8, 1)], 0) * 2
+
+
 @case(
     x=tensor(6, 24),
     form={
@@ -87,6 +91,7 @@ def joined_in_another_dimension(x):
         "used_elsewhere": used_elsewhere,
         "stacked_with_others": stacked_with_others,
         "joined_in_another_dimension": joined_in_another_dimension,
+        "joined_with_shorter": joined_with_shorter,
     },
     config={"passes": before_autograd("merge_splits", "remove_split_with_size_one", "split_cat")},
     only=ONLY,
