@@ -12,6 +12,10 @@ from conformance import case, module, tensor
 from conformance.models.declarations import limited_since_2_13
 
 ONE_GRAPH = {"graph_breaks": 0}
+IN_ANOTHER_ORDER = {
+    "factor": 8,
+    "reason": "measured 6 ulp on an H100: its scan combines the steps in another order than eager's",
+}
 OVERFLOWS = dict.fromkeys(
     ("huge", "full_range", "exponents"),
     "the update of a state has four factors: their order decides whether it overflows",
@@ -32,8 +36,9 @@ def combine(left, right):
 
 
 def pointwise_scan(decay, update):
-    """The same as one scan, which is one kernel."""
-    return associative_scan(combine, (decay, update), dim=1, combine_mode="pointwise")[1]
+    """The same as one scan, which is one kernel on a GPU. PyTorch refuses it on the CPU, where float64 is computed."""
+    mode = "generic" if decay.device.type == "cpu" else "pointwise"
+    return associative_scan(combine, (decay, update), dim=1, combine_mode=mode)[1]
 
 
 def generic_scan(decay, update):
@@ -96,7 +101,7 @@ def test_unrolled(net, x):
     require=limited_since_2_13(
         {"all": ONE_GRAPH | {"fallbacks": [], "kinds.scan": 1, "kernels": "<=4", "bytes": "<=6.4"}}
     ),
-    numerics={"reference": "eager", "reason": "PyTorch refuses it on the CPU, where the float64 reference is computed"},
+    numerics={"without": OVERFLOWS, "for": {"cuda": IN_ANOTHER_ORDER}},
 )
 def test_one_scan(net, x):
     return net(x)

@@ -9,6 +9,12 @@ KEYS_CANCEL = {
 }
 
 
+IN_BF16 = {
+    "factor": 20,
+    "reason": "measured 13 times on an H100, with `denormals`: the same, and autocast computes gradients in bf16",
+}
+
+
 def encoder():
     from transformers import WhisperConfig
     from transformers.models.whisper.modeling_whisper import WhisperEncoder
@@ -33,7 +39,7 @@ def encoder():
     ),
     numerics={
         "without": OVERFLOWS,
-        "for": {"f32 backward plain": KEYS_CANCEL, "cuda f32 backward autocast": KEYS_CANCEL},
+        "for": {"f32 backward plain": KEYS_CANCEL, "cuda f32 backward autocast": IN_BF16},
     },
 )
 def test_encoder(net, features):

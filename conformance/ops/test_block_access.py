@@ -24,6 +24,12 @@ FORMS = {
 }
 
 
+FOUR_AT_A_TIME = {
+    "factor": 12,
+    "reason": "measured 38.7 ulp on an H100, with `ties`: R0_BLOCK is 4, so 512 blocks of equal values are added",
+}
+
+
 def blocks(count, forms):
     """What is required of a kernel that addresses `count` arguments by block in each of the forms."""
     wanted = {"all": ONE_KERNEL}
@@ -116,6 +122,7 @@ def test_alignment(x, form):
     config={"pointers": BLOCK_POINTERS | LOOPED, "descriptors": DESCRIPTORS | LOOPED},
     only=ONLY,
     require=blocks(4, ("pointers", "descriptors")),
+    numerics={"for": {"cuda_sm90 f32 descriptors torch<2.13": FOUR_AT_A_TIME}},
 )
 def test_long_rows(x):
     return (x * 2).softmax(-1)

@@ -11,6 +11,10 @@ from conformance import case, tensor
 ONE_CPU = {"cpu_avx512": "the passes are the same for each target of a device type"}
 ONE_CUDA = {"cuda_sm90": "the passes are the same for each target of a device type"}
 OVERFLOW = {"without": {"huge": "whether a sum overflows depends on its order"}}
+ADDED_BY_ATOMICS = {
+    "factor": 8,
+    "reason": "measured 31 ulp on an H100: some hundred values are added to each element, in an order of its own",
+}
 ONE_KERNEL = {"kernels": 1, "fallbacks": [], "extern": [], "graph_breaks": 0}
 
 
@@ -130,7 +134,7 @@ def added(x, index, values):
         "few": {"patterns.partitioned_scatter_applied": 0},
         "two_indices": {"patterns.partitioned_scatter_applied": 0},
     },
-    numerics=OVERFLOW,
+    numerics=OVERFLOW | {"for": {"two_indices cuda": ADDED_BY_ATOMICS}},
 )
 def test_index_put(x, index, values, form):
     return form(x, index, values)
