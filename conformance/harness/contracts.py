@@ -128,7 +128,7 @@ def _captured(case: Case, target: Target, function: Callable[..., Any]) -> Captu
     from conformance.capture.compile import capture
     from conformance.cases import custom_operators, outside_tensors
     from conformance.devices import environment
-    from conformance.harness import warnings_of_others
+    from conformance.harness import foreign_warnings
     from conformance.harness.this_process import native_gpus, reason_not_captured
 
     if problem := reason_not_captured(target):
@@ -136,7 +136,7 @@ def _captured(case: Case, target: Target, function: Callable[..., Any]) -> Captu
     environment.disable_trace_records()
     native = target.device in native_gpus()
     try:
-        with warnings_of_others.no_errors(), capture(case, target, "native" if native else "deviceless") as captured:
+        with foreign_warnings.no_errors(), capture(case, target, "native" if native else "deviceless") as captured:
             return captured.capture
     except ConformanceError:
         raise

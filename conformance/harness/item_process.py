@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conformance.capture.deviceless.prepare import in_use
-from conformance.harness import warnings_of_others
+from conformance.harness import foreign_warnings
 from conformance.harness.collected import is_conformance_item
 
 
@@ -18,5 +18,5 @@ class ItemProcess:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
         if not is_conformance_item(item):
             return (yield)
-        with in_use(), warnings_of_others.no_errors():
+        with in_use(), foreign_warnings.no_errors():
             return (yield)
