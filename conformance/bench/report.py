@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from conformance import atomic_files
 from conformance.bench import BenchError
 from conformance.bench.limits import Limit
 from conformance.bench.timing import Spread
+from conformance.storage.json_files import read_json_file, write_json_file
 
 #: The first entry of a file: it tells what wrote the file.
 FORMAT = "conformance bench 1"
@@ -66,22 +65,12 @@ class Report:
     stopped: int = 0
 
     def write(self, path: Path) -> None:
-        data = {"format": FORMAT, **dataclasses.asdict(self)}
-        atomic_files.write_atomically(path, json.dumps(data, indent=1) + "\n")
+        write_json_file(path, FORMAT, dataclasses.asdict(self))
 
     @classmethod
     def read(cls, path: Path) -> Report:
         """Raises BenchError for a file that is missing, or that `write` did not write."""
-        try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise BenchError(f"{path}: {error.strerror}: name a file that `bench --json` wrote") from error
-        except ValueError as error:
-            raise BenchError(f"{path} is not JSON: name a file that `bench --json` wrote") from error
-        format_ = data.get("format") if isinstance(data, dict) else None
-        if format_ != FORMAT:
-            reason = f"its format is {format_!r}, not {FORMAT!r}" if format_ else f"it has no format {FORMAT!r}"
-            raise BenchError(f"{path} was not written by `bench --json`: {reason}")
+        data = read_json_file(path, FORMAT, "bench", BenchError)
         try:
             return cls(_about(data["about"]), [_row(each) for each in data["rows"]], int(data["stopped"]))
         except (KeyError, TypeError, AttributeError) as error:
