@@ -38,9 +38,10 @@ def wanted_facts_of(
     for name, count in counts.items():
         wanted[f"operators.{_operator('contains', name)}"] = _count(f"contains[{name!r}]", count)
     for name in _names("lacks", lacks):
-        if f"operators.{name}" in wanted:
+        fact = f"operators.{_operator('lacks', name)}"
+        if fact in wanted:
             raise ContractError(f"contract: contains and lacks both name {name!r}; leave it out of one of them")
-        wanted[f"operators.{_operator('lacks', name)}"] = 0
+        wanted[fact] = 0
     for keyword, fact, count in (
         ("kernels", "kernels", kernels),
         ("layout_changes", "layout_changes", layout_changes),

@@ -70,6 +70,7 @@ def test_demands_become_facts():
         ({"contains": 3}, "contains is 3; give names of operators"),
         ({"contains": {"aten.mm": "two"}}, r"contains\['aten.mm'\] is 'two'; give a number, or a bound such as '<=2'"),
         ({"contains": ["aten.mm"], "lacks": ["aten.mm"]}, "contains and lacks both name 'aten.mm'"),
+        ({"contains": ["aten.mm"], "lacks": ["aten.mm.default"]}, "contains and lacks both name 'aten.mm.default'"),
         ({"kernels": True}, "kernels is True; give a number"),
         ({"bytes_at_most": "4K"}, "bytes_at_most is '4K'; give a number of bytes"),
         ({"fallbacks": 1}, "fallbacks is 1; give 0, or the list"),
