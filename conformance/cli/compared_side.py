@@ -32,7 +32,7 @@ class SideError(ConformanceError, RuntimeError):
 @dataclass(frozen=True)
 class ComparedSide:
     """`name`: case and target. `origin`: how it was made. `facts`: name → line. `blocks`: the other parts. `kernels`:
-    (name, text) of each.
+    (name, text) of each, where they were asked for.
     """
 
     name: str
@@ -50,8 +50,12 @@ def captured_side(
     stages: Sequence[str],
     *,
     form: str = "whole",
+    kernels: bool = False,
 ) -> ComparedSide:
-    """Captures a side in this process. `parts`, `stages`: as in case_options.selected_parts. `form`: as for capture."""
+    """Captures a side in this process. `parts`, `stages`: as in case_options.selected_parts. `form`: as for capture.
+
+    `kernels`: with the kernels.
+    """
     from conformance.facts import extract
     from conformance.normalize.wrapper_modules import kernel_texts
 
@@ -65,8 +69,9 @@ def captured_side(
         name += f", {form}" if form != "whole" else ""
         if source := source_in_use():
             made += f", Python files of {source.name}"
-        kernels = [each for module in capture.modules for each in kernel_texts(module.code, target.device)]
-        return ComparedSide(name, made, extract(capture).lines(), blocks, kernels)
+        modules = capture.modules if kernels else []
+        texts = [each for module in modules for each in kernel_texts(module.code, target.device)]
+        return ComparedSide(name, made, extract(capture).lines(), blocks, texts)
 
 
 def side_of_source(source: str, request: Mapping[str, Any]) -> ComparedSide:

@@ -145,7 +145,7 @@ def test_list_of_a_folder(call, mine):
         (["compare", HFLIP, "cuda_sm80", "cuda_sm9"], "unknown target 'cuda_sm9'; known are "),
         (
             ["compare", HFLIP, VFLIP, "--compiled", "exported"],
-            r"--compiled compares one case on one .*; got 2 cases and 0",
+            r"the two forms of --compiled compare one case on one .*; got 2 cases and 0",
         ),
         (
             ["compare", HFLIP, "cpu_avx2", "--compiled", "regional"],

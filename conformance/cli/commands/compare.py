@@ -96,9 +96,13 @@ def run(arguments: argparse.Namespace) -> int:
         forms = ("whole", arguments.compiled or "whole")
         with contextlib.closing(Generator()) as generator:
             options = adhoc_options(arguments)
-            pair = _twice(words, options, generator) if arguments.compiled else _pair(words, options, generator)
+            if arguments.compiled:
+                _, case, target = _one_case(words, options, generator, "the two forms of --compiled")
+                pair = [(case, target)] * 2
+            else:
+                pair = _pair(words, options, generator)
             first, second = (
-                captured_side(generator, case, target, parts, stages, form=form)
+                captured_side(generator, case, target, parts, stages, form=form, kernels=bool(arguments.compiled))
                 for form, (case, target) in zip(forms, pair, strict=True)
             )
     return _compare(
@@ -117,19 +121,10 @@ def _of_two_sources(
     """One case on one target, with the Python files of two checkouts or commits."""
     options, sources = adhoc_options(arguments), arguments.torch_source
     with contextlib.closing(Generator()) as generator:
-        known = generator.machine.targets()
-        names = [word for word in words if not _is_target(word, known)]
-        targets = [generator.target(word) for word in words if word not in names]
-        if len(names) != 1 or len(targets) > 1:
-            raise CompareError(f"two {OPTION} compare one case on one target: CASE --target TARGET")
-        case, own_target = resolve_case(names[0], known, options)
-        print_shadowed(names[0], case)
-        target = targets[0].name if targets else own_target or next(iter(project_targets()), "")
-        if not target:
-            raise TargetError(f"no target: add --target {{{','.join(known)}}}")
+        name, _, target = _one_case(words, options, generator, f"two {OPTION}")
     request = {
-        "case": names[0],
-        "target": generator.target(target).name,
+        "case": name,
+        "target": target.name,
         "options": dataclasses.asdict(options),
         "parts": list(parts),
         "stages": list(stages),
@@ -194,22 +189,23 @@ def _distinct_names(first: str, second: str) -> tuple[str, str]:
     return (case, other_case) if target == other_target else (first, second)
 
 
-def _twice(words: Sequence[str], options: AdhocOptions, generator: Generator) -> list[tuple[Case, Target]]:
-    """One case on one target, twice."""
+def _one_case(words: Sequence[str], options: AdhocOptions, generator: Generator, what: str) -> tuple[str, Case, Target]:
+    """The case as it was typed, the case, and its target. `what`: the options that compare one case with itself."""
     known = generator.machine.targets()
-    cases = [word for word in words if not _is_target(word, known)]
+    names = [word for word in words if not _is_target(word, known)]
     targets = [generator.target(word) for word in words if _is_target(word, known)]
-    if len(cases) != 1 or len(targets) > 1:
+    if len(names) != 1 or len(targets) > 1:
         raise CompareError(
-            "--compiled compares one case on one target (CASE --target TARGET); "
-            f"got {pluralise(len(cases), 'case')} and {pluralise(len(targets), 'target')}"
+            f"{what} compare one case on one target: CASE --target TARGET; "
+            f"got {pluralise(len(names), 'case')} and {pluralise(len(targets), 'target')}"
         )
-    case, own_target = resolve_case(cases[0], known, options)
-    print_shadowed(cases[0], case)
-    name = own_target or next(iter(project_targets()), "")
-    if not (targets or name):
-        raise TargetError(f"no target: add --target {{{','.join(known)}}}")
-    return [(case, targets[0] if targets else generator.target(name))] * 2
+    case, own_target = resolve_case(names[0], known, options)
+    print_shadowed(names[0], case)
+    if targets:
+        return names[0], case, targets[0]
+    if name := own_target or next(iter(project_targets()), ""):
+        return names[0], case, generator.target(name)
+    raise TargetError(f"no target: add --target {{{','.join(known)}}}")
 
 
 def _pair(words: Sequence[str], options: AdhocOptions, generator: Generator) -> list[tuple[Case, Target]]:
