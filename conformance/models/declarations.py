@@ -16,6 +16,9 @@ OVERFLOWS = {
     "full_range": "whether the square of a large number overflows depends on the order of the operations",
 }
 
+#: The same where only the largest numbers overflow.
+HUGE_OVERFLOWS = {"huge": OVERFLOWS["huge"]}
+
 _ATTENTION = "fallbacks.aten._scaled_dot_product_"
 _NARROW = ("bf16", "autocast")
 

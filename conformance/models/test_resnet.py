@@ -34,7 +34,6 @@ def block(downsample):
         "cpu": {"vectorised": "yes", "kernels": "<=3"},
         "gpu": {"kernels": "<=5"},
     },
-    numerics={"without": OVERFLOWS},
 )
 def test_block(net, x):
     return net(x)

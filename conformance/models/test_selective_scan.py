@@ -12,14 +12,6 @@ from conformance import case, module, tensor
 from conformance.models.declarations import limited_since_2_13
 
 ONE_GRAPH = {"graph_breaks": 0}
-IN_ANOTHER_ORDER = {
-    "factor": 8,
-    "reason": "measured 6 ulp on an H100: its scan combines the steps in another order than eager's",
-}
-OVERFLOWS = dict.fromkeys(
-    ("huge", "full_range", "exponents"),
-    "the update of a state has four factors: their order decides whether it overflows",
-)
 
 
 def step_by_step(decay, update):
@@ -101,7 +93,6 @@ def test_unrolled(net, x):
     require=limited_since_2_13(
         {"all": ONE_GRAPH | {"fallbacks": [], "kinds.scan": 1, "kernels": "<=4", "bytes": "<=6.4"}}
     ),
-    numerics={"without": OVERFLOWS, "for": {"cuda": IN_ANOTHER_ORDER}},
 )
 def test_one_scan(net, x):
     return net(x)
@@ -161,7 +152,6 @@ class StateSpaceDuality(nn.Module):
             "gpu backward": {"kernels": "<=14"},
         }
     ),
-    numerics={"without": OVERFLOWS},
 )
 def test_duality(net, x):
     return net(x)

@@ -1,7 +1,7 @@
 """vit: torchvision's block of ViT: attention, and an MLP with GELU."""
 
 from conformance import case, module, tensor
-from conformance.models.declarations import OVERFLOWS, VARIED, with_fused_attention
+from conformance.models.declarations import HUGE_OVERFLOWS, VARIED, with_fused_attention
 
 
 def block():
@@ -24,7 +24,7 @@ def block():
             "gpu forward plain": {"kernels": "<=9", "buffers": "<=6"},
         }
     ),
-    numerics={"without": OVERFLOWS},
+    numerics={"without": HUGE_OVERFLOWS},
 )
 def test_block(net, x):
     return net(x)
