@@ -17,7 +17,6 @@ FROZEN = {
     "config": {"frozen": {"freezing": True}},
     "mode": "no_grad",
     "only": {"cpu_avx2": X86, "cpu_avx512": X86},
-    "numerics": {"without": {"huge": "whether a sum overflows depends on its order"}},
 }
 
 

@@ -36,7 +36,6 @@ def mul_sum(**options):
     config={"fixed": mul_sum(), "any_size": mul_sum(skip_dynamic_shape_dim_check=True)},
     only=ONE_CPU,
     require={"all": ONE_KERNEL} | {form: {f"patterns.decompose_{form}": 1} for form in ("mm", "addmm", "bmm")},
-    numerics=OVERFLOW,
 )
 def test_product_of_one_row(bias, x, y, form):
     return form(bias, x, y)
@@ -68,7 +67,6 @@ def test_product_of_many_rows(x, y, form):
     config={"any_size": mul_sum(skip_dynamic_shape_dim_check=True)},
     only=ONE_CPU | ONE_CUDA,
     require={"mm": {"patterns.decompose_mm": 0, "extern": ["mm"]}, "bmm": {"patterns.decompose_bmm": 0}},
-    numerics=OVERFLOW,
 )
 def test_product_of_two_rows(x, y, form):
     return form(x, y)
