@@ -18,7 +18,6 @@ FROZEN = {
     "config": {"frozen": {"freezing": True}},
     "mode": "no_grad",
     "only": {"cpu_avx2": X86, "cpu_avx512": X86},
-    "numerics": ONE_DTYPE,
 }
 PACKED = {"patterns.qlinear_weight_prepack_matcher_count": 1, "graph_breaks": 0}
 JOINED = {"config": {"joined": {"freezing": True, "cpp.enable_concat_linear": True}}}
@@ -65,6 +64,7 @@ def rounded_linear(x, bias=WEIGHTS.bias):
         "transposed_no_bias": lambda x: rounded_linear(x.mT, None),
     },
     **FROZEN,
+    numerics=ONE_DTYPE,
     require={"torch<2.14": PACKED},
 )
 def test_float16_weight(x, form):
@@ -106,30 +106,26 @@ def scaled_product(x, name="first"):
 
 
 INTEGER_WEIGHT = {"all": {"extern": ["_weight_int8pack_mm"], "patterns.woq_matcher_count": 1, "graph_breaks": 0}}
-ROUNDED_ONCE = FROZEN | {
-    "numerics": ONE_DTYPE
-    | {"without": dict.fromkeys(("huge", "full_range"), "the kernel multiplies by the scale before it rounds")}
-}
 
 
 # The integers stay in memory as such; the kernel converts them.
 @case(
     x=tensor(2, 5, 32, dtype="bf16"),
     form={"matrix": lambda x: scaled_product(x[0]), "rows": scaled_linear},
-    **ROUNDED_ONCE,
+    **FROZEN,
     require=INTEGER_WEIGHT,
 )
 def test_integer_weight(x, form):
     return form(x)
 
 
-@case(x=tensor(2, 5, 32, dtype="bf16", layout="transposed"), **ROUNDED_ONCE, require=INTEGER_WEIGHT)
+@case(x=tensor(2, 5, 32, dtype="bf16", layout="transposed"), **FROZEN, require=INTEGER_WEIGHT)
 def test_integer_weight_and_transposed_rows(x):
     return scaled_linear(x)
 
 
 # The kernel computes 8 or 16 columns of the weight at once. 25 is a multiple of neither.
-@case(x=tensor(5, 25, dtype="bf16"), **ROUNDED_ONCE, require=INTEGER_WEIGHT)
+@case(x=tensor(5, 25, dtype="bf16"), **FROZEN, require=INTEGER_WEIGHT)
 def test_short_integer_weight(x):
     return scaled_product(x, "short")
 
@@ -137,8 +133,11 @@ def test_short_integer_weight(x):
 # One product for three layers.
 @case(
     x=tensor(5, 32, dtype="bf16"),
-    **ROUNDED_ONCE | JOINED,
+    **FROZEN | JOINED,
     require=INTEGER_WEIGHT,
+    numerics={
+        "without": dict.fromkeys(("huge", "full_range"), "the kernel multiplies by the scale before it rounds to bf16")
+    },
 )
 def test_joined_integer_weights(x):
     return sum(scaled_product(x, name) for name in ("first", "second", "third"))
