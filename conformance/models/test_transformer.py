@@ -12,6 +12,7 @@ ON_CPU, ON_CUDA = _ATTENTION + "flash_attention_for_cpu", _ATTENTION + "efficien
 
 #: Heads of 16 features. Dropout would draw other numbers in eager than in compiled code.
 LAYER = {"d_model": 48, "nhead": 3, "dim_feedforward": 53, "dropout": 0.0, "batch_first": True}
+ROUNDED = "large scores make softmax a step, whose gradient is 0: eager has rounding errors times large numbers there"
 
 
 def encoder_layer(**options):
@@ -116,6 +117,7 @@ def test_decoder(layer, x, memory):
             "xpu": {"kernels": "<=61"},
         }
     ),
+    numerics={"for": {"cpu": {"without": {"exponents": ROUNDED}}}},
 )
 def test_transformer(net, x, y):
     return net(x, y, tgt_mask=causal_mask(y), tgt_is_causal=True)
