@@ -24,7 +24,7 @@ from conformance.capture.deviceless import (
 from conformance.capture.deviceless.device_queries import DeviceQueries, kernel_properties
 from conformance.capture.deviceless.prepare import in_use, prepare
 from conformance.capture.model import Mode
-from conformance.capture.patching import name_lookup, template_choice
+from conformance.capture.patching import device_patterns, name_lookup, template_choice
 from conformance.capture.patching.patch import Patch, applied
 from conformance.capture.toolchain import atomic_build, cpu_isa, kernel_batch, precompiled_headers
 from conformance.cases.compiler_options import split_options
@@ -214,7 +214,8 @@ def patches(target: Target, mode: Mode, queries: DeviceQueries | None = None) ->
     pretended = mode == "deviceless"
     device = gpu_patches.patches(target, queries) if pretended else [_AUTOTUNE_BLOCK]
     host = cpu_isa.patches(isa) if (isa := cpu_isa.isa_beside_gpu()) else []
-    return [*_common_patches(), *user_kernels.patches(pretended), *optimizers.PATCHES, *host, *device]
+    patterns = [device_patterns.PATCH] if target.device == "cuda" else []
+    return [*_common_patches(), *patterns, *user_kernels.patches(pretended), *optimizers.PATCHES, *host, *device]
 
 
 @contextlib.contextmanager

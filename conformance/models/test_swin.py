@@ -3,7 +3,8 @@
 from conformance import case, module, tensor
 from conformance.models.declarations import HUGE_OVERFLOWS, VARIED
 
-#: Without dynamic shapes: there, calls with other sizes fail, and nobody has found out why.
+#: Without dynamic shapes: torch guards on whether the width is padded, so that other widths compile again; and sizes
+#: that are padded to whole windows take it 40 s to simplify.
 OF_ONE_SIZE = {axis: values for axis, values in VARIED.items() if axis != "dynamic"}
 
 

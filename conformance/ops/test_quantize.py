@@ -9,12 +9,9 @@ quantized = torch.ops.quantized_decomposed
 
 ONE_KERNEL = {"kernels": 1, "fallbacks": [], "extern": [], "graph_breaks": 0}
 U8, I8 = (0, 255, torch.uint8), (-128, 127, torch.int8)
-#: For what makes integers: the operators refuse float64, and which integer a NaN becomes is not defined.
-FROM_FLOAT32 = {
-    "reference": "eager",
-    "reason": "the operator takes float32 alone",
-    "without": {"nan": "which integer a NaN becomes is not defined"},
-}
+NAN = {"nan": "which integer a NaN becomes is not defined"}
+#: For what makes integers: the operators refuse float64.
+FROM_FLOAT32 = {"reference": "eager", "reason": "the operator takes float32 alone", "without": NAN}
 
 
 # The scale and the zero point are numbers.
@@ -64,3 +61,28 @@ def test_per_channel(x, scale, zero_point):
 )
 def test_per_channel_back(x, scale, zero_point):
     return quantized.dequantize_per_channel(x, scale, zero_point, 1, *I8)
+
+
+def by_log2(x):
+    return (torch.clamp(torch.ceil(torch.log2(x)), min=-127, max=127) + 127).to(torch.uint8)
+
+
+def by_bits(x):
+    bits = x.view(torch.int32)
+    exponent = (bits >> 23) & 0xFF
+    rounded_up = exponent + ((bits & 0x7FFFFF) != 0).to(torch.int32)
+    return torch.clamp(rounded_up, 0, 255).to(torch.uint8)
+
+
+# A power of two as in MX formats, rounded up. Inductor rewrites it on CUDA: newer GPUs have an instruction for it.
+@case(
+    x=tensor(9, 33),
+    form={"by_log2": by_log2, "by_bits": by_bits},
+    require={"all": ONE_KERNEL},
+    numerics={
+        "without": NAN,
+        "for": {"cuda by_log2": {"without": NAN | {"edges": "log2 rounds; the rewritten form reads the exponent"}}},
+    },
+)
+def test_power_of_two(x, form):
+    return form(x.abs())

@@ -57,3 +57,15 @@ def test_a_pattern_without_dropout_keeps_its_name():
         return search_fn(match)
 
     assert pattern_name(types.SimpleNamespace(extra_check=check)) == "fuse_attention.sfdp_pattern_3"
+
+
+def test_one_of_several_patterns_that_a_function_registers_has_its_own_name():
+    def search_fn(x):
+        return x
+
+    search_fn.__module__, search_fn.__qualname__ = "torch._inductor.fx_passes.misc_patterns", "_misc_init.<locals>.e8m0"
+
+    def check(match):
+        return search_fn(match)
+
+    assert pattern_name(types.SimpleNamespace(extra_check=check)) == "misc_patterns.e8m0"

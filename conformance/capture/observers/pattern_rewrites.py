@@ -48,6 +48,9 @@ def pattern_name(entry: Any) -> str:
     name = getattr(function, "__qualname__", type(function).__name__)
     if name.endswith(".wrapper"):  # of partialize_and_update_signature, which keeps the name of what it wraps
         name = function.__name__
-    name = name.split(".<locals>")[0].rsplit(".", 1)[-1].removeprefix("_register_").lstrip("_")
+    outer, *inner = (part.rsplit(".", 1)[-1] for part in name.split(".<locals>."))
+    if inner and outer.endswith("_init"):  # it registers several patterns
+        outer = inner[0]
+    name = outer.removeprefix("_register_").lstrip("_")
     package, _, module = (getattr(function, "__module__", None) or "").rpartition(".")
     return f"{module}.{name}" if package == "torch._inductor.fx_passes" else name

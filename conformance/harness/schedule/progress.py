@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from conformance.harness.schedule.batches import ScheduledItem
 
@@ -11,20 +12,28 @@ _PRIOR = 10.0
 
 
 class Progress:
-    """The state of a run. `items`: all its tests. `workers`: how many processes run them."""
+    """The state of a run. `items`: all its tests. `workers`: how many processes run them.
 
-    def __init__(self, items: Sequence[ScheduledItem], workers: int) -> None:
+    `clock`: gives seconds. The speed is measured with it: workers also build kernels between the tests.
+    """
+
+    def __init__(
+        self, items: Sequence[ScheduledItem], workers: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
+        self._began: float | None = None  # when the first test to end began
         self._pending = {item.node_id: item for item in items}
         self._workers = workers
+        self._busy = min(workers, len(items))
         self._failed: set[str] = set()
         self.items = sum(bool(item.target) for item in items)
         self.others = len(items) - self.items
         self.ended_items = self.ended_others = 0
         self._expected_left = sum(item.seconds for item in items)
-        self._expected_of_ended = self._seconds_of_ended = 0.0
+        self._expected_of_ended = 0.0
 
     def end(self, node_id: str, seconds: float) -> None:
-        """Counts a test as ended, once."""
+        """Counts a test as ended, once. `seconds`: how long it took."""
         item = self._pending.pop(node_id, None)
         if item is None:
             return
@@ -32,7 +41,8 @@ class Progress:
         self.ended_others += not item.target
         self._expected_left -= item.seconds
         self._expected_of_ended += item.seconds
-        self._seconds_of_ended += seconds
+        if self._began is None:
+            self._began = self._clock() - seconds
 
     def fail(self, node_id: str) -> None:
         self._failed.add(node_id)
@@ -40,7 +50,8 @@ class Progress:
     @property
     def seconds_left(self) -> float:
         """The last durations of the tests that have not ended, corrected by how fast this run is so far."""
-        speed = (self._seconds_of_ended + _PRIOR) / (self._expected_of_ended + _PRIOR)
+        worked = 0.0 if self._began is None else (self._clock() - self._began) * self._busy
+        speed = (worked + _PRIOR) / (self._expected_of_ended + _PRIOR)
         return max(self._expected_left, 0.0) * speed / min(self._workers, max(len(self._pending), 1))
 
     @property
