@@ -11,11 +11,14 @@ from conformance.storage.runs import Run
 #: An item's checks are replaced: so an accident takes milliseconds, and the limit of a hang can be short.
 CONFTEST = r"""
 import ctypes, os, signal, time
+from conformance.harness.accidents.process_memory import MemoryLimit
 from conformance.harness.item import _ItemRun
 from conformance.harness.session import Session
 
 pytest_plugins = ["conformance.plugin"]
 Session.set_up_torch = lambda self: None
+MemoryLimit.__init__.__defaults__ = (200,)
+kept = []
 
 def planted(self):
     self._check("numerics", None, lambda: accident(self, self.case.labels[0]))
@@ -41,6 +44,8 @@ def accident(item, what):
     elif what.startswith("break"):
         item.session.broken = f"{item.name} has broken the cuda context (device-side assert)"
         raise RuntimeError("CUDA error: device-side assert triggered")
+    elif what.startswith("grow"):
+        kept.append(bytearray(b"1") * (300 << 20))
     elif what.startswith("full"):
         item.record.text = os.urandom(300_000).hex()
     elif what.startswith("slow"):

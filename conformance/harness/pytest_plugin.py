@@ -206,7 +206,10 @@ def _has_crashed(run: Run, item: pytest.Item) -> bool:
 
 def _broken(config: pytest.Config) -> str:
     """Why this process must not run another item; "" if it may."""
-    return config.stash[_SESSION].broken if _SESSION in config.stash else ""
+    if _SESSION not in config.stash:
+        return ""
+    session = config.stash[_SESSION]
+    return session.broken or session.memory.reason()
 
 
 def _start_session(config: pytest.Config) -> Session:

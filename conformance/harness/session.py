@@ -24,6 +24,7 @@ from conformance.devices.targets import Target
 from conformance.devices.vendor_devices import VendorDevice, registration_problem, vendor_devices
 from conformance.expectations import known_failures
 from conformance.harness import garbage_collection
+from conformance.harness.accidents.process_memory import MemoryLimit
 from conformance.harness.quick import one_target_a_device
 from conformance.settings import Settings, SettingsError, option_name
 from conformance.storage import binaries
@@ -53,7 +54,8 @@ class Session:
     for it here. `patch_problems`: those of them that torch's sources show before torch is imported. `notices`: lines
     for pytest's header. `partner_codes`: (case, target) → normalised code, generated only to be compared with.
     `waiting_captures`: the name of an item → its capture, made ahead; see captures_ahead.py.
-    `broken`: why this process must not run another item; "" if it may. `items_without_quick`: with --quick, how
+    `broken`: why this process must not run another item; "" if it may. `memory`: ends the process for its size, in the
+    same way. `items_without_quick`: with --quick, how
     many items pytest would have collected without it. `upcoming_items`: returns the case and the
     target of each item that this process runs after the current one, in the same batch. `restart_time_limit`: gives the
     current item the whole time again.
@@ -70,6 +72,7 @@ class Session:
     partner_codes: dict[tuple[str, str], str] = field(default_factory=dict)
     waiting_captures: dict[str, AheadCapture] = field(default_factory=dict)
     broken: str = ""
+    memory: MemoryLimit = field(default_factory=MemoryLimit)
     items_without_quick: int = 0
     upcoming_items: Callable[[], Sequence[tuple[Case, Target]]] = tuple
     restart_time_limit: Callable[[], None] = lambda: None

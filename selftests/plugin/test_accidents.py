@@ -57,6 +57,15 @@ def test_every_accident(tmp_path, processes):
     ran.has("Captured stderr call ", "\nnative words\n")
 
 
+@pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
+def test_a_process_that_has_grown_is_replaced(tmp_path, processes):
+    """A process keeps a part of all that it compiles. No item fails."""
+    suite = planted_suite(tmp_path, "fine", "grow", "fine2", "fine3")
+    ran = suite.run(*options(*processes)).ends(0)
+    ran.has("the process has grown by 30")
+    assert (ran.outcomes(), len(outcomes(suite))) == ({"passed": 4}, 4)
+
+
 def test_a_scheduler_that_keeps_files_together(tmp_path):
     """It would run the crashed item again."""
     suite = planted_suite(tmp_path, "fine", "segfault", "fine2", "break", "fine3")
