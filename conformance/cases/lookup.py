@@ -25,6 +25,8 @@ OPS = Path(__file__).parent.parent / "ops"
 MODELS = OPS.with_name("models")
 #: The folder of the sweep, whose cases are made of PyTorch's op_db. Finding them imports torch.
 SWEEP = OPS.with_name("sweep")
+#: What is stored for the cases of this package is in these folders: for operators, models, and the sweep.
+STORAGE_ROOTS = (OPS.parent, MODELS, SWEEP)
 
 _NODE = re.compile(r"(test_\w+)(?:\[(.*)\])?")
 _SHOWN = 3  # similar ids in a message

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from conformance.capture.deviceless.prepare import prepare
 from conformance.cases import numerics_policy, sample_selection, seeds
 from conformance.cases.case import Case
-from conformance.cases.lookup import MODELS, OPS, SWEEP
+from conformance.cases.lookup import STORAGE_ROOTS
 from conformance.devices import environment, targets
 from conformance.devices.cpp_compiler import compiler_problem
 from conformance.devices.machine import Machine
@@ -378,7 +378,7 @@ class Session:
 
     def known_failures_baseline(self, folder: Path | None) -> str:
         """The `baseline` of a folder's KnownFailures: the package's own release, or the project's."""
-        own = [(each / KNOWN_FAILURES).resolve() for each in (OPS.parent, MODELS, SWEEP)]
+        own = [(each / KNOWN_FAILURES).resolve() for each in STORAGE_ROOTS]
         is_own = folder is not None and folder.resolve() in own
         return known_failures.BASELINE if is_own else self.settings.baseline_torch
 

@@ -2,11 +2,12 @@
 
 import pytest
 
-from conformance.cases.lookup import OPS
+from conformance.cases.lookup import OPS, STORAGE_ROOTS
 from conformance.cli.main import main
 from conformance.devices.machine import Machine
 from conformance.expectations import known_bugs, known_failures
 
+FOLDER = "known_failures"
 ENTRY = """
 [[failure]]
 case = "sum/sum-f16"
@@ -54,6 +55,15 @@ def test_a_bug_that_no_longer_shows_is_named(folder, capsys):
     assert "no script" not in out
 
 
+def test_a_script_may_end_with_the_error_that_the_known_failure_names(folder, capsys):
+    text = (folder / "c.toml").read_text().replace("assert 1 + 1 == 2", "raise RuntimeError('the sum is off')")
+    (folder / "c.toml").write_text(text)
+    assert main(["bugs", str(folder), "--check"]) == 0
+    assert "shows  it was fixed: RuntimeError: the sum is off" in capsys.readouterr().out
+    (folder / "c.toml").write_text(text.replace("the sum is off", "it is something else"))
+    assert main(["bugs", str(folder), "--check"]) == 1
+
+
 def test_a_bug_of_a_missing_gpu_is_not_run(folder, capsys, monkeypatch):
     """A torch without CUDA raises an AssertionError for `device="cuda"`, as if the script showed the bug."""
     monkeypatch.setattr(Machine, "detect", Machine)
@@ -77,6 +87,6 @@ def test_a_malformed_reproduction(tmp_path, capsys, more, text):
 
 
 def test_our_own_page_is_what_is_generated():
-    found = known_bugs.bugs(known_failures.load(OPS.parent / "known_failures").failures)
+    found = known_bugs.bugs(each for root in STORAGE_ROOTS for each in known_failures.load(root / FOLDER).failures)
     page = (OPS.parents[1] / "docs" / "known-bugs.md").read_text(encoding="utf-8")
     assert page == "\n".join(known_bugs.markdown(found)) + "\n", "python -m conformance bugs > docs/known-bugs.md"

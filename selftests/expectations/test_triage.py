@@ -2,7 +2,7 @@
 
 import pytest
 
-from conformance.cases.lookup import OPS
+from conformance.cases.lookup import STORAGE_ROOTS
 from conformance.expectations import known_bugs, known_failures
 from conformance.expectations.known_failure_entry import KnownFailureError
 from conformance.expectations.triage import Triage
@@ -67,13 +67,13 @@ def test_no_table(tmp_path):
 
 
 def test_each_bug_has_one_triage():
-    failures = known_failures.load(OPS.parent / "known_failures").failures
+    failures = [each for root in STORAGE_ROOTS for each in known_failures.load(root / "known_failures").failures]
     counts = {bug.reason: sum(each.triage is not None for each in bug.failures) for bug in known_bugs.bugs(failures)}
     assert not {reason: count for reason, count in counts.items() if count != 1}
 
 
 def test_each_bug_of_a_cpu_with_a_script_has_its_first_release():
-    failures = known_failures.load(OPS.parent / "known_failures").failures
+    failures = [each for root in STORAGE_ROOTS for each in known_failures.load(root / "known_failures").failures]
     bugs = [bug for bug in known_bugs.bugs(failures) if bug.reproduction and bug.triage and not bug.triage.since]
     assert not [
         bug.reason for bug in bugs if any(name.startswith("cpu") for each in bug.failures for name in each.targets)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.cases.lookup import OPS, project_here, suite_folder
+from conformance.cases.lookup import STORAGE_ROOTS, project_here, suite_folder
 from conformance.devices.environment import torch_build
 from conformance.devices.machine import Machine
 from conformance.errors import SuiteMissingError
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _places(arguments: argparse.Namespace) -> dict[str, list[Path]]:
     """The title of each page → the folders of its known failures."""
-    package = OPS.with_name(KNOWN_FAILURES)
+    package = [root / KNOWN_FAILURES for root in STORAGE_ROOTS]
     if arguments.folder:
         if arguments.package:
             raise KnownFailureError(f"--package lists those of conformance: leave out {arguments.folder}, or --package")
@@ -68,7 +68,7 @@ def _places(arguments: argparse.Namespace) -> dict[str, list[Path]]:
                 f"there is no folder {arguments.folder}: name a folder known_failures/ with *.toml files"
             )
         return {known_bugs.TITLE: [arguments.folder]}
-    own = [] if arguments.package else [folder for folder in _own_folders(arguments) if folder != package]
+    own = [] if arguments.package else [folder for folder in _own_folders(arguments) if folder not in package]
     places = {f"{known_bugs.TITLE} of {_named(own)}": own} if own else {}
     try:
         suite_folder()
@@ -77,7 +77,7 @@ def _places(arguments: argparse.Namespace) -> dict[str, list[Path]]:
             raise
         print(f"those of conformance are not listed: {error}", file=sys.stderr)
         return places
-    return places | {known_bugs.TITLE: [package]}
+    return places | {known_bugs.TITLE: package}
 
 
 def _named(folders: Sequence[Path]) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.cases.lookup import OPS
+from conformance.cases.lookup import OPS, STORAGE_ROOTS
 from conformance.devices.targets import targets
 from conformance.expectations.known_failures import load
 from conformance.review.causes import pluralise
@@ -37,7 +37,7 @@ def layer_lines(overlay: Overlay) -> list[str]:
         texts = [_texts(Store(root)) for root in (OPS.parent / EXPECTED_CODE, overlay_root(overlay.store))]
         lines.append(f"code: {texts[0]:,} texts in conformance, {texts[1]:,} in {overlay.store}")
     if overlay.known_failures:
-        own = len(load(OPS.parent / KNOWN_FAILURES).failures)
+        own = sum(len(load(root / KNOWN_FAILURES).failures) for root in STORAGE_ROOTS)
         over = Counter(each.layer for each in load(None, overlays=overlay.known_failures).failures)
         counts = [f"{over[layer]:,} in {layer}" for layer in overlay.known_failures]
         lines.append(f"known failures: {own:,} entries in conformance, {', '.join(counts)}")
