@@ -72,11 +72,6 @@ OPTION_CACHES = (
 #: For native and deviceless captures, so that both give the same code.
 COMMON_PATCHES = [
     Patch(
-        "torch._inductor.fx_passes.joint_graph:lazy_init",
-        lambda original: lambda input_device=None: original(_cpu()),
-        "it traces patterns once per process, on the first device that is compiled for",
-    ),
-    Patch(
         "torch._inductor.fx_passes.pad_mm:_should_pad",
         lambda _: lambda *args, **kwargs: _force_shape_pad(),
         "it times padded and unpadded products and caches the result; now it pads only if the case's options say so",
@@ -121,9 +116,10 @@ def _with_autotune_block(wrapper: Any, original: Callable[[Any], None]) -> None:
     original(wrapper)
 
 
-def _common_patches() -> list[Patch]:
+def _common_patches(target: Target) -> list[Patch]:
     declarations = [_DECLARATIONS] if environment.torch_build().release < (2, 13) else []
-    return [*COMMON_PATCHES, *precompiled_headers.laid_patches(), *rocm_build.attention_patches(), *declarations]
+    common = [*COMMON_PATCHES, device_patterns.patch(target.device), *declarations]
+    return [*common, *precompiled_headers.laid_patches(), *rocm_build.attention_patches()]
 
 
 def _with_kept_writer(
@@ -132,12 +128,6 @@ def _with_kept_writer(
     """Calls `original` with the same object for equal bound methods `writeline`."""
     kept = wrapper.__dict__.setdefault("_conformance_writers", {})
     return original(wrapper, int_array, kept.setdefault(writeline, writeline), *args, **kwargs)
-
-
-def _cpu() -> Any:
-    import torch
-
-    return torch.device("cpu")
 
 
 def _force_shape_pad() -> bool:
@@ -210,12 +200,11 @@ def clear_caches() -> None:
 def patches(target: Target, mode: Mode, queries: DeviceQueries | None = None) -> list[Patch]:
     """All patches of torch for a capture of the target in the mode. `queries`: gets what torch asks."""
     if target.isa:
-        return [*_common_patches(), *cpu_isa.patches(target.isa)]
+        return [*_common_patches(target), *cpu_isa.patches(target.isa)]
     pretended = mode == "deviceless"
     device = gpu_patches.patches(target, queries) if pretended else [_AUTOTUNE_BLOCK]
     host = cpu_isa.patches(isa) if (isa := cpu_isa.isa_beside_gpu()) else []
-    patterns = [device_patterns.PATCH] if target.device == "cuda" else []
-    return [*_common_patches(), *patterns, *user_kernels.patches(pretended), *optimizers.PATCHES, *host, *device]
+    return [*_common_patches(target), *user_kernels.patches(pretended), *optimizers.PATCHES, *host, *device]
 
 
 @contextlib.contextmanager

@@ -49,8 +49,8 @@ def pattern_name(entry: Any) -> str:
     if name.endswith(".wrapper"):  # of partialize_and_update_signature, which keeps the name of what it wraps
         name = function.__name__
     outer, *inner = (part.rsplit(".", 1)[-1] for part in name.split(".<locals>."))
-    if inner and outer.endswith("_init"):  # it registers several patterns
-        outer = inner[0]
-    name = outer.removeprefix("_register_").lstrip("_")
+    registers_several = outer.endswith("_init")
+    name = inner[0] if inner and registers_several else outer
+    name = name.removeprefix("_register_").lstrip("_")
     package, _, module = (getattr(function, "__module__", None) or "").rpartition(".")
     return f"{module}.{name}" if package == "torch._inductor.fx_passes" else name

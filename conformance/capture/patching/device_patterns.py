@@ -1,12 +1,14 @@
-"""Patterns that Inductor has for CUDA alone: a capture for a CUDA target has them, whatever was compiled before it.
+"""The patterns of a capture: those of its device type, whatever the process compiled before.
 
-Inductor registers its patterns once per process, for the first device that it compiles for. `isolation` makes it
-register those of the CPU, which all devices have. Since torch 2.13, CUDA has further ones (exponents of MX formats,
-e8m0), and which GPU it is decides what they are replaced with. So both replacements are registered, and each is used
-only for a GPU that it is for. The question which GPU it is counts as asked only for a graph that has such a pattern.
+Inductor registers its patterns once per process, for the first device that it compiles for. Here it registers those of
+the CPU, which all devices have. Since torch 2.13, CUDA has further ones (exponents of MX formats, e8m0), and which GPU
+it is decides what they are replaced with. So a capture for CUDA registers both replacements, and each is used only for
+a GPU that it is for. The question which GPU it is counts as asked only for a graph that has such a pattern. Before
+2.13, torch has them for sm100 alone, and registers them for the device "cuda" but not for "cuda:0": no graph gets them.
 
 Private parts of torch, checked with 2.11 to 2.15: torch/_inductor/fx_passes/misc_patterns.py registers its patterns
-with its names `register_replacement` and `is_nvidia_sm100_or_later`; `pass_patterns` of post_grad.py keep them.
+with its names `register_replacement` and, since 2.13, `is_nvidia_sm100_or_later`; `pass_patterns` of post_grad.py keep
+them.
 """
 
 from __future__ import annotations
@@ -20,28 +22,29 @@ from typing import Any
 from unittest import mock
 
 from conformance.capture.patching.patch import Patch
+from conformance.devices.environment import torch_build
 
 _MISC = "torch._inductor.fx_passes.misc_patterns"
-_QUESTION = "is_nvidia_sm100_or_later"
 
 
-def _all(_match: Any) -> bool:
-    return True
+def patch(device: str) -> Patch:
+    """The patch for a capture on a device type, such as "cpu"."""
+    return Patch(
+        "torch._inductor.fx_passes.joint_graph:lazy_init",
+        functools.partial(_initialising, of_cuda=device == "cuda" and torch_build().release >= (2, 13)),
+        "it registers patterns once per process, for the first device that is compiled for",
+    )
 
 
-def _registering(original: Callable[..., None]) -> Callable[..., None]:
-    def initialise(input_device: Any = None) -> None:
-        original(input_device)
-        _register_those_of_cuda_alone()
+def _initialising(original: Callable[..., None], *, of_cuda: bool) -> Callable[..., None]:
+    def initialise(_device: Any = None) -> None:
+        import torch
+
+        original(torch.device("cpu"))
+        if of_cuda:
+            _register_those_of_cuda_alone()
 
     return initialise
-
-
-PATCH = Patch(
-    "torch._inductor.fx_passes.joint_graph:lazy_init",
-    _registering,
-    "the patterns of the CPU lack those that Inductor has for CUDA alone",
-)
 
 
 @functools.cache
@@ -61,7 +64,7 @@ def _register_those_of_cuda_alone() -> None:
     def register_for(newer: bool, searched: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         if searched.__name__ in of_all:
             return
-        check = kwargs.pop("extra_check", _all)
+        check = kwargs.pop("extra_check")
 
         def is_for(match: Any) -> bool:
             return check(match) and utils.is_nvidia_sm100_or_later() == newer
@@ -71,14 +74,12 @@ def _register_those_of_cuda_alone() -> None:
                 stack.enter_context(mock.patch.object(each, "seen_patterns", defaultdict(list)))
             register(searched, *args, extra_check=is_for, **kwargs)
 
-    if not hasattr(misc_patterns, _QUESTION):  # to 2.12
-        return
     with torch._guards.tracing(None), FakeTensorMode():  # as Inductor registers them
         with mock.patch(f"{_MISC}.register_replacement", note):
             initialise(torch.device("cpu"))
         for newer in (False, True):
             with (
                 mock.patch(f"{_MISC}.register_replacement", functools.partial(register_for, newer)),
-                mock.patch(f"{_MISC}.{_QUESTION}", lambda newer=newer: newer),
+                mock.patch(f"{_MISC}.is_nvidia_sm100_or_later", lambda newer=newer: newer),
             ):
                 initialise(torch.device("cuda", 0))

@@ -18,7 +18,7 @@ LOG2 = "misc_patterns.e8m0_rceil_log2_pattern"
 BITS = "misc_patterns.e8m0_rceil_pattern"
 
 pytestmark = pytest.mark.skipif(
-    torch.__version__.startswith("2.11"), reason="torch 2.11 has no patterns for CUDA alone"
+    torch.__version__.startswith("2.11"), reason="torch 2.11 registers no patterns for CUDA alone"
 )
 
 
