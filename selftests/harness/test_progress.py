@@ -61,6 +61,14 @@ def test_work_between_the_tests_counts():
     assert run.seconds_left == pytest.approx(2100, rel=0.2)
 
 
+def test_what_a_fresh_process_repeats_counts_with_its_time():
+    """It repeats the reports of earlier processes in no time."""
+    run = progress(0.1, workers=1)
+    for name in node_ids("a", 1000):
+        run.end(name, 0.5)
+    assert run.seconds_left == pytest.approx(4500, rel=0.2)
+
+
 def test_a_test_counts_once():
     run = progress(1.0, cases=2)
     run.end("ops/a.py::test_story", 1.0)

@@ -30,7 +30,7 @@ class Progress:
         self.others = len(items) - self.items
         self.ended_items = self.ended_others = 0
         self._expected_left = sum(item.seconds for item in items)
-        self._expected_of_ended = 0.0
+        self._expected_of_ended = self._seconds_of_ended = 0.0
 
     def end(self, node_id: str, seconds: float) -> None:
         """Counts a test as ended, once. `seconds`: how long it took."""
@@ -41,6 +41,7 @@ class Progress:
         self.ended_others += not item.target
         self._expected_left -= item.seconds
         self._expected_of_ended += item.seconds
+        self._seconds_of_ended += seconds
         if self._began is None:
             self._began = self._clock() - seconds
 
@@ -50,7 +51,8 @@ class Progress:
     @property
     def seconds_left(self) -> float:
         """The last durations of the tests that have not ended, corrected by how fast this run is so far."""
-        worked = 0.0 if self._began is None else (self._clock() - self._began) * self._busy
+        on_the_clock = 0.0 if self._began is None else (self._clock() - self._began) * self._busy
+        worked = max(on_the_clock, self._seconds_of_ended)  # a fresh process repeats what earlier ones ran in no time
         speed = (worked + _PRIOR) / (self._expected_of_ended + _PRIOR)
         return max(self._expected_left, 0.0) * speed / min(self._workers, max(len(self._pending), 1))
 
