@@ -36,6 +36,7 @@ from conformance.harness.accidents import guardian
 from conformance.harness.accidents.guarded_items import GuardedItems
 from conformance.harness.accidents.native_stderr import NativeStderr
 from conformance.harness.accidents.process_end import is_accident
+from conformance.harness.accidents.process_memory import MemoryLimit
 from conformance.harness.accidents.time_limit import TimeLimit
 from conformance.harness.accidents.worker_crashes import MANY_RESTARTS, RetiringWorker, WorkerCrashes, open_worker_file
 from conformance.harness.collected import conformance_item, deselect, is_conformance_item, is_in_case_file
@@ -209,7 +210,7 @@ def _broken(config: pytest.Config) -> str:
     if _SESSION not in config.stash:
         return ""
     session = config.stash[_SESSION]
-    return session.broken or session.memory.reason()
+    return session.broken or (session.memory.reason() if session.memory else "")
 
 
 def _start_session(config: pytest.Config) -> Session:
@@ -374,10 +375,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if session.config.option.collectonly or not any(map(is_conformance_item, session.items)):
         return
     names = {item.nodeid: conformance_item(item).name if is_conformance_item(item) else "" for item in session.items}
+    started = session.config.stash[_SESSION]
+    if all(map(is_in_case_file, session.items)):  # a process that ends tears down no fixtures of other tests
+        started.memory = MemoryLimit()
     with _usage_errors():
-        session.config.stash[_SESSION].run.write_selected(names)
+        started.run.write_selected(names)
         if option(session.config, "quick"):
-            started = session.config.stash[_SESSION]
             started.run.write_items_without_quick(started.items_without_quick)
 
 

@@ -55,7 +55,7 @@ class Session:
     for pytest's header. `partner_codes`: (case, target) → normalised code, generated only to be compared with.
     `waiting_captures`: the name of an item → its capture, made ahead; see captures_ahead.py.
     `broken`: why this process must not run another item; "" if it may. `memory`: ends the process for its size, in the
-    same way. `items_without_quick`: with --quick, how
+    same way; None in a run with tests of the project's own. `items_without_quick`: with --quick, how
     many items pytest would have collected without it. `upcoming_items`: returns the case and the
     target of each item that this process runs after the current one, in the same batch. `restart_time_limit`: gives the
     current item the whole time again.
@@ -72,7 +72,7 @@ class Session:
     partner_codes: dict[tuple[str, str], str] = field(default_factory=dict)
     waiting_captures: dict[str, AheadCapture] = field(default_factory=dict)
     broken: str = ""
-    memory: MemoryLimit = field(default_factory=MemoryLimit)
+    memory: MemoryLimit | None = None
     items_without_quick: int = 0
     upcoming_items: Callable[[], Sequence[tuple[Case, Target]]] = tuple
     restart_time_limit: Callable[[], None] = lambda: None

@@ -62,8 +62,18 @@ def test_a_process_that_has_grown_is_replaced(tmp_path, processes):
     """A process keeps a part of all that it compiles. No item fails."""
     suite = planted_suite(tmp_path, "fine", "grow", "fine2", "fine3")
     ran = suite.run(*options(*processes)).ends(0)
-    ran.has("the process has grown by 30")
+    ran.has("the process has grown by 30", "MiB: a fresh process runs the next items")
     assert (ran.outcomes(), len(outcomes(suite))) == ({"passed": 4}, 4)
+
+
+@pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
+def test_a_process_with_own_tests_is_kept(tmp_path, processes):
+    """Else the fixtures of these tests would not be torn down."""
+    suite = planted_suite(tmp_path, "fine", "grow", "fine2", "fine3")
+    suite.write("ops/test_own.py", "def test_own():\n    pass\n")
+    ran = suite.run(*options(*processes)).ends(0)
+    ran.has_not("the process has grown by")
+    assert ran.outcomes() == {"passed": 5}
 
 
 def test_a_scheduler_that_keeps_files_together(tmp_path):

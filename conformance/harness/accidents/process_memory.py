@@ -1,6 +1,7 @@
-"""The memory of a process that runs items. torch keeps 0.2 to 0.3 MB of each case that it has compiled.
+"""The memory of a process that runs items.
 
-After some thousand items a fresh process runs the next ones, so a run of any length needs a bounded amount of memory.
+torch keeps 0.2 to 0.4 MB of each case that it has compiled (benchmarks/memory.py). After some thousand items a fresh
+process runs the next ones, so a run of any length needs a bounded amount of memory.
 """
 
 from __future__ import annotations

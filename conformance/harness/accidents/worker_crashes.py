@@ -80,7 +80,7 @@ class WorkerCrashes:
             return
         process, text = _read_worker_file(run.worker_file(node.gateway.id))
         if _RETIRED in text:
-            self._say(text[text.index(_RETIRED) :].strip())
+            self._say(f"{text.partition(_RETIRED)[2].strip()}: a fresh process runs the next items")
             return
         self._last_end = ProcessEnd(_exit_status(process), text, self._limit)
         self._ends_in_a_row += 1
