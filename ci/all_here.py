@@ -111,11 +111,14 @@ def _run_row(each: Plan) -> tuple[int, str]:
     print(f"{each.row.name}: {shlex.join(each.command)}; output in {shown}", file=sys.stderr, flush=True)
     start = time.monotonic()
     status = _run_command(each.command, log)
-    seconds = time.monotonic() - start
-    result = f"FAILED ({status})" if status else "ok"
     end = f"; output in {shown}" if status else ""
-    line = f"{each.row.name:<16} {result:<12} {seconds:5.0f} s  {count_line(log)}".rstrip()
-    return status, f"{line}{_in_brackets(each.note)}{end}"
+    return status, f"{result_line(each.row.name, status, time.monotonic() - start, log)}{_in_brackets(each.note)}{end}"
+
+
+def result_line(name: str, status: int, seconds: float, log: Path) -> str:
+    """The line of a run in the report: its result, its time, and what pytest counted."""
+    result = f"FAILED ({status})" if status else "ok"
+    return f"{name:<16} {result:<12} {seconds:5.0f} s  {count_line(log)}".rstrip()
 
 
 def _run_command(command: list[str], log: Path) -> int:
@@ -130,12 +133,12 @@ def _run_command(command: list[str], log: Path) -> int:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        with _ended_at_interrupt(process):
+        with ended_at_interrupt(process):
             return process.wait()
 
 
 @contextlib.contextmanager
-def _ended_at_interrupt(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def ended_at_interrupt(process: subprocess.Popen[bytes]) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:

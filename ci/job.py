@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs one row of the device matrix on this machine, with the command that CI uses: `python ci/job.py cuda-2.13`.
 
-`python ci/job.py --all-here` runs all rows that need no other machine.
+`python ci/job.py --all-here` runs all rows that need no other machine, and `--short` runs what `.ci/run` runs.
 """
 
 import argparse
@@ -24,11 +24,13 @@ def main() -> int:
     import all_here
     import interpreters
     import matrix
+    import short_run
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("row", nargs="?", help="the name of a row in ci/matrix.toml")
     parser.add_argument("--list", action="store_true", help="list the rows, a line each")
     parser.add_argument("--all-here", action="store_true", help="run each row that this machine can run, a line each")
+    parser.add_argument("--short", action="store_true", help="run the short form of the rows that have one: .ci/run")
     parser.add_argument("--print", action="store_true", help="print the command and run nothing")
     parser.add_argument("--python", metavar="PATH", help="use this Python instead of the row's version")
     options = parser.parse_args()
@@ -37,12 +39,16 @@ def main() -> int:
     rows = {row.name: row for row in matrix.load()}
     if options.list:
         for row in rows.values():
-            print(f"{row.name:<16} {row.runner.name:<12} python {row.python or 'any':<6} {shlex.join(row.command())}")
+            print(f"{row.name:<18} {row.holds}\n    python {row.python or 'any'}: {shlex.join(row.command())}")
         return 0
     if options.all_here:
         if options.row:
             parser.error(f"--all-here runs all rows: leave {options.row!r} out, or --all-here")
         return (all_here.print_plan if options.print else all_here.run)(list(rows.values()), options.python)
+    if options.short:
+        if options.row:
+            parser.error(f"--short runs the short form of all rows: leave {options.row!r} out, or --short")
+        return short_run.run(list(rows.values()), options.python or interpreters.find_python("") or sys.executable)
     if options.row not in rows:
         parser.error(f"unknown row {options.row!r}: known are {', '.join(rows)}" if options.row else "which row?")
     row = rows[options.row]

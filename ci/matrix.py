@@ -42,9 +42,12 @@ class Row:
     runner: Runner
     env: str
     minutes: int
+    holds: str
     python: str = ""
     torch: str = ""
     args: list[str] = field(default_factory=list)
+    short: list[list[str]] = field(default_factory=list)
+    short_env: str = ""
 
     @property
     def tox_env(self) -> str:
@@ -59,6 +62,11 @@ class Row:
         if self.env != "selftests":
             pytest += ["--save-run", self.name, "--fresh"]  # a self-hosted machine keeps its cache folder
         return [*command, "--", *pytest]
+
+    def short_commands(self) -> list[list[str]]:
+        """The commands of the short form: none if `.ci/run` leaves the row out."""
+        environment = self.short_env or self.tox_env
+        return [["ci/tox", "-e", environment, *(["--", *arguments] if arguments else [])] for arguments in self.short]
 
 
 def load(file: Path = FILE) -> list[Row]:

@@ -40,6 +40,7 @@ runner = "{runner}"
 env = "suite"
 args = ['''{textwrap.dedent(code)}''']
 minutes = 1
+holds = "all"
 """
 
 

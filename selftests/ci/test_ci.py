@@ -120,7 +120,8 @@ def test_stale_workflow_is_shown_as_a_diff_and_not_written(tmp_path):
 def test_job_lists_each_row_once(matrix):
     run = script("ci/job.py", "--list")
     assert run.returncode == 0, run.stderr
-    assert [line.split()[0] for line in run.stdout.splitlines()] == [row.name for row in matrix.load()]
+    names = [line.split()[0] for line in run.stdout.splitlines() if not line.startswith(" ")]
+    assert names == [row.name for row in matrix.load()]
 
 
 def test_job_prints_the_command_of_a_row():
@@ -134,6 +135,7 @@ def test_job_prints_the_command_of_a_row():
         (["nosuch"], "unknown row 'nosuch': known are"),
         ([], "which row?"),
         (["lint", "--all-here"], "leave 'lint' out, or --all-here"),
+        (["lint", "--short"], "leave 'lint' out, or --short"),
     ],
 )
 def test_job_refuses_what_it_does_not_know(arguments, message):
@@ -143,7 +145,7 @@ def test_job_refuses_what_it_does_not_know(arguments, message):
     assert "Traceback" not in run.stderr
 
 
-ROW = '[runner.r]\nlabels = "l"\n[[row]]\nname = "a"\nrunner = "r"\nenv = "suite"\nminutes = 1\n'
+ROW = '[runner.r]\nlabels = "l"\n[[row]]\nname = "a"\nrunner = "r"\nenv = "suite"\nminutes = 1\nholds = "all"\n'
 
 
 @pytest.mark.parametrize(
@@ -162,6 +164,46 @@ def test_wrong_matrix_names_the_row(matrix, tmp_path, text, message):
     with pytest.raises(matrix.MatrixError) as error:
         matrix.load(file)
     assert message in str(error.value)
+
+
+def test_ci_runs_the_short_form_of_rows_that_run_on_any_machine(matrix):
+    short = [row for row in matrix.load() if row.short]
+    assert {row.env for row in short} == {"lint", "selftests", "suite", "models"}
+    assert all(row.runner.name == "hosted" for row in short)
+    assert "\nexec python3 ci/job.py --short\n" in (ROOT / ".ci/run").read_text()
+
+
+def test_what_a_short_form_leaves_out_is_in_a_row(matrix):
+    """Each run of a short form is a part of its own row, so the whole row has what it leaves out."""
+    for row in matrix.load():
+        for arguments in row.short:
+            assert not row.args or arguments[: len(row.args)] == row.args, row
+
+
+SHORT = """
+import sys
+sys.path.insert(0, {ci!r})
+import bootstrap, matrix, short_run
+from pathlib import Path
+bootstrap.ROOT = Path({root!r})
+matrix.Row.short_commands = lambda row: [["-c", *arguments] for arguments in row.short]
+sys.exit(short_run.run(matrix.load(Path({root!r}, "matrix.toml")), sys.executable))
+"""
+
+
+def test_short_form_runs_all_and_names_what_it_left_out(tmp_path):
+    green, red = "print('== 3 passed in 0.10s ==')", "print('== 1 failed in 0.10s =='); raise SystemExit(3)"
+    more = '\n[[row]]\nname = "b"\nrunner = "r"\nenv = "suite"\nminutes = 1\nholds = "the rest"\n'
+    (tmp_path / "matrix.toml").write_text(ROW + f"short = {[[red], [green]]}" + more)
+    run = script("-c", SHORT.format(ci=str(CI), root=str(tmp_path)))
+    assert run.returncode == 1, run.stderr
+    assert "== 3 passed in 0.10s ==" in run.stdout
+    end = run.stdout[run.stdout.index("=== all in") :].splitlines()
+    assert re.search(r" FAILED \(3\) +0 s  1 failed in 0.10s$", end[1])
+    assert re.search(r" ok +0 s  3 passed in 0.10s$", end[2])
+    assert end[-2].startswith("  a ")
+    assert ", without what " in end[-2]
+    assert end[-1].split(maxsplit=1) == ["b", "the rest"]
 
 
 def test_bootstrap_says_what_is_missing_for_cpu_kernels(matrix, monkeypatch):
