@@ -91,7 +91,12 @@ def test_inference(net, x, lengths):
         "cuda": {ON_CUDA: 1, ON_CUDA + "_backward": 1, "extern.bmm": 0},
         "gpu": {"kernels": "<=46", "buffers": "<=70"},
     },
-    numerics={"without": HUGE_OVERFLOWS},
+    numerics={
+        "without": HUGE_OVERFLOWS,
+        "factor": 6,
+        "reason": "an expanded cotangent is one number, so the sums in LayerNorm's backward cancel: eager's gradients are "
+        "off by 116 ulp, compiled's in one of 2,544 elements by 503 ulp, 4.3 times as much",
+    },
 )
 def test_training(net, x, lengths):
     return net(x, lengths)
