@@ -11,11 +11,9 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-import importlib
 import importlib.metadata
 import json
 import os
-import pkgutil
 import select
 import signal
 import subprocess
@@ -27,39 +25,6 @@ from typing import Any, ClassVar
 
 #: Variables that nothing reads before pytest starts: a run may have others of these than its template.
 LATE_VARIABLES = ("EXPECTTEST_ACCEPT", "CI", "GITHUB_", "COLUMNS", "FORCE_COLOR", "NO_COLOR", "TERM")
-
-#: Modules of torch that a capture imports. A torch may lack some of them.
-_LAZY = (
-    "torch._dynamo.repro.after_dynamo",
-    "torch._export.db.logging",
-    "torch._functorch._activation_checkpointing.remat_using_tags_for_fwd_loss_bwd_graph_pass",
-    "torch._inductor.choices",
-    "torch._inductor.codegen.cpp_wrapper_cpu_array_ref",
-    "torch._inductor.codegen.cpp_wrapper_gpu",
-    "torch._inductor.codegen.cpp_wrapper_mps",
-    "torch._inductor.codegen.cpu_device_op_overrides",
-    "torch._inductor.codegen.cuda_combined_scheduling",
-    "torch._inductor.codegen.halide",
-    "torch._inductor.codegen.memory_planning",
-    "torch._inductor.codegen.mps",
-    "torch._inductor.codegen.mtia",
-    "torch._inductor.codegen.pallas",
-    "torch._inductor.codegen.python_wrapper_mtia",
-    "torch._inductor.codegen.segmented_tree",
-    "torch._inductor.codegen.wrapper_fxir",
-    "torch._inductor.codegen.xpu.xpu_combined_scheduling",
-    "torch._inductor.fx_passes.apply_gumbel_max_trick",
-    "torch._inductor.fx_passes.efficient_conv_bn_eval",
-    "torch._inductor.fx_passes.freezing_patterns",
-    "torch._inductor.fx_passes.fuse_attention",
-    "torch._inductor.fx_passes.mkldnn_fusion",
-    "torch._inductor.fx_passes.pad_mm",
-    "torch._inductor.fx_passes.quantization",
-    "torch._inductor.kernel_template_choice",
-    "torch._inductor.tiling_utils",
-    "torch.export._trace",
-    "torch.utils.cpp_extension",
-)
 
 
 def is_late(name: str) -> bool:
@@ -229,25 +194,20 @@ def _end(function: Callable[[], Any]) -> None:
 def _import_all() -> None:
     """Imports what a run imports, but no plugin of pytest, and nothing that imports one."""
     import pytest  # noqa: F401 - torch does not import it
-    import torch._inductor.compile_fx  # noqa: F401 - what every capture imports
 
-    import conformance
+    from conformance.capture.preloading import import_below, import_compiler
 
-    for name in _LAZY:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
+    import_compiler()
     left = (
-        "conformance.models",
-        "conformance.ops",
-        "conformance.sweep",
-        "conformance.__main__",
-        "conformance.plugin",
-        "conformance.harness.schedule.batch_scheduling",
+        "models",
+        "ops",
+        "sweep",
+        "__main__",
+        "plugin",
+        "harness.schedule.batch_scheduling",
+        "harness.reproduction.standalone",
     )
-    for module in pkgutil.walk_packages(conformance.__path__, "conformance."):
-        if not module.name.startswith(left) and ".standalone" not in module.name:
-            with contextlib.suppress(ImportError):
-                importlib.import_module(module.name)
+    import_below("conformance", [f"conformance.{name}" for name in left])
     for plugin in importlib.metadata.entry_points(group="pytest11"):
         package = sys.modules.get(plugin.module.partition(".")[0])
         if package is not None:  # pytest warns that it cannot rewrite what is imported already, unless it says so

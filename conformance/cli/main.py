@@ -23,6 +23,7 @@ from conformance.errors import ConformanceError
 COMMANDS = {
     "list": ("list_cases", "list the cases and their files"),
     "show": ("show", "show the facts, code, graphs, IR and reasons of a case or an ad-hoc function on a target"),
+    "watch": ("watch", "answer each save of a case or of Inductor: what changed in facts, code and numerics"),
     "compare": ("compare", "compare two cases on a target, or one case on two targets"),
     "bisect": ("bisect", "find the commit of PyTorch that changed what is generated for a case"),
     "blame": ("blame", "find the functions of another torch that change what is generated for a case"),

@@ -46,6 +46,7 @@ _ALL = tuple(_OPTIONS)
 _OF_COMMANDS = {
     "list": _ALL,
     "show": ("--targets",),
+    "watch": ("--targets",),
     "compare": ("--targets",),
     "bisect": ("--targets",),
     "blame": ("--targets",),

@@ -11,7 +11,7 @@ OPTION = "--torch-source"
 #: Names the installed torch as a side of `compare`.
 INSTALLED = "installed"
 #: Commands that take it. `compare` may take two.
-_COMMANDS = ("show", "compare", "bench", "estimate", "minimise")
+_COMMANDS = ("show", "watch", "compare", "bench", "estimate", "minimise")
 
 
 def add_source_option(command: str, parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -27,7 +27,7 @@ FOLDER = "torch_sources"
 #: Trees that were not used for this long are deleted when another is laid, in seconds; and the oldest beyond a number.
 _MAX_AGE, _MAX_TREES = 14 * 86400.0, 60
 #: Beside torch/ in a tree: what differs from the installed torch. Its time is that of the last use.
-_DIFFERENCES = "differences.json"
+DIFFERENCES = "differences.json"
 #: Folders beside the installed torch in which its libraries look for others, by a path relative to their own.
 _LIBRARIES = ("nvidia", "cusparselt", "torch.libs", "triton")
 #: Changes when the layout of a tree changes.
@@ -79,7 +79,7 @@ def lay_files(build: TorchBuild, changed: Mapping[str, str], removed: tuple[str,
     folder = cache_folder() / FOLDER / name
     tree = LaidTree(folder, tuple(changed), removed)
     with contextlib.suppress(OSError):
-        os.utime(folder / _DIFFERENCES)
+        os.utime(folder / DIFFERENCES)
         return tree
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -92,23 +92,40 @@ def lay_files(build: TorchBuild, changed: Mapping[str, str], removed: tuple[str,
             for library in _LIBRARIES:
                 if (beside := build.folder.parent / library).is_dir():
                     (temporary / library).symlink_to(beside)
-            (temporary / _DIFFERENCES).write_text(json.dumps({"changed": list(changed), "removed": list(removed)}))
+            (temporary / DIFFERENCES).write_text(json.dumps({"changed": list(changed), "removed": list(removed)}))
             temporary.rename(folder)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
-        if not (folder / _DIFFERENCES).exists():  # else another process has laid the same tree in the meantime
+        if not (folder / DIFFERENCES).exists():  # else another process has laid the same tree in the meantime
             raise LayError(f"{folder.parent} cannot be written to: {error.strerror or error}") from error
     return tree
 
 
-class _Laying:
-    """Links folders of the installed torch that are the same as wholes, and the files of those that are not."""
+def lay_apart(tree: LaidTree, folder: Path) -> None:
+    """Lays the same in a new folder, for one process that changes it: no folder with sources is a link there."""
+    installed = (tree.torch / "lib").resolve().parent
+    laying = _Laying(installed, folder / "torch", set(tree.changed), set(tree.removed), installed_files(tree.torch))
+    laying.lay_folder(PurePosixPath())
+    for path in tree.changed:
+        shutil.copyfile(tree.torch / path, folder / "torch" / path)
+    for library in _LIBRARIES:
+        if (beside := installed.parent / library).is_dir():
+            (folder / library).symlink_to(beside)
 
-    def __init__(self, installed: Path, tree: Path, changed: set[str], removed: set[str]) -> None:
+
+class _Laying:
+    """Links folders of the installed torch that are the same as wholes, and the files of those that are not.
+
+    `apart`: paths of files whose folders are not linked either.
+    """
+
+    def __init__(
+        self, installed: Path, tree: Path, changed: set[str], removed: set[str], apart: Iterable[str] = ()
+    ) -> None:
         self._installed, self._tree = installed, tree
         self._other = changed | removed
-        self._folders = {str(parent) for path in self._other for parent in PurePosixPath(path).parents}
+        self._folders = {str(parent) for path in {*self._other, *apart} for parent in PurePosixPath(path).parents}
 
     def lay_folder(self, path: PurePosixPath) -> None:
         installed, tree = self._installed / path, self._tree / path
@@ -141,7 +158,7 @@ def delete_unused(folder: Path, now: float | None = None) -> int:
     used = []
     for tree in folder.iterdir():
         with contextlib.suppress(OSError):
-            used.append(((tree / _DIFFERENCES).stat().st_mtime, tree))
+            used.append(((tree / DIFFERENCES).stat().st_mtime, tree))
     used.sort(reverse=True)
     old = [tree for number, (time_, tree) in enumerate(used) if number >= _MAX_TREES or now - time_ > _MAX_AGE]
     for tree in old:

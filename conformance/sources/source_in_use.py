@@ -60,10 +60,11 @@ def use_source(word: str, option: str) -> None:
     build = environment.torch_build()
     tree = lay(source, build)
     refuse_misfit(tree, source, build)
-    _put_first(tree, word, source)
+    put_first(tree, word, source)
 
 
-def _put_first(tree: LaidTree, word: str, source: TorchSource) -> None:
+def put_first(tree: LaidTree, word: str, source: TorchSource) -> None:
+    """Lets this process and its children import torch from a tree. Raises SourceError where Python finds another."""
     os.environ["PYTHONPATH"] = path_with(tree)
     sys.path.insert(0, str(tree.folder))
     importlib.invalidate_caches()

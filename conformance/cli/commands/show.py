@@ -6,11 +6,9 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from conformance.capture.offline.compiler import refuse_unknown_stage
 from conformance.cases.adhoc import AdhocOptions, resolve_case
-from conformance.cases.case import Case, CaseError
 from conformance.cli.capture_sections import blocks, triton_stage
 from conformance.cli.case_options import (
     EXPLORED,
@@ -24,14 +22,11 @@ from conformance.cli.case_options import (
 )
 from conformance.cli.highlighting import highlighted
 from conformance.cli.kernel_sections import kernel_sections
-from conformance.devices.targets import Target, TargetError
+from conformance.cli.numerics_verdict import numerics_verdict
+from conformance.devices.targets import TargetError
 from conformance.errors import ConformanceError
-from conformance.harness.generator import GeneratingError, Generator, checked_numerics, origin
-from conformance.terminal import heading, styled
-
-if TYPE_CHECKING:
-    from conformance.capture.compile import CaptureResult
-
+from conformance.harness.generator import Generator, origin
+from conformance.terminal import heading
 
 DESCRIPTION = """\
 Compile a case or an ad-hoc function for a target, and print what the compiler
@@ -124,7 +119,11 @@ def _show(generator: Generator, word: str, options: AdhocOptions, arguments: arg
             if len(shown) > 1 or arguments.triton_stages or arguments.kernels is not None:
                 print(("\n" if number else "") + heading(f"# {block.title}"))
             print(highlighted(block.text, block.language), flush=True)
-        return _print_numerics(case, result, target, native=native) if arguments.numerics else 0
+        if not arguments.numerics:
+            return 0
+        verdict = numerics_verdict(case, result, target, native=native)
+        print("", *verdict.lines(), sep="\n")
+        return int(verdict.word == "wrong")
 
 
 def _project_target(known: Collection[str]) -> str:
@@ -135,37 +134,3 @@ def _project_target(known: Collection[str]) -> str:
     if len(names) > 1:
         print(f"for {names[0]}, the first of conformance_targets; --target names another one", file=sys.stderr)
     return names[0]
-
-
-def _print_numerics(case: Case, result: CaptureResult, target: Target, *, native: bool) -> int:
-    """Prints the result of the numerics check; returns 1 if the numerics are wrong.
-
-    Raises CaseError for a malformed numerics policy, and GeneratingError for other exceptions.
-    """
-    from conformance.capture.emulation.errors import EmulationError, NotEmulatedError
-    from conformance.cases.numerics_policy import PolicyError
-    from conformance.numerics.check import NumericsError
-
-    how = "" if native else " (emulated)"
-    # An error that the worker reports arrives as an AssertionError.
-    wrong = (NumericsError, EmulationError) if result.worker_numerics is None else (AssertionError,)
-    try:
-        lines = checked_numerics(case, result, target, native=native)
-    except wrong as error:
-        print(f"\nnumerics    {styled('wrong', 'red')}{how}\n{error}")
-        return 1
-    except NotEmulatedError as error:
-        print(f"\nnumerics    not checked: not emulated: {error}")
-        return 0
-    except PolicyError as error:
-        raise CaseError(str(error)) from error
-    except Exception as error:
-        raise GeneratingError(f"{case.id} on {target.name}: {type(error).__name__}: {error}") from error
-    if not lines:
-        print(f"\nnumerics    not checked: this machine does not run {target.name}")
-        return 0
-    print(f"\nnumerics    {styled('right', 'green')}{how}: {lines[0]}")
-    extents = result.extents()
-    for note in (*lines[1:], *extents.kernels, *(f"ran little: {line}" for line in extents.shortfalls)):
-        print(f"            {note}")
-    return 0
