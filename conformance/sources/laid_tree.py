@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -103,10 +103,9 @@ def lay_files(build: TorchBuild, changed: Mapping[str, str], removed: tuple[str,
 
 
 def lay_apart(tree: LaidTree, folder: Path) -> None:
-    """Lays the same in a new folder, for one process that changes it: no folder with sources is a link there."""
-    installed = (tree.torch / "lib").resolve().parent
-    laying = _Laying(installed, folder / "torch", set(tree.changed), set(tree.removed), installed_files(tree.torch))
-    laying.lay_folder(PurePosixPath())
+    """Lays the same in another folder, for one process that changes it with `lay_place`."""
+    installed = _installed_torch(tree.torch)
+    _Laying(installed, folder / "torch", set(tree.changed), set(tree.removed)).lay_folder(PurePosixPath())
     for path in tree.changed:
         shutil.copyfile(tree.torch / path, folder / "torch" / path)
     for library in _LIBRARIES:
@@ -114,18 +113,27 @@ def lay_apart(tree: LaidTree, folder: Path) -> None:
             (folder / library).symlink_to(beside)
 
 
+def lay_place(torch: Path, path: str) -> None:
+    """Makes room for one file in a tree: no folder above it remains a link. `torch`: in the tree. `path`: below it."""
+    for folder in reversed(PurePosixPath(path).parents):
+        if (torch / folder).is_symlink():
+            (torch / folder).unlink()
+            _Laying(_installed_torch(torch), torch, {path}, set()).lay_folder(folder)
+            return
+
+
+def _installed_torch(torch: Path) -> Path:
+    """The installed torch of a tree."""
+    return (torch / "lib").resolve().parent
+
+
 class _Laying:
-    """Links folders of the installed torch that are the same as wholes, and the files of those that are not.
+    """Links folders of the installed torch that are the same as wholes, and the files of those that are not."""
 
-    `apart`: paths of files whose folders are not linked either.
-    """
-
-    def __init__(
-        self, installed: Path, tree: Path, changed: set[str], removed: set[str], apart: Iterable[str] = ()
-    ) -> None:
+    def __init__(self, installed: Path, tree: Path, changed: set[str], removed: set[str]) -> None:
         self._installed, self._tree = installed, tree
         self._other = changed | removed
-        self._folders = {str(parent) for path in {*self._other, *apart} for parent in PurePosixPath(path).parents}
+        self._folders = {str(parent) for path in self._other for parent in PurePosixPath(path).parents}
 
     def lay_folder(self, path: PurePosixPath) -> None:
         installed, tree = self._installed / path, self._tree / path

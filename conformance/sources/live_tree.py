@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from conformance.sources.laid_tree import DIFFERENCES, LaidTree, lay_apart
+from conformance.sources.laid_tree import DIFFERENCES, LaidTree, lay_apart, lay_place
 from conformance.sources.source_in_use import put_first, source_in_use
 from conformance.sources.torch_source import parse_source
 
@@ -33,6 +33,7 @@ class LiveTree:
         """
         for path in paths:
             file = self.torch / path
+            lay_place(self.torch, path)
             for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
                 compiled.unlink()
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import signal
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -107,11 +108,16 @@ def _state(stat: os.stat_result) -> State:
 
 
 class SaveBell:
-    """Rings when something happens in folders: a thread waits for it, and writes into a pipe."""
+    """Rings when something happens in folders: a thread waits for it, and writes into a pipe.
+
+    It rings for a signal as well: the system may give that to the thread, and `select` would not return.
+    """
 
     def __init__(self) -> None:
         self._reading, self._writing = os.pipe()
-        os.set_blocking(self._reading, False)
+        for end in (self._reading, self._writing):
+            os.set_blocking(end, False)
+        self._wakeup_before = signal.set_wakeup_fd(self._writing)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._folders: frozenset[str] = frozenset()
@@ -124,7 +130,7 @@ class SaveBell:
         """Watches these folders instead of others. Then it rings once: nobody has watched for a moment."""
         if frozenset(folders) == self._folders:
             return
-        self.close()
+        self._end_thread()
         self._folders, self._stop = frozenset(folders), threading.Event()
         self._thread = threading.Thread(target=self._wait, args=(self._folders, self._stop), daemon=True)
         self._thread.start()
@@ -137,6 +143,12 @@ class SaveBell:
             raise WatchingError(self._error)
 
     def close(self) -> None:
+        self._end_thread()
+        signal.set_wakeup_fd(self._wakeup_before)
+        os.close(self._reading)
+        os.close(self._writing)
+
+    def _end_thread(self) -> None:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
