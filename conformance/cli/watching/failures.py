@@ -11,7 +11,7 @@ from conformance.errors import ConformanceError, first_line
 
 
 def failure_text(error: BaseException, files: Collection[str]) -> str:
-    """`test_flip.py:12: NameError: name 'y' is not defined`, and the line of the file below it.
+    """`/src/test_flip.py:12: NameError: name 'y' is not defined`, and the line of the file below it.
 
     `files`: those that a user edits. The innermost line of them is named, or else of torch. A message of this package
     stays as it is.
@@ -22,8 +22,8 @@ def failure_text(error: BaseException, files: Collection[str]) -> str:
     if isinstance(cause, ConformanceError):
         return str(cause)
     if isinstance(cause, SyntaxError) and cause.filename:
-        return f"{shown(cause.filename)}:{cause.lineno}: {type(cause).__name__}: {cause.msg}"
-    text = f"{type(cause).__name__}: {_last_line(cause)}"
+        return f"{cause.filename}:{cause.lineno}: {type(cause).__name__}: {cause.msg}"
+    text = f"{type(cause).__name__}: {first_line(cause)}"
     frames = traceback.extract_tb(cause.__traceback__)
     theirs = [each for each in frames if each.filename in files] or [
         each for each in frames if f"{os.sep}torch{os.sep}" in each.filename
@@ -31,15 +31,4 @@ def failure_text(error: BaseException, files: Collection[str]) -> str:
     if not theirs:
         return text
     file, number = theirs[-1].filename, theirs[-1].lineno or 0
-    return f"{shown(file)}:{number}: {text}\n    {linecache.getline(file, number).strip()}"
-
-
-def _last_line(error: BaseException) -> str:
-    """The first line of the message: torch adds advice below it."""
-    return first_line(error)
-
-
-def shown(path: str) -> str:
-    """A path as messages show it: relative to the current folder, if it is below."""
-    relative = os.path.relpath(path)
-    return path if relative.startswith(os.pardir) else relative
+    return f"{file}:{number}: {text}\n    {linecache.getline(file, number).strip()}"

@@ -6,6 +6,7 @@ before an answer is given.
 
 from __future__ import annotations
 
+import os
 import select
 import shutil
 import sys
@@ -18,7 +19,6 @@ from typing import Any
 
 from conformance.cases.adhoc import is_adhoc_function
 from conformance.cli.watching.answers import Result
-from conformance.cli.watching.failures import shown
 from conformance.cli.watching.layers import ANSWER, COMPILER, TORCH, LayerEndedError, LayerProcess
 from conformance.cli.watching.saved_files import SaveBell, SavedFiles, States, changed, is_below, real
 from conformance.devices.environment import cache_folder
@@ -190,7 +190,7 @@ class Watcher:
         self._end_answer()
         states = {**states, **self._note(imported, results, begun)}
         self._refuse_saved(states)
-        results = [replace(each, error=self._of_tree(each.error)) for each in results]
+        results = [replace(each, error=shown(self._of_tree(each.error))) for each in results]
         return Answered(results, self._of_tree(printed), time.monotonic() - seen), states
 
     def _note(self, imported: Sequence[str] | None, results: Sequence[Result], begun: int) -> States:
@@ -305,3 +305,8 @@ class Watcher:
 
     def _of_tree(self, text: str) -> str:
         return text.replace(str(self.tree.torch), str(self.tree.source)) if self.tree is not None else text
+
+
+def shown(text: str) -> str:
+    """A text whose paths are relative to the current folder, where they are below it."""
+    return text.replace(f"{Path.cwd()}{os.sep}", "")
