@@ -165,6 +165,11 @@ def test_saves_are_answered_until_ctrl_c(checkout, tmp_path):
     save(watching.cases, SCALE.replace("x * 2", "x * 444") + "\n")
     assert "# scale/double-f32 for cuda_sm90: nothing changed; generated without the device" in watching.answer()
 
+    # the layer has imported this file only when it captured something beforehand
+    pattern = checkout / "torch" / "_inductor" / "fx_passes" / "serialized_patterns" / "_sfdp_pattern_1.py"
+    save(pattern, pattern.read_text() + "\nsaved = True\n")
+    assert "imports torch's compiler" in watching.answer()
+
     watching.cases.unlink()
     assert "there is no case 'scale/double-f32'" in watching.answer()
 

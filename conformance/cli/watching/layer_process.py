@@ -52,6 +52,7 @@ class _Layer:
         self._generator: Any = None  # of the first layer on, a Generator
         self._children: dict[int, int] = {}  # descriptor → process id
         self._statuses: dict[int, int] = {}
+        self._told: set[str] = set()  # the files that the layers below have named
         self._folder: str = request["folder"]
 
     def run(self) -> None:
@@ -60,9 +61,9 @@ class _Layer:
             try:
                 self._act()
             except Exception as error:  # noqa: BLE001 - whatever an edited file raises is the answer
-                self._tell({"error": failure_text(error, self._request["edited"]), "files": module_files()})
+                self._tell({"error": failure_text(error, self._request["edited"])})
                 os._exit(1)
-            self._tell({"files": module_files()})
+            self._tell({"files": self._new_files()})
             if self._request["role"] == ANSWER:
                 os._exit(0)
             self._serve()
@@ -116,7 +117,7 @@ class _Layer:
 
     def _fork(self, request: dict[str, Any]) -> bool:
         """Whether this process is the fork."""
-        parent, descriptor = os.getpid(), self._channel.descriptor()
+        parent, descriptor, files = os.getpid(), self._channel.descriptor(), self._new_files()
         child = os.fork()
         if child == 0:
             os.setpgid(0, 0)
@@ -131,8 +132,14 @@ class _Layer:
             os.setpgid(child, child)  # both do it: the group exists before anybody kills it
         os.close(descriptor)
         self._children[os.pidfd_open(child)] = child
-        self._tell({"pid": child})
+        self._tell({"pid": child, "files": files})
         return False
+
+    def _new_files(self) -> list[str]:
+        """The files of modules that were imported since it was asked last, here or in the layer below."""
+        new = module_files() - self._told
+        self._told |= new
+        return sorted(new)
 
     def _reap(self, descriptor: int) -> None:
         child = self._children.pop(descriptor)
@@ -177,9 +184,9 @@ class _Layer:
         os._exit(0)
 
 
-def module_files() -> list[str]:
+def module_files() -> set[str]:
     """The files of all modules that this process has imported."""
-    return [file for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))]
+    return {file for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))}
 
 
 def ignore_bytecode_of(files: Collection[str]) -> None:

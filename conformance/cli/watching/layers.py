@@ -52,13 +52,16 @@ class LayerProcess:
         process.channel.send(request)
         return process
 
-    def fork(self, request: Mapping[str, Any]) -> LayerProcess:
-        """Forks this layer. Raises LayerEndedError where it is gone."""
+    def fork(self, request: Mapping[str, Any]) -> tuple[LayerProcess, list[str]]:
+        """Forks this layer. Also returns the files that it has imported since it said so last.
+
+        Raises LayerEndedError where it is gone.
+        """
         own, its = socket.socketpair()
         with its:
             answer = self._asked(request, its.fileno())
         try:
-            return LayerProcess(answer["pid"], Channel(own))
+            return LayerProcess(answer["pid"], Channel(own)), answer["files"]
         except ProcessLookupError:
             own.close()
             raise LayerEndedError from None

@@ -94,6 +94,8 @@ class Watcher:
         self._laid: States | None = None
         self._imported: frozenset[str] | None = None  # None: an answer failed, and any file may be the reason
         self._number = 0
+        self._package = real(Path(__file__).parents[2])
+        self._places = (*_PLACES, real(cache_folder()), real(self.folder))
         for word in self.words:
             file = word.partition("::")[0] if not is_adhoc_function(word) else word.rpartition(":")[0]
             if file.endswith(".py"):
@@ -168,12 +170,14 @@ class Watcher:
         imported: list[str] | None = None
         try:
             layer = self._layer(COMPILER, states)
-            self._refuse_saved(states)
             self._number += 1
             temporary = self.folder / f"answer-{self._number}"
             temporary.mkdir()
             request = {**self.request, "words": list(self.words), "temporary": str(temporary), "output": str(output)}
-            self._running = layer.process.fork(self._told(ANSWER, request))
+            self._running, late = layer.process.fork(self._told(ANSWER, request))
+            layer.files |= set(map(self._source_of, late))
+            if self._is_old(COMPILER, states):  # a file that it has imported while it made something beforehand
+                raise _SavedMeanwhileError
             for message in self._messages(self._running, states):
                 if "result" in message:
                     results.append(Result.from_json(message["result"]))
@@ -188,26 +192,25 @@ class Watcher:
             self._end_layer(COMPILER)
         printed = output.read_text(encoding="utf-8", errors="replace")
         self._end_answer()
-        states = {**states, **self._note(imported, results, begun)}
-        self._refuse_saved(states)
+        states = self._noted(imported, results, states, begun)
         results = [replace(each, error=shown(self._of_tree(each.error))) for each in results]
         return Answered(results, self._of_tree(printed), time.monotonic() - seen), states
 
-    def _note(self, imported: Sequence[str] | None, results: Sequence[Result], begun: int) -> States:
-        """Notes which files an answer has read. Returns the states of those that none has read before.
+    def _noted(self, imported: Sequence[str] | None, results: Sequence[Result], states: States, begun: int) -> States:
+        """Notes which files an answer has read, and returns the states with theirs.
 
-        Raises _SavedMeanwhileError for a new one that was saved while the answer was made.
+        Raises _SavedMeanwhileError for a file that was saved while the answer was made.
         """
         files = {self._source_of(file) for file in imported or ()}
-        others = {file for file in files if not self.files.counts(file) and not self._is_foreign(file)}
-        new = others - self.files.others
+        new = {file for file in files if not self.files.counts(file) and not self._is_foreign(file)} - self.files.others
         self.files.others |= new
         of_layers = [layer.files for layer in self._layers.values()]
         has_failed = imported is None or any(result.error for result in results)
         self._imported = None if has_failed else frozenset(files).union(*of_layers)
-        found = self.files.states()
-        states = {path: found[path] for path in new & found.keys()}
-        if any(saved_at >= begun - _CLOCK for _, saved_at, *_ in states.values()):
+        now = self.files.states()
+        states = {**states, **{path: now[path] for path in new & now.keys()}}
+        saved_new = any(saved_at >= begun - _CLOCK for _, saved_at, *_ in (states[path] for path in new & now.keys()))
+        if saved_new or self._matters(changed(states, now)):
             raise _SavedMeanwhileError
         return states
 
@@ -223,23 +226,21 @@ class Watcher:
         for each in (COMPILER, TORCH) if role == TORCH else (role,):
             self._end_layer(each)
         request = self._told(role, self.request)
-        process = below.process.fork(request) if below else LayerProcess.start(request, self.environment)
+        process = below.process.fork(request)[0] if below else LayerProcess.start(request, self.environment)
         self._layers[role] = layer = _Layer(process, states)
         for message in self._messages(process, states, is_layer=True):
             if "error" in message:
                 self._end_layer(role)
                 raise _NoLayerError(message["error"])
             layer.files = frozenset(map(self._source_of, message["files"]))
+            self._refuse_saved(states)
             return layer
         self._end_layer(role)
         raise _NoLayerError(f"the process that imports {_ANEW[role]} ended")
 
     def _is_foreign(self, file: str) -> bool:
         """Whether a file belongs to Python or an installed package, or was generated."""
-        package = Path(__file__).parents[2]
-        if is_below(file, real(package)):
-            return False
-        return any(is_below(file, each) for each in (*_PLACES, real(cache_folder()), real(self.folder)))
+        return not is_below(file, self._package) and any(is_below(file, place) for place in self._places)
 
     def _told(self, role: str, request: Mapping[str, Any]) -> dict[str, Any]:
         return {**request, "role": role, "edited": sorted(map(self._import_name, self._edited))}
