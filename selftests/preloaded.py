@@ -216,11 +216,11 @@ def _import_all() -> None:
 
 def main() -> None:
     from conformance.capture.deviceless.prepare import prepare
-    from conformance.harness.garbage_collection import off_for_imports
+    from conformance.harness.garbage_collection import off_while_loading
 
     prepare()
     changed = dict(os.environ)
-    with off_for_imports():
+    with off_while_loading():
         _import_all()
 
     request = _serve()

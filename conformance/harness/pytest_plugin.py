@@ -28,6 +28,7 @@ from conformance.harness import (
     empty_selection,
     explanations,
     failure_list,
+    garbage_collection,
     junit,
     quick,
     summary,
@@ -136,6 +137,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Starts the session before pytest imports test files, which import torch."""
     if is_enabled(session.config):
         _session(session.config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Any:
+    with garbage_collection.off_while_loading():
+        return (yield)
 
 
 def _is_worker(config: pytest.Config) -> bool:

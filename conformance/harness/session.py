@@ -158,7 +158,7 @@ class Session:
         if self._torch_is_set_up:
             return
         self._torch_is_set_up = True
-        with garbage_collection.off_for_imports():
+        with garbage_collection.off_while_loading():
             self._set_up_torch()
 
     def _set_up_torch(self) -> None:

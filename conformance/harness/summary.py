@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,14 +85,22 @@ def refuse_wrong_declarations(
     collected = [folder.resolve() for folder in folders]
     overlays = session.settings.overlay.known_failures
     complete: list[str] = []
-    for folder in {session.known_failures_folder(case) for case in cases}:
-        known_failures.load(folder, overlays=overlays)
+    for folder, files in _files_by_folder(session, cases).items():
+        entries = known_failures.load(folder, overlays=overlays)
         if all_collected(folder.resolve().parent, collected):
-            ids = [case.id for case in (*cases, *combined()) if session.known_failures_folder(case) == folder]
-            known_failures.load(folder).validate(ids, targets)
+            ids = [case.id for case in (*cases, *combined()) if case.file in files]
+            (known_failures.load(folder) if overlays else entries).validate(ids, targets)
             complete += ids
     operators = {case.partition("/")[0] for case in complete}
     known_failures.load(None, overlays=overlays).validate(complete, targets, operators)
+
+
+def _files_by_folder(session: Session, cases: Iterable[Case]) -> dict[Path, set[Path]]:
+    """The folder of known failures → the files of the cases that it is for."""
+    found: dict[Path, set[Path]] = defaultdict(set)
+    for file, case in {case.file: case for case in cases}.items():
+        found[session.known_failures_folder(case)].add(file)
+    return found
 
 
 def _refuse_installed_stores(session: Session, cases: Iterable[Case]) -> None:

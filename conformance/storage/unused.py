@@ -48,11 +48,12 @@ def _stores(
     """
     complete: set[str] = set()  # the cases of all stores whose test files are in `folders`
     collected = [folder.resolve() for folder in folders]
-    for store in {store.root: store for store in map(snapshot_store, sorted({case.file for case in cases}))}.values():
+    stores = {file: snapshot_store(file) for file in sorted({case.file for case in cases})}
+    for store in {store.root: store for store in stores.values()}.values():
         owner = store.root.resolve().parent
         if not all_collected(owner, collected):
             continue
-        case_ids = {case.id for case in cases if snapshot_store(case.file).root == store.root}
+        case_ids = {case.id for case in cases if stores[case.file].root == store.root}
         complete |= case_ids
         with_cases = {case.operator for case in cases}
         with_files = {

@@ -28,7 +28,7 @@ def usual_settings():
 
 
 def test_collections_start_later_and_are_on_again(usual_settings):
-    with garbage_collection.off_for_imports():
+    with garbage_collection.off_while_loading():
         assert not gc.isenabled()
     assert gc.isenabled()
     assert gc.get_threshold()[0] == garbage_collection.THRESHOLD
@@ -47,3 +47,13 @@ def test_items_end_with_a_full_collection_if_it_is_due(usual_settings):
     garbage_collection.collect_if_due()
     assert gc.get_count()[2] == 0
     assert Node.collected == 1
+
+
+def test_at_the_end_objects_stay_frozen_unless_nanobind_reports_them_as_leaks(usual_settings):
+    gc.freeze()
+    garbage_collection._unfreeze_for_nanobind()
+    assert gc.get_freeze_count()
+    metaclass = type("nb_type_0", (type,), {"__module__": "nanobind"})
+    garbage_collection._unfreeze_for_nanobind()
+    assert not gc.get_freeze_count()
+    del metaclass

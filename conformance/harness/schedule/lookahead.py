@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +20,6 @@ class Lookahead:
     def __init__(self, config: pytest.Config, plan: Callable[[Sequence[str]], list[Batch]]) -> None:
         self._config, self._plan = config, plan
         self._items: list[pytest.Item] = []
-        self._batch: list[Batch] = []  # number of a test → its batch
         self._number: dict[str, int] = {}  # node id → number
         self._current = 0
         self._next: pytest.Item | None = None
@@ -27,7 +27,11 @@ class Lookahead:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self._items = session.items
         self._number = {item.nodeid: number for number, item in enumerate(session.items)}
-        self._batch = [batch for batch in self._plan(list(self._number)) for _ in batch.items]
+
+    @functools.cached_property
+    def _batch(self) -> list[Batch]:
+        """Number of a test → its batch. --collect-only needs none."""
+        return [batch for batch in self._plan(list(self._number)) for _ in batch.items]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
