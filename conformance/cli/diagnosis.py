@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from conformance.capture.deviceless import pretended_device
+from conformance.capture.deviceless.prepare import prepare
 from conformance.devices import environment
-from conformance.devices.cpp_compiler import compiler_problem, find_compiler, missing_compiler_message
+from conformance.devices.cpp_compiler import (
+    DEFAULT_COMPILER,
+    compiler_problem,
+    find_compiler,
+    missing_compiler_message,
+)
 from conformance.devices.environment import PreparationError
 from conformance.devices.machine import Machine
-from conformance.devices.targets import PLATFORMS, families, targets
+from conformance.devices.targets import GPUS, PLATFORMS, families, targets
 from conformance.devices.vendor_devices import vendor_devices
 from conformance.errors import first_line
 from conformance.harness.session import NEWEST, OLDEST, Session
@@ -43,8 +51,16 @@ class Finding:
     fatal: bool = False
 
 
-def findings() -> Iterator[Finding]:
-    """Yields all findings. Imports torch, and builds the pretended devices if they are not built yet."""
+def names() -> list[str]:
+    """The names that findings may have."""
+    return ["compiler", "Python.h", "torch", "Triton", *families(), "deviceless", "cache"]
+
+
+def findings(wait: Callable[[str], None]) -> Iterator[Finding]:
+    """Yields all findings, each as soon as it is known. Imports torch. `wait`: is told what takes some seconds.
+
+    Builds no pretended devices: what is not built yet is tried with a few lines.
+    """
     yield _compiler()
     yield _headers()
     torch, cache = _torch(), _cache()
@@ -52,7 +68,9 @@ def findings() -> Iterator[Finding]:
     yield _triton()
     if not (torch.fatal or cache.fatal):
         try:
-            yield from _devices(Machine.detect())
+            if environment.torch_build().gpus:
+                wait("asking torch for the GPUs of this machine")
+            yield from _devices(Machine.detect(), wait)
         except PreparationError as error:
             yield Finding("devices", str(error), "A torch that can list its devices.", fatal=True)
     yield cache
@@ -63,6 +81,9 @@ def _compiler() -> Finding:
     if path is None:
         missing = "A C++ compiler. Without it, code for cpu is generated but not run; no code for GPUs is generated."
         command = install_command({"apt-get": "g++", "dnf": "gcc-c++", "zypper": "gcc-c++"})
+        if name := os.environ.get("CXX"):
+            missing = missing.replace("A C++ compiler.", f"A C++ compiler: CXX names {name}, which is not installed.")
+            command = "unset CXX" if shutil.which(DEFAULT_COMPILER) else f"{command}  # then unset CXX"
         return Finding("compiler", f"none: {missing_compiler_message()}", missing, command)
     version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.splitlines()
     return Finding("compiler", f"{path} ({version[0] if version else 'unknown version'})")
@@ -110,11 +131,22 @@ def _release() -> tuple[int, int]:
         return (0, 0)
 
 
-def _devices(machine: Machine) -> Iterator[Finding]:
+def _devices(machine: Machine, wait: Callable[[str], None]) -> Iterator[Finding]:
     session = Session(Settings(), machine, Run(Path(os.devnull)))
+    build = environment.torch_build()
+    is_unbuilt = bool(set(GPUS) - machine.gpus.keys()) and not pretended_device.is_built(build)
+    if is_unbuilt:
+        prepare(GPUS)  # pretends none
     session.prepare()
+    if is_unbuilt:
+        yield from _pretended_devices(session, pretended_device.probe(build))
     try:
-        session.set_up_torch()
+        if build.release > NEWEST or session.vendors:
+            wait("importing torch's compiler, to see whether each patch fits it")
+            session.set_up_torch()
+        else:
+            wait("importing torch")
+            importlib.import_module("torch")
     except (ImportError, OSError) as error:
         text = f"torch cannot be imported: {first_line(error)}"
         yield Finding("devices", text, "A torch that can be imported.", fatal=True)
@@ -140,6 +172,19 @@ def _devices(machine: Machine) -> Iterator[Finding]:
     if "cuda" not in machine.gpus and Path("/dev/nvidia0").exists():
         yield _unused_gpu()
     yield from unused_render_nodes(machine)
+
+
+def _pretended_devices(session: Session, problem: str) -> Iterator[Finding]:
+    """They are not built yet. `problem`: why they cannot be built, or ""."""
+    if not problem:
+        yield Finding("deviceless", "the first run builds the pretended GPUs, which takes a minute of two cores")
+        return
+    for device in GPUS:
+        if device not in session.machine.gpus:
+            session.generation_problems.setdefault(device, problem)
+    if find_compiler():  # else it is missing already
+        missing = "A C++ compiler that builds C++20 with torch's headers. Without it, no code for GPUs is generated."
+        yield Finding("deviceless", problem, missing)
 
 
 def unused_render_nodes(

@@ -9,7 +9,7 @@ import sysconfig
 from pathlib import Path
 
 #: Inductor's default if the variable CXX is not set.
-_DEFAULT_COMPILER = "clang++" if sys.platform == "darwin" else "g++"
+DEFAULT_COMPILER = "clang++" if sys.platform == "darwin" else "g++"
 
 
 def find_compiler() -> str | None:
@@ -17,15 +17,15 @@ def find_compiler() -> str | None:
 
     None if it is not installed; no other compiler is tried.
     """
-    return shutil.which(os.environ.get("CXX") or _DEFAULT_COMPILER)
+    return shutil.which(os.environ.get("CXX") or DEFAULT_COMPILER)
 
 
 def missing_compiler_message() -> str:
     """Why there is no C++ compiler, and how to get one. Call it only if find_compiler() returned None."""
     if name := os.environ.get("CXX"):
-        remedy = f"set CXX to a C++ compiler, or unset it to use {_DEFAULT_COMPILER}"
+        remedy = f"set CXX to a C++ compiler, or unset it to use {DEFAULT_COMPILER}"
         return f"CXX={name} is not an installed program: {remedy}"
-    return f"no C++ compiler was found: install {_DEFAULT_COMPILER}, or set CXX to another one"
+    return f"no C++ compiler was found: install {DEFAULT_COMPILER}, or set CXX to another one"
 
 
 def compiler_problem() -> str:

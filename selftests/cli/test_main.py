@@ -301,6 +301,32 @@ def test_doctor_without_a_compiler(call, monkeypatch):
     assert "\n      apt-get install g++\n" in out
 
 
+def test_doctor_with_a_wrong_cxx(call, monkeypatch):
+    monkeypatch.setenv("CXX", "foo")
+    status, out, _ = call("doctor")
+    assert status == 0
+    assert "CXX names foo, which is not installed" in out
+    assert "install g++" not in out
+    assert out.endswith("\n      unset CXX\n\nThe suite can run here, but for what is missing.\n")
+
+
+def test_doctor_builds_no_pretended_device(tmp_path):
+    ran = process("doctor", env={"CONFORMANCE_CACHE": str(tmp_path)})
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert re.search(r"^deviceless +the first run builds the pretended GPUs", ran.stdout, re.MULTILINE)
+    assert re.search(r"^cuda +deviceless; only generated: cuda_sm80", ran.stdout, re.MULTILINE)
+    assert not list(tmp_path.rglob("*.so"))
+
+
+def test_doctor_with_a_compiler_that_cannot_build_the_pretended_device(call, monkeypatch):
+    monkeypatch.setenv("CXX", "false")
+    status, out, _ = call("doctor")
+    assert status == 0
+    assert re.search(r"^deviceless +the pretended device cannot be built: ", out, re.MULTILINE)
+    assert re.search(r"^cuda +deviceless; nothing is generated: the pretended device cannot be built", out, re.MULTILINE)
+    assert "A C++ compiler that builds C++20 with torch's headers." in out
+
+
 def test_doctor_without_triton(call, monkeypatch):
     monkeypatch.setattr(environment, "triton_version", lambda: "")
     status, out, _ = call("doctor")

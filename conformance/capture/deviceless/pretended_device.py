@@ -51,13 +51,8 @@ def load(build: TorchBuild, devices: tuple[str, ...], *, torch_was_imported: boo
         return ""
     try:
         path = _build_library(build)
-    except OSError as error:
-        return f"the pretended device cannot be built: {error}"
-    except subprocess.CalledProcessError as error:
-        lines = error.stderr.splitlines()
-        errors = [line for line in lines if "error" in line or "failed" in line]  # the linker's line, not collect2's
-        message = errors[0] if errors else lines[0] if lines else error
-        return f"the pretended device cannot be built: {message}"
+    except (OSError, subprocess.CalledProcessError) as error:
+        return _message(error)
     for name in ("libc10.so", "libtorch_cpu.so"):
         ctypes.CDLL(str(build.folder / "lib" / name), mode=ctypes.RTLD_GLOBAL)
     library = ctypes.CDLL(str(path))
@@ -69,6 +64,47 @@ def load(build: TorchBuild, devices: tuple[str, ...], *, torch_was_imported: boo
         )
     _loaded.append(library)
     return ""
+
+
+def is_built(build: TorchBuild) -> bool:
+    """Whether a build is cached for this torch and the installed compiler."""
+    cxx = find_compiler()
+    return cxx is not None and _library_path(build, cxx).exists()
+
+
+def probe(build: TorchBuild) -> str:
+    """Builds a library of a few lines, from torch's headers and with torch's libraries, as the library itself is built.
+
+    Returns why that failed, or "". It takes a second, the library itself a minute.
+    """
+    cxx = find_compiler()
+    try:
+        if cxx is None:
+            raise OSError(missing_compiler_message())
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder) / "probe.cpp"
+            source.write_text(_PROBE, encoding="utf-8")
+            _compile(cxx, build, [source], Path(folder) / "probe.so")
+    except (OSError, subprocess.CalledProcessError) as error:
+        return _message(error)
+    return ""
+
+
+#: It needs C++20, a header of torch and a symbol of its library.
+_PROBE = """\
+#include <concepts>
+#include <c10/core/DeviceType.h>
+template <std::integral Number> Number same(Number x) { return x; }
+extern "C" bool probe(int x) { return c10::isValidDeviceType(static_cast<c10::DeviceType>(same(x))); }
+"""
+
+
+def _message(error: OSError | subprocess.CalledProcessError) -> str:
+    if isinstance(error, OSError):
+        return f"the pretended device cannot be built: {error}"
+    lines = error.stderr.splitlines()
+    errors = [line for line in lines if "error" in line or "failed" in line]  # the linker's line, not collect2's
+    return f"the pretended device cannot be built: {errors[0] if errors else lines[0] if lines else error}"
 
 
 @functools.cache
@@ -134,35 +170,39 @@ def choice_count() -> int:
 
 def _build_library(build: TorchBuild) -> Path:
     """Returns the library's path; builds it if it is not cached. Raises OSError and CalledProcessError."""
-    from conformance.devices.environment import cache_folder
-
     cxx = find_compiler()
     if cxx is None:
         raise OSError(missing_compiler_message())
-    key = hashlib.sha256(
-        "\n".join([build.version, str(build.binaries), cxx, *(source.read_text() for source in _SOURCES)]).encode()
-    ).hexdigest()[:16]
-    path = cache_folder() / f"pretend_device-{key}.so"
+    path = _library_path(build, cxx)
     if path.exists():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):  # on a new machine, all workers need it at the same time
         if not path.exists():
-            _compile(cxx, build, path)
+            _compile(cxx, build, _SOURCES, path)
     return path
 
 
-def _compile(cxx: str, build: TorchBuild, path: Path) -> None:
-    """Builds the library. Raises OSError and CalledProcessError."""
+def _library_path(build: TorchBuild, cxx: str) -> Path:
+    from conformance.devices.environment import cache_folder
+
+    key = hashlib.sha256(
+        "\n".join([build.version, str(build.binaries), cxx, *(source.read_text() for source in _SOURCES)]).encode()
+    ).hexdigest()[:16]
+    return cache_folder() / f"pretend_device-{key}.so"
+
+
+def _compile(cxx: str, build: TorchBuild, sources: Sequence[Path], path: Path) -> None:
+    """Builds a library from C++ sources. Raises OSError and CalledProcessError."""
     include = build.folder / "include"
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         library = Path(folder) / path.name
-        objects = [Path(folder) / f"{source.stem}.o" for source in _SOURCES]
+        objects = [Path(folder) / f"{source.stem}.o" for source in sources]
         compile_command = [cxx, "-O1", "-std=c++20", "-fPIC", "-c"]
         compile_command += [f"-I{include}", f"-I{include / 'torch' / 'csrc' / 'api' / 'include'}"]
         # each source takes about 10 s, most of it for torch's headers
         with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            list(pool.map(lambda source, output: _run([*compile_command, source, "-o", output]), _SOURCES, objects))
+            list(pool.map(lambda source, output: _run([*compile_command, source, "-o", output]), sources, objects))
         _run([cxx, "-shared", *objects, "-o", library, f"-L{build.folder / 'lib'}", "-lc10", "-ltorch_cpu"])
         library.replace(path)
 

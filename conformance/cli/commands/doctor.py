@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import platform
 import sys
 
@@ -36,13 +37,25 @@ def run(arguments: argparse.Namespace) -> int:
     """Returns 1 if the suite cannot run at all. Raises PreparationError if torch cannot list its devices."""
     if arguments.describe_device:
         return describe_device(Machine.detect())
-    findings = [Finding("Python", f"{platform.python_version()} ({sys.executable})"), *diagnosis.findings()]
-    findings += [Finding(name, text) for name, text in map(_named, layer_lines(arguments.overlay))]
-    print(_findings_table(findings))
+    layers = [Finding(*_named(line)) for line in layer_lines(arguments.overlay)]
+    width = max(map(len, (*diagnosis.names(), *(each.name for each in layers))))
+    python = Finding("Python", f"{platform.python_version()} ({sys.executable})")
+    findings = []
+    for finding in itertools.chain([python], diagnosis.findings(_say_waiting), layers):
+        print(_row(finding, width), flush=True)
+        findings.append(finding)
     print_missing(findings)
     fatal = any(finding.fatal for finding in findings)
-    print(f"\n{styled('The suite cannot run here.', 'red') if fatal else 'The suite can run here.'}")
+    can_run = "The suite can run here"
+    ending = f"{can_run}, but for what is missing." if any(each.missing for each in findings) else f"{can_run}."
+    print(f"\n{styled('The suite cannot run here.', 'red') if fatal else ending}")
     return int(fatal)
+
+
+def _say_waiting(what: str) -> None:
+    """Says it to a person who waits, and nothing to a file or a pipe."""
+    if sys.stderr.isatty():
+        print(f"({what} …)", file=sys.stderr)
 
 
 def _named(line: str) -> tuple[str, str]:
@@ -61,13 +74,15 @@ def print_missing(findings: list[Finding]) -> None:
             print(f"      {finding.command}")
 
 
-def _findings_table(findings: list[Finding]) -> str:
+def _row(finding: Finding, width: int) -> str:
+    """A line of the table. `width`: of the column of names."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table.grid(padding=(0, 2, 0, 0))
-    for finding in findings:
-        table.add_row(finding.name, Text(finding.text, "red" if finding.missing else ""))
+    table.add_column(min_width=width, no_wrap=True)
+    table.add_column()
+    table.add_row(finding.name, Text(finding.text, "red" if finding.missing else ""))
     return table_text(table)
 
 
