@@ -323,7 +323,7 @@ def test_doctor_with_a_compiler_that_cannot_build_the_pretended_device(call, mon
     status, out, _ = call("doctor")
     assert status == 0
     assert re.search(r"^deviceless +the pretended device cannot be built: ", out, re.MULTILINE)
-    assert re.search(r"^cuda +deviceless; nothing is generated: the pretended device cannot be built", out, re.MULTILINE)
+    assert re.search("^cuda +deviceless; nothing is generated: the pretended device cannot be", out, re.MULTILINE)
     assert "A C++ compiler that builds C++20 with torch's headers." in out
 
 

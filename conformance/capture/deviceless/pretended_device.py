@@ -78,9 +78,9 @@ def probe(build: TorchBuild) -> str:
     Returns why that failed, or "". It takes a second, the library itself a minute.
     """
     cxx = find_compiler()
+    if cxx is None:
+        return _message(OSError(missing_compiler_message()))
     try:
-        if cxx is None:
-            raise OSError(missing_compiler_message())
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder) / "probe.cpp"
             source.write_text(_PROBE, encoding="utf-8")
