@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,10 +56,10 @@ def names() -> list[str]:
     return ["compiler", "Python.h", "torch", "Triton", *families(), "deviceless", "cache"]
 
 
-def findings(wait: Callable[[str], None]) -> Iterator[Finding]:
-    """Yields all findings, each as soon as it is known. Imports torch. `wait`: is told what takes some seconds.
+def findings() -> Iterator[Finding]:
+    """Yields all findings, each as soon as it is known. Imports torch, and says so to a person who waits.
 
-    Builds no pretended devices: what is not built yet is tried with a few lines.
+    Builds no pretended devices: what is not built yet is tried with a few lines. So nothing can be captured afterwards.
     """
     yield _compiler()
     yield _headers()
@@ -69,11 +69,17 @@ def findings(wait: Callable[[str], None]) -> Iterator[Finding]:
     if not (torch.fatal or cache.fatal):
         try:
             if environment.torch_build().gpus:
-                wait("asking torch for the GPUs of this machine")
-            yield from _devices(Machine.detect(), wait)
+                _say_waiting("asking torch for the GPUs of this machine")
+            yield from _devices(Machine.detect())
         except PreparationError as error:
             yield Finding("devices", str(error), "A torch that can list its devices.", fatal=True)
     yield cache
+
+
+def _say_waiting(what: str) -> None:
+    """Says nothing to a file or a pipe."""
+    if sys.stderr.isatty():
+        print(f"({what} …)", file=sys.stderr)
 
 
 def _compiler() -> Finding:
@@ -131,7 +137,7 @@ def _release() -> tuple[int, int]:
         return (0, 0)
 
 
-def _devices(machine: Machine, wait: Callable[[str], None]) -> Iterator[Finding]:
+def _devices(machine: Machine) -> Iterator[Finding]:
     session = Session(Settings(), machine, Run(Path(os.devnull)))
     build = environment.torch_build()
     is_unbuilt = bool(set(GPUS) - machine.gpus.keys()) and not pretended_device.is_built(build)
@@ -142,10 +148,10 @@ def _devices(machine: Machine, wait: Callable[[str], None]) -> Iterator[Finding]
         yield from _pretended_devices(session, pretended_device.probe(build))
     try:
         if build.release > NEWEST or session.vendors:
-            wait("importing torch's compiler, to see whether each patch fits it")
+            _say_waiting("importing torch's compiler, to see whether each patch fits it")
             session.set_up_torch()
         else:
-            wait("importing torch")
+            _say_waiting("importing torch")
             importlib.import_module("torch")
     except (ImportError, OSError) as error:
         text = f"torch cannot be imported: {first_line(error)}"

@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     paths = arguments.paths or [suite_folder()]
     confirming.check_output(arguments.output)
     findings = list(diagnosis.findings())
-    print("\n".join(f"{finding.name:<9} {finding.text}" for finding in findings))
+    print("\n".join(f"{finding.name:<10} {finding.text}" for finding in findings))
     print_missing(findings)
     try:
         confirmation = confirming.prepare(findings, arguments.target, paths, arguments.output, arguments.overlay)

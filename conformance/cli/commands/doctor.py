@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     width = max(map(len, (*diagnosis.names(), *(each.name for each in layers))))
     python = Finding("Python", f"{platform.python_version()} ({sys.executable})")
     findings = []
-    for finding in itertools.chain([python], diagnosis.findings(_say_waiting), layers):
+    for finding in itertools.chain([python], diagnosis.findings(), layers):
         print(_row(finding, width), flush=True)
         findings.append(finding)
     print_missing(findings)
@@ -50,12 +50,6 @@ def run(arguments: argparse.Namespace) -> int:
     ending = f"{can_run}, but for what is missing." if any(each.missing for each in findings) else f"{can_run}."
     print(f"\n{styled('The suite cannot run here.', 'red') if fatal else ending}")
     return int(fatal)
-
-
-def _say_waiting(what: str) -> None:
-    """Says it to a person who waits, and nothing to a file or a pipe."""
-    if sys.stderr.isatty():
-        print(f"({what} …)", file=sys.stderr)
 
 
 def _named(line: str) -> tuple[str, str]:
