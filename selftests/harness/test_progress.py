@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from test_batches import node_ids
 
@@ -67,6 +70,43 @@ def test_what_a_fresh_process_repeats_counts_with_its_time():
     for name in node_ids("a", 1000):
         run.end(name, 0.5)
     assert run.seconds_left == pytest.approx(4500, rel=0.2)
+
+
+#: Node id, when the test ended, and its seconds, in the order of collection: test_pool.py with two workers and empty
+#: caches. Other work shared the cores, so these are the CPU seconds of the tests, and of what lies between them.
+COLD_RUN = json.loads((Path(__file__).parents[1] / "samples/cold-run-of-pooling.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("slowness", [1.0, 2.0])
+def test_the_time_left_of_a_cold_run_is_true(share, slowness):
+    """Without durations of earlier runs. `slowness`: of the machine."""
+    clock = Clock()
+    began, end = clock.now, max(ended for _, ended, _ in COLD_RUN) * slowness
+    items = scheduled_items([node_id for node_id, _, _ in COLD_RUN], {})
+    run = Progress(items, 2, clock, {"cpu_avx2"}, is_known=False)
+    said = {}
+    for node_id, ended, seconds in sorted(COLD_RUN, key=lambda test: test[1]):
+        clock.now = began + ended * slowness
+        run.end(node_id, seconds * slowness)
+        said[ended * slowness] = run.seconds_left
+    now = min(said, key=lambda ended: abs(ended - share * end))
+    assert 1 / 1.5 < said[now] / (end - now) < 1.5
+
+
+def test_work_ahead_of_a_batch_is_over_with_its_first_test():
+    """Two batches of the same tests, each with kernels that are built before its first test."""
+    clock = Clock()
+    names = [name for file in "ab" for name in node_ids(file, 4)]
+    run = Progress(scheduled_items(names, {}), 1, clock, {"cpu_avx2"}, is_known=False)
+    before = run.seconds_left
+    clock.now += 22.4  # as expected: imports and headers 16 s, 4 kernels 6 s, and the test
+    run.end(names[0], 0.4)
+    assert before - run.seconds_left == pytest.approx(22.4, abs=1.0)
+    clock.now += 0.4
+    left = run.seconds_left
+    run.end(names[3], 0.4)
+    assert left - run.seconds_left < 1.0
 
 
 def test_a_test_counts_once():

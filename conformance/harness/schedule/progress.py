@@ -1,27 +1,72 @@
-"""How far a run is: what ended, what failed, and the time left by the durations of the last runs."""
+"""How far a run is: what ended, what failed, and the time left.
+
+The time left is the expected seconds of what has not ended, corrected by how fast this run is so far. Both are kept by
+kind, because kinds differ much: code for another GPU of the same type is often the same and takes no time, and a cold
+run builds the kernels of a whole batch before the batch's first test.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Sequence
 
-from conformance.harness.schedule.batches import ScheduledItem
+from conformance.harness.schedule.batches import Batch, ScheduledItem, batches
 
-#: With so many seconds of work done, the speed of this run counts as much as the speed of the last runs.
+#: With so many expected seconds of work done, the speed of this run counts as much as what was expected.
 _PRIOR = 10.0
+#: The same for the work between tests, as a share of all of it that is expected.
+_PRIOR_SHARE = 0.05
+#: Work counts half as soon as so many expected seconds of its kind follow it: a run may become slower or faster.
+_HALF = 25.0
+#: A case with gradients takes so many times as long.
+_BACKWARD, _BACKWARD_FACTOR = "backward", 2.5
+#: Kind of a test → its seconds where no duration is known: those of a run without caches.
+_NATIVE, _SHARED, _ALONE, _OTHER = "native", "shared", "alone", "other test"
+_UNKNOWN_SECONDS = {_NATIVE: 0.4, _SHARED: 0.1, _ALONE: 1.2, _OTHER: 0.5}
+#: Between the tests: what a worker does for a native test when it begins the test's batch, and for any test.
+_AHEAD_SECONDS, _BETWEEN_SECONDS = 1.5, 0.004
+#: Before its first test, a worker imports torch and its compiler; for code that runs on the CPU, it waits for headers.
+_IMPORT_SECONDS, _HEADERS_SECONDS = 7.0, 9.0
+
+
+class _Speed:
+    """The seconds that some work took, by the seconds that were expected."""
+
+    def __init__(self, prior: float = _PRIOR) -> None:
+        self._prior = prior  # so many seconds count as if they had been done as fast as expected
+        self.expected = self.taken = 0.0
+
+    def add(self, expected: float, taken: float) -> None:
+        kept = 0.5 ** (expected / _HALF)
+        self._prior *= kept
+        self.expected = self.expected * kept + expected
+        self.taken = self.taken * kept + taken
+
+    def factor(self, otherwise: float = 1.0) -> float:
+        """How many times longer than expected. `otherwise`: what counts as long as little is done."""
+        return (self.taken + self._prior * otherwise) / (self.expected + self._prior)
 
 
 class Progress:
     """The state of a run. `items`: all its tests. `workers`: how many processes run them.
 
-    `clock`: gives seconds. The speed is measured with it: workers also build kernels between the tests.
+    `clock`: gives seconds. The time between the tests is measured with it: there, workers build kernels.
+    `native`: the cpu targets whose code runs here; None if the durations of the last runs say all. `is_known`: whether
+    there are such durations.
     """
 
     def __init__(
-        self, items: Sequence[ScheduledItem], workers: int, clock: Callable[[], float] = time.monotonic
+        self,
+        items: Sequence[ScheduledItem],
+        workers: int,
+        clock: Callable[[], float] = time.monotonic,
+        native: Collection[str] | None = None,
+        *,
+        is_known: bool = True,
     ) -> None:
-        self._clock = clock
-        self._began: float | None = None  # when the first test to end began
+        self._clock, self._is_known = clock, is_known
+        self._began = clock()
         self._pending = {item.node_id: item for item in items}
         self._workers = workers
         self._busy = min(workers, len(items))
@@ -29,8 +74,32 @@ class Progress:
         self.items = sum(bool(item.target) for item in items)
         self.others = len(items) - self.items
         self.ended_items = self.ended_others = 0
-        self._expected_left = sum(item.seconds for item in items)
-        self._expected_of_ended = self._seconds_of_ended = 0.0
+        self._kind = _kinds(items, native or ())
+        self._expected = {
+            item.node_id: item.seconds if is_known else _UNKNOWN_SECONDS[self._kind[item.node_id]] * _size(item)
+            for item in items
+        }
+        self._expected_left: defaultdict[Hashable, float] = defaultdict(float)
+        for item in items:
+            self._expected_left[self._group(item)] += self._expected[item.node_id]
+        self._speed: defaultdict[Hashable, _Speed] = defaultdict(_Speed)
+        self._seconds_of_ended = 0.0
+        plan = batches(items, workers)
+        self._batch = {item.node_id: batch for batch in plan for item in batch.items}
+        self._begun: set[int] = set()  # the first numbers of batches
+        runs_code = any(kind == _NATIVE for kind in self._kind.values())
+        self._start = 0.0 if native is None else self._busy * (_IMPORT_SECONDS + _HEADERS_SECONDS * runs_code)
+        self._between_left = sum(map(self._between, plan))
+        self._between_done = 0.0
+
+    def _group(self, item: ScheduledItem) -> Hashable:
+        """The tests of a group have a speed in common."""
+        return self._kind[item.node_id], _size(item)
+
+    def _between(self, batch: Batch) -> float:
+        """The seconds that a worker is expected to work for a batch between its tests."""
+        native = sum(_size(item) for item in batch.items if self._kind[item.node_id] == _NATIVE)
+        return native * _AHEAD_SECONDS + len(batch.items) * _BETWEEN_SECONDS
 
     def end(self, node_id: str, seconds: float) -> None:
         """Counts a test as ended, once. `seconds`: how long it took."""
@@ -39,22 +108,40 @@ class Progress:
             return
         self.ended_items += bool(item.target)
         self.ended_others += not item.target
-        self._expected_left -= item.seconds
-        self._expected_of_ended += item.seconds
+        kind, expected = self._group(item), self._expected[node_id]
+        self._expected_left[kind] -= expected
+        self._speed[kind].add(expected, seconds)
         self._seconds_of_ended += seconds
-        if self._began is None:
-            self._began = self._clock() - seconds
+        batch = self._batch[node_id]
+        if batch.first not in self._begun:
+            self._begun.add(batch.first)
+            self._between_left -= self._between(batch)
+            self._between_done += self._between(batch)
 
     def fail(self, node_id: str) -> None:
         self._failed.add(node_id)
 
     @property
     def seconds_left(self) -> float:
-        """The last durations of the tests that have not ended, corrected by how fast this run is so far."""
-        on_the_clock = 0.0 if self._began is None else (self._clock() - self._began) * self._busy
-        worked = max(on_the_clock, self._seconds_of_ended)  # a fresh process repeats what earlier ones ran in no time
-        speed = (worked + _PRIOR) / (self._expected_of_ended + _PRIOR)
-        return max(self._expected_left, 0.0) * speed / min(self._workers, max(len(self._pending), 1))
+        """The expected seconds of the tests that have not ended, corrected by how fast this run is so far."""
+        on_the_clock = (self._clock() - self._began) * self._busy
+        between = _Speed((self._start + self._between_left + self._between_done) * _PRIOR_SHARE)
+        start = self._start if self._begun else min(self._start, on_the_clock)
+        # a fresh process repeats what earlier ones ran in no time
+        between.add(start + self._between_done, max(on_the_clock - self._seconds_of_ended, 0.0))
+        speeds = (between, *self._speed.values())
+        factor = (sum(each.taken for each in speeds) + _PRIOR) / (sum(each.expected for each in speeds) + _PRIOR)
+        machine = between.factor()  # no case makes the imports slow
+        left = sum(
+            max(each, 0.0) * self._believed(self._speed[group].factor(factor), machine)
+            for group, each in self._expected_left.items()
+        )
+        left += max(self._between_left, 0.0) * machine + self._start - start
+        return left / min(self._workers, max(len(self._pending), 1))
+
+    def _believed(self, factor: float, machine: float) -> float:
+        """Without durations, believes only half that tests are faster than the machine: simple ones come first."""
+        return factor if self._is_known or factor > machine else (factor + machine) / 2
 
     @property
     def suffix(self) -> str:
@@ -74,6 +161,28 @@ class Progress:
         if self.ended_items == self.items and self._pending:
             counts = f"{self.items:,} items and {self.ended_others:,} of {self.others:,} other tests"
         return f"{counts}{failed}{left}"
+
+
+def _size(item: ScheduledItem) -> float:
+    return _BACKWARD_FACTOR if _BACKWARD in item.case else 1.0
+
+
+def _kinds(items: Sequence[ScheduledItem], native: Collection[str]) -> dict[str, str]:
+    """Node id → the kind of the test."""
+    kinds: dict[str, str] = {}
+    seen: set[tuple[str, str, str]] = set()  # file, case and device of a test whose code others may share
+    for item in items:
+        device = item.target.partition("_")[0]
+        key = (item.file, item.case, device)
+        if not item.target:
+            kind = _OTHER
+        elif device == "cpu":
+            kind = _NATIVE if item.target in native else _ALONE
+        else:
+            kind = _SHARED if key in seen else _ALONE
+        seen.add(key)
+        kinds[item.node_id] = kind
+    return kinds
 
 
 def _short(seconds: float) -> str:

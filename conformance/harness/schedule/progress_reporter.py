@@ -11,6 +11,7 @@ import pytest
 
 from conformance.harness.schedule.batches import scheduled_items
 from conformance.harness.schedule.progress import Progress
+from conformance.harness.session import Session
 from conformance.storage import durations
 from conformance.storage.runs import private_folder
 
@@ -26,8 +27,8 @@ _AT_THE_EDGE = "_write_progress_information_if_past_edge"
 class ProgressReporter:
     """A plugin for the process that the user started. It also keeps the durations for the next run."""
 
-    def __init__(self, config: pytest.Config, workers: int) -> None:
-        self._config, self._workers = config, workers
+    def __init__(self, config: pytest.Config, session: Session) -> None:
+        self._config, self._session = config, session
         self._folder = private_folder(config.rootpath)
         self._progress: Progress | None = None
         self._seconds: defaultdict[str, float] = defaultdict(float)  # node id → seconds of its phases
@@ -45,10 +46,15 @@ class ProgressReporter:
             self._begin(ids)
 
     def _begin(self, node_ids: Sequence[str]) -> None:
-        items = scheduled_items(node_ids, durations.read(self._folder))
+        known = durations.read(self._folder)
+        items = scheduled_items(node_ids, known)
         if not any(item.target for item in items):
             return
-        self._progress = Progress(items, self._workers)
+        session = self._session
+        native = {
+            each.name for each in session.selected_targets if each.device == "cpu" and session.mode(each) == "native"
+        }
+        self._progress = Progress(items, session.workers, native=native, is_known=bool(known))
         self._began = self._last_line = time.monotonic()
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")
         names = (_MESSAGE, _AT_THE_EDGE, "_show_progress_info", "_width_of_current_line", "_tw")

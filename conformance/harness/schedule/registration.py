@@ -37,7 +37,7 @@ def register(config: pytest.Config, session: Session) -> None:
     else:
         config.pluginmanager.register(Workers(session.machine, plan))
     if not is_worker:
-        config.pluginmanager.register(ProgressReporter(config, session.workers))
+        config.pluginmanager.register(ProgressReporter(config, session))
 
 
 def _plan(session: Session, project: Path, node_ids: Sequence[str]) -> list[Batch]:
