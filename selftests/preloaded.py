@@ -1,9 +1,10 @@
-"""Pytest processes that have torch and Inductor from the start: importing them takes most of a small run's time.
+"""Python processes that have torch and Inductor from the start: importing them takes most of a small run's time.
 
 A template process prepares as the plugin does, imports torch, Inductor and the rooms, and forks for each run. The fork
-is a process of its own, as `python -m pytest` would be, and so are the workers that pytest-xdist starts in it. They
-differ in this: preparing and importing have happened, and they end without Python's last clean-up, which would touch
-every object of torch. So tests of just these start a real process.
+is a process of its own, as `python -m pytest` would be, and so are the processes of Python that it starts, such as
+workers of pytest-xdist: they are forks of the template too. They differ in this: preparing and importing have happened,
+and they end without Python's last clean-up, which would touch every object of torch. So tests of just these start a
+real process.
 """
 
 from __future__ import annotations
@@ -14,173 +15,214 @@ import functools
 import importlib.metadata
 import json
 import os
+import runpy
 import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import types
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-#: Variables that nothing reads before pytest starts: a run may have others of these than its template.
-LATE_VARIABLES = ("EXPECTTEST_ACCEPT", "CI", "GITHUB_", "COLUMNS", "FORCE_COLOR", "NO_COLOR", "TERM")
-
-
-def is_late(name: str) -> bool:
-    """Whether a run may have another value of this variable than its template."""
-    return name.startswith(LATE_VARIABLES)
+import preloaded_client
 
 
-def run(arguments: Sequence[str], folder: Path, env: Mapping[str, str], timeout: int) -> tuple[int, str]:
-    """Runs pytest in a folder. Returns its exit status and what it printed. Raises subprocess.TimeoutExpired.
+#: Templates that are kept, each with some hundred MB.
+_KEPT = 4
+#: Early variables, as JSON → the template, the one that was used last at the end.
+_templates: dict[str, subprocess.Popen[str]] = {}
 
-    `env`: the environment. Calls that differ only in LATE_VARIABLES share a template.
+
+def python(env: Mapping[str, str]) -> str:
+    """A program to start in place of `python`, with these variables: a fork of a template does its work.
+
+    Calls whose variables differ only in late ones share a template: see preloaded_client.py.
     """
-    template = _template(tuple(sorted((name, value) for name, value in env.items() if not is_late(name))))
-    assert template.stdin is not None
-    assert template.stdout is not None
-    with tempfile.NamedTemporaryFile(mode="r", encoding="utf-8", errors="replace") as output:
-        request = {"arguments": list(arguments), "folder": str(folder), "output": output.name, "timeout": timeout}
-        template.stdin.write(json.dumps(request | {"env": dict(env)}) + "\n")
-        template.stdin.flush()
-        status = json.loads(template.stdout.readline())
-        if status is None:
-            raise subprocess.TimeoutExpired(["pytest", *arguments], timeout, output.read())
-        return status, output.read()
+    variables = json.dumps(preloaded_client.early(env))
+    _templates[variables] = _templates.pop(variables, None) or _started(variables)
+    while len(_templates) > _KEPT:
+        ended = _templates.pop(next(iter(_templates)))
+        assert ended.stdin is not None
+        ended.stdin.close()
+        ended.wait()
+    return str(Path(_folder().name) / "python")
 
 
 @functools.cache
-def _template(env: tuple[tuple[str, str], ...]) -> subprocess.Popen[str]:
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder for the sockets of templates, and the program."""
+    folder = tempfile.TemporaryDirectory(prefix="preloaded-")
+    interpreter, program = (Path(folder.name) / name for name in ("interpreter", "python"))
+    interpreter.symlink_to(sys.executable)
+    lines = [
+        f"#!{interpreter} -IS",  # starts in a third of the time
+        "import sys",
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})",
+        "import preloaded_client",
+        f"preloaded_client.main({folder.name!r}, {sys.executable!r}, sys.argv[1:])",
+    ]
+    program.write_text("\n".join(lines), encoding="utf-8")
+    program.chmod(0o700)
+    return folder
+
+
+def _started(variables: str) -> subprocess.Popen[str]:
+    """The template with these early variables, as JSON. It ends with this process, whose pipe it reads."""
+    from conformance.devices.environment import cache_folder
+
+    env = json.loads(variables)
     process = subprocess.Popen(
-        [sys.executable, __file__], env=dict(env), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, __file__, _folder().name],
+        env=env | {"CONFORMANCE_CACHE": str(cache_folder())},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
-    atexit.register(process.kill)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process
 
 
-def _serve() -> dict[str, Any] | None:
-    """Forks for each request. Returns the request in the forks, and None at the end."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    answers.write("ready\n")
-    answers.flush()
-    for line in sys.stdin:
-        request = json.loads(line)
-        child = os.fork()
-        if not child:
-            answers.close()
-            return request
-        answers.write(json.dumps(_status(child, request["timeout"])) + "\n")
-        answers.flush()
-    return None
+@dataclass(frozen=True)
+class _Request:
+    """What a client asks for. `streams`: descriptors of its stdin, stdout and stderr."""
+
+    words: list[str]
+    env: dict[str, str]
+    folder: str
+    streams: list[int]
 
 
-def _status(child: int, timeout: float) -> int | None:
-    """The exit status of a child; None after the time limit, when its process group is killed."""
-    watched = os.pidfd_open(child)
-    try:
-        ended = bool(select.select([watched], [], [], timeout)[0])
-    finally:
-        os.close(watched)
-    if not ended:
-        os.killpg(child, signal.SIGKILL)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return status if ended else None
+@dataclass(frozen=True)
+class _Fork:
+    """A fork that runs. `ends`: a descriptor that can be read when it has ended."""
 
+    pid: int
+    ends: int
+    client: socket.socket
 
-class Worker:
-    """A forked process that waits to become a worker of pytest-xdist: what execnet uses of subprocess.Popen."""
-
-    waiting: ClassVar[list[Worker]] = []
-
-    def __init__(self) -> None:
-        control, self._control = os.pipe()
-        reads, stdin = os.pipe()
-        stdout, writes = os.pipe()
-        self.pid = os.fork()
-        if self.pid:
-            for descriptor in (control, reads, writes):
-                os.close(descriptor)
-            self.stdin, self.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
-            self.waiting.append(self)
-            return
-        for descriptor in (self._control, stdin, stdout):
-            os.close(descriptor)
-        for other in self.waiting:  # otherwise their pipes never end
-            os.close(other._control)
-            other.stdin.close()
-            other.stdout.close()
-        with os.fdopen(control) as pipe:
-            text = pipe.read()
-        if not text:
-            os._exit(0)  # nobody needs it
-        start = json.loads(text)
-        _set_environment(start["env"])
-        os.chdir(start["folder"])
-        os.dup2(reads, 0)
-        os.dup2(writes, 1)
-        os.close(reads)
-        os.close(writes)
-        sys.stdin, sys.argv = os.fdopen(0, closefd=False), ["-c"]
-        _end(_work)
-
-    def begin(self) -> Worker:
-        with os.fdopen(self._control, "w") as pipe:
-            json.dump({"env": dict(os.environ), "folder": str(Path.cwd())}, pipe)
-        return self
-
-    def wait(self) -> int:
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+    def close(self) -> None:
+        os.close(self.ends)
+        self.client.close()
 
     def kill(self) -> None:
-        os.kill(self.pid, signal.SIGKILL)
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:  # it has not made its group yet
+            os.kill(self.pid, signal.SIGKILL)
 
 
-def _work() -> None:
-    """What `python -c` does in a worker that execnet starts."""
-    exec(eval(sys.stdin.readline()), {"__name__": "__main__"})  # noqa: S102, S307 - execnet's own start
+def _received(client: socket.socket) -> _Request:
+    _, streams, *_ = socket.recv_fds(client, 1, 3)
+    with client.makefile("r") as requests:
+        return _Request(**json.loads(requests.readline()), streams=streams)
 
 
-def _fork_workers(count: int) -> None:
-    """Forks workers while this process has one thread, and gives them to execnet. Further ones are real processes."""
-    from execnet.gateway_base import Popen2IO
-    from execnet.gateway_io import Popen2IOMaster
+def _serve(listener: socket.socket) -> _Request | None:
+    """Forks for each request. Returns the request in the forks, and None when the process that uses this one ends."""
+    forks: list[_Fork] = []
+    while True:
+        waits = [0, listener, *(fork.ends for fork in forks), *(fork.client for fork in forks)]
+        ready = select.select(waits, [], [])[0]
+        for fork in list(forks):
+            if fork.ends in ready:
+                status = os.waitstatus_to_exitcode(os.waitpid(fork.pid, 0)[1])
+                with contextlib.suppress(OSError):  # the client was killed
+                    fork.client.sendall(f"{status}\n".encode())
+                fork.close()
+                forks.remove(fork)
+            elif fork.client in ready:  # its client has ended before it
+                fork.kill()
+        if 0 in ready:
+            for fork in forks:
+                fork.kill()
+            return None
+        if listener in ready:
+            client, _ = listener.accept()
+            request = _received(client)
+            pid = os.fork()
+            if not pid:
+                _close([listener, client, *forks])
+                return request
+            for stream in request.streams:
+                os.close(stream)
+            client.sendall(f"{pid}\n".encode())
+            forks.append(_Fork(pid, os.pidfd_open(pid), client))
 
-    for _ in range(count):
-        Worker()
-    original = Popen2IOMaster.__init__
 
-    def forked(self: Any, args: Sequence[str], execmodel: Any) -> None:
-        if not Worker.waiting:
-            original(self, args, execmodel)
-            return
-        self.popen = Worker.waiting.pop(0).begin()
-        Popen2IO.__init__(self, self.popen.stdin, self.popen.stdout, execmodel=execmodel)
-
-    Popen2IOMaster.__init__ = forked
+def _close(ends: Iterable[socket.socket | _Fork]) -> None:
+    for end in ends:
+        end.close()
 
 
-def _workers(arguments: Sequence[str]) -> int:
-    """The number after `-n`."""
-    text = arguments[arguments.index("-n") + 1] if "-n" in arguments else "0"
-    return int(text) if text.isdigit() else 0
+def _redirect(program: str) -> None:
+    """Lets this process start the program in place of its own Python."""
+    original = subprocess.Popen.__init__
+
+    def redirected(self: Any, args: Any, *positional: Any, **options: Any) -> None:
+        is_python = isinstance(args, (list, tuple)) and args and args[0] == sys.executable
+        if is_python and not options.get("pass_fds") and not options.get("preexec_fn"):
+            args = [program, *args[1:]]
+        original(self, args, *positional, **options)
+
+    subprocess.Popen.__init__ = redirected  # type: ignore[method-assign]
 
 
-def _set_environment(env: Mapping[str, str]) -> None:
+def _become(request: _Request, dropped: Sequence[str]) -> None:
+    """Gives this process what the client's has. `dropped`: variables that preparing removed."""
+    import torch
+
+    from conformance.capture.deviceless import prepare
+    from conformance.devices.environment import set_cache_variables
+
+    os.setsid()
+    os.chdir(request.folder)
+    for number, stream in enumerate(request.streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    added = {"SYMPY_CACHE_SIZE": os.environ["SYMPY_CACHE_SIZE"]}
     os.environ.clear()
-    os.environ.update(env)
+    os.environ.update(added | {name: value for name, value in request.env.items() if name not in dropped})
+    prepare._process.others = prepare._cache_variables()
+    set_cache_variables()
+    if threads := os.environ.get("OMP_NUM_THREADS"):
+        torch.set_num_threads(int(threads))
+
+
+def _run(words: list[str]) -> None:
+    """What `python WORDS` does."""
+    while words[0] in ("-u", "-W"):
+        if words.pop(0) == "-W":
+            warnings.simplefilter(words.pop(0))  # type: ignore[arg-type]
+    sys.path[0] = ""
+    if words[0] == "-m":
+        sys.argv = words[1:]
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    elif words[0] == "-c":
+        sys.argv = ["-c", *words[2:]]
+        sys.modules["__main__"] = types.ModuleType("__main__")
+        exec(compile(words[1], "<string>", "exec"), vars(sys.modules["__main__"]))  # noqa: S102
+    else:
+        sys.argv = words
+        sys.path[0] = str(Path(words[0]).resolve().parent)
+        runpy.run_path(words[0], run_name="__main__")
 
 
 def _end(function: Callable[[], Any]) -> None:
-    """Calls it, runs exit handlers, and ends this process with the status that it returns or raises."""
+    """Calls it, runs exit handlers, and ends this process with the status that it raises."""
     status: Any = 1
     try:
         status = function()
     except SystemExit as end:
         status = end.code
+        if not isinstance(status, (int, type(None))):
+            print(status, file=sys.stderr)
+            status = 1
     except BaseException:  # noqa: BLE001 - this process ends here, as an interpreter would
         sys.excepthook(*sys.exc_info())
     finally:
@@ -216,29 +258,28 @@ def _import_all() -> None:
 
 def main() -> None:
     from conformance.capture.deviceless.prepare import prepare
+    from conformance.devices.machine import Machine
+    from conformance.devices.targets import GPUS
     from conformance.harness.garbage_collection import off_while_loading
 
-    prepare()
-    changed = dict(os.environ)
+    folder, variables = sys.argv[1], dict(os.environ)
+    prepared = prepare(GPUS if Machine.detect().gpus else ())
     with off_while_loading():
         _import_all()
 
-    request = _serve()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(preloaded_client.address(folder, variables))
+        listener.listen(64)
+        answers = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)
+        print("ready", file=answers, flush=True)
+        answers.close()
+        request = _serve(listener)
     if request is None:
         return
-    os.setsid()
-    os.chdir(request["folder"])
-    _set_environment(changed | {name: value for name, value in request["env"].items() if is_late(name)})
-    with Path(request["output"]).open("wb") as output, Path(os.devnull).open("rb") as nothing:
-        os.dup2(nothing.fileno(), 0)
-        os.dup2(output.fileno(), 1)
-        os.dup2(output.fileno(), 2)
-    sys.path[0] = ""  # as `python -m pytest` has it
-    sys.argv = ["pytest", *request["arguments"]]
-    _fork_workers(_workers(request["arguments"]))
-    import pytest
-
-    _end(pytest.main)
+    _become(request, prepared.dropped_variables)
+    _redirect(str(Path(folder) / "python"))
+    _end(lambda: _run(request.words))
 
 
 if __name__ == "__main__":

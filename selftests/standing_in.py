@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from suites import REPOSITORY, PytestResult, Suite, environment
+from suites import REPOSITORY, PytestResult, Suite, environment, run_python, started
 
 from conformance.devices.environment import torch_build, triton_version
 
@@ -34,6 +34,7 @@ def gpu(row: str = "xpu_bmg", *, repository: Path = REPOSITORY, **properties: An
     `repository`: the folder of the package `conformance`.
     """
     return {
+        "ONEAPI_DEVICE_SELECTOR": "*:*",
         "PYTHONPATH": os.pathsep.join([str(FOLDER), str(repository)]),
         "STAND_IN_XPU": row,
         "STAND_IN_PROPERTIES": json.dumps(properties),
@@ -42,20 +43,13 @@ def gpu(row: str = "xpu_bmg", *, repository: Path = REPOSITORY, **properties: An
 
 def start(suite: Suite, *words: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
     """Starts `python -m conformance` in the folder of a suite, as a process group of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "conformance", *words],
-        cwd=suite.root,
-        env=environment(env or {}),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    return started(sys.executable, suite.root, environment(env or {}), "-m", "conformance", *words)
 
 
 def command(suite: Suite, *words: str, env: Mapping[str, str] | None = None, timeout: int = 300) -> PytestResult:
-    """Runs `python -m conformance` in the folder of a suite."""
-    process = start(suite, *words, env=env)
-    text = process.communicate(timeout=timeout)[0]
-    return PytestResult(process.returncode, text)
+    """Runs `python -m conformance` in the folder of a suite, with torch imported: see preloaded.py."""
+    ran = run_python(
+        "-m", "conformance", *words, folder=suite.root, env=env, timeout=timeout,
+        capture_output=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    return PytestResult(ran.returncode, ran.stdout)

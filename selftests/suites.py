@@ -12,16 +12,18 @@ import xml.etree.ElementTree as ET  # reads our own file
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import preloaded
 import tomli_w
 
 from conformance.cases.special_values import FLOATING
-from conformance.devices.environment import cache_folder
+from conformance.devices.environment import HIDE_GPUS, cache_folder
 from conformance.devices.machine import Machine, instruction_sets
 from conformance.devices.targets import targets
 
 REPOSITORY = Path(__file__).parent.parent
+_PYTEST = ("-m", "pytest", "-p", "no:cacheprovider")
 CONFTEST = 'pytest_plugins = ["conformance.plugin"]\n'
 
 #: A cpu target that this machine runs ("" if none), and one that it does not run.
@@ -125,26 +127,10 @@ class Suite:
 
     def run(self, *arguments: str, env: Mapping[str, str | None] | None = None, timeout: int = 200) -> PytestResult:
         """Runs pytest in the folder. `env`: variables to set, or to unset (None). `timeout`: in seconds."""
-        process = self.start(*arguments, env=env)
-        try:
-            text = process.communicate(timeout=timeout)[0]
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-        return PytestResult(process.returncode, text)
+        return _result(self.start(*arguments, env=env), timeout)
 
     def start(self, *arguments: str, env: Mapping[str, str | None] | None = None) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-        return subprocess.Popen(
-            command,
-            cwd=self.root,
-            env=environment(env or {}),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+        return started(sys.executable, self.root, environment(env or {}), *_PYTEST, *arguments)
 
     def accept(self, *arguments: str, env: Mapping[str, str] | None = None) -> PytestResult:
         return self.run(*arguments, env={"EXPECTTEST_ACCEPT": "1"} | dict(env or {}))
@@ -174,25 +160,58 @@ class Suite:
 class PreloadedSuite(Suite):
     """A suite whose runs start with torch and Inductor imported: see preloaded.py.
 
-    A run with variables that are read earlier imports them itself, and so does `run_alone`.
+    `run_alone` and `start` import them themselves.
     """
 
     run_alone = Suite.run
 
     def run(self, *arguments: str, env: Mapping[str, str | None] | None = None, timeout: int = 200) -> PytestResult:
-        if not all(map(preloaded.is_late, env or ())):
-            return super().run(*arguments, env=env, timeout=timeout)
-        options = ("-p", "no:cacheprovider", *arguments)
-        return PytestResult(*preloaded.run(options, self.root, environment(env or {}), timeout))
+        variables = environment(env or {})
+        return _result(started(preloaded.python(variables), self.root, variables, *_PYTEST, *arguments), timeout)
+
+
+def started(program: str, folder: Path, env: Mapping[str, str], *words: str) -> subprocess.Popen[str]:
+    """Starts a program in a folder, as a process group of its own. What it prints goes to one pipe."""
+    return subprocess.Popen(
+        [program, *words],
+        cwd=folder,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+
+
+def _result(process: subprocess.Popen[str], timeout: int) -> PytestResult:
+    """Raises subprocess.TimeoutExpired after `timeout` seconds, when the process group is killed."""
+    try:
+        text = process.communicate(timeout=timeout)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    return PytestResult(process.returncode, text)
 
 
 def environment(extra: Mapping[str, str | None]) -> dict[str, str]:
     """This process's environment without variables of pytest and of an earlier run, and without real GPUs."""
     dropped = ("PYTEST_", "EXPECTTEST_", "TORCHINDUCTOR_", "TRITON_")
     env = {name: value for name, value in os.environ.items() if not name.startswith(dropped) and name != "CI"}
-    env |= {"PYTHONPATH": str(REPOSITORY), "CONFORMANCE_CACHE": str(cache_folder()), "CUDA_VISIBLE_DEVICES": ""}
+    env |= {"PYTHONPATH": str(REPOSITORY), "CONFORMANCE_CACHE": str(cache_folder())} | HIDE_GPUS
     env |= {"PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}  # without .pyc files, an edit within a second is read
     return {name: value for name, value in (env | dict(extra)).items() if value is not None}
+
+
+def run_python(
+    *words: object, folder: Path | None = None, env: Mapping[str, str | None] | None = None, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Runs `python WORDS` with torch and Inductor imported: see preloaded.py. `options`: of subprocess.run."""
+    variables = environment(env or {})
+    command = [preloaded.python(variables), *map(str, words)]
+    options = {"capture_output": True} | options
+    return subprocess.run(command, cwd=folder, env=variables, text=True, check=False, **options)
 
 
 def section(ran: PytestResult, title: str) -> list[str]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 from accidents import last_run
 from standing_in import command, gpu, needs_stand_in
-from suites import Suite, empty_cache, environment, section
+from suites import PreloadedSuite as Suite
+from suites import empty_cache, run_python, section
 
 from conformance.devices.targets import targets
 from conformance.storage.check_results import Outcome
@@ -76,9 +75,7 @@ print(json.dumps([torch.version.xpu, xpu.is_available(), xpu.device_count(), xpu
     xpu.is_initialized(), start.elapsed_time(end) >= 0, len(errors),
     xpu.get_device_capability()["gpu_subslice_count"]]))
 """
-    ran = subprocess.run(
-        [sys.executable, "-c", script], env=environment(gpu()), capture_output=True, text=True, check=False
-    )
+    ran = run_python("-c", script, env=gpu())
     assert ran.returncode == 0, ran.stderr
     row = targets()["xpu_bmg"].properties
     memory = row["total_memory"]
