@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import preloaded
 import pytest
 from suites import REPOSITORY, PytestResult, Suite, environment, run_python, started
 
-from conformance.devices.environment import torch_build, triton_version
+from conformance.devices.environment import HIDE_GPUS, torch_build, triton_version
 
 #: Why the stand-in cannot take the place of a GPU here; "" where it can.
 PROBLEM = (
@@ -39,6 +40,11 @@ def gpu(row: str = "xpu_bmg", *, repository: Path = REPOSITORY, **properties: An
         "STAND_IN_XPU": row,
         "STAND_IN_PROPERTIES": json.dumps(properties),
     }
+
+
+def preload_gpu_free_worker() -> None:
+    """From now on, GPU-free workers beside the GPU of xpu_bmg start with torch imported."""
+    preloaded.python(environment(gpu() | HIDE_GPUS))
 
 
 def start(suite: Suite, *words: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from repositories import Repository, git
-from suites import empty_cache, environment
+from suites import empty_cache, run_python
 
 from conformance.devices.environment import torch_build
 from conformance.sources.torch_source import installed_files
@@ -57,9 +57,8 @@ def repository(tmp_path_factory):
 
 
 def bisect(repository, *words, cache=None):
-    command = [sys.executable, "-m", "conformance", "bisect", *words, "--source", str(repository.folder)]
-    env = environment({"CONFORMANCE_CACHE": str(cache)} if cache else {})
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    env = {"CONFORMANCE_CACHE": str(cache)} if cache else {}
+    return run_python("-m", "conformance", "bisect", *words, "--source", repository.folder, env=env)
 
 
 def test_the_commit_and_the_lines_that_the_case_executes(repository, tmp_path):

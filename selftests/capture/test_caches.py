@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-from suites import environment
+from suites import run_python
 
 from conformance.devices.environment import torch_build
 
@@ -18,9 +16,7 @@ NEEDED_FROM = {"torch._inductor.comm_analysis:get_gpu_type": (2, 13)}
 
 
 def test_every_cleared_cache_has_to_be():
-    ran = subprocess.run(
-        [sys.executable, str(DRIVER)], env=environment({}), capture_output=True, text=True, check=False, timeout=500
-    )
+    ran = run_python(DRIVER, timeout=500)
     lines = [line for line in ran.stdout.splitlines() if line.startswith("RESULT")]
     assert lines, ran.stdout + ran.stderr
     found, unknown = json.loads(lines[0].removeprefix("RESULT"))

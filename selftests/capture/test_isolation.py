@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
-from suites import NATIVE, environment
+from suites import NATIVE, run_python
 
 #: Captures for the targets that its arguments name, in order. Prints as JSON the texts and what was not restored.
 SCRIPT = """
@@ -81,8 +79,7 @@ print("RESULT" + json.dumps([texts, changed]))
 def texts(tmp_path, *targets: str) -> list[str]:
     script = tmp_path / "captures.py"
     script.write_text(SCRIPT)
-    command = [sys.executable, str(script), *targets]
-    ran = subprocess.run(command, env=environment({}), capture_output=True, text=True, check=False, timeout=300)
+    ran = run_python(script, *targets, timeout=300)
     lines = [line for line in ran.stdout.splitlines() if line.startswith("RESULT")]
     assert lines, ran.stdout + ran.stderr
     found, changed = json.loads(lines[0].removeprefix("RESULT"))

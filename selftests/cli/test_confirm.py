@@ -13,8 +13,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from standing_in import PROBLEM, command, gpu, start
-from suites import NATIVE, REPOSITORY, SCALE, Suite, empty_cache
+from standing_in import PROBLEM, command, gpu, preload_gpu_free_worker, start
+from suites import NATIVE, REPOSITORY, SCALE, empty_cache
+from suites import PreloadedSuite as Suite
 
 from conformance.cli import confirming
 from conformance.cli.main import main
@@ -33,6 +34,7 @@ def stored(tmp_path_factory) -> Suite:
     """Two cases with stored code of xpu_pvc. Of xpu_bmg, only the code of f32 is stored."""
     if PROBLEM:
         pytest.skip(PROBLEM)
+    preload_gpu_free_worker()
     suite = Suite(tmp_path_factory.mktemp("stored"))
     suite.write("ops/test_scale.py", SCALE)
     suite.accept("--target", "xpu_pvc").ends(0)

@@ -10,7 +10,8 @@ import time
 from collections import defaultdict
 
 import pytest
-from suites import Suite, environment
+from suites import PreloadedSuite as Suite
+from suites import environment, run_python
 
 from conformance.cli.commands import coverage
 from conformance.coverage import map_file, questions
@@ -41,8 +42,7 @@ MODULE = (
 
 
 def command(suite: Suite, *words: str) -> subprocess.CompletedProcess[str]:
-    call = [sys.executable, "-m", "conformance", "coverage", *words]
-    return subprocess.run(call, cwd=suite.root, env=environment({}), capture_output=True, text=True, check=False)
+    return run_python("-m", "conformance", "coverage", *words, folder=suite.root)
 
 
 def test_recorded_lines(tmp_path, monkeypatch):

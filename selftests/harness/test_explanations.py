@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from suites import run_python
 
 from conformance import case, explanation, tensor
 from conformance.cases.case import CaseError
@@ -16,8 +14,6 @@ from conformance.devices.environment import PreparationError
 from conformance.devices.targets import TargetError
 from conformance.expectations.known_failures import BASELINE
 from conformance.storage.snapshots import torch_release
-
-ROOT = Path(__file__).parents[2]
 
 on_baseline = pytest.mark.skipif(
     torch_release(environment.torch_build().version) != BASELINE, reason=f"written for torch {BASELINE}"
@@ -102,12 +98,8 @@ def pytest_on(folder, *options, accept):
     file = folder / "test_explained.py"
     file.write_text(FILE)
     (folder / "conftest.py").write_text('pytest_plugins = ["conformance.plugin"]\n')
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "CI"))}
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-k", "story", *options],
-        cwd=folder, env=environ | {"PYTHONPATH": str(ROOT), "EXPECTTEST_ACCEPT": accept},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    words = ("-m", "pytest", "-p", "no:cacheprovider", "-k", "story", *options)
+    result = run_python(*words, folder=folder, env={"EXPECTTEST_ACCEPT": accept})
     return result.stdout, file.read_text()
 
 

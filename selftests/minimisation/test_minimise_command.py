@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
-from suites import NATIVE, environment
+from suites import NATIVE, run_python
 
 BURIED = """
 import torch
@@ -22,8 +19,7 @@ torch.compile(shuffled)(x, torch.ones(3))
 
 
 def minimise(folder, *words):
-    command = [sys.executable, "-m", "conformance", "minimise", *words]
-    return subprocess.run(command, cwd=folder, env=environment({}), capture_output=True, text=True, check=False)
+    return run_python("-m", "conformance", "minimise", *words, folder=folder)
 
 
 @pytest.mark.skipif(not NATIVE, reason="this machine runs no CPU target")

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from accidents import last_run
-from standing_in import command, gpu, needs_stand_in
+from standing_in import command, gpu, needs_stand_in, preload_gpu_free_worker
 from suites import PreloadedSuite as Suite
 from suites import empty_cache, run_python, section
 
@@ -45,6 +45,7 @@ NATIVE = ("--target", "xpu_bmg", "--require-device")
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory) -> dict[str, str]:
+    preload_gpu_free_worker()
     return {"CONFORMANCE_CACHE": str(empty_cache(tmp_path_factory.mktemp("caches")))}
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
-from suites import NATIVE, environment
+from suites import NATIVE, run_python
 from suites import PreloadedSuite as Suite
 
 from conformance.devices.environment import triton_version
@@ -96,15 +93,7 @@ def test_an_audit_names_the_member(suite):
 
 
 def conformance(suite, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "conformance", *arguments],
-        cwd=suite.root,
-        env=environment({}),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
+    return run_python("-m", "conformance", *arguments, folder=suite.root, timeout=200)
 
 
 def test_show(suite):

@@ -7,7 +7,6 @@ import functools
 import io
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import ClassVar
@@ -15,7 +14,7 @@ from typing import ClassVar
 import pytest
 import schemas
 from kernel_text import TEXT, edited
-from suites import SM90, environment
+from suites import SM90, run_python
 
 from conformance.bisection.blamer import Blamed, Blamer
 from conformance.bisection.cause_blamer import blame_causes
@@ -297,10 +296,8 @@ def test_a_run_says_its_causes_and_failures_name_theirs(accepted):
         "2 items = 2 failed; next: python -m conformance review",
         "cause 1 of 1: `x_index` → `xindex`",
     )
-    command = [sys.executable, "-m", "conformance", "review", "--accept", "1"]
-    done = subprocess.run(
-        command, cwd=accepted.root, env=environment({}), capture_output=True, text=True, timeout=100, check=True
-    )
+    done = run_python("-m", "conformance", "review", "--accept", "1", folder=accepted.root)
+    assert done.returncode == 0, done.stderr
     assert "snapshots: 0 new, 2 changed, 0 unchanged" in done.stdout
     accepted.run(*SM90).ends(0).has_not("differ by")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,10 @@ FULL = {"flash": "flash_attention", "cudnn": "cudnn_attention", "efficient": "ef
         "overrideable": "fused_attention_overrideable", "math": "math"}  # fmt: skip
 
 
-def ask(*questions: tuple[str, dict[str, Any]]) -> list[list[str]]:
+Question = tuple[str, dict[str, Any]]
+
+
+def ask(questions: Iterable[Question]) -> list[list[str]]:
     """The answers of one process, in order: a target must not affect the next one."""
     built = pretended_device._build_library(environment.torch_build())  # the library without the plugin
     done = subprocess.run(
@@ -102,10 +106,19 @@ def ask(*questions: tuple[str, dict[str, Any]]) -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def answers() -> list[dict[str, list[str]]]:
-    questions = [(target, row[0]) for row in ROWS for target in TARGETS]
-    replies = iter(ask(*questions))
-    return [{target: next(replies) for target in TARGETS} for _ in ROWS]
+def answers() -> dict[str, list[str]]:
+    """Question, as JSON → its answer. One process gets the questions of all tests."""
+    questions = [
+        *((target, row[0]) for row in ROWS for target in TARGETS),
+        *(("rocm", case) for case, _ in ROCM_ROWS),
+        *ALTERNATING,
+        GUARDED,
+        *((target, EVERYTHING | case) for case in AROUND for target in ("sm80", "xpu")),
+    ]
+    found: dict[str, list[str]] = {}
+    for question, answer in zip(questions, ask(questions), strict=True):
+        assert found.setdefault(json.dumps(question), answer) == answer, f"{question}: not the same a second time"
+    return found
 
 
 def expected(case: dict[str, Any], answer: str) -> list[str]:
@@ -119,7 +132,7 @@ def expected(case: dict[str, Any], answer: str) -> list[str]:
 def test_choice(number, answers):
     case, *chosen, why = ROWS[number]
     should = {target: expected(case, answer) for target, answer in zip(TARGETS, chosen, strict=True)}
-    assert answers[number] == should, f"{case}: {why}"
+    assert {target: answers[json.dumps((target, case))] for target in TARGETS} == should, f"{case}: {why}"
 
 
 #: case: rocm. From PyTorch's source: nobody compared it with a device.
@@ -139,26 +152,36 @@ ROCM_ROWS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_choice_on_rocm():
+#: The platforms after each other.
+ALTERNATING: list[Question] = [("rocm", {}), ("sm90", {}), ("rocm", {})]
+GUARDED: Question = ("sm90", {"dynamic": True, "guards": True, "q": 100, "k": 90, "d": 64})
+EVERYTHING = {"everything": True}
+AROUND: list[dict[str, Any]] = [
+    BOOL | F32,
+    {"backends": ["MATH"]} | BOOL | GRAD,
+    {"backends": ["MATH"], "causal": True} | GQA,
+]
+
+
+def test_choice_on_rocm(answers):
     """AOTriton has flash and efficient attention, and there is no cuDNN."""
-    answers = ask(*(("rocm", case) for case, _ in ROCM_ROWS))
-    assert answers == [expected(case, answer) for case, answer in ROCM_ROWS]
-    assert ask(("rocm", {}), ("sm90", {}), ("rocm", {})) == [[FULL[name]] for name in ("flash", "cudnn", "flash")]
+    for case, answer in ROCM_ROWS:
+        assert answers[json.dumps(("rocm", case))] == expected(case, answer), case
+    assert [answers[json.dumps(each)] for each in ALTERNATING] == [[FULL[name]] for name in ("flash", "cudnn", "flash")]
 
 
-def test_lengths_stay_dynamic():
+def test_lengths_stay_dynamic(answers):
     """Guards check heads and limits, not lengths: code for one length serves other lengths."""
-    (guarded,) = ask(("sm90", {"dynamic": True, "guards": True, "q": 100, "k": 90, "d": 64}))
+    guarded = answers[json.dumps(GUARDED)]
     assert guarded[0] == "cudnn_attention"
     assert not [guard for guard in guarded[1:] if "100" in guard or "90" in guard]
 
 
-def test_xpu_does_what_cuda_does_around_the_kernel():
+@pytest.mark.parametrize("case", AROUND, ids=["mask", "backward", "causal"])
+def test_xpu_does_what_cuda_does_around_the_kernel(answers, case):
     """PyTorch makes the steps before and after the kernel on cuda. On xpu our code does, since PyTorch's cannot run."""
-    everything = {"everything": True}
-    for case in (BOOL | F32, {"backends": ["MATH"]} | BOOL | GRAD, {"backends": ["MATH"], "causal": True} | GQA):
-        cuda, xpu = (
-            [name for name in names if "attention" not in name and name != "expand"]  # a mask is expanded for efficient
-            for names in ask(("sm80", everything | case), ("xpu", everything | case))
-        )
-        assert cuda == xpu
+    cuda, xpu = (
+        [name for name in names if "attention" not in name and name != "expand"]  # a mask is expanded for efficient
+        for names in (answers[json.dumps((target, EVERYTHING | case))] for target in ("sm80", "xpu"))
+    )
+    assert cuda == xpu

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
-from suites import environment
+from suites import run_python
 
 SCRIPT = """
 import json, warnings
@@ -87,8 +85,7 @@ print("RESULT" + json.dumps([wrong, results, strides]))
 
 @pytest.fixture(scope="module")
 def found() -> tuple[dict, dict, dict]:
-    command = [sys.executable, "-c", SCRIPT]
-    ran = subprocess.run(command, env=environment({}), capture_output=True, text=True, check=False, timeout=300)
+    ran = run_python("-c", SCRIPT, timeout=300)
     lines = [line for line in ran.stdout.splitlines() if line.startswith("RESULT")]
     assert lines, ran.stdout + ran.stderr
     return json.loads(lines[0].removeprefix("RESULT"))

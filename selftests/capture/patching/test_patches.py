@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-from suites import environment
+from suites import run_python
 
 from conformance.devices.environment import torch_build
 
@@ -53,9 +51,7 @@ NEEDED_FROM = {
 
 
 def result(*command: str) -> dict:
-    ran = subprocess.run(
-        [sys.executable, *command], env=environment({}), capture_output=True, text=True, check=False, timeout=900
-    )
+    ran = run_python(*command, timeout=900)
     lines = [line for line in ran.stdout.splitlines() if line.startswith("RESULT")]
     assert lines, ran.stdout + ran.stderr
     return json.loads(lines[0].removeprefix("RESULT"))
