@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-OPS = "conformance/ops"
+CASES = ("conformance/ops",)
 
 #: Not copied.
 _IGNORED = shutil.ignore_patterns(".git", ".conformance", ".tox", ".venv", "__pycache__", ".pytest_cache", "*.egg-info")
@@ -176,7 +176,7 @@ class Suite:
             root = self._copy("another folder/with a longer name", root)
         targets = [target] if target else _QUICK_TARGETS if self.quick else []
         checks = "numerics,requirements" if self.full else "requirements"
-        command = [sys.executable, "-m", "pytest", OPS, "-q", "--tb=line", "-p", "no:cacheprovider"]
+        command = [sys.executable, "-m", "pytest", *CASES, "-q", "--tb=line", "-p", "no:cacheprovider"]
         command += ["-p", "determinism", "--save-run", f"{run}{os.sep}", "--checks", checks, "--fresh"]
         command += ["--target", ",".join(targets)] if targets else []
         wanted: dict[str, str | None] = {"EXPECTTEST_ACCEPT": None, "PYTHONPATH": str(root / "ci")}

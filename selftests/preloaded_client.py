@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 #: Variables that nothing reads before a run starts, or that a process of the harness gives to those that it starts: a
 #: fork may have others of these than its template.
 LATE_VARIABLES = (
-    *("EXPECTTEST_ACCEPT", "CI", "GITHUB_", "COLUMNS", "FORCE_COLOR", "NO_COLOR", "TERM", "CONFORMANCE_"),
+    *("EXPECTTEST_ACCEPT", "CI", "GITHUB_", "COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TERM", "CONFORMANCE_"),
     *("_CONFORMANCE_", "PYTEST_", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "SYMPY_CACHE_SIZE", "OMP_NUM_THREADS"),
 )
 

@@ -6,7 +6,8 @@ import re
 import subprocess
 import sys
 
-from suites import FOREIGN, NATIVE, REPOSITORY, environment
+import pytest
+from suites import REPOSITORY, environment
 
 from conformance.cli.diagnosis import TRITON
 
@@ -26,30 +27,10 @@ def examples(*words, timeout=900):
     )
 
 
-def test_losses_pass_from_the_wheel_beside_other_plugins(distributions):
-    """With randomly, cov, timeout, xdist and rerunfailures in use, and warnings as errors. CI runs all targets."""
-    ran = passes_beside_other_plugins("losses", distributions)
-    assert re.search(r"^(\d+) items = \d+ passed \+ 1 known failures?$", ran.stdout, re.MULTILINE), ran.stdout
-    assert "losses/focal.py" in ran.stdout  # the table of coverage
-
-
-def test_contracts_of_a_pass_hold_from_the_wheel_beside_other_plugins(distributions):
-    """In ordinary tests, on a CPU and on GPUs that are not here, and in cases of one target."""
-    ran = passes_beside_other_plugins("passes", distributions)
-    assert re.search(r"^3 items = 3 passed$", ran.stdout, re.MULTILINE), ran.stdout
-    assert re.search(r"^=+ 11 passed", ran.stdout, re.MULTILINE), ran.stdout
-    assert "engine/passes.py" in ran.stdout
-
-
-def passes_beside_other_plugins(name, distributions):
-    ran = examples(name, "--wheels", str(distributions.folder), "--", "--target", NATIVE or FOREIGN)
-    assert ran.returncode == 0, ran.stdout
-    [plugins] = re.findall(r"^plugins: (.*)$", ran.stdout, re.MULTILINE)
-    for each in ("randomly", "cov", "timeout", "rerunfailures", "xdist"):
-        assert f"{each}-" in plugins
-    assert "Using --randomly-seed=" in ran.stdout
+@pytest.mark.parametrize("name", ["losses", "passes"])
+def test_an_example_makes_warnings_errors(name):
+    """That it passes beside other plugins, ci/examples.py checks: a row of the matrix."""
     assert 'filterwarnings = ["error"' in (REPOSITORY / "examples" / name / "pyproject.toml").read_text()
-    return ran
 
 
 def test_an_example_that_fails_is_named(distributions):

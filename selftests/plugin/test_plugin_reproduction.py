@@ -171,17 +171,23 @@ SHOWN = {
     "module": "first call: net.mean after the call: values: 5 of 5 elements are wrong",
     "collections": "first call: batch.parts[0] after the call: values: ",
 }
-#: Runs scripts in one process and prints the path and the error of each, as JSON.
-SHOW_ALL = """
-import json, runpy, sys
+#: Runs scripts in one process. Prints as JSON of each: its path, how it ended, what it printed.
+RUN_ALL = """
+import contextlib, io, json, runpy, sys, traceback
 
 for script in sys.argv[1:]:
-    try:
-        runpy.run_path(script, run_name="__main__")
-    except AssertionError as error:
-        print(json.dumps([script, str(error)]))
+    status = 0
+    with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(printed):
+        try:
+            runpy.run_path(script, run_name="__main__")
+        except SystemExit as end:
+            status = end.code
+        except AssertionError:
+            status = 1
+            traceback.print_exc()
+    print(json.dumps([script, status, printed.getvalue()]))
 """
-RUN_ALL = "import runpy, sys; [runpy.run_path(script, run_name='__main__') for script in sys.argv[1:]]"
+PASSED = "compiled does what eager does\n"
 
 
 @pytest.fixture(scope="module")
@@ -222,55 +228,54 @@ def test_the_suite_cannot_be_imported(tmp_path):
     assert "ModuleNotFoundError: " in ran.stderr
 
 
-@pytest.fixture(scope="module")
-def shown(failures, tmp_path_factory):
-    """Script → the message of its AssertionError. One process runs all scripts: importing and compiling are slow."""
-    scripts = [failures / f"{name}-{NATIVE}" / "reproduce.py" for name in SHOWN]
-    ran = run_python("-c", SHOW_ALL, *scripts, folder=tmp_path_factory.mktemp("all"), planted=True)
+def script_of(failures, name, target=NATIVE) -> str:
+    return str(failures / f"{name}-{target}" / "reproduce.py")
+
+
+def run_all(*scripts, folder, planted) -> dict[str, tuple[int, str]]:
+    """Script → its status and what it printed. One process runs all: importing and compiling are slow."""
+    ran = run_python("-c", RUN_ALL, *scripts, folder=folder, planted=planted)
     assert ran.returncode == 0, ran.stderr
-    return dict(json.loads(line) for line in ran.stdout.splitlines() if line.startswith("["))
+    found = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("[")]
+    return {script: (status, printed) for script, status, printed in found}
+
+
+@pytest.fixture(scope="module")
+def with_faults(failures, tmp_path_factory) -> dict[str, tuple[int, str]]:
+    scripts = [*(script_of(failures, name) for name in SHOWN), script_of(failures, "values", "cuda_sm90")]
+    return run_all(*scripts, folder=tmp_path_factory.mktemp("planted"), planted=True)
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_a_script_shows_its_failure(failures, shown, name):
-    script = failures / f"{name}-{NATIVE}" / "reproduce.py"
-    assert "conformance" not in script.read_text()
-    assert shown[str(script)].startswith(f"compiled differs from eager\n{SHOWN[name]}")
+def test_a_script_shows_its_failure(failures, with_faults, name):
+    script = script_of(failures, name)
+    assert "conformance" not in Path(script).read_text()
+    status, printed = with_faults[script]
+    assert f"\nAssertionError: compiled differs from eager\n{SHOWN[name]}" in printed, printed
+    assert status == 1
 
 
 def test_a_script_that_shows_its_failure_ends_with_status_1(failures, tmp_path):
-    ran = run_python(failures / f"values-{NATIVE}" / "reproduce.py", folder=tmp_path, planted=True)
+    ran = run_python(script_of(failures, "values"), folder=tmp_path, planted=True)
     assert ran.returncode == 1, ran.stderr
     assert f"\nAssertionError: compiled differs from eager\n{SHOWN['values']}" in ran.stderr, ran.stderr
 
 
-def test_the_script_of_an_exception_shows_where_compiling_fails(failures, tmp_path):
-    ran = run_python(failures / f"exception-{NATIVE}" / "reproduce.py", folder=tmp_path, planted=True)
-    assert 'raise RuntimeError("planted: sin is refused")' in ran.stderr
+def test_the_script_of_an_exception_shows_where_compiling_fails(failures, with_faults):
+    assert 'raise RuntimeError("planted: sin is refused")' in with_faults[script_of(failures, "exception")][1]
 
 
 def test_scripts_pass_without_the_faults(failures, tmp_path):
-    scripts = [failures / f"{name}-{NATIVE}" / "reproduce.py" for name in SHOWN]
-    ran = run_python("-c", RUN_ALL, *scripts, folder=tmp_path, planted=False)
-    assert ran.returncode == 0, ran.stderr
-    assert ran.stdout == "compiled does what eager does\n" * len(SHOWN)
+    """But one whose inputs are gone compares nothing."""
+    moved = tmp_path / "reproduce.py"
+    moved.write_text(Path(script_of(failures, "values")).read_text())
+    scripts = [script_of(failures, name) for name in SHOWN]
+    found = run_all(*scripts, moved, folder=tmp_path, planted=False)
+    missing = f"nothing was compared: {tmp_path / 'inputs.pt'} is missing: it holds the inputs\n"
+    assert found == dict.fromkeys(scripts, (0, PASSED)) | {str(moved): (2, missing)}
 
 
-def test_a_script_that_passes_ends_with_status_0(failures, tmp_path):
-    script = failures / f"values-{NATIVE}" / "reproduce.py"
-    ran = run_python(script, folder=tmp_path, planted=False)
-    assert (ran.returncode, ran.stdout) == (0, "compiled does what eager does\n"), ran.stderr
-
-
-def test_a_script_without_its_inputs_ends_with_status_2(failures, tmp_path):
-    script = tmp_path / "reproduce.py"
-    script.write_text((failures / f"values-{NATIVE}" / "reproduce.py").read_text())
-    ran = run_python(script, folder=tmp_path, planted=False)
-    assert ran.returncode == 2
-    assert ran.stderr == f"nothing was compared: {tmp_path / 'inputs.pt'} is missing: it holds the inputs\n"
-
-
-def test_the_script_for_a_missing_gpu(run, failures, tmp_path):
+def test_the_script_for_a_missing_gpu(run, failures, with_faults):
     folder = failures / "values-cuda_sm90"
     text = (folder / "reproduce.py").read_text()
     assert "Needs torch, Triton and a real GPU (cuda)" in text.partition("import")[0]
@@ -280,9 +285,9 @@ def test_the_script_for_a_missing_gpu(run, failures, tmp_path):
     [line] = [line for line in message if line.startswith("to reproduce: python ")]
     assert line.endswith("reproduce_with_suite.py (with torch alone, on a real GPU (cuda): reproduce.py beside it)")
     if not torch.cuda.is_available():
-        ran = run_python(folder / "reproduce.py", folder=tmp_path, planted=True)
-        assert ran.returncode == 2
-        assert ran.stderr.endswith(" finds no cuda here; reproduce_with_suite.py needs none\n")
+        status, printed = with_faults[script_of(failures, "values", "cuda_sm90")]
+        assert status == 2
+        assert printed.endswith(" finds no cuda here; reproduce_with_suite.py needs none\n")
 
 
 def test_the_message_says_how_to_run_the_script(run, failures):

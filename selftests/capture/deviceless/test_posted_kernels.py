@@ -296,7 +296,7 @@ def _kernel(source: str) -> Kernel:
 
 
 def uncomputed(graph: Any) -> Callable[[list[Any]], Any]:
-    """In place of unloaded.eager_function: the results have no values. With values, they take gigabytes and a minute."""
+    """In place of unloaded.eager_function: results without values, which would take gigabytes and a minute."""
     lowered = unloaded._graph_to_call(graph.orig_gm)
 
     def call(args: list[Any]) -> Any:
