@@ -31,7 +31,6 @@ from typing import Any
 
 import preloaded_client
 
-
 #: Templates that are kept, each with some hundred MB.
 _KEPT = 4
 #: Early variables, as JSON → the template, the one that was used last at the end.

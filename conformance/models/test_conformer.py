@@ -94,8 +94,8 @@ def test_inference(net, x, lengths):
     numerics={
         "without": HUGE_OVERFLOWS,
         "factor": 6,
-        "reason": "an expanded cotangent is one number, so the sums in LayerNorm's backward cancel: eager's gradients are "
-        "off by 116 ulp, compiled's in one of 2,544 elements by 503 ulp, 4.3 times as much",
+        "reason": "an expanded cotangent is one number, so the sums in LayerNorm's backward cancel: eager's gradients "
+        "are off by 116 ulp, compiled's in one of 2,544 elements by 503 ulp, 4.3 times as much",
     },
 )
 def test_training(net, x, lengths):

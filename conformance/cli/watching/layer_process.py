@@ -32,7 +32,7 @@ from conformance.cli.watching.layers import ANSWER, COMPILER, STATUS, TORCH, WAR
 from conformance.cli.watching.messages import Channel
 from conformance.devices.targets import use_tables
 from conformance.harness.accidents.guardian import end_with
-from conformance.harness.garbage_collection import off_for_imports
+from conformance.harness.garbage_collection import off_while_loading
 from conformance.harness.generator import Generator, checked_numerics, whole_text
 
 #: What every capture makes once in a process, this one makes too. It has no gradient: autograd would start a thread.
@@ -76,7 +76,7 @@ class _Layer:
             self._generator = self._with_torch()
             return
         if role == COMPILER:
-            with off_for_imports():
+            with off_while_loading():
                 import_compiler()
                 for name in _OF_COMPILER:
                     import_below(name)
@@ -89,7 +89,7 @@ class _Layer:
     def _with_torch(self) -> Generator:
         use_tables(self._request["tables"])
         generator = Generator()
-        with off_for_imports():
+        with off_while_loading():
             importlib.import_module("torch")
             import_other_packages()
             for room in _ROOMS:
