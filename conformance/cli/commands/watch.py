@@ -39,8 +39,8 @@ the torch of --torch-source, else the installed one. Ctrl-C ends it."""
 EXAMPLES = """\
 examples:
   python -m conformance watch flip/hflip-224-u8-contiguous --target cpu_avx2
-  python -m conformance watch softmax/softmax-f32 --target cpu_avx512,cuda_sm90 \\
-      --torch-source ~/pytorch"""
+  python -m conformance watch softmax/dimensions-f32-contiguous-softmax-columns \\
+      --target cpu_avx512,cuda_sm90 --torch-source ~/pytorch"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     machine = Machine.detect()
     known = machine.targets()
     targets = [each.name for each in select_targets(known.values(), None, arguments.target)] if arguments.target else []
-    has_native_gpu = any(known[name].device in machine.gpus for name in targets or known)
+    has_native_gpu = any(machine.is_native(known[name]) and known[name].device != "cpu" for name in targets or known)
     with _ended_by_signals() as stack:
         folder = Path(tempfile.mkdtemp(prefix="conformance-watch-"))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
             "options": dataclasses.asdict(adhoc_options(arguments)),
         }
         files = SavedFiles(edited, Path(conformance.__file__).parent)
-        # A process that sees a GPU pretends none. Where no target is that GPU, the layers do not see it.
+        # A process that sees a GPU pretends none. Where no target is that GPU's, the layers do not see it.
         environment = {} if has_native_gpu else HIDE_GPUS
         watcher = Watcher(arguments.words, request, files, folder, tree, environment)
         stack.callback(watcher.close)

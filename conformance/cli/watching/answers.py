@@ -26,7 +26,7 @@ class Result:
     """`name`: the case and the target, or the case as it was typed. `stored`: the text of the snapshot for this torch.
 
     `error`: why there is no text. `refused`: whether that is a word of the command line that names nothing.
-    `targets`: all that the case is captured for.
+    `target`: what the case is captured for.
     """
 
     name: str
