@@ -28,6 +28,8 @@ _UNKNOWN_SECONDS = {_NATIVE: 0.4, _SHARED: 0.1, _ALONE: 1.2, _OTHER: 0.5}
 _AHEAD_SECONDS, _BETWEEN_SECONDS = 1.5, 0.004
 #: Before its first test, a worker imports torch and its compiler; for code that runs on the CPU, it waits for headers.
 _IMPORT_SECONDS, _HEADERS_SECONDS = 7.0, 9.0
+#: So much of the start counts for the speed of the run: most of it is one wait for the C++ compiler.
+_START_SHARE = 0.1
 
 
 class _Speed:
@@ -91,6 +93,7 @@ class Progress:
         self._start = 0.0 if native is None else self._busy * (_IMPORT_SECONDS + _HEADERS_SECONDS * runs_code)
         self._between_left = sum(map(self._between, plan))
         self._between_done = 0.0
+        self._start_taken = 0.0  # with the work before the first test of each worker; 0 until a test ends
 
     def _group(self, item: ScheduledItem) -> Hashable:
         """The tests of a group have a speed in common."""
@@ -113,10 +116,15 @@ class Progress:
         self._speed[kind].add(expected, seconds)
         self._seconds_of_ended += seconds
         batch = self._batch[node_id]
+        if not self._begun:
+            self._start_taken = max(0.0, (self._clock() - self._began) * self._busy - seconds)
         if batch.first not in self._begun:
-            self._begun.add(batch.first)
             self._between_left -= self._between(batch)
-            self._between_done += self._between(batch)
+            if self._start and len(self._begun) < self._busy:  # the start is over with these
+                self._start += self._between(batch)
+            else:
+                self._between_done += self._between(batch)
+            self._begun.add(batch.first)
 
     def fail(self, node_id: str) -> None:
         self._failed.add(node_id)
@@ -125,23 +133,25 @@ class Progress:
     def seconds_left(self) -> float:
         """The expected seconds of the tests that have not ended, corrected by how fast this run is so far."""
         on_the_clock = (self._clock() - self._began) * self._busy
-        between = _Speed((self._start + self._between_left + self._between_done) * _PRIOR_SHARE)
-        start = self._start if self._begun else min(self._start, on_the_clock)
+        prior = (self._between_left + self._between_done) * _PRIOR_SHARE
+        between = _Speed(prior if self._is_known else prior + _PRIOR)
         # a fresh process repeats what earlier ones ran in no time
-        between.add(start + self._between_done, max(on_the_clock - self._seconds_of_ended, 0.0))
+        between.add(self._between_done, max(on_the_clock - self._start_taken - self._seconds_of_ended, 0.0))
         speeds = (between, *self._speed.values())
-        factor = (sum(each.taken for each in speeds) + _PRIOR) / (sum(each.expected for each in speeds) + _PRIOR)
-        machine = between.factor()  # no case makes the imports slow
+        taken = self._start_taken * _START_SHARE + sum(each.taken for each in speeds)
+        expected = (self._start * _START_SHARE if self._begun else 0.0) + sum(each.expected for each in speeds)
+        factor = (taken + _PRIOR) / (expected + _PRIOR)
         left = sum(
-            max(each, 0.0) * self._believed(self._speed[group].factor(factor), machine)
+            max(each, 0.0) * self._believed(self._speed[group].factor(factor), factor)
             for group, each in self._expected_left.items()
         )
-        left += max(self._between_left, 0.0) * machine + self._start - start
+        left += max(self._between_left, 0.0) * between.factor(factor)
+        left += 0.0 if self._begun else max(self._start - on_the_clock, 0.0)
         return left / min(self._workers, max(len(self._pending), 1))
 
-    def _believed(self, factor: float, machine: float) -> float:
-        """Without durations, believes only half that tests are faster than the machine: simple ones come first."""
-        return factor if self._is_known or factor > machine else (factor + machine) / 2
+    def _believed(self, factor: float, overall: float) -> float:
+        """Without durations, believes only half that tests are faster than all so far: simple ones come first."""
+        return factor if self._is_known or factor > overall else (factor + overall) / 2
 
     @property
     def suffix(self) -> str:
