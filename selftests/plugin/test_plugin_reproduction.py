@@ -218,7 +218,7 @@ def run_python(*arguments: object, folder, planted: bool) -> subprocess.Complete
         capture_output=True,
         text=True,
         check=False,
-        timeout=200,
+        timeout=600,
     )
 
 
