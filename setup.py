@@ -16,8 +16,8 @@ import project_page  # noqa: E402  # after the line above
 REPOSITORY = project_page.repository(ROOT)
 #: The pages beside docs/. conformance/documentation.py has the same list.
 BESIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
-#: Pages that are generated from the cases: they come with these, in `conformance-suite`. suite/backend.py has the same.
-OF_THE_CASES = ("known-bugs.md", "changes-*.md")
+#: Pages about the cases: they come with these, in `conformance-suite`. suite/backend.py has the same.
+OF_THE_CASES = ("known-bugs.md", "changes-*.md", "flip.md", "kinds.md", "missed-optimisations.md")
 
 
 class BuildWithPages(build_py):

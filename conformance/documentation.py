@@ -15,7 +15,7 @@ from conformance.errors import ConformanceError
 _PACKAGE = Path(__file__).parent
 #: Pages that a checkout keeps beside docs/. setup.py has the same list.
 BESIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
-_OF_THE_CASES = re.compile(r"known-bugs|changes-.*")
+_OF_THE_CASES = re.compile(r"known-bugs|changes-.*|flip|kinds|missed-optimisations")
 _FENCE = re.compile(r"^\s*(```|~~~)")
 _HEADING = re.compile(r"^(#{1,6}) +(.+?) *#*$")
 

@@ -261,16 +261,18 @@ def main() -> None:
     from conformance.devices.targets import GPUS
     from conformance.harness.garbage_collection import off_while_loading
 
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what is imported or built may print
     folder, variables = sys.argv[1], dict(os.environ)
     prepared = prepare(GPUS if Machine.detect().gpus else ())
     with off_while_loading():
         _import_all()
 
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(preloaded_client.address(folder, variables))
+        address = Path(preloaded_client.address(folder, variables))
+        address.unlink(missing_ok=True)  # of an earlier template that was not kept
+        listener.bind(str(address))
         listener.listen(64)
-        answers = os.fdopen(os.dup(1), "w")
-        os.dup2(2, 1)
         print("ready", file=answers, flush=True)
         answers.close()
         request = _serve(listener)

@@ -32,8 +32,8 @@ _SHARED = {
     "harness/pyproject.toml": "pyproject.toml",  # has the address of the repository
 }
 
-#: Pages that are generated from the cases. The setup.py of the harness leaves them out.
-_PAGES = ("known-bugs.md", "changes-*.md")
+#: Pages about the cases. The setup.py of the harness leaves them out.
+_PAGES = ("known-bugs.md", "changes-*.md", "flip.md", "kinds.md", "missed-optimisations.md")
 
 
 def build_sdist(sdist_directory: str, config_settings: Any = None) -> str:
