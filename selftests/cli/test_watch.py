@@ -80,10 +80,14 @@ class Watching:
             new = children - found
         return found - {self.process.pid}
 
+    def _is_clean(self) -> bool:
+        left = list(self.temporary.rglob("*"))
+        return all(path.parent == self.temporary and path.name.startswith("torchinductor_") for path in left)
+
     def has_ended(self, processes: set[int]) -> bool:
-        """Whether all of the processes end soon, and no temporary file remains."""
+        """Whether all of the processes end soon, and no temporary file remains but torch's own folder, empty."""
         end = time.monotonic() + LIMIT
-        while any(map(_runs, processes)) or any(self.temporary.iterdir()):
+        while any(map(_runs, processes)) or not self._is_clean():
             if time.monotonic() > end:
                 return False
             time.sleep(0.05)

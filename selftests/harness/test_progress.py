@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from test_batches import node_ids
 
-from conformance.harness.schedule.batches import scheduled_items
+from conformance.harness.schedule.batches import ScheduledItem, scheduled_items
 from conformance.harness.schedule.progress import Progress
 
 
@@ -108,6 +108,20 @@ def test_work_ahead_of_a_batch_is_over_with_its_first_test():
     clock.now += 0.4
     run.end(names[3], 0.4)
     assert left - run.seconds_left < 1.0
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("native", [None, (), ("cpu_avx2",)], ids=str)
+@pytest.mark.parametrize("seconds", [0.0, 1e-9, 1e6])
+@pytest.mark.parametrize("targets", [("",), ("cuda_sm90",), ("cpu_avx2", "cuda_sm80", "cuda_sm90", "")], ids=str)
+def test_the_time_left_is_a_number_at_any_speed(targets, seconds, native, is_known):
+    names = [(f"f.py::test[{number}-{target}]", target) for number in range(30) for target in targets]
+    items = [ScheduledItem(name, "f.py", name, target, seconds) for name, target in names]
+    progress = Progress(items, 2, iter(range(1000)).__next__, native, is_known=is_known)
+    for item in items:
+        assert 0 <= progress.seconds_left < float("inf")
+        progress.end(item.node_id, seconds)
+    assert progress.seconds_left == pytest.approx(0, abs=1e-6)
 
 
 def test_a_test_counts_once():

@@ -46,8 +46,9 @@ class _Speed:
         self.taken = self.taken * kept + taken
 
     def factor(self, otherwise: float = 1.0) -> float:
-        """How many times longer than expected. `otherwise`: what counts as long as little is done."""
-        return (self.taken + self._prior * otherwise) / (self.expected + self._prior)
+        """How many times longer than expected. `otherwise`: what counts as long as little or nothing is done."""
+        weight = self.expected + self._prior
+        return (self.taken + self._prior * otherwise) / weight if weight else otherwise
 
 
 class Progress:
