@@ -39,7 +39,7 @@ the torch of --torch-source, else the installed one. Ctrl-C ends it."""
 EXAMPLES = """\
 examples:
   python -m conformance watch flip/hflip-224-u8-contiguous --target cpu_avx2
-  python -m conformance watch softmax/dimensions-f32-contiguous-softmax-columns \\
+  python -m conformance watch flip/vflip-224-f32-contiguous \\
       --target cpu_avx512,cuda_sm90 --torch-source ~/pytorch"""
 
 

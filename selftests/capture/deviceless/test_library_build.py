@@ -11,7 +11,7 @@ def test_it_is_built_once(monkeypatch, tmp_path):
     monkeypatch.setenv("CONFORMANCE_CACHE", str(tmp_path))
     built = []
 
-    def compile_slowly(_compiler, _build, path):
+    def compile_slowly(_compiler, _build, _sources, path):
         time.sleep(0.2)
         built.append(path)
         path.write_bytes(b"")
