@@ -175,7 +175,8 @@ def watch(_checkouts: Sequence[Checkout], _options: argparse.Namespace) -> Itera
         return
     import loop_watch
 
-    yield from loop_watch.measure()
+    for what, seconds, ratio in loop_watch.measure():
+        yield f"watch, {what}: {seconds:.1f} s; {ratio:.2f} times the bare script's time"
 
 
 def _beside_before(what: str, times: dict[str, list[Seconds]]) -> Iterator[str]:
