@@ -214,6 +214,7 @@ def test_sides(tmp_path):
         parse_side(str(tmp_path / "venv"), "--new")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("case", "options"),
     [

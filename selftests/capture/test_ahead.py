@@ -35,6 +35,7 @@ def text_of(captured):
     return snapshot_text(captured.capture, extract(captured.capture).lines(), "cpu")
 
 
+@pytest.mark.long
 def test_texts_and_numerics_of_captures_that_wait_for_each_other():
     """Several cases of one function are among them: Dynamo would make their sizes dynamic."""
     cases = list(cases_in(OPS / "test_softmax.py").values())[:5] + some_cases("smooth_l1_loss", "mean_of_20")

@@ -98,6 +98,7 @@ def rocm_alone(tmp_path_factory) -> str:
     return texts(tmp_path_factory.mktemp("rocm"), "rocm_gfx942")[0]
 
 
+@pytest.mark.long
 def test_every_order_of_gpus(tmp_path, alone):
     a, b, c = alone
     orders = [a, b, c, a, c, b, a, b, c, b, a, c, a, b]  # each of the six orders of three, one after the other

@@ -235,6 +235,7 @@ def test_commands_without_the_suite_work_for_own_cases(tmp_path, venv):
     assert status == 0, text
 
 
+@pytest.mark.long
 def test_with_the_suite_and_after_uninstalling_either(tmp_path, tmp_path_factory, distributions):
     both = wheels.new_venv(tmp_path_factory.mktemp("both"))
     suite = wheels.thinned(distributions.suite, tmp_path / "thinned")

@@ -33,6 +33,7 @@ def test_an_example_makes_warnings_errors(name):
     assert 'filterwarnings = ["error"' in (REPOSITORY / "examples" / name / "pyproject.toml").read_text()
 
 
+@pytest.mark.long
 def test_an_example_that_fails_is_named(distributions):
     ran = examples("losses", "--wheels", str(distributions.folder), "--", "--target", "cuda_sm9")
     assert ran.returncode == 1, ran.stdout

@@ -102,6 +102,7 @@ def test_stored_code_that_changed_meanwhile(confirmed, stored, tmp_path):
     assert file.read_text() == before
 
 
+@pytest.mark.long
 def test_a_gpu_without_a_row(stored, tmp_path):
     """The archive describes it. The row is printed, or added in a copy of the package, with its code."""
     suite = stored.copy_to(tmp_path / "suite")
@@ -146,6 +147,7 @@ WORDS = words()
 """
 
 
+@pytest.mark.long
 def test_the_archive_names_nobody(stored, tmp_path):
     suite = stored.copy_to(tmp_path / "zaphod" / "work")
     suite.write("ops/test_telling.py", TELLING)
@@ -169,6 +171,7 @@ def test_the_archive_names_nobody(stored, tmp_path):
     assert not re.search(r"/(?:home|root|tmp)/", content)
 
 
+@pytest.mark.long
 def test_ctrl_c_leaves_no_archive(stored, tmp_path):
     suite = stored.copy_to(tmp_path)
     cache = {"CONFORMANCE_CACHE": str(empty_cache(tmp_path))}

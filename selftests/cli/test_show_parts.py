@@ -247,6 +247,7 @@ def _on_a_terminal(monkeypatch, words):
     return b"".join(out).decode().replace("\r\n", "\n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", TARGETS)
 def test_kernels_name_the_cases_that_store_them(target):
     needs_triton(target)

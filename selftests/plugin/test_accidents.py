@@ -84,6 +84,7 @@ def test_a_scheduler_that_keeps_files_together(tmp_path):
     assert (ran.outcomes()["passed"], ran.text.count("the process ended by SIGSEGV, in: numerics")) == (3, 2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
 def test_each_process_ends_at_once(tmp_path, processes):
     """The run gives up, says why, and names what did not run."""
@@ -115,6 +116,7 @@ def test_the_terminal_shows_each_item_once(tmp_path):
     assert float(last.partition(" in ")[2].split("s")[0]) > 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
 def test_no_time_limit(tmp_path, processes):
     suite = planted_suite(tmp_path, "slow")
@@ -129,6 +131,7 @@ def test_a_debugger_needs_one_process(tmp_path):
     ran.has("a crash ends this run, and items have no time limit, because of --pdb")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
 def test_a_crash_while_pytest_collects(tmp_path, processes):
     suite = with_items(Suite(tmp_path), "fine")
@@ -158,6 +161,7 @@ def test_item(x, what):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
 def test_a_crash_of_compiled_code(tmp_path, processes):
     """Without a plant in the harness: the function of the case crashes where compiled code calls it."""

@@ -56,6 +56,7 @@ def test_a_full_disk_ahead_of_the_items(tmp_path):
     ran.has_not("INTERNALERROR")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not find_compiler() or not NATIVE, reason="no C++ compiler, or no CPU target runs here")
 @pytest.mark.parametrize("kernels", ["batched", "alone"])
 def test_kernels_of_a_run(tmp_path, kernels):

@@ -50,6 +50,7 @@ def suite(tmp_path):
     return suite
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not environment.triton_version(), reason="Triton is not installed: pip install triton")
 @pytest.mark.parametrize("caches", [(None, None), ("theirs", "triton")], ids=["unset", "set"])
 def test_own_tests_find_the_process_as_it_was(suite, caches):

@@ -38,7 +38,8 @@ def test_documentation_is_in_the_wheels(tmp_path, installed, installed_suite):
         return {line.split()[0] for line in printed(env).splitlines()}
 
     assert listed(installed_suite) == set(documentation.pages())
-    assert listed(installed_suite) - listed(installed) == {"known-bugs", "changes-2.11-2.13", "changes-2.13-2.15"}
+    of_cases = {"known-bugs", "kinds", "flip", "missed-optimisations", "changes-2.11-2.13", "changes-2.13-2.15"}
+    assert listed(installed_suite) - listed(installed) == of_cases
     assert printed(installed, "numerics#seeds").startswith("## Seeds\n")
     assert printed(installed, "readme") == (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
@@ -51,6 +52,7 @@ def test_by_entry_point(tmp_path, installed):
     assert [outcome for *_, outcome, _ in found] == ["passed"] * 2
 
 
+@pytest.mark.long
 def test_by_conftest(tmp_path, installed):
     """A conftest may name the plugin although pytest has loaded it by its entry point."""
     suite = Suite(tmp_path)
@@ -59,6 +61,7 @@ def test_by_conftest(tmp_path, installed):
     assert list(suite.stored()) == ["scale/double-f16.txt", "scale/double-f32.txt"]
 
 
+@pytest.mark.long
 def test_found_by_its_cases_alone(tmp_path, installed):
     """Without an option or a conftest, the first collected case begins the run, also in workers."""
     suite = Suite(tmp_path, conftest="")

@@ -118,6 +118,7 @@ def test_a_run_that_compares_less_says_so(preloaded_suite):
     suite.run(*chosen(NATIVE), "--strict-run").ends(0).has("1 item = 1 passed\n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "workers"])
 def test_torch_imported_by_a_conftest(suite, workers):
     """An option enables the plugin, or the conftest names it: the plugin prepares before either imports torch."""

@@ -102,6 +102,7 @@ def test_show(suite):
     assert "torch._C._nn.linear" in ran.stdout
 
 
+@pytest.mark.long
 def test_bench(suite):
     options = ("--min-time", "0.01", "--axis", "dtype=bf16", "--json", "times.json")
     ran = conformance(suite, "bench", "ops/test_nested.py::nested/net-f32", *options)

@@ -44,6 +44,7 @@ ADVICE = "the function takes NET, a Net, from outside, which stays on the CPU an
 ATTRIBUTE = "net.scale is a tensor, but neither a parameter nor a buffer, so it stays on the CPU and keeps its dtype"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "target",
     [

@@ -35,6 +35,7 @@ def suite(tmp_path) -> Suite:
     return project
 
 
+@pytest.mark.long
 def test_layers_from_a_first_run_to_a_mended_bug(suite, tmp_path):
     """One vendor's way: write what fails, store what is generated, and see later what is mended."""
     written = ("--write-known-failures", "known", "-n", "2")

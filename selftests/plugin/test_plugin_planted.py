@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from suites import NATIVE, section
 from suites import PreloadedSuite as Suite
 
@@ -61,6 +62,7 @@ ITEMS = [
 ]
 
 
+@pytest.mark.long
 def test_planted(tmp_path):
     suite = Suite(tmp_path, CONFTEST)
     suite.write("ops/test_planted.py", CASES)

@@ -246,6 +246,7 @@ def with_faults(failures, tmp_path_factory) -> dict[str, tuple[int, str]]:
     return run_all(*scripts, folder=tmp_path_factory.mktemp("planted"), planted=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_script_shows_its_failure(failures, with_faults, name):
     script = script_of(failures, name)

@@ -46,6 +46,7 @@ def node_ids():
         yield f"conformance.ops.{place.replace('.py', '')}[{'-'.join(filter(None, (labels, 'acme_host')))}]"
 
 
+@pytest.mark.long
 def test_cases_run_on_the_device(tmp_path, vendor):
     project = Suite(tmp_path, conftest="")
     where = "import conformance; print(conformance.__file__)"

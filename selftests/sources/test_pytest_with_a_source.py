@@ -34,6 +34,7 @@ EDIT = """class TritonOverrides(OpOverrides):
 """
 
 
+@pytest.mark.long
 def test_code_of_a_checkout_goes_into_a_folder_of_its_own_and_says_so(checkout, tmp_path):
     suite = Suite(tmp_path / "suite")
     suite.write("ops/test_scale.py", SCALE)

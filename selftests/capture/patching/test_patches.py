@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from suites import run_python
 
 from conformance.devices.environment import torch_build
@@ -57,6 +58,7 @@ def result(*command: str) -> dict:
     return json.loads(lines[0].removeprefix("RESULT"))
 
 
+@pytest.mark.long
 def test_every_patch_is_needed():
     listed = result("-c", LISTED, json.dumps([(target, "deviceless") for target in TARGETS]))
     why: dict[str, str] = {}
