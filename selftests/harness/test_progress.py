@@ -64,6 +64,18 @@ def test_work_between_the_tests_counts():
     assert run.seconds_left == pytest.approx(2100, rel=0.2)
 
 
+def test_a_long_test_that_runs_is_no_work_between_tests():
+    clock = Clock()
+    run = progress(0.1, clock=clock)
+    names = node_ids("a", 1000)
+    end(run, clock, names[:300], 0.1)
+    before = run.seconds_left
+    for name in names[300:302]:
+        run.begin(name)
+    clock.now += 60
+    assert run.seconds_left == pytest.approx(before, rel=0.01)
+
+
 def test_what_a_fresh_process_repeats_counts_with_its_time():
     """It repeats the reports of earlier processes in no time."""
     run = progress(0.1, workers=1)

@@ -86,6 +86,7 @@ class Progress:
         for item in items:
             self._expected_left[self._group(item)] += self._expected[item.node_id]
         self._speed: defaultdict[Hashable, _Speed] = defaultdict(_Speed)
+        self._running: dict[str, float] = {}  # node id → when it began
         self._seconds_of_ended = 0.0
         plan = batches(items, workers)
         self._batch = {item.node_id: batch for batch in plan for item in batch.items}
@@ -105,8 +106,13 @@ class Progress:
         native = sum(_size(item) for item in batch.items if self._kind[item.node_id] == _NATIVE)
         return native * _AHEAD_SECONDS + len(batch.items) * _BETWEEN_SECONDS
 
+    def begin(self, node_id: str) -> None:
+        """Notes that a test runs: its time is no time between the tests, also before it ends."""
+        self._running[node_id] = self._clock()
+
     def end(self, node_id: str, seconds: float) -> None:
         """Counts a test as ended, once. `seconds`: how long it took."""
+        self._running.pop(node_id, None)
         item = self._pending.pop(node_id, None)
         if item is None:
             return
@@ -133,11 +139,13 @@ class Progress:
     @property
     def seconds_left(self) -> float:
         """The expected seconds of the tests that have not ended, corrected by how fast this run is so far."""
-        on_the_clock = (self._clock() - self._began) * self._busy
+        now = self._clock()
+        on_the_clock = (now - self._began) * self._busy
+        in_tests = self._seconds_of_ended + sum(now - began for began in self._running.values())
         prior = (self._between_left + self._between_done) * _PRIOR_SHARE
         between = _Speed(prior if self._is_known else prior + _PRIOR)
         # a fresh process repeats what earlier ones ran in no time
-        between.add(self._between_done, max(on_the_clock - self._start_taken - self._seconds_of_ended, 0.0))
+        between.add(self._between_done, max(on_the_clock - self._start_taken - in_tests, 0.0))
         speeds = (between, *self._speed.values())
         taken = self._start_taken * _START_SHARE + sum(each.taken for each in speeds)
         expected = (self._start * _START_SHARE if self._begun else 0.0) + sum(each.expected for each in speeds)

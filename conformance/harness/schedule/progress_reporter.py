@@ -69,6 +69,10 @@ class ProgressReporter:
             return ""
         return self._progress.suffix
 
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        if self._progress is not None:
+            self._progress.begin(nodeid)
+
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if self._progress is None:
