@@ -17,7 +17,7 @@ from conformance.storage.runs import private_folder
 def pytest_configure(config: pytest.Config) -> None:
     """Enables Ctrl-C, which is tested. A shell may disable it for processes in the background."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    config.addinivalue_line("markers", "long: takes more than 12 s; .ci/run leaves it out")
+    config.addinivalue_line("markers", "long: takes more than 8 s; .ci/run leaves it out")
     if not hasattr(config, "workerinput"):
         _expect_durations(config.rootpath)
 

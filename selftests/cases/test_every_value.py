@@ -197,6 +197,7 @@ def test_the_page_has_these_counts():
 # Cases with some checks -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not NATIVE, reason="this machine runs no cpu target")
 def test_a_case_without_code_stores_nothing_and_is_excluded_where_numerics_do_not_run(suite):
     suite.write("ops/test_scale.py", PROJECT)

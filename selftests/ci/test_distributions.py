@@ -58,6 +58,7 @@ def metadata_of(wheel: Path) -> email.message.Message:
         return email.parser.Parser().parsestr(file.read(name).decode())
 
 
+@pytest.mark.long
 def test_author_of_own_cases_installs_less_than_3_mb(distributions):
     with zipfile.ZipFile(distributions.harness) as file:
         assert sum(each.file_size for each in file.infolist()) < MOST
@@ -145,6 +146,7 @@ def ran(venv, folder, *words, **extra):
     return result.returncode, result.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "words",
     [
@@ -167,6 +169,7 @@ def test_without_the_suite_one_sentence_says_how_to_install_it(tmp_path, venv, w
     assert "Traceback" not in text
 
 
+@pytest.mark.long
 def test_readme_example_works_as_printed(tmp_path, venv):
     """In an empty folder, with the harness alone: the conftest, the cases and the command are the README's own text.
 
@@ -224,6 +227,7 @@ def test_release_tries_the_oldest_and_newest_torch_of_the_table():
         assert f"torch{minor}-!xpu: triton=={triton}\n" in table
 
 
+@pytest.mark.long
 def test_commands_without_the_suite_work_for_own_cases(tmp_path, venv):
     (tmp_path / "test_scale.py").write_text(SCALE)
     listed = "scale/double-f32  test_scale.py\nscale/double-f16  test_scale.py\n"

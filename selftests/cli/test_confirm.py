@@ -53,6 +53,7 @@ def confirmed(stored, tmp_path_factory) -> tuple[Suite, Path]:
     return suite, suite.root / "mine.zip"
 
 
+@pytest.mark.long
 def test_a_run_on_the_device_is_in_the_archive(confirmed):
     suite, archive = confirmed
     [run] = (suite.root / ".conformance/runs").glob("confirm-*")
@@ -189,6 +190,7 @@ def test_ctrl_c_leaves_no_archive(stored, tmp_path):
     assert not [path for path in suite.root.rglob("*") if ".zip" in path.name]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not NATIVE, reason="this CPU has no known instruction set")
 def test_a_cpu_target_tries_the_command(tmp_path):
     suite = Suite(tmp_path)

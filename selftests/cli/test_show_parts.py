@@ -148,6 +148,7 @@ def test_a_normal_capture_is_not_explored(generator):
         assert captured.capture.exploration is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_runnable_graph_gives_the_function_s_result(tmp_path, target):
     """A function with a graph break gives two graphs in one script, which runs without this package."""

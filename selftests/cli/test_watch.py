@@ -121,6 +121,7 @@ def checkout(tmp_path):
     return folder
 
 
+@pytest.mark.long
 def test_saves_are_answered_until_ctrl_c(checkout, tmp_path):
     (tmp_path / "project").mkdir()
     watching = Watching(tmp_path / "project", "--torch-source", str(checkout))

@@ -87,6 +87,7 @@ def test_numerics_of_the_gpu_free_worker(beside_a_gpu: Path):
         assert (captured.numerics(), captured.extents().kernels) == ([], [])
 
 
+@pytest.mark.long
 def test_the_gpu_free_worker_judges_opt_outs(beside_a_gpu: Path):
     case, target = cases_in(beside_a_gpu)["mine/opted_out"], targets()["cuda_sm90"]
     with contextlib.closing(GpuFreeWorker()) as worker:
@@ -96,6 +97,7 @@ def test_the_gpu_free_worker_judges_opt_outs(beside_a_gpu: Path):
     assert found == {"nan": [("nan", "values")], "huge": []}
 
 
+@pytest.mark.long
 def test_the_gpu_free_worker_shares_captures(beside_a_gpu: Path):
     cases = cases_in(beside_a_gpu)
     sm80, sm90, sm100 = (targets()[f"cuda_{name}"] for name in ("sm80", "sm90", "sm100"))
@@ -118,6 +120,7 @@ def test_the_gpu_free_worker_shares_captures(beside_a_gpu: Path):
         assert worker.capture(cases["mine/sine"], sm90).capture.modules[0].graph
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("do", "reason"),
     [("os.abort()", "ended by SIGABRT"), ("time.sleep(99)", "no answer within 10 s")],

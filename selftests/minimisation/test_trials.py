@@ -25,6 +25,7 @@ def program(expression):
     return Program({"x": torch.linspace(-2, 2, 20)}, (Step("y", expression),), ("y",))
 
 
+@pytest.mark.long
 def test_a_right_program_and_its_applications(trials):
     outcome = trials.run(program("torch.nn.functional.silu(x)"))
     assert (outcome.problems, outcome.error) == ((), "")

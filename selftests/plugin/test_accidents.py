@@ -57,6 +57,7 @@ def test_every_accident(tmp_path, processes):
     ran.has("Captured stderr call ", "\nnative words\n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
 def test_a_process_that_has_grown_is_replaced(tmp_path, processes):
     """A process keeps a part of all that it compiles. No item fails."""
@@ -66,6 +67,7 @@ def test_a_process_that_has_grown_is_replaced(tmp_path, processes):
     assert (ran.outcomes(), len(outcomes(suite))) == ({"passed": 4}, 4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
 def test_a_process_with_own_tests_is_kept(tmp_path, processes):
     """Else the fixtures of these tests would not be torn down."""
@@ -76,6 +78,7 @@ def test_a_process_with_own_tests_is_kept(tmp_path, processes):
     assert ran.outcomes() == {"passed": 5}
 
 
+@pytest.mark.long
 def test_a_scheduler_that_keeps_files_together(tmp_path):
     """It would run the crashed item again."""
     suite = planted_suite(tmp_path, "fine", "segfault", "fine2", "break", "fine3")

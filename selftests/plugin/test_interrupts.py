@@ -67,6 +67,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
 def test_a_full_disk(tmp_path, small_disk, processes):
     """The run ends: no later item could be recorded."""

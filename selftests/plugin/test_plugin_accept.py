@@ -95,6 +95,7 @@ def test_expected_code_that_cannot_be_written(suite):
     ran.has_not("Traceback", "INTERNALERROR")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("damage", ["conflict", "header"])
 def test_damaged_snapshot(accepted: Suite, damage):
     name = "ops/expected_code/scale/double-f16.txt"

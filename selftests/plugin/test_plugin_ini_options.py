@@ -111,6 +111,7 @@ def test_help_lists_them(suite):
     ran.has("conformance_targets", "conformance_factor (float)", "conformance_drift (string)")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not NATIVE, reason="this machine runs no cpu target: the numerics need one")
 def test_factor(suite):
     suite.write("ops/test_scale.py", OFF)
@@ -142,6 +143,7 @@ def test_idle_known_failures(suite):
     with_ini(suite, "conformance_baseline_torch = 1.0").run(*about).ends(0).has("scale.toml, failure 1")
 
 
+@pytest.mark.long
 def test_drift(accepted):
     """Snapshots of another release only: what differs is drift."""
     for file in accepted.root.glob("ops/expected_code/**/*.txt"):

@@ -26,6 +26,7 @@ def pytest_sessionfinish():
 """
 
 
+@pytest.mark.long
 def test_documentation_is_in_the_wheels(tmp_path, installed, installed_suite):
     """Pages that are generated from the cases are in the wheel of the cases, all others in that of the harness."""
 
@@ -44,6 +45,7 @@ def test_documentation_is_in_the_wheels(tmp_path, installed, installed_suite):
     assert printed(installed, "readme") == (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_by_entry_point(tmp_path, installed):
     suite = Suite(tmp_path, conftest="")
     suite.write("ops/test_scale.py", SCALE)
@@ -112,6 +114,7 @@ def command(suite, installed, *words):
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_nothing_is_written_into_the_installed_package(tmp_path, installed_suite):
     """The package's cases with a vendor's target, store and known failures: all that is written is the vendor's."""
     suite, package = Suite(tmp_path, conftest=""), Path(installed_suite["PYTHONPATH"])

@@ -70,6 +70,7 @@ def suite(tmp_path_factory):
     return found
 
 
+@pytest.mark.long
 def test_natively(suite):
     suite.run("--target", NATIVE, "--checks", "numerics").ends(0).has("numerics passed: 6 native")
 

@@ -35,6 +35,7 @@ def suite(tmp_path):
     return project
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("given", [["--conformance-target=cuda_sm90"], [*SM90]])
 def test_long_and_short_names(suite, given):
     assert suite.run(*SELECT, *given).lines("ops/") == IDS

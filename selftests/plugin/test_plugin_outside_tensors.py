@@ -63,6 +63,7 @@ def test_module(tmp_path, target):
     ran.has_not("has no float64 reference", "Developer debug context")
 
 
+@pytest.mark.long
 def test_runs_are_hidden_from_git(tmp_path):
     suite = Suite(tmp_path)
     suite.write("ops/test_net.py", MODULE)

@@ -256,12 +256,14 @@ def test_a_script_shows_its_failure(failures, with_faults, name):
     assert status == 1
 
 
+@pytest.mark.long
 def test_a_script_that_shows_its_failure_ends_with_status_1(failures, tmp_path):
     ran = run_python(script_of(failures, "values"), folder=tmp_path, planted=True)
     assert ran.returncode == 1, ran.stderr
     assert f"\nAssertionError: compiled differs from eager\n{SHOWN['values']}" in ran.stderr, ran.stderr
 
 
+@pytest.mark.long
 def test_the_script_of_an_exception_shows_where_compiling_fails(failures, with_faults):
     assert 'raise RuntimeError("planted: sin is refused")' in with_faults[script_of(failures, "exception")][1]
 

@@ -74,6 +74,7 @@ def records(suite: Suite) -> dict[str, dict]:
     return {file.stem: json.loads(file.read_text()) for file in files}
 
 
+@pytest.mark.long
 def test_kernels_that_ran_one_program_are_named_in_each_run(once):
     once.write("one_program.py", ONE_PROGRAM)
     for _ in range(2):
@@ -135,6 +136,7 @@ issue = "not reported"
         ran.has("numerics passed before and were not run: 1 item;", "2 known failures")
 
 
+@pytest.mark.long
 def test_a_stale_known_failure_is_found_though_numerics_passed_before(once):
     entry = f"""
 [[failure]]
@@ -189,6 +191,7 @@ def test_a_case_that_reads_a_file_always_runs(tmp_path):
         suite.run(*NUMERICS).ends(0).has(ALL_RUN).has_not("passed before")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not NATIVE, reason="this CPU has no instruction set of the table")
 def test_native_numerics_are_not_run_again_with_the_same_threads(tmp_path):
     suite = Suite(tmp_path)

@@ -87,6 +87,7 @@ def test_workers_run_what_they_expect(tmp_path):
     )
 
 
+@pytest.mark.long
 def test_a_crash_in_a_batch(tmp_path):
     suite = suite_of(tmp_path, LOOKAHEAD)
     numbers = 'f"fine{number}" for number'
@@ -120,6 +121,7 @@ def test_another_scheduler_of_the_user(tmp_path):
     suite.run(*options("-n", "2", "-v")).ends(0).has("scheduling tests via BatchScheduling")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options_", [("-n", "0", "-q"), ("-n", "0", "-v"), ("-n", "2")], ids=" ".join)
 def test_lines_in_a_log(tmp_path, options_):
     suite = suite_of(tmp_path, AT_ONCE)

@@ -87,6 +87,7 @@ def test_a_fault_of_all_targets_fails_on_each(suite):
     assert shared(suite) == {}
 
 
+@pytest.mark.long
 def test_the_next_run_reuses_shared_numerics(suite):
     options = (*THREE, "--checks", "numerics", "-k", "double")
     suite.run(*options, "--fresh").ends(0)

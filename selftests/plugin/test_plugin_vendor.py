@@ -68,6 +68,7 @@ def test_cases_run_on_the_device(tmp_path, vendor):
         assert record["text"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["list", "doctor"])
 def test_commands_know_the_device(tmp_path, vendor, command):
     Suite(tmp_path, conftest="")

@@ -373,6 +373,7 @@ def test_a_change_shows_its_texts_before_and_after(view_of_changes: Any) -> None
     assert view.evaluate("document.getElementById('code').getBoundingClientRect().top") < 500
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_in_changes_times_and_failures(
     view_of_changes: Any, view_of_two: Any, scheme: str
@@ -414,6 +415,7 @@ def test_an_item_that_did_not_run_says_so(view: Any) -> None:
     assert "was selected and did not run" in view.inner_text("main")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("address", ["#/", "#/operator/sum", "#/case/sum/rows-f32?target=cuda_sm90", "#/changes",
                                      "#/case/sum/rows-f32?target=cpu_avx2", "#/case/flip/hflip-f32?target=cpu_avx2",
                                      "#/runs", "#/case/no/such"])  # fmt: skip

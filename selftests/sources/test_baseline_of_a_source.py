@@ -77,6 +77,7 @@ def test_review_takes_the_same_word_once_there_is_a_run(repository, tmp_path, mo
     assert "nothing was compared" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_commit_that_does_not_fit_is_one_sentence(repository, tmp_path):
     suite = Suite(tmp_path / "suite")
     suite.write("ops/test_scale.py", SCALE)

@@ -51,6 +51,7 @@ def test_code_of_a_checkout_goes_into_a_folder_of_its_own_and_says_so(checkout, 
     assert suite.stored() == {}
 
 
+@pytest.mark.long
 def test_one_command_compares_two_torches_as_two_runs(checkout, tmp_path):
     suite = Suite(tmp_path / "suite")
     suite.write("ops/test_scale.py", SCALE)
