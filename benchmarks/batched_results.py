@@ -72,6 +72,7 @@ def compare(cases: Sequence[Case], target: Target) -> Counter[str]:
 
     from conformance.capture.ahead import capture_ahead
     from conformance.capture.compile import capture
+    from conformance.capture.request import CaptureRequest
     from conformance.capture.toolchain.kernel_batch import KernelBatch
 
     batch, waiting, counts = KernelBatch(), [], Counter[str]()
@@ -95,7 +96,7 @@ def compare(cases: Sequence[Case], target: Target) -> Counter[str]:
         if there is None:
             counts["left out"] += 1
             continue
-        with capture(case, target, "native") as captured:
+        with capture(CaptureRequest(case, target, "native")) as captured:
             alone = results(case, captured.compiled)  # type: ignore[arg-type]
         same = len(alone) == len(there) and all(map(is_same, alone, there))
         counts["same" if same else "other"] += 1

@@ -9,15 +9,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
+from conformance.capture.request import CaptureRequest
 from conformance.cases import custom_operators, outside_tensors
 from conformance.cases.case import Case, CaseError
+from conformance.compiler import garbage_collection
+from conformance.compiler.capture_texts import code_text
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.devices.vendor_devices import vendor_devices
 from conformance.errors import first_line
-from conformance.harness import garbage_collection, item_audit
+from conformance.harness import item_audit
 from conformance.harness.artifacts import ItemArtifacts
-from conformance.harness.chosen_options import NOT_OCCURRED, with_options
+from conformance.harness.chosen_options import NOT_OCCURRED
 from conformance.harness.item_capture import ItemCapture
 from conformance.harness.item_code import ItemCode
 from conformance.harness.item_device import ItemDevice
@@ -39,8 +42,8 @@ from conformance.storage.runs import NOT_ENDED, ItemRecord
 from conformance.storage.snapshots import canonical_text
 
 if TYPE_CHECKING:
-    from conformance.capture.compile import CaptureResult
     from conformance.capture.model import Capture
+    from conformance.capture.result import CaptureResult
     from conformance.expectations.known_failures import EntryProblem
     from conformance.facts import Facts
 
@@ -203,7 +206,7 @@ class _ItemRun:
         settings = self.session.settings
         option, device, target = settings.typed_backend_option, self.target.device, self.target.name
         if self.mode != "native":
-            raise SkipError(f"{option} needs the device: {self.session.reason_not_run(self.target)}")
+            raise SkipError(f"{option} needs the device: {self.session.compiler.reason_not_run(self.target)}")
         widest = self.session.widest_cpu_target
         if device == "cpu" and widest is not None and widest != self.target:
             raise SkipError(f"{option} compiles for this CPU and not for {target}: {widest.name} tests the same code")
@@ -350,7 +353,7 @@ class _ItemRun:
 
     def _reason_not_run(self) -> str:
         reason = "" if self.target.device == "cpu" else self.session.reason_not_emulated(self.target)
-        return self.session.reason_not_run(self.target) + (f" ({reason})" if reason else "")
+        return self.session.compiler.reason_not_run(self.target) + (f" ({reason})" if reason else "")
 
     def _check_requirements(self, capture: Capture, facts: Facts) -> None:
         """Checks the case's requirements, and finds its missed optimisations."""
@@ -373,9 +376,9 @@ class _ItemRun:
             raise SkipError(f"{vendor.package} generates no code without the device")
         if native.mode != "native" or self.target.device == "cpu":
             raise SkipError("there is nothing to compare: this capture was made without a GPU")
-        shares = self.session.settings.captures == "shared"
-        worker = self.session.gpu_free_worker
-        deviceless = worker.capture(self.case, self.target, texts=False, shares=shares).capture
+        request = CaptureRequest(self.case, self.target, "deviceless", texts=False)
+        with self.session.capture(request) as captured:
+            deviceless = captured.capture
         text = snapshot_text(deviceless, facts.extract(deviceless).lines(), self.target.device)
         if found := compare_texts(self.record.text, text):
             raise DevicelessError(
@@ -403,11 +406,11 @@ class _ItemRun:
 
     def _partner_code(self, name: str) -> str:
         """The code of the function `test_<name>` of the same file with the same labels; generated once a process."""
-        partner = with_options(partner_of(self.case, name), self.session.settings.inductor_config)
+        partner = self.case.partner(name).with_config(self.session.settings.inductor_config)
         key = (partner.id, self.target.name)
         if key not in self.session.partner_codes:
             mode = "deviceless" if self.target.device == "cpu" else self.mode
-            with self.session.capture(partner, self.target, mode, ir_pre_fusion=False) as captured:
+            with self.session.capture(CaptureRequest(partner, self.target, mode, texts=False)) as captured:
                 self.session.partner_codes[key] = code_text(captured.capture, self.target)
         return self.session.partner_codes[key]
 
@@ -431,19 +434,3 @@ _NOT_ENDED = CheckResult(Outcome.FAILED, NOT_ENDED)
 def _cpu_seconds() -> float:
     """CPU time of all threads of this process, and of the ended child processes that it waited for."""
     return sum(os.times()[:4])
-
-
-def code_text(capture: Capture, target: Target) -> str:
-    """The capture's normalised kernels and calls, without facts: what `same_code_as` compares."""
-    from conformance.normalize.wrapper_modules import normalise
-
-    return "\n".join(normalise(module.code, target.device) for module in capture.modules)
-
-
-def partner_of(case: Case, name: str) -> Case:
-    """The case of the function `test_<name>` in the same file with the same labels. Raises LookupError."""
-    function = case.fn.__globals__.get(f"test_{name}")
-    for other in getattr(function, "cases", ()):
-        if other.labels == case.labels:
-            return other
-    raise LookupError(f"{case.id}: there is no test_{name} with the labels {'-'.join(case.labels)}")

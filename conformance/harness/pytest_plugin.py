@@ -13,6 +13,7 @@ import pytest
 import conformance
 from conformance import settings
 from conformance.capture.deviceless.prepare import prepare, put_back
+from conformance.compiler.garbage_collection import off_while_loading
 from conformance.devices.environment import triton_version
 from conformance.devices.machine import Machine
 from conformance.devices.targets import GPUS, TargetError, use_tables
@@ -28,7 +29,6 @@ from conformance.harness import (
     empty_selection,
     explanations,
     failure_list,
-    garbage_collection,
     junit,
     quick,
     summary,
@@ -141,7 +141,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Any:
-    with garbage_collection.off_while_loading():
+    with off_while_loading():
         return (yield)
 
 
@@ -447,7 +447,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
     finished = config.stash.get(_SESSION, None)
     if finished is not None:
-        finished.close()
+        finished.compiler.close()
     if _is_worker(config):
         return
     finished = finished or _session_of_workers_run(config)

@@ -20,9 +20,9 @@ from conformance.cases.adhoc import AdhocOptions
 from conformance.cases.case import Case
 from conformance.cases.lookup import OPS
 from conformance.cli.main import main
+from conformance.compiler.compiler import GeneratingError
 from conformance.devices.machine import Machine
 from conformance.devices.targets import TargetError, targets
-from conformance.harness.generator import GeneratingError
 
 FLIP = str(OPS / "test_flip.py")
 MINE = """

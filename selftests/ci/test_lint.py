@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import conformance
-from conformance.harness.session import NEWEST, OLDEST
+from conformance.compiler.compiler import NEWEST, OLDEST
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "public-names.md"

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
+from conformance.compiler.gpu_free_worker import GpuFreeWorker
 from conformance.devices import targets as table
 from conformance.devices.machine import Machine
 from conformance.devices.targets import TargetError, base_of, matching_target, targets, use_tables
-from conformance.harness.gpu_free_worker import GpuFreeWorker
 
 ROW = """
 [{name}]
@@ -90,7 +90,7 @@ def test_the_gpu_free_worker_gets_the_tables(use):
     """It is a process of its own, so its environment names the files."""
     use(row())
     worker = GpuFreeWorker(tables=table.further_tables())
-    code = "from conformance.harness import gpu_free_worker as w; w.use_passed_tables(); "
+    code = "from conformance.compiler import gpu_free_worker as w; w.use_passed_tables(); "
     code += "from conformance.devices.targets import targets; print(*targets())"
     done = subprocess.run(
         [sys.executable, "-c", code], env=worker.environment, capture_output=True, text=True, check=True
