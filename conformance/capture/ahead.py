@@ -4,7 +4,7 @@
 the two, other cases are compiled. Dynamo keeps compiled code on the function's code object, and forgets it at each
 reset; so the case's function gets a code object of its own, and Dynamo's list of code objects is set aside.
 
-Private parts of torch, checked with 2.11 to 2.15: torch._dynamo.convert_frame.input_codes and output_codes, the code
+Private parts of torch: torch._dynamo.convert_frame.input_codes and output_codes, the code
 objects that torch._dynamo.reset() resets.
 """
 

@@ -1,6 +1,6 @@
 """Compiles a case once for a target, natively or without the device, and records all that Inductor generates.
 
-Private parts of torch, checked with 2.11 to 2.15: torch._dynamo.utils.counters, which nothing public returns.
+Private parts of torch: torch._dynamo.utils.counters, which nothing public returns.
 """
 
 from __future__ import annotations

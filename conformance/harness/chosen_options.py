@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from conformance.cases.case import Case
-from conformance.review.causes import pluralise
 from conformance.settings import Settings, SettingsError, config_text, option_name
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord
+from conformance.words import pluralise
 
 #: The detail of a passed check for which a known failure stands that did not occur.
 NOT_OCCURRED = "the known failure does not occur with "

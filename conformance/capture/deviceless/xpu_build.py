@@ -87,13 +87,11 @@ def patches() -> list[Patch]:
                 f"{_REGISTRY}:_HEURISTIC_REGISTRY",
                 _with_heuristics_of_xpu,
                 "the heuristics of xpu are registered when their modules are imported",
-                versions="2.15",
             ),
             Patch(
                 f"{_REGISTRY}:_HEURISTIC_CACHE",
                 lambda _: {},
                 "it keeps the heuristics that were found first, for each device type",
-                versions="2.15",
             ),
         ]
     return found
@@ -110,7 +108,7 @@ def _with_heuristics_of_xpu(original: dict[Any, Any]) -> dict[Any, Any]:
 
 @contextlib.contextmanager
 def registered_lowerings() -> Iterator[None]:
-    """Registers the lowering that Inductor registers only in a build for xpu (2.11 to 2.15)."""
+    """Registers the lowering that Inductor registers only in a build for xpu."""
     import torch
     from torch._inductor import lowering
 

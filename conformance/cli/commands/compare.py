@@ -25,11 +25,11 @@ from conformance.cli.source_option import OPTION
 from conformance.compiler.compiler import Compiler, compiler_here
 from conformance.devices.targets import Target, TargetError, families
 from conformance.errors import ConformanceError
-from conformance.review.causes import pluralise
 from conformance.review.diff import diff_lines
 from conformance.review.kernel_sets import compared_kernels
 from conformance.review.kernel_sets import lines as kernel_lines
 from conformance.terminal import diff_line, heading
+from conformance.words import pluralise
 
 _USAGE = "compare two cases (A B --target TARGET), or one case on two targets (CASE TARGET TARGET)"
 
