@@ -14,7 +14,7 @@ from pathlib import Path
 
 from conformance.capture.deviceless import pretended_device
 from conformance.capture.deviceless.prepare import prepare
-from conformance.compiler.compiler import NEWEST, OLDEST, Compiler
+from conformance.compiler.compiler import Compiler
 from conformance.devices import environment
 from conformance.devices.cpp_compiler import (
     DEFAULT_COMPILER,
@@ -25,11 +25,9 @@ from conformance.devices.cpp_compiler import (
 from conformance.devices.environment import PreparationError
 from conformance.devices.machine import Machine
 from conformance.devices.targets import GPUS, PLATFORMS, families, targets
+from conformance.devices.torch_releases import NEWEST, OLDEST, release_of
 from conformance.devices.vendor_devices import vendor_devices
 from conformance.errors import first_line
-
-#: The Triton for a torch whose wheel brings none; the same as in tox.ini.
-TRITON = {(2, 11): "3.6.0", (2, 13): "3.7.1", (2, 15): "3.9.0"}
 
 #: The vendor's number of a GPU → torch's device type, and the vendor.
 _VENDORS = {"0x8086": ("xpu", "Intel"), "0x1002": ("cuda", "AMD")}
@@ -123,7 +121,8 @@ def _triton() -> Finding:
     version = environment.triton_version()
     if version:
         return Finding("Triton", version)
-    pin = f"=={TRITON[_release()]}" if _release() in TRITON else ""
+    release = release_of(_release())
+    pin = f"=={release.triton}" if release and release.triton else ""
     command = f"{short_executable(sys.executable)} -m pip install triton{pin}"
     return Finding("Triton", "not installed", "Triton. Without it, no code for cuda and xpu is generated.", command)
 

@@ -20,15 +20,13 @@ from conformance.devices.cpp_compiler import compiler_problem
 from conformance.devices.environment import PreparationError
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target, select_targets
+from conformance.devices.torch_releases import OLDEST
 from conformance.devices.vendor_devices import VendorDevice, registration_problem, vendor_devices
 from conformance.errors import ConformanceError
 
 if TYPE_CHECKING:
     from conformance.capture.result import CaptureResult
     from conformance.compiler.gpu_free_worker import GpuFreeWorker
-
-#: Torch versions that captures support. On a newer one, patches that no longer fit switch their device off.
-OLDEST, NEWEST = (2, 11), (2, 15)
 
 
 class GeneratingError(ConformanceError, RuntimeError):

@@ -96,8 +96,8 @@ def _case(test: Callable[..., Any], labels: str) -> Case:
 def _skip_reason(target: Target) -> str:
     """Why this process cannot explain a case on the target; "" where it can."""
     from conformance.devices import environment
+    from conformance.devices.torch_releases import BASELINE
     from conformance.devices.vendor_devices import vendor_devices
-    from conformance.expectations.known_failures import BASELINE
     from conformance.storage.snapshots import torch_release
 
     if vendor := vendor_devices().get(target.device):

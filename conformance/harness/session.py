@@ -22,6 +22,7 @@ from conformance.compiler.compiler import Compiler
 from conformance.devices import environment, targets
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target
+from conformance.devices.torch_releases import BASELINE
 from conformance.devices.vendor_devices import VendorDevice, vendor_devices
 from conformance.expectations import known_failures
 from conformance.harness.accidents.process_memory import MemoryLimit
@@ -226,7 +227,7 @@ class Session:
         """The `baseline` of a folder's KnownFailures: the package's own release, or the project's."""
         own = [(each / KNOWN_FAILURES).resolve() for each in STORAGE_ROOTS]
         is_own = folder is not None and folder.resolve() in own
-        return known_failures.BASELINE if is_own else self.settings.baseline_torch
+        return BASELINE if is_own else self.settings.baseline_torch
 
     def known_failures_folder(self, case: Case) -> Path:
         """known_failures/ beside the case's file."""

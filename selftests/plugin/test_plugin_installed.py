@@ -10,6 +10,7 @@ import pytest
 from suites import REPOSITORY, SCALE, SM90, Suite, environment, further_table
 
 from conformance import documentation
+from conformance.devices.torch_releases import CHANGES
 
 ONE = (*SM90, "--checks", "requirements")
 
@@ -38,7 +39,7 @@ def test_documentation_is_in_the_wheels(tmp_path, installed, installed_suite):
         return {line.split()[0] for line in printed(env).splitlines()}
 
     assert listed(installed_suite) == set(documentation.pages())
-    assert listed(installed_suite) - listed(installed) == {"known-bugs", "changes-2.11-2.13", "changes-2.13-2.15"}
+    assert listed(installed_suite) - listed(installed) == {"known-bugs", *CHANGES}
     assert printed(installed, "numerics#seeds").startswith("## Seeds\n")
     assert printed(installed, "readme") == (REPOSITORY / "README.md").read_text(encoding="utf-8")
 

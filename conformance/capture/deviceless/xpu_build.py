@@ -16,10 +16,7 @@ from typing import Any
 from conformance.capture.observers import fallbacks
 from conformance.capture.patching.patch import Patch
 from conformance.devices.environment import torch_build
-
-#: torch → torch.version.xpu of its wheels, the version of the SYCL compiler, from reports of torch's collect_env:
-#: intel/torch-xpu-ops#2912, intel/intel-xpu-backend-for-triton#7308, intel/torch-xpu-ops#4253 (2.14; assumed for 2.15).
-COMPILERS = {(2, 11): "20250302", (2, 12): "20260000", (2, 13): "20260000", (2, 14): "20260100", (2, 15): "20260100"}
+from conformance.devices.torch_releases import RELEASES, release_of
 
 #: Modules that ask how torch was built when they are imported. Captures for cuda use them too, and some import what
 #: only a build for xpu has. So they are imported before torch.xpu._is_compiled is patched. Not all versions have all.
@@ -46,7 +43,7 @@ def import_deciding_modules() -> None:
 
 def compiler_version() -> str:
     """torch.version.xpu of the installed torch's release, built for xpu. For a newer torch: of the newest known one."""
-    return COMPILERS.get(torch_build().release) or COMPILERS[max(COMPILERS)]
+    return (release_of(torch_build().release) or RELEASES[-1]).xpu_compiler
 
 
 def patches() -> list[Patch]:
