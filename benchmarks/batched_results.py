@@ -27,7 +27,8 @@ from conformance.capture.deviceless.prepare import prepare
 from conformance.cases import call_modes
 from conformance.cases.case import Case
 from conformance.cases.containers import copy_to
-from conformance.cases.lookup import OPS, cases_below
+from conformance.cases.lookup import cases_below
+from conformance.cases.roots import OPS
 from conformance.cases.selectors import exclusion
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target

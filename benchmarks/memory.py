@@ -18,7 +18,7 @@ from conformance.capture.compile import capture
 from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.request import CaptureRequest
 from conformance.cases.loader import NoCaseError, cases_in
-from conformance.cases.lookup import OPS
+from conformance.cases.roots import OPS
 from conformance.devices.targets import targets
 from conformance.harness.accidents.process_memory import used
 

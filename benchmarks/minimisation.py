@@ -23,7 +23,7 @@ from typing import Any
 
 from conformance.atomic_files import write_atomically
 from conformance.capture.dynamo_graphs import NotWritableError
-from conformance.cases.lookup import OPS
+from conformance.cases.roots import OPS
 from conformance.compiler.compiler import compiler_here
 from conformance.errors import ConformanceError, first_line
 from conformance.expectations import known_bugs, known_failures

@@ -72,7 +72,8 @@ class Measured:
 def measure(files: Sequence[Path], pattern: str, targets: str | None) -> dict[str, Measured]:
     """Returns target → what it gave."""
     from conformance.capture.shared_captures import SharedCaptures
-    from conformance.cases.lookup import OPS, cases_below
+    from conformance.cases.lookup import cases_below
+    from conformance.cases.roots import OPS
     from conformance.cases.selectors import exclusion
     from conformance.compiler.compiler import GeneratingError, compiler_here
     from conformance.devices.targets import select_targets

@@ -31,7 +31,8 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from conformance.cases.case import Case
-from conformance.cases.lookup import OPS, cases_below
+from conformance.cases.lookup import cases_below
+from conformance.cases.roots import OPS
 from conformance.compiler.compiler import Compiler, GeneratingError, compiler_here
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target

@@ -12,7 +12,8 @@ from typing import Any
 
 from conformance.capture.request import CaptureRequest
 from conformance.cases.case import Case
-from conformance.cases.lookup import OPS, cases_below
+from conformance.cases.lookup import cases_below
+from conformance.cases.roots import OPS
 from conformance.cases.selectors import exclusion
 from conformance.compiler.capture_texts import code_text
 from conformance.devices.machine import Machine

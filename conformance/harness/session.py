@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from conformance.capture.deviceless.prepare import prepare
 from conformance.cases import numerics_policy, sample_selection, seeds
 from conformance.cases.case import Case
-from conformance.cases.lookup import STORAGE_ROOTS
+from conformance.cases.roots import STORAGE_ROOTS
 from conformance.compiler.compiler import Compiler
 from conformance.devices import environment, targets
 from conformance.devices.machine import Machine

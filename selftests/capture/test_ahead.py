@@ -17,7 +17,7 @@ from conformance.capture.compile import capture
 from conformance.capture.observers.recompiles import compiled_frames
 from conformance.capture.request import CaptureRequest
 from conformance.cases.loader import cases_in
-from conformance.cases.lookup import OPS
+from conformance.cases.roots import OPS
 from conformance.devices.cpp_compiler import find_compiler
 from conformance.devices.targets import targets
 from conformance.facts import extract

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.cases.lookup import OPS, STORAGE_ROOTS
+from conformance.cases.roots import OPS, STORAGE_ROOTS
 from conformance.devices.targets import targets
 from conformance.expectations.known_failures import load
 from conformance.settings import Overlay

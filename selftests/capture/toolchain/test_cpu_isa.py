@@ -6,7 +6,7 @@ from conformance.capture.compile import capture
 from conformance.capture.request import CaptureRequest
 from conformance.capture.toolchain import cpu_isa
 from conformance.cases.loader import cases_in
-from conformance.cases.lookup import OPS
+from conformance.cases.roots import OPS
 from conformance.devices.targets import targets
 
 
