@@ -24,12 +24,13 @@ from types import CodeType, FunctionType
 
 from conformance.capture.deviceless.prepare import prepare
 from conformance.cases.lookup import find_case
+from conformance.compiler.capture_texts import code_text
+from conformance.compiler.compiler import compiler_here
 from conformance.coverage import map_file
 from conformance.coverage.affected import affected_items
 from conformance.coverage.changes import parse_diff
 from conformance.devices.environment import torch_build
 from conformance.errors import first_line
-from conformance.harness.generator import Generator, code_text
 from conformance.sources.torch_source import blob_id
 from conformance.sources.units import units_of
 
@@ -130,9 +131,9 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=6, help="so many selected and so many other items of each edit")
     arguments = parser.parse_args()
     prepare()
-    generator, coverage, folder = Generator(), map_file.read(arguments.map), torch_build().folder
-    targets = {name: generator.target(name) for name in coverage.targets}
-    generator.session.set_up_torch()
+    compiler, coverage, folder = compiler_here(), map_file.read(arguments.map), torch_build().folder
+    targets = {name: compiler.target(name) for name in coverage.targets}
+    compiler.set_up_torch()
     import torch
 
     torch.set_num_threads(1)
@@ -140,7 +141,7 @@ def main() -> int:
 
     def code(item: tuple[str, str]) -> str:
         try:
-            with generator.capture(find_case(item[0], ())[0], targets[item[1]]) as result:
+            with compiler.generate(find_case(item[0], ())[0], targets[item[1]]) as result:
                 return code_text(result.capture, targets[item[1]])
         except Exception as error:  # noqa: BLE001 - an edit may break the compile, which is a change too
             return f"{type(error).__name__}: {first_line(error)}"

@@ -27,7 +27,8 @@ from conformance.capture.deviceless.prepare import prepare
 from conformance.cases import call_modes
 from conformance.cases.case import Case
 from conformance.cases.containers import copy_to
-from conformance.cases.lookup import OPS, cases_below
+from conformance.cases.lookup import cases_below
+from conformance.cases.roots import OPS
 from conformance.cases.selectors import exclusion
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target
@@ -72,6 +73,7 @@ def compare(cases: Sequence[Case], target: Target) -> Counter[str]:
 
     from conformance.capture.ahead import capture_ahead
     from conformance.capture.compile import capture
+    from conformance.capture.request import CaptureRequest
     from conformance.capture.toolchain.kernel_batch import KernelBatch
 
     batch, waiting, counts = KernelBatch(), [], Counter[str]()
@@ -95,7 +97,7 @@ def compare(cases: Sequence[Case], target: Target) -> Counter[str]:
         if there is None:
             counts["left out"] += 1
             continue
-        with capture(case, target, "native") as captured:
+        with capture(CaptureRequest(case, target, "native")) as captured:
             alone = results(case, captured.compiled)  # type: ignore[arg-type]
         same = len(alone) == len(there) and all(map(is_same, alone, there))
         counts["same" if same else "other"] += 1

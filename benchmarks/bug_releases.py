@@ -19,7 +19,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from conformance.atomic_files import write_atomically
-from conformance.cases.lookup import OPS
+from conformance.cases.roots import OPS
 from conformance.expectations import known_bugs, known_failures
 
 #: What a script did on one release: "shows", or its last line.

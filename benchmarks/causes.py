@@ -22,7 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from conformance.cases.lookup import OPS
+from conformance.cases.roots import OPS
 from conformance.devices.targets import targets
 from conformance.review.causes import Cause, ChangedText, find_causes
 from conformance.storage.locations import snapshot_stores

@@ -36,11 +36,11 @@ from conformance.capture.deviceless.prepare import prepare  # noqa: E402
 from conformance.capture.wrappers.unloaded import without_values  # noqa: E402
 from conformance.cases.case import Case  # noqa: E402
 from conformance.cases.containers import copy_to  # noqa: E402
+from conformance.compiler.compiler import Compiler, compiler_here  # noqa: E402
 from conformance.devices.speeds import Speeds, SpeedsError, speeds_of  # noqa: E402
 from conformance.devices.targets import GPUS, Target  # noqa: E402
 from conformance.estimates.model import CallEstimate, each_call  # noqa: E402
 from conformance.facts.model import ObservedCapture  # noqa: E402
-from conformance.harness.generator import Generator  # noqa: E402
 
 DRY_TARGET = "cuda_sm90"
 #: Pairs count if the longer time is more than so many times the shorter. The goal: this share of them in order.
@@ -103,11 +103,11 @@ def wrong_pairs(rows: Sequence[Row], which: str = "cold") -> tuple[int, list[tup
 
 
 def measured(
-    generator: Generator, case: Case, target: Target, speeds: Speeds, *, dry: bool
+    compiler: Compiler, case: Case, target: Target, speeds: Speeds, *, dry: bool
 ) -> tuple[list[Row], list[str]]:
     """The rows of one function, and what could not be matched."""
     values = without_values() if dry else contextlib.nullcontext()
-    with values, generator.capture(case, target, run=not dry, deviceless=dry) as result:
+    with values, compiler.generate(case, target, run=not dry, deviceless=dry) as result:
         observed = ObservedCapture.of(result.capture)
         estimates = each_call(observed, speeds)
         if dry:
@@ -133,7 +133,7 @@ def measured(
 
 
 def measure_all(
-    cases: Sequence[Case], generator: Generator, target: Target, speeds: Speeds, *, dry: bool, seconds: float
+    cases: Sequence[Case], compiler: Compiler, target: Target, speeds: Speeds, *, dry: bool, seconds: float
 ) -> tuple[list[Row], list[str]]:
     rows: list[Row] = []
     remarks: list[str] = []
@@ -144,7 +144,7 @@ def measure_all(
             remarks.append(f"{case.name}: left out after {seconds:g} s")
             continue
         try:
-            own, problems = measured(generator, case, target, speeds, dry=dry)
+            own, problems = measured(compiler, case, target, speeds, dry=dry)
         except Exception as error:  # noqa: BLE001 - one function must not lose the others
             last = traceback.extract_tb(error.__traceback__)[-1]
             remarks.append(f"{case.name}: {type(error).__name__} ({last.filename}:{last.lineno}): {error}")
@@ -219,16 +219,16 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"no function has {wanted.part!r} in its name")
     if not wanted.dry_run:
         prepare(GPUS)  # no device is pretended while something is timed
-    with contextlib.closing(Generator()) as generator:
-        target = generator.target(DRY_TARGET) if wanted.dry_run else select_target(generator.machine, "cuda", None, 1)
-        generator.session.set_up_torch()
+    with contextlib.closing(compiler_here()) as compiler:
+        target = compiler.target(DRY_TARGET) if wanted.dry_run else select_target(compiler.machine, "cuda", None, 1)
+        compiler.set_up_torch()
         import torch
 
         device = "none" if wanted.dry_run else torch.cuda.get_device_name()
         speeds = _speeds(target, wanted.product, device)
         about = {"target": target.name, "device": device, "product": speeds.product, "torch": torch.__version__}
         print(", ".join(f"{name} {value}" for name, value in about.items()), flush=True)
-        rows, remarks = measure_all(cases, generator, target, speeds, dry=wanted.dry_run, seconds=wanted.seconds)
+        rows, remarks = measure_all(cases, compiler, target, speeds, dry=wanted.dry_run, seconds=wanted.seconds)
     print("\n".join(table(rows)))
     share, lines = (1.0, []) if wanted.dry_run or not rows else summary(rows)
     print("\n".join([*lines, *(f"remark: {each}" for each in remarks)]))

@@ -25,7 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from conformance.capture.deviceless.prepare import prepare
 from conformance.cases.case import Case
-from conformance.cases.lookup import OPS, cases_below
+from conformance.cases.lookup import cases_below
+from conformance.cases.roots import OPS
 from conformance.cases.selectors import exclusion
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target

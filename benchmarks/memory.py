@@ -16,8 +16,9 @@ import gc
 
 from conformance.capture.compile import capture
 from conformance.capture.deviceless.prepare import prepare
+from conformance.capture.request import CaptureRequest
 from conformance.cases.loader import NoCaseError, cases_in
-from conformance.cases.lookup import OPS
+from conformance.cases.roots import OPS
 from conformance.devices.targets import targets
 from conformance.harness.accidents.process_memory import used
 
@@ -33,7 +34,7 @@ def main() -> None:
     target, captured, failed, warm = targets()[options.target], 0, 0, 0
     for case in _cases()[:: options.every]:
         try:
-            with capture(case, target, "deviceless"):
+            with capture(CaptureRequest(case, target)):
                 captured += 1
         except Exception:  # noqa: BLE001 - known failures do not compile; they are counted
             failed += 1

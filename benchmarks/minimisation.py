@@ -23,10 +23,10 @@ from typing import Any
 
 from conformance.atomic_files import write_atomically
 from conformance.capture.dynamo_graphs import NotWritableError
-from conformance.cases.lookup import OPS
+from conformance.cases.roots import OPS
+from conformance.compiler.compiler import compiler_here
 from conformance.errors import ConformanceError, first_line
 from conformance.expectations import known_bugs, known_failures
-from conformance.harness.generator import Generator
 from conformance.minimisation.captured_programs import calls_of_script, programs_of_script
 from conformance.minimisation.failure import Failure
 from conformance.minimisation.minimiser import Minimiser, NotFailingError
@@ -160,8 +160,8 @@ def main() -> int:
     arguments = parser.parse_args()
     path: Path = arguments.json
     results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    with contextlib.closing(Generator()) as generator:
-        generator.session.set_up_torch()
+    with contextlib.closing(compiler_here()) as compiler:
+        compiler.set_up_torch()
         import torch
 
         failures = known_failures.load(OPS.parent / "known_failures").failures

@@ -72,14 +72,15 @@ class Measured:
 def measure(files: Sequence[Path], pattern: str, targets: str | None) -> dict[str, Measured]:
     """Returns target → what it gave."""
     from conformance.capture.shared_captures import SharedCaptures
-    from conformance.cases.lookup import OPS, cases_below
+    from conformance.cases.lookup import cases_below
+    from conformance.cases.roots import OPS
     from conformance.cases.selectors import exclusion
+    from conformance.compiler.compiler import GeneratingError, compiler_here
     from conformance.devices.targets import select_targets
     from conformance.errors import first_line
-    from conformance.harness.generator import GeneratingError, Generator
 
-    with contextlib.closing(Generator()) as generator:
-        gpus = [target for target in generator.machine.targets().values() if target.device != "cpu"]
+    with contextlib.closing(compiler_here()) as compiler:
+        gpus = [target for target in compiler.machine.targets().values() if target.device != "cpu"]
         selected = select_targets(gpus, None, targets, with_variants=True)
         measured = {target.name: Measured() for target in selected}
         compiled: dict[str, set[str]] = {target.name: set() for target in selected}
@@ -93,7 +94,7 @@ def measure(files: Sequence[Path], pattern: str, targets: str | None) -> dict[st
                     found.excluded.append(case.id)
                     continue
                 try:
-                    capture = _capture(generator, shared, case, target)
+                    capture = _capture(compiler, shared, case, target)
                 except GeneratingError as error:
                     found.not_generated[case.id] = first_line(error)
                     continue
@@ -102,11 +103,11 @@ def measure(files: Sequence[Path], pattern: str, targets: str | None) -> dict[st
     return measured
 
 
-def _capture(generator: Any, shared: Any, case: Any, target: Any) -> Any:
+def _capture(compiler: Any, shared: Any, case: Any, target: Any) -> Any:
     """The capture, or that of an earlier target if it is the same for this one."""
     if (same := shared.find(case, target)) is not None:
         return same.for_target(target)
-    with generator.capture(case, target, deviceless=True) as captured:
+    with compiler.generate(case, target, deviceless=True) as captured:
         shared.add(case, target, captured.capture, captured.queries)
         return captured.capture
 

@@ -51,6 +51,7 @@ def generate(target_name: str, *, native: bool, only: str, shard: str) -> dict[s
     from sweep import sweep_cases
 
     from conformance.capture.compile import capture
+    from conformance.capture.request import CaptureRequest
     from conformance.normalize.wrapper_modules import normalise
 
     number, of = map(int, shard.split("/"))
@@ -60,7 +61,7 @@ def generate(target_name: str, *, native: bool, only: str, shard: str) -> dict[s
             continue
         start = time.perf_counter()
         try:
-            with capture(case, target, "native" if native else "deviceless") as captured:
+            with capture(CaptureRequest(case, target, "native" if native else "deviceless")) as captured:
                 modules = captured.capture.modules
                 text = "\n".join(normalise(module.code, target.device) for module in modules)
                 raw = "\n".join(module.code for module in modules)

@@ -18,7 +18,7 @@ not counted.
 
 All switch torch's FX-graph caches off, compile in this process, and reset Dynamo for each case: otherwise cases that
 share a function would become dynamic or stop compiling. The suite leaves out texts that torch makes for logs
-(capture/unread.py), and collects garbage less often (harness/garbage_collection.py). The bare loop does neither, as a
+(capture/unread.py), and collects garbage less often (compiler/garbage_collection.py). The bare loop does neither, as a
 user's own loop would not. Times are CPU seconds (user and system, this process and its
 children) and wall seconds: for each case and variant the median over the rounds, then the mean over the cases.
 On a machine that others use too, run it with `taskset` on one core: threads that wait for each other use CPU time.
@@ -46,10 +46,14 @@ from typing import Any, NoReturn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from conformance.capture.compile import generate_only
+from conformance.capture import invoke
+from conformance.capture.isolation import isolated
+from conformance.capture.patching.patch import Patch, applied
+from conformance.capture.wrappers.unloaded import generate_module
 from conformance.cases.case import Case
 from conformance.cases.containers import copy_to
-from conformance.cases.lookup import OPS, cases_below
+from conformance.cases.lookup import cases_below
+from conformance.cases.roots import OPS
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target
 from conformance.harness.item import Item
@@ -138,6 +142,16 @@ def bare_native(case: Case, target: Target) -> None:
     torch.compiler.reset()
 
 
+def bare_deviceless(case: Case, target: Target) -> None:
+    """Generates code without the device and records nothing."""
+    import torch
+
+    where = "torch._inductor.graph:GraphLowering.compile_to_module"
+    generate = Patch(where, lambda _: generate_module, "nothing is compiled or loaded")
+    with isolated(target, "deviceless", dict(case.config)), applied([generate]):
+        invoke.call(case, torch.compile(case.fn, dynamic=case.dynamic), target.device, target.name)
+
+
 def select_cases(patterns: Sequence[str], most: int = SAMPLED) -> list[Case]:
     """The cases that match the patterns; without patterns, at most `most` of each test function, evenly spread."""
     cases = cases_below([OPS])
@@ -169,7 +183,7 @@ def start_session(checks: Sequence[str] | None = None) -> BenchmarkSession:
 
 def variants(session: BenchmarkSession, case: Case, target: Target) -> dict[str, Callable[[], None]]:
     native = session.mode(target) == "native"
-    bare = bare_native if native else generate_only
+    bare = bare_native if native else bare_deviceless
     found = {
         "suite": lambda: run_item(session, case, target),
         "bare": lambda: with_usual_collections(lambda: bare(case, target)),

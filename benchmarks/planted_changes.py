@@ -31,11 +31,12 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from conformance.cases.case import Case
-from conformance.cases.lookup import OPS, cases_below
+from conformance.cases.lookup import cases_below
+from conformance.cases.roots import OPS
+from conformance.compiler.compiler import Compiler, GeneratingError, compiler_here
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.facts import extract
-from conformance.harness.generator import GeneratingError, Generator
 from conformance.normalize.text import snapshot_text
 from conformance.storage.locations import snapshot_store
 from conformance.storage.snapshots import canonical_text, torch_release
@@ -137,7 +138,7 @@ _WORKER: dict[str, Any] = {}
 
 
 def start_worker() -> None:
-    _WORKER["generator"] = Generator()  # before the cases, which import torch
+    _WORKER["compiler"] = compiler_here()  # before the cases, which import torch
     _WORKER["cases"] = cases_below([OPS])
 
 
@@ -147,8 +148,8 @@ def changed_texts(name: str, shard: tuple[int, int]) -> tuple[list[tuple[str, st
     """
     import torch
 
-    change, generator = all_changes()[name], _WORKER["generator"]
-    target = generator.target(change.target)
+    change, compiler = all_changes()[name], _WORKER["compiler"]
+    target = compiler.target(change.target)
     pairs, captured, failed = [], 0, 0
     for case in _WORKER["cases"][shard[0] :: shard[1]]:
         snapshot = snapshot_store(case.file).read(case.id)
@@ -156,7 +157,7 @@ def changed_texts(name: str, shard: tuple[int, int]) -> tuple[list[tuple[str, st
         if not stored:
             continue
         try:
-            new = text_of(generator, case, target, change)
+            new = text_of(compiler, case, target, change)
         except PreparationError:  # the case is not for this target
             continue
         except GeneratingError:
@@ -168,13 +169,13 @@ def changed_texts(name: str, shard: tuple[int, int]) -> tuple[list[tuple[str, st
     return pairs, captured, failed
 
 
-def text_of(generator: Generator, case: Case, target: Target, change: Change) -> str:
+def text_of(compiler: Compiler, case: Case, target: Target, change: Change) -> str:
     """The case's text with a change. Raises GeneratingError if it cannot be compiled."""
     changed = dataclasses.replace(case, config={**case.config, **change.options})
     with contextlib.ExitStack() as stack:
         for function, value in change.replaced.items():
             stack.enter_context(mock.patch(function, lambda *_, value=value, **__: value))
-        result = stack.enter_context(generator.capture(changed, target, deviceless=True))
+        result = stack.enter_context(compiler.generate(changed, target, deviceless=True))
         text = snapshot_text(result.capture, extract(result.capture).lines(), target.device)
     return canonical_text(change.apply_edit(text))
 

@@ -29,9 +29,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from plants import Edit, Plant, PlantError, decomposed, lowered, replaced, source, together
 
 from conformance.cases.lookup import find_case
+from conformance.compiler.compiler import Compiler, GeneratingError, compiler_here
 from conformance.devices.environment import PreparationError
 from conformance.errors import first_line
-from conformance.harness.generator import GeneratingError, Generator
 
 CPU, GPU = "cpu_avx512", "cuda_sm90"
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "kinds.md"
@@ -228,7 +228,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="KIND", help="kinds of docs/kinds.md")
     options = parser.parse_args()
-    generator = Generator()
+    compiler = compiler_here()
     import torch
 
     version = ".".join(torch.__version__.split(".")[:2])
@@ -238,7 +238,7 @@ def main() -> int:
     print(f"{'kind':32} {'case':58} {'how':8} result")
     results = []
     for kind in wanted:
-        how, result = outcome(generator, table[kind], version)
+        how, result = outcome(compiler, table[kind], version)
         results.append(result)
         print(f"{kind:32} {table[kind].case:58} {how:8} {result}", flush=True)
     missed, untried = results.count("missed"), sum(result.startswith("not tried") for result in results)
@@ -247,19 +247,19 @@ def main() -> int:
     return 1 if missed else 0
 
 
-def outcome(generator: Generator, row: Row, version: str) -> tuple[str, str]:
+def outcome(compiler: Compiler, row: Row, version: str) -> tuple[str, str]:
     """How the bug came into torch ("planted" or "has it"), and "found: …", "missed", or why it was not tried."""
     if row.kind not in PLANTED:
         if not row.is_in(version):
             return "-", "not tried: it is not planted, and this torch does not have it, or only a device shows it"
         targets = [GPU] if "cuda" in row.seen else [CPU]
-        found = set().union(*(problems(generator, row.case, target) for target in targets))
+        found = set().union(*(problems(compiler, row.case, target) for target in targets))
         return "has it", described(found)
     target, plant = PLANTED[row.kind]
-    before = problems(generator, row.case, target)
+    before = problems(compiler, row.case, target)
     try:
         with plant():
-            after = problems(generator, row.case, target)
+            after = problems(compiler, row.case, target)
     except PlantError as error:
         return "planted", f"not tried: {error}"
     return "planted", described(after - before)
@@ -269,7 +269,7 @@ def described(found: set[str]) -> str:
     return f"found: {min(found, key=lambda name: (not name.startswith('first'), len(name)))}" if found else "missed"
 
 
-def problems(generator: Generator, name: str, target_name: str) -> set[str]:
+def problems(compiler: Compiler, name: str, target_name: str) -> set[str]:
     """What is wrong with a case on a target: "call: tensor: rule", or what compiling or calling raised."""
     from conformance.capture.emulation.fake_strides import with_device_strides
     from conformance.expectations.requirements import PARTNER_FACTS, RequirementError, check, wanted_facts
@@ -277,10 +277,10 @@ def problems(generator: Generator, name: str, target_name: str) -> set[str]:
     from conformance.numerics.check import NumericsError, check_numerics
 
     case, _ = find_case(name, ())
-    target = generator.target(target_name)
+    target = compiler.target(target_name)
     found: set[str] = set()
     try:
-        with generator.capture(case, target, run=True) as captured:
+        with compiler.generate(case, target, run=True) as captured:
             try:
                 if not wanted_facts(case, target).keys() & set(PARTNER_FACTS):
                     check(case, target, extract(captured.capture))

@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from conformance.cases.lookup import OPS
+from conformance.cases.roots import OPS
 from conformance.devices.targets import targets
 from conformance.storage.snapshots import Snapshot, Store
 

@@ -26,7 +26,8 @@ import overhead
 
 from conformance.cases import sample_selection
 from conformance.cases.case import Case
-from conformance.cases.lookup import SWEEP, cases_below
+from conformance.cases.lookup import cases_below
+from conformance.cases.roots import SWEEP
 from conformance.cases.sample_selection import SampleSelection
 
 CHECKS = ("requirements", "code")

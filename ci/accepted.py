@@ -31,7 +31,7 @@ import review_text
 
 from conformance.cli.main import main as conformance
 from conformance.errors import ConformanceError
-from conformance.review.causes import pluralise
+from conformance.words import pluralise
 
 SUBJECT = "Store the generated code of the last runs"
 

@@ -17,11 +17,12 @@ import jinja2
 import job_runs  # noqa: F401 # puts this checkout on the path
 
 from conformance.report.columns import Cell, cells_of
-from conformance.review.causes import Cause, pluralise
+from conformance.review.causes import Cause
 from conformance.review.review import review_items, stored_text_finder
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord, Run
 from conformance.storage.snapshots import torch_release
+from conformance.words import pluralise
 
 #: Characters: less than GitHub takes.
 LIMIT = 65_000

@@ -79,9 +79,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _names_missing_suite(config: pytest.Config) -> bool:
     """Whether an argument names the suite's cases where only the harness is installed: pytest's error says less."""
-    names = tuple(f"conformance{separator}{name}" for name in ("models", "ops", "sweep") for separator in "./")
+    from conformance.cases.roots import CASE_ROOTS, OPS
+
+    names = tuple(f"conformance{separator}{root.name}" for root in CASE_ROOTS for separator in "./")
     words = [word for word in config.args if word.startswith(names) and not Path(word.partition("::")[0]).exists()]
-    return bool(words) and not Path(__file__).with_name("ops").joinpath("__init__.py").is_file()
+    return bool(words) and not (OPS / "__init__.py").is_file()
 
 
 def pytest_pycollect_makeitem(collector: Any, obj: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from conformance.capture.compile import capture
 from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.model import Capture
+from conformance.capture.request import CaptureRequest
 from conformance.cases.case import Case
 from conformance.cases.inputs import Input
 from conformance.devices.targets import targets
@@ -31,7 +32,7 @@ def captured(fn, target="cpu_avx512", *, grad="", dynamic=False, config=None, **
         dynamic=dynamic,
         config=config or {},
     )
-    with capture(case, targets()[target], "deviceless") as result:
+    with capture(CaptureRequest(case, targets()[target])) as result:
         return result.capture
 
 

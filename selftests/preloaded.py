@@ -257,9 +257,9 @@ def _import_all() -> None:
 
 def main() -> None:
     from conformance.capture.deviceless.prepare import prepare
+    from conformance.compiler.garbage_collection import off_while_loading
     from conformance.devices.machine import Machine
     from conformance.devices.targets import GPUS
-    from conformance.harness.garbage_collection import off_while_loading
 
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what is imported or built may print

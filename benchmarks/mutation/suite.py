@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from conformance.capture.request import CaptureRequest
 from conformance.cases.case import Case
-from conformance.cases.lookup import OPS, cases_below
+from conformance.cases.lookup import cases_below
+from conformance.cases.roots import OPS
 from conformance.cases.selectors import exclusion
+from conformance.compiler.capture_texts import code_text
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target, select_targets
 from conformance.harness.item_known_failures import ItemKnownFailures, problems_of
@@ -70,7 +73,7 @@ class Suite:
             order += [
                 (number, (case.id, target.name))
                 for target in self.targets.values()
-                if not exclusion(case, target) and not self.session.generation_problem(target)
+                if not exclusion(case, target) and not self.session.compiler.generation_problem(target)
             ]
         return [item for number, item in sorted(order, key=lambda each: each[0]) if not cases or number < cases]
 
@@ -86,7 +89,7 @@ class Suite:
         from conformance.normalize.text import snapshot_text
 
         case, target = self._parts(item)
-        with self.session.capture(case, target, "deviceless", ir_pre_fusion=False) as result:
+        with self.session.capture(CaptureRequest(case, target, texts=False)) as result:
             capture = result.capture
             return canonical_text(snapshot_text(capture, facts.extract(capture).lines(), target.device))
 
@@ -105,9 +108,8 @@ class Suite:
         verdict = Verdict()
         mode = self.session.mode(target)
         try:
-            with self.session.capture(
-                case, target, mode, emulate=mode == "deviceless", ir_pre_fusion=False
-            ) as captured:
+            request = CaptureRequest(case, target, mode, emulate=mode == "deviceless", texts=False)
+            with self.session.capture(request) as captured:
                 try:
                     self._check_requirements(case, target, captured.capture, facts.extract(captured.capture))
                 except AssertionError as error:
@@ -123,7 +125,6 @@ class Suite:
 
     def _check_requirements(self, case: Case, target: Target, capture: Any, facts: Any) -> None:
         from conformance.expectations import requirements
-        from conformance.harness.item import code_text
 
         if capture.error:
             return  # compiling raises what eager raises: there is no code
@@ -131,9 +132,7 @@ class Suite:
         requirements.check(case, target, facts, code=code, code_of=lambda name: self._partner_code(case, target, name))
 
     def _partner_code(self, case: Case, target: Target, name: str) -> str:
-        from conformance.harness.item import _partner, code_text
-
-        with self.session.capture(_partner(case, name), target, "deviceless", ir_pre_fusion=False) as captured:
+        with self.session.capture(CaptureRequest(case.partner(name), target, texts=False)) as captured:
             return code_text(captured.capture, target)
 
     def _check_numerics(

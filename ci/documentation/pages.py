@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from conformance.devices.torch_releases import CHANGES
+
 ROOT = Path(__file__).resolve().parents[2]
 #: The pages outside docs/ → their names in the site.
 BESIDE = {
@@ -35,7 +37,7 @@ CONTENTS = {
     "Reference": ["reference/names", "reference/command-line", "reference/pytest-options"],
     "Examples": ["examples/losses", "examples/passes", "examples/executed", "examples/report"],
     "Trust": ["deviceless", "xpu", "emulation", "binaries", "mutants", "sweep", "models", "measurements"],
-    "Results": ["known-bugs", "missed-optimisations", "kinds", "flip", "changes-2.11-2.13", "changes-2.13-2.15"],
+    "Results": ["known-bugs", "missed-optimisations", "kinds", "flip", *CHANGES],
     "Develop": ["contributing", "architecture", "formats", "changelog"],
 }
 _LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()<?([^()\s>]+)>?(\))")

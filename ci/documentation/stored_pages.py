@@ -14,12 +14,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from conformance.devices.torch_releases import CHANGES
+
 ROOT = Path(__file__).resolve().parents[2]
 #: Page → the command that writes it.
 COMMANDS = {
     "known-bugs": ["bugs", "--package"],
-    "changes-2.11-2.13": ["diff", "2.11", "2.13", "conformance/ops", "--markdown"],
-    "changes-2.13-2.15": ["diff", "2.13", "2.15", "conformance/ops", "--markdown"],
+    **{page: ["diff", *releases, "conformance/ops", "--markdown"] for page, releases in CHANGES.items()},
 }
 
 

@@ -15,9 +15,9 @@ from conformance.cases import call_modes
 from conformance.cases.case import Case, case
 from conformance.cases.containers import copy_to, leaves_of
 from conformance.cases.inputs import tensor
+from conformance.compiler.compiler import Compiler, GeneratingError
 from conformance.devices.targets import Target
 from conformance.facts import extract
-from conformance.harness.generator import GeneratingError, Generator
 from conformance.numerics.cotangents import random_cotangent
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def threads(number: int) -> Iterator[None]:
 class Bench:
     """Measures cases on one native target. `seconds`: for each function of each case."""
 
-    generator: Generator
+    compiler: Compiler
     target: Target
     seconds: float
     clock: Clock
@@ -85,7 +85,7 @@ class Bench:
 
     @contextlib.contextmanager
     def _compiled(self, measured: Case) -> Iterator[tuple[Capture, _Calls]]:
-        with self.generator.capture(measured, self.target, run=True) as result:
+        with self.compiler.generate(measured, self.target, run=True) as result:
             with _case_in_errors(measured, self.target):
                 if result.compiled is None:
                     raise GeneratingError("the compiled code cannot run here")

@@ -7,7 +7,7 @@ import difflib
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from conformance.bisection.observer import Observed, Observer
 from conformance.bisection.sides import Side, changed_files
 from conformance.capture.json_worker import JsonWorker, WorkerError
 from conformance.errors import ConformanceError
-from conformance.review.causes import pluralise
+from conformance.words import pluralise
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z_0-9]{2,}")
 #: Below torch/: what compiles. The rest makes the case's inputs, or is imported and not used.
@@ -372,12 +372,3 @@ def _title(removed: Sequence[str], added: Sequence[str]) -> str:
 
 def _shown(lines: Sequence[str]) -> str:
     return f"`{lines[0]}`" + (f" and {pluralise(len(lines) - 1, 'more line')}" if len(lines) > 1 else "")
-
-
-def functions_of(blamed: Collection[Blamed]) -> Mapping[str, list[Change]]:
-    """Title of a function → the changes that it makes, alone or with others."""
-    result: dict[str, list[Change]] = {}
-    for each in blamed:
-        for function in each.functions:
-            result.setdefault(function.title, []).append(each.change)
-    return result

@@ -23,10 +23,10 @@ from conformance.bisection.python_files import PythonFiles
 from conformance.capture.forked_call import ForkedCallError, call_in_fork, use_one_thread
 from conformance.capture.json_worker import claim_stdout, serve
 from conformance.cases.adhoc import AdhocOptions
+from conformance.compiler.compiler import Compiler, compiler_here
 from conformance.devices.environment import torch_build
 from conformance.devices.targets import use_tables
 from conformance.errors import ConformanceError, first_line
-from conformance.harness.generator import Generator
 from conformance.sources.source_fit import import_problem
 
 #: Seconds for one case with exchanged functions: some make a compile that never ends.
@@ -35,7 +35,7 @@ LIMIT = 120
 
 class _Server:
     def __init__(self) -> None:
-        self._generators: list[Generator] = []
+        self._compilers: list[Compiler] = []
         self._exchange = Exchange({}, {})
         self._captured: set[str] = set()
         self._about: Mapping[str, Any] = {}
@@ -57,10 +57,10 @@ class _Server:
             self._missing = MissingModules(packages)
             self._missing.install()
             self._names = MissingNames(torch_build().folder.parent, packages)
-            self._generators.append(Generator())
+            self._compilers.append(compiler_here())
             misfit = import_problem()
             if not misfit:
-                self._generators[0].session.set_up_torch()  # sets the number of threads
+                self._compilers[0].set_up_torch()  # sets the number of threads
                 use_one_thread()
             return {"misfit": misfit}
         case = request["case"]
@@ -87,9 +87,9 @@ class _Server:
             return unobserved(error)
 
     def _observation(self, case: str, *, gradients: bool) -> Observation:
-        (generator,), about = self._generators, self._about
-        target, options = generator.target(about["target"]), AdhocOptions.from_json(about["options"])
-        return observation(generator, case, options, target, numerics=about["numerics"], gradients=gradients)
+        (compiler,), about = self._compilers, self._about
+        target, options = compiler.target(about["target"]), AdhocOptions.from_json(about["options"])
+        return observation(compiler, case, options, target, numerics=about["numerics"], gradients=gradients)
 
     def _exchanged(self, case: str, chosen: list[Difference]) -> Observation:
         self._missing.is_open = True  # in the child alone

@@ -17,10 +17,11 @@ from conformance.bisection.executed_code import recorded_functions, recorded_lin
 from conformance.bisection.observation import Observation
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
+from conformance.compiler.capture_texts import code_text
+from conformance.compiler.compiler import Compiler, GeneratingError, checked_numerics, compiler_here
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target, use_tables
 from conformance.errors import ConformanceError
-from conformance.harness.generator import GeneratingError, Generator, checked_numerics, code_text
 from conformance.sources.source_fit import import_problem
 
 #: Each line of an answer begins with it: cases may print.
@@ -57,40 +58,38 @@ def _observe_all(request: Mapping[str, Any]) -> dict[str, Observation]:
     words = request["cases"]
     use_tables(request["tables"])
     try:
-        with contextlib.closing(Generator()) as generator:
+        with contextlib.closing(compiler_here()) as compiler:
             if reason := import_problem():
                 return dict.fromkeys(words, Observation(misfit=reason))
-            target, options = generator.target(request["target"]), AdhocOptions.from_json(request["options"])
-            return {
-                word: observe_case(generator, word, options, target, numerics=request["numerics"]) for word in words
-            }
+            target, options = compiler.target(request["target"]), AdhocOptions.from_json(request["options"])
+            return {word: observe_case(compiler, word, options, target, numerics=request["numerics"]) for word in words}
     except PreparationError as error:
         return dict.fromkeys(words, Observation(misfit=str(error)))
 
 
 def observe_case(
-    generator: Generator, word: str, options: AdhocOptions, target: Target, *, numerics: bool
+    compiler: Compiler, word: str, options: AdhocOptions, target: Target, *, numerics: bool
 ) -> Observation:
     start = time.perf_counter()
     try:
-        return observation(generator, word, options, target, numerics=numerics)
+        return observation(compiler, word, options, target, numerics=numerics)
     except UNOBSERVED as error:
         return dataclasses.replace(unobserved(error), seconds=time.perf_counter() - start)
 
 
 def observation(
-    generator: Generator, word: str, options: AdhocOptions, target: Target, *, numerics: bool, gradients: bool = True
+    compiler: Compiler, word: str, options: AdhocOptions, target: Target, *, numerics: bool, gradients: bool = True
 ) -> Observation:
     """`gradients`: whether those that the case declares are computed. Raises what `unobserved` takes."""
-    case, _ = resolve_case(word, generator.machine.targets(), options)
+    case, _ = resolve_case(word, compiler.machine.targets(), options)
     case = case if gradients else dataclasses.replace(case, grad=())
     start = time.perf_counter()
-    with generator.capture(case, target, run=numerics) as result:
+    with compiler.generate(case, target, run=numerics) as result:
         from conformance.facts import extract
 
         facts, code = extract(result.capture), code_text(result.capture, target)
-        state, problem = _numerics(case, result, target, generator) if numerics else ("", "")
-        unmet = _unmet(generator, case, target, facts, code)
+        state, problem = _numerics(case, result, target, compiler) if numerics else ("", "")
+        unmet = _unmet(compiler, case, target, facts, code)
         seconds = time.perf_counter() - start
         return Observation("", "", code, facts.lines(), state, problem, tuple(unmet), seconds=seconds)
 
@@ -115,13 +114,13 @@ def _summary(error: Exception) -> str:
     return f"{first} {others[0]}" if first.endswith(":") and others else first
 
 
-def _numerics(case: Case, result: Any, target: Target, generator: Generator) -> tuple[str, str]:
+def _numerics(case: Case, result: Any, target: Target, compiler: Compiler) -> tuple[str, str]:
     from conformance.capture.emulation.errors import EmulationError, NotEmulatedError
     from conformance.numerics.check import NumericsError
 
     wrong = (NumericsError, EmulationError) if result.worker_numerics is None else (AssertionError,)
     try:
-        lines = checked_numerics(case, result, target, native=generator.is_native(target, run=True))
+        lines = checked_numerics(case, result, target, native=compiler.is_native(target, run=True))
     except wrong as error:
         return "wrong", str(error)
     except NotEmulatedError as error:
@@ -129,12 +128,11 @@ def _numerics(case: Case, result: Any, target: Target, generator: Generator) -> 
     return ("right", lines[0]) if lines else ("", f"this machine does not run {target.name}")
 
 
-def _unmet(generator: Generator, case: Case, target: Target, facts: Any, code: str) -> list[str]:
+def _unmet(compiler: Compiler, case: Case, target: Target, facts: Any, code: str) -> list[str]:
     from conformance.expectations.requirements import RequirementError, check
-    from conformance.harness.item import partner_of
 
     def code_of(name: str) -> str:
-        with generator.capture(partner_of(case, name), target) as result:
+        with compiler.generate(case.partner(name), target) as result:
             return code_text(result.capture, target)
 
     try:

@@ -14,6 +14,7 @@ import conformance
 from conformance import atomic_files
 from conformance.bisection.observer import Observed, Observer
 from conformance.cases.adhoc import is_adhoc_function, resolve_case
+from conformance.cases.roots import is_own_case_file
 from conformance.devices.environment import cache_folder, torch_build, triton_version
 from conformance.devices.targets import targets
 
@@ -89,5 +90,9 @@ def _case_state(word: str, observer: Observer) -> str:
 def _digest_of_package() -> str:
     """Of the package's own code: an edit of a normalising rule or of a patch observes anew."""
     folder = Path(conformance.__file__).parent
-    states = [f"{file}{file.stat().st_mtime_ns}" for file in sorted(folder.rglob("*.py")) if "ops" not in file.parts]
+    states = [f"{file}{file.stat().st_mtime_ns}" for file in sorted(folder.rglob("*.py")) if not _has_cases(file)]
     return hashlib.sha256("\n".join(states).encode()).hexdigest()
+
+
+def _has_cases(file: Path) -> bool:
+    return file.name.startswith("test_") and is_own_case_file(file)

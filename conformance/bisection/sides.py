@@ -26,11 +26,6 @@ class Side:
     def torch(self) -> Path:
         return self.packages / "torch"
 
-    @property
-    def is_environment(self) -> bool:
-        """Whether it has binaries of its own."""
-        return self.build.folder == self.torch
-
     def text(self, path: str) -> str:
         """A Python file below torch/; "" if it has none."""
         file = self.torch / path

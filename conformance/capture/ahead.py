@@ -4,7 +4,7 @@
 the two, other cases are compiled. Dynamo keeps compiled code on the function's code object, and forgets it at each
 reset; so the case's function gets a code object of its own, and Dynamo's list of code objects is set aside.
 
-Private parts of torch, checked with 2.11 to 2.15: torch._dynamo.convert_frame.input_codes and output_codes, the code
+Private parts of torch: torch._dynamo.convert_frame.input_codes and output_codes, the code
 objects that torch._dynamo.reset() resets.
 """
 
@@ -15,8 +15,10 @@ import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from conformance.capture.compile import CaptureResult, Compilation
+from conformance.capture.compile import Compilation
 from conformance.capture.model import Capture
+from conformance.capture.request import CaptureRequest
+from conformance.capture.result import CaptureResult
 from conformance.capture.toolchain.kernel_batch import KernelBatch
 from conformance.cases.case import Case
 from conformance.cases.numerics_policy import Policy
@@ -59,9 +61,8 @@ def capture_ahead(case: Case, target: Target) -> AheadCapture:
     """
     if reason := _reason_against(case, target):
         raise NotAheadError(reason)
-    compilation = Compilation(
-        case, target, "native", fn=_with_code_of_its_own(case.fn), ir_pre_fusion=False, defer_build=True
-    )
+    request = CaptureRequest(case, target, "native", texts=False, defer_build=True)
+    compilation = Compilation(request, fn=_with_code_of_its_own(case.fn))
     with compilation.context():
         compilation.compile()
         codes = _take_away()

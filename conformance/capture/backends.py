@@ -68,7 +68,7 @@ def function_via(case: Case, via: str, backend: str, device: str, target: str = 
     torch.export cannot make the function. They run the case to make it: where the case says that eager raises on
     `target`, the returned function raises that error.
 
-    Private: torch._dynamo.reset(), since several cases share a code object, and its config. Checked with 2.11 to 2.15.
+    Private: torch._dynamo.reset(), since several cases share a code object, and its config.
     """
     import torch
     import torch._dynamo

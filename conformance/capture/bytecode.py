@@ -19,7 +19,7 @@ _UNINFORMATIVE = ("DIMENSION_DYNAMIC_MARKING_GUARD", "NO_HASATTR")
 @contextlib.contextmanager
 def record_code_objects() -> Iterator[list[tuple[types.CodeType, types.CodeType]]]:
     """Records each code object that Dynamo compiles inside the context, as (original, modified)."""
-    from torch._dynamo.convert_frame import register_bytecode_hook  # depyf uses this hook too; 2.11 to 2.15
+    from torch._dynamo.convert_frame import register_bytecode_hook  # depyf uses this hook too
 
     codes: list[tuple[types.CodeType, types.CodeType]] = []
 
@@ -55,7 +55,7 @@ def _disassemble(code: types.CodeType) -> str:
 
 def _guards(code: types.CodeType) -> list[str]:
     """What each guard checks and where it comes from, read from the guard tree that TORCH_LOGS=guards prints."""
-    # Only this function finds the cache entries of a code object. Torch's own tests use it; 2.11 to 2.15
+    # Only this function finds the cache entries of a code object. Torch's own tests use it
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
     guards: dict[str, None] = {}

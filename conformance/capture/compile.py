@@ -1,14 +1,13 @@
 """Compiles a case once for a target, natively or without the device, and records all that Inductor generates.
 
-Private parts of torch, checked with 2.11 to 2.15: torch._dynamo.utils.counters, which nothing public returns.
+Private parts of torch: torch._dynamo.utils.counters, which nothing public returns.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from conformance.capture import exploration, invoke, unread
@@ -18,14 +17,14 @@ from conformance.capture.deviceless.device_queries import DeviceQueries
 from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.emulation.extents import Report
 from conformance.capture.isolation import isolated
-from conformance.capture.model import Capture, Mode
+from conformance.capture.model import Capture
 from conformance.capture.observers import kernels
 from conformance.capture.observers.pattern_matches import PatternMatches
-from conformance.capture.patching.patch import Patch, applied
+from conformance.capture.patching.patch import applied
+from conformance.capture.request import CaptureRequest
+from conformance.capture.result import CaptureResult, build_nothing
 from conformance.capture.wrappers.deferred import DeferredModules
 from conformance.capture.wrappers.recorder import PRE_FUSION, Recorder
-from conformance.capture.wrappers.unloaded import generate_module
-from conformance.cases.case import Case
 from conformance.cases.wanted_matches import wanted_matches_of
 from conformance.devices import environment
 from conformance.devices.targets import Target
@@ -35,107 +34,47 @@ if TYPE_CHECKING:
     from conformance.capture.emulation.wrapper import Emulation
 
 
-def _nothing() -> None: ...
-
-
-@dataclass
-class CaptureResult:
-    """A capture and, if the code runs here, the compiled function.
-
-    `compiled`: call it with the case's arguments. None if the code runs neither natively nor emulated in this process.
-    `worker_numerics`: only where the GPU-free worker emulated the code. Returns the lines that say what the numerics
-    check compared there, or raises what the check raised.
-    `build`: compiles and loads the kernels and calls them once, if `capture` has deferred that. Raises what that
-    raises. Before it is called, `compiled` runs the lowered graph eagerly.
-    `queries`: what torch has asked the pretended device so far. None without one.
-    `shared_with`: the target that the capture was made for, if it is the same for this one; see shared_captures.py.
-    `extents`: returns what the emulated kernels ran so far; nothing without emulation.
-    `judgements`: of the case's opt-outs, where the GPU-free worker judged them; see numerics/audit.py.
-    `error_profiles`: where that worker checked numerics, see numerics/error_profile.py.
-    """
-
-    capture: Capture
-    compiled: Callable[..., Any] | None
-    worker_numerics: Callable[[], list[str]] | None = None
-    build: Callable[[], None] = _nothing
-    queries: DeviceQueries | None = None
-    shared_with: str = ""
-    extents: Callable[[], Report] = Report
-    judgements: Sequence[Any] = ()
-    error_profiles: Sequence[Any] = ()
-
-
 @contextlib.contextmanager
-def capture(
-    case: Case,
-    target: Target,
-    mode: Mode,
-    *,
-    explore: bool = False,
-    emulation: Emulation | None = None,
-    ir_pre_fusion: bool = True,
-    defer_build: bool = False,
-    form: str = "whole",
-) -> Iterator[CaptureResult]:
-    """Compiles `case` for `target`. Inside the context, the compiled function can be called if the code runs here.
+def capture(request: CaptureRequest, emulation: Emulation | None = None) -> Iterator[CaptureResult]:
+    """Captures what `request` asks for. Inside the context, the compiled function can be called if the code runs here.
 
-    With gradients, the backward is lowered together with the forward. `explore`: also record each graph at each stage,
-    bytecode, guards and torch's logs. `emulation`: runs the code for a missing GPU on the CPU. `ir_pre_fusion`: record
-    the nodes before fusion, which takes 5 % of the time and cannot be done later. `defer_build`: the caller calls the
-    result's `build` before it calls the compiled function. Only native captures with C++ kernels defer. `form`: what of
-    the case torch.compile gets, one of compiled_forms.FORMS.
+    With gradients, the backward is lowered together with the forward. `emulation`: what emulates the code, where the
+    caller has made it.
 
-    Raises PreparationError where `target` needs a device that cannot be pretended. Raises what compiling raises; but
+    Raises PreparationError where the target needs a device that cannot be pretended. Raises what compiling raises; but
     where the case says that eager raises and there is no code, the capture's `error` holds the exception's text.
     """
-    compilation = Compilation(
-        case,
-        target,
-        mode,
-        emulation,
-        explore=explore,
-        ir_pre_fusion=ir_pre_fusion,
-        defer_build=defer_build,
-        form=form,
-    )
+    compilation = Compilation(request, emulation=emulation)
     with compilation.context() as stack:
         compilation.compile()
-        if emulation is not None:
-            stack.enter_context(emulation.running())
+        if compilation.emulation is not None:
+            stack.enter_context(compilation.emulation.running())
         yield compilation.result()
 
 
 class Compilation:
     """One compile of a case. Call `compile` inside `context`.
 
-    `fn`: the function to compile instead of the case's own. The others: see `capture`. `deferred`: the wrapper modules,
-    if the build is deferred.
+    `fn`: the function to compile instead of the case's own. `emulation`: see `capture`. `deferred`: the wrapper
+    modules, if the build is deferred.
     """
 
     def __init__(
-        self,
-        case: Case,
-        target: Target,
-        mode: Mode,
-        emulation: Emulation | None = None,
-        *,
-        fn: Callable[..., Any] | None = None,
-        explore: bool = False,
-        ir_pre_fusion: bool = True,
-        defer_build: bool = False,
-        form: str = "whole",
+        self, request: CaptureRequest, *, fn: Callable[..., Any] | None = None, emulation: Emulation | None = None
     ) -> None:
         import torch
 
+        case, target, mode = request.case, request.target, request.mode
         prepare()
         pretended_device.register_operators(prepare().pretended_devices)
         if mode == "deviceless" and target.device != "cpu" and target.device not in prepare().pretended_devices:
             reason = prepare().problem
             raise environment.PreparationError(f"{target.name} cannot be generated without the device: {reason}")
-        self.case, self.target, self.mode, self.emulation = case, target, mode, emulation
+        self._request, self._fn = request, fn or case.fn
+        self.emulation = _new_emulation(target) if request.emulate and emulation is None else emulation
         self.queries = DeviceQueries(target) if mode == "deviceless" and target.device != "cpu" else None
         self._recorder = Recorder()
-        defers = defer_build and mode == "native" and kernel_language(target.device) == "cpp"
+        defers = request.defer_build and mode == "native" and kernel_language(target.device) == "cpp"
         self.deferred = DeferredModules() if defers else None
         self.capture = Capture(
             case=case.id,
@@ -145,12 +84,11 @@ class Compilation:
             triton=environment.triton_version(),
             modules=self._recorder.modules,
         )
-        self._fn, self._explore, self._form = fn or case.fn, explore, form
         self._matches = PatternMatches(wanted_matches_of(case), case.config)
         self._patches = [
-            *self._recorder.patches(run=mode == "native", emulation=emulation, deferred=self.deferred),
-            *unread.patches(explore=explore),
-            *([PRE_FUSION] if ir_pre_fusion else []),
+            *self._recorder.patches(run=mode == "native", emulation=self.emulation, deferred=self.deferred),
+            *unread.patches(explore=request.explore),
+            *([PRE_FUSION] if request.texts else []),
             *self._matches.patches(),
         ]
         self._compiled: Callable[..., Any] | None = None
@@ -161,7 +99,8 @@ class Compilation:
         with contextlib.ExitStack() as stack:
             if self.emulation is not None:
                 stack.enter_context(self.emulation.on_one_thread())
-            stack.enter_context(isolated(self.target, self.mode, dict(self.case.config), self.queries))
+            request = self._request
+            stack.enter_context(isolated(request.target, request.mode, dict(request.case.config), self.queries))
             stack.enter_context(applied(self._patches))
             stack.enter_context(kernels.observing())
             yield stack
@@ -170,14 +109,15 @@ class Compilation:
         """Compiles the case by calling it once. Raises what compiling raises."""
         import torch
 
+        case, device = self._request.case, self._request.target.device
         with contextlib.ExitStack() as stack:
             explorer = None
-            if self._explore:
-                explorer = stack.enter_context(exploration.explore(self.case.id, self.target.device))
+            if self._request.explore:
+                explorer = stack.enter_context(exploration.explore(case.id, device))
             torch._dynamo.utils.counters.clear()
             start = time.perf_counter()
-            self._compiled = compiled_function(self.case, self._fn, self._form, self.target.device)
-            raised = invoke.call(self.case, self._compiled, self.target.device, self.target.name)
+            self._compiled = compiled_function(case, self._fn, self._request.form, device)
+            raised = invoke.call(case, self._compiled, device, self._request.target.name)
             result = self.capture
             result.seconds = time.perf_counter() - start
             if not self._recorder.modules:
@@ -189,8 +129,8 @@ class Compilation:
             self._recorder.closed = True
 
     def result(self) -> CaptureResult:
-        runs = self.mode == "native" or self.emulation is not None
-        build = self._build if self.deferred is not None else _nothing
+        runs = self._request.mode == "native" or self.emulation is not None
+        build = self._build if self.deferred is not None else build_nothing
         extents = self.emulation.extents.report if self.emulation is not None else Report
         compiled = self._compiled if runs else None
         return CaptureResult(self.capture, compiled, build=build, queries=self.queries, extents=extents)
@@ -199,14 +139,11 @@ class Compilation:
         """Loads the wrapper modules and makes the first call of their code. Raises what both raise."""
         if self.deferred is not None and self._compiled is not None:
             self.deferred.load()
-            invoke.call(self.case, self._compiled, self.target.device, self.target.name)
+            target = self._request.target
+            invoke.call(self._request.case, self._compiled, target.device, target.name)
 
 
-def generate_only(case: Case, target: Target) -> None:
-    """Generates code without the device and records nothing. benchmarks/overhead.py compares `capture` with it."""
-    import torch
+def _new_emulation(target: Target) -> Emulation:
+    from conformance.capture.emulation.wrapper import Emulation
 
-    where = "torch._inductor.graph:GraphLowering.compile_to_module"
-    generate = Patch(where, lambda _: generate_module, "nothing is compiled or loaded")
-    with isolated(target, "deviceless", dict(case.config)), applied([generate]):
-        invoke.call(case, torch.compile(case.fn, dynamic=case.dynamic), target.device, target.name)
+    return Emulation(target)

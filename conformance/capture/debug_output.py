@@ -10,7 +10,7 @@ from typing import Any
 def write_output_code(code: str) -> None:
     """Writes generated code to the log (TORCH_LOGS=output_code) and the debug folder (TORCH_COMPILE_DEBUG).
 
-    GraphLowering.compile_to_module does the same for code that it compiles (2.11 to 2.15). Without this function, code
+    GraphLowering.compile_to_module does the same for code that it compiles. Without this function, code
     that is not compiled would be missing in both.
     """
     from torch._inductor import config

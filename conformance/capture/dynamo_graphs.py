@@ -75,7 +75,7 @@ def written(call: RecordedCall) -> WrittenGraph:
 
 
 class _Writer:
-    """Private: torch.fx.node._get_qualified_name, which names the function that a node calls. Checked 2.11 to 2.15."""
+    """Private: torch.fx.node._get_qualified_name, which names the function that a node calls."""
 
     def __init__(self, call: RecordedCall) -> None:
         self._call = call

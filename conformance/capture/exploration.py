@@ -34,7 +34,7 @@ class Explorer:
         self._depth = 0
 
     def patches(self) -> list[Patch]:
-        """Four functions that torch._inductor.compile_fx calls by name; checked with 2.11, 2.13 and 2.15."""
+        """Four functions that torch._inductor.compile_fx calls by name."""
         module = "torch._inductor.compile_fx"
         return [
             Patch(f"{module}:compile_fx", self._wrap_compile_fx, "Dynamo's graph and its input values"),

@@ -71,7 +71,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
     """The exception, the exception that it wraps, and so on.
 
     torch raises wrappers `from None`, so the wrapped exception is the context. If a backend raised it, it is the
-    `inner_exception` of `BackendCompilerFailed`. Checked with torch 2.11 to 2.15.
+    `inner_exception` of `BackendCompilerFailed`.
     """
     each: BaseException | None = error
     for _ in range(_DEPTH):

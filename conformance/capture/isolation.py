@@ -99,7 +99,6 @@ _DECLARATIONS = Patch(
     "torch._inductor.codegen.cpp_wrapper_cpu:CppWrapperCpu.codegen_int_array_var",
     lambda original: functools.partialmethod(_with_kept_writer, original),
     "it finds earlier declarations by the id of a bound method that is freed at once: the text depended on memory",
-    versions="2.11",
 )
 
 
@@ -216,7 +215,7 @@ def isolated(
     `queries`: gets what torch asks a pretended device.
 
     Private: torch._dynamo.reset and the config modules of Inductor, AOTAutograd and Dynamo, since no public function
-    resets or sets them. Checked with torch 2.11 to 2.15.
+    resets or sets them.
     """
     import torch
     import torch._dynamo

@@ -15,7 +15,7 @@ def without_tf32(device: str) -> Iterator[None]:
     depends on this setting.
 
     Importing PyTorch's own test utilities forbids assignments to such settings in the whole process. PyTorch lifts that
-    with a private context (torch 2.11 to 2.15). Its public one, cudnn.flags, sets all other settings as well.
+    with a private context. Its public one, cudnn.flags, sets all other settings as well.
     """
     import torch
 

@@ -37,7 +37,7 @@ class _RecordingHandler(logging.Handler):
 def record_logs() -> Iterator[list[tuple[str, str]]]:
     """Records each message that is logged inside the context, as (artifact, message). Prints nothing more.
 
-    Torch names an artifact's logger `<module>.__<artifact>` (torch._logging.getArtifactLogger, 2.11 to 2.15) and makes
+    Torch names an artifact's logger `<module>.__<artifact>` (torch._logging.getArtifactLogger) and makes
     a message only if the logger's isEnabledFor is true. So a level and a handler are enough. torch._logging.set_logs
     would replace torch's own log state.
     """

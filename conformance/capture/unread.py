@@ -1,7 +1,6 @@
 """Patches that leave out what nobody reads: torch computes it in each compile, for a log, a trace or a cache.
 
 It is 4 % of an item's time. No patch changes a graph or generated code: without them, a capture gives the same.
-Checked with torch 2.11 to 2.15.
 """
 
 from __future__ import annotations

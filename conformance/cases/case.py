@@ -10,6 +10,7 @@ function declares hflip-224-u8, hflip-224-f32, hflip-256-u8 and hflip-256-f32.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from collections import Counter
@@ -136,6 +137,18 @@ class Case:
     def assemble(self, made: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments by name. `made`: the tensors and modules by path."""
         return {name: assembled(argument, name, made) for name, argument in self.arguments.items()}
+
+    def with_config(self, options: Mapping[str, Any]) -> Case:
+        """This case with options of Inductor over its own."""
+        return dataclasses.replace(self, config={**self.config, **options}) if options else self
+
+    def partner(self, name: str) -> Case:
+        """The case of the function `test_<name>` in the same file with the same labels. Raises LookupError."""
+        function = self.fn.__globals__.get(f"test_{name}")
+        for other in getattr(function, "cases", ()):
+            if other.labels == self.labels:
+                return other
+        raise LookupError(f"{self.id}: there is no test_{name} with the labels {'-'.join(self.labels)}")
 
 
 class CaseFunction(Protocol):

@@ -17,16 +17,8 @@ from conformance.cases import sample_selection
 from conformance.cases.case import Case, CaseError
 from conformance.cases.loader import NoCaseError, cases_in
 from conformance.cases.project import Project, project_of
+from conformance.cases.roots import CASE_ROOTS, OPS, is_own_case_file
 from conformance.errors import INSTALL_SUITE, ConformanceError, SuiteMissingError, first_line
-
-#: The folder with this package's own test files. The distribution `conformance-suite` has it: see `suite_folder`.
-OPS = Path(__file__).parent.parent / "ops"
-#: The folder of the cases of models.
-MODELS = OPS.with_name("models")
-#: The folder of the sweep, whose cases are made of PyTorch's op_db. Finding them imports torch.
-SWEEP = OPS.with_name("sweep")
-#: What is stored for the cases of this package is in these folders: for operators, models, and the sweep.
-STORAGE_ROOTS = (OPS.parent, MODELS, SWEEP)
 
 _NODE = re.compile(r"(test_\w+)(?:\[(.*)\])?")
 _SHOWN = 3  # similar ids in a message
@@ -82,7 +74,7 @@ def cases_below(paths: Sequence[Path]) -> list[Case]:
 
 def _searched(folder: Path) -> Project:
     """The project whose options say which files in a folder are test files. This package's own folder has none."""
-    return Project(folder) if folder.resolve().is_relative_to(OPS.resolve()) else project_of(folder)
+    return Project(folder) if is_own_case_file(folder) else project_of(folder)
 
 
 def project_cases(stems: Iterable[str] = ()) -> FoundCases:
@@ -237,7 +229,7 @@ def _package_cases(name: str) -> list[Case]:
     if not _has_suite():
         return []
     operator, separator, _ = name.partition("/")
-    files = [folder / f"test_{operator}.py" for folder in (OPS, MODELS, SWEEP)] if separator else []
+    files = [folder / f"test_{operator}.py" for folder in CASE_ROOTS] if separator else []
     return cases_below([next((file for file in files if file.is_file()), OPS)])
 
 

@@ -16,9 +16,10 @@ from conformance.cases.case import Case
 from conformance.cli.capture_sections import Block, comparable_blocks
 from conformance.cli.case_options import EXPLORED
 from conformance.cli.source_option import INSTALLED, OPTION
+from conformance.compiler.capture_texts import origin
+from conformance.compiler.compiler import Compiler, compiler_here
 from conformance.devices.targets import Target, use_tables
 from conformance.errors import ConformanceError
-from conformance.harness.generator import Generator, origin
 from conformance.sources.source_in_use import source_in_use, use_source
 
 #: The answer's line begins with it: cases may print.
@@ -43,7 +44,7 @@ class ComparedSide:
 
 
 def captured_side(
-    generator: Generator,
+    compiler: Compiler,
     case: Case,
     target: Target,
     parts: Sequence[str],
@@ -60,7 +61,7 @@ def captured_side(
     from conformance.normalize.wrapper_modules import kernel_texts
 
     explore = any(part in EXPLORED for part in parts)
-    with generator.capture(case, target, explore=explore, form=form) as captured:
+    with compiler.generate(case, target, explore=explore, form=form) as captured:
         capture = captured.capture
         blocks = [
             block for part in parts if part != "facts" for block in comparable_blocks(part, capture, target, stages)
@@ -104,10 +105,10 @@ def main() -> int:
             use_source(request["source"], OPTION)
         use_tables(request["tables"])
         options = AdhocOptions.from_json(request["options"])
-        with contextlib.closing(Generator()) as generator:
-            case, _ = resolve_case(request["case"], generator.machine.targets(), options)
+        with contextlib.closing(compiler_here()) as compiler:
+            case, _ = resolve_case(request["case"], compiler.machine.targets(), options)
             side = captured_side(
-                generator, case, generator.target(request["target"]), request["parts"], request["stages"]
+                compiler, case, compiler.target(request["target"]), request["parts"], request["stages"]
             )
         answer = dataclasses.asdict(side)
     except ConformanceError as error:

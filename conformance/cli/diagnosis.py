@@ -14,6 +14,7 @@ from pathlib import Path
 
 from conformance.capture.deviceless import pretended_device
 from conformance.capture.deviceless.prepare import prepare
+from conformance.compiler.compiler import Compiler
 from conformance.devices import environment
 from conformance.devices.cpp_compiler import (
     DEFAULT_COMPILER,
@@ -24,14 +25,9 @@ from conformance.devices.cpp_compiler import (
 from conformance.devices.environment import PreparationError
 from conformance.devices.machine import Machine
 from conformance.devices.targets import GPUS, PLATFORMS, families, targets
+from conformance.devices.torch_releases import NEWEST, OLDEST, release_of
 from conformance.devices.vendor_devices import vendor_devices
 from conformance.errors import first_line
-from conformance.harness.session import NEWEST, OLDEST, Session
-from conformance.settings import Settings
-from conformance.storage.runs import Run
-
-#: The Triton for a torch whose wheel brings none; the same as in tox.ini.
-TRITON = {(2, 11): "3.6.0", (2, 13): "3.7.1", (2, 15): "3.9.0"}
 
 #: The vendor's number of a GPU → torch's device type, and the vendor.
 _VENDORS = {"0x8086": ("xpu", "Intel"), "0x1002": ("cuda", "AMD")}
@@ -125,7 +121,8 @@ def _triton() -> Finding:
     version = environment.triton_version()
     if version:
         return Finding("Triton", version)
-    pin = f"=={TRITON[_release()]}" if _release() in TRITON else ""
+    release = release_of(_release())
+    pin = f"=={release.triton}" if release and release.triton else ""
     command = f"{short_executable(sys.executable)} -m pip install triton{pin}"
     return Finding("Triton", "not installed", "Triton. Without it, no code for cuda and xpu is generated.", command)
 
@@ -138,18 +135,18 @@ def _release() -> tuple[int, int]:
 
 
 def _devices(machine: Machine) -> Iterator[Finding]:
-    session = Session(Settings(), machine, Run(Path(os.devnull)))
+    compiler = Compiler(machine)
     build = environment.torch_build()
     is_unbuilt = bool(set(GPUS) - machine.gpus.keys()) and not pretended_device.is_built(build)
     if is_unbuilt:
         prepare(GPUS)  # pretends none
-    session.prepare()
+    compiler.prepare()
     if is_unbuilt:
-        yield from _pretended_devices(session, pretended_device.probe(build))
+        yield from _pretended_devices(compiler, pretended_device.probe(build))
     try:
-        if build.release > NEWEST or session.vendors:
+        if build.release > NEWEST or compiler.vendors:
             _say_waiting("importing torch's compiler, to see whether each patch fits it")
-            session.set_up_torch()
+            compiler.set_up_torch()
         else:
             _say_waiting("importing torch")
             importlib.import_module("torch")
@@ -166,7 +163,7 @@ def _devices(machine: Machine) -> Iterator[Finding]:
         pretends = device not in vendor_devices()
         generated = [target.name for target in rows if target.name not in native and pretends]
         text = machine.describe(device) if native or device not in machine.gpus else "deviceless"
-        if pretends and (problem := next(filter(None, map(session.generation_problem, rows)), "")):
+        if pretends and (problem := next(filter(None, map(compiler.generation_problem, rows)), "")):
             yield Finding(family, f"{text}; nothing is generated: {problem}")
             continue
         if family == "cpu" and (problem := compiler_problem()):
@@ -180,14 +177,14 @@ def _devices(machine: Machine) -> Iterator[Finding]:
     yield from unused_render_nodes(machine)
 
 
-def _pretended_devices(session: Session, problem: str) -> Iterator[Finding]:
+def _pretended_devices(compiler: Compiler, problem: str) -> Iterator[Finding]:
     """They are not built yet. `problem`: why they cannot be built, or ""."""
     if not problem:
         yield Finding("deviceless", "the first run builds the pretended GPUs, which takes a minute of two cores")
         return
     for device in GPUS:
-        if device not in session.machine.gpus:
-            session.generation_problems.setdefault(device, problem)
+        if device not in compiler.machine.gpus:
+            compiler.generation_problems.setdefault(device, problem)
     if find_compiler():  # else it is missing already
         missing = "A C++ compiler that builds C++20 with torch's headers. Without it, no code for GPUs is generated."
         yield Finding("deviceless", problem, missing)

@@ -39,7 +39,7 @@ def kernel_sections(word: str, capture: Capture, target: Target) -> Iterator[Blo
 
 def _lines(kernels: Sequence[tuple[str, str]], capture: Capture, target: Target) -> Iterator[str]:
     """Name and digest of each kernel, and the cases of operators that have the same one."""
-    from conformance.cases.lookup import OPS
+    from conformance.cases.roots import OPS
 
     stores = snapshot_stores([OPS] if OPS.is_dir() else [])  # the harness may be installed alone
     stored = StoredKernels(stores, capture.torch, target.name)

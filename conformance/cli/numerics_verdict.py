@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from conformance.cases.case import Case, CaseError
+from conformance.compiler.compiler import GeneratingError, checked_numerics
 from conformance.devices.targets import Target
-from conformance.harness.generator import GeneratingError, checked_numerics
 from conformance.terminal import styled
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ from conformance.cli.run_options import find_baseline
 from conformance.devices.environment import torch_build
 from conformance.errors import ConformanceError
 from conformance.review.cause_functions import CauseFunctions, compared_with, keep_functions, kept_functions
-from conformance.review.causes import Cause, pluralise
+from conformance.review.causes import Cause
 from conformance.review.review import Review
 from conformance.storage.runs import Run
 from conformance.storage.snapshots import torch_release
+from conformance.words import pluralise
 
 OPTION = "--blame"
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from conformance.cases.lookup import OPS, SWEEP, project_cases, project_here
+from conformance.cases.lookup import project_cases, project_here
+from conformance.cases.roots import CASE_ROOTS, SWEEP
 from conformance.cli.run_options import snapshot_folders, stores_of
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import FOLDER, ItemRecord, Run
@@ -126,7 +127,7 @@ class _Search:
 
     def _by_id(self, item: ItemRecord) -> Path | None:
         """The folder of a case with the same id, if it is the same case: another project may have an equal id."""
-        is_package = tuple(Path(item.file).parts[-3:-1]) == OPS.parts[-2:] or not item.file
+        is_package = Path(item.file).parts[-3:-1] in [root.parts[-2:] for root in CASE_ROOTS] or not item.file
         own = self._own_stores.get((Path(item.file).name, item.case)) if item.file else None
         return own or (self._stores.get(item.case) if is_package else None)
 

@@ -9,10 +9,8 @@ from pathlib import Path
 
 from conformance.cases.case import Case, CaseError
 from conformance.cases.lookup import cases_below, package_cases, project_cases, project_here, suite_folder
-from conformance.devices.machine import Machine
 from conformance.harness.baseline_run import baseline_source, run_name
-from conformance.harness.session import Session
-from conformance.settings import Settings
+from conformance.storage.locations import snapshot_store
 from conformance.storage.runs import LAST, Run, RunError, existing_runs, open_run
 
 _RUN = "the folder of a run, or its name below .conformance/runs of this project"
@@ -80,5 +78,4 @@ def snapshot_folders(paths: Sequence[Path]) -> dict[str, Path]:
 
 def stores_of(cases: Iterable[Case]) -> dict[Path, Path]:
     """Returns for each file of the cases the folder of its snapshots."""
-    session = Session(Settings(), Machine(), Run(Path(os.devnull)))
-    return {case.file: session.store(case).root for case in {case.file: case for case in cases}.values()}
+    return {file: snapshot_store(file).root for file in dict.fromkeys(case.file for case in cases)}

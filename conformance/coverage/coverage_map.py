@@ -40,9 +40,6 @@ class MappedFile:
     branches: dict[int, int] = field(default_factory=dict)
     branches_once: frozenset[int] = frozenset()
 
-    def function_at(self, line: int) -> MappedFunction | None:
-        return next((each for each in self.functions if each.first <= line <= each.last), None)
-
     def function(self, name: str) -> MappedFunction | None:
         return next((each for each in self.functions if each.name == name), None)
 

@@ -13,7 +13,7 @@ DEFAULT_COMPILER = "clang++" if sys.platform == "darwin" else "g++"
 
 
 def find_compiler() -> str | None:
-    """The path of the C++ compiler that Inductor uses too (torch 2.11 to 2.15): CXX, else the platform's default.
+    """The path of the C++ compiler that Inductor uses too: CXX, else the platform's default.
 
     None if it is not installed; no other compiler is tried.
     """

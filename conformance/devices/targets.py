@@ -206,12 +206,6 @@ def families() -> tuple[str, ...]:
     return (*device_types(), *PLATFORMS)
 
 
-def base_of(name: str) -> str:
-    """The name of the row that the target `name` is a variant of; "" if it is none, or not in the table."""
-    target = targets().get(name)
-    return target.variant_of if target else ""
-
-
 def code_base_of(name: str) -> str:
     """The name of the row whose stored code holds for the target `name` where it has none; "" if there is none."""
     target = targets().get(name)

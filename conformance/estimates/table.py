@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from conformance.bench.table import aligned
 from conformance.estimates.model import NOT_COUNTED, CallEstimate, Estimate
 from conformance.terminal import heading, width
+from conformance.words import pluralise
 
 _MAX_WIDTH = 120
 #: Characters of a call's name that are shown.
@@ -58,9 +59,9 @@ def summary(estimate: Estimate) -> str:
     moved = estimate.read + estimate.written
     times = f", {moved / estimate.least:.2f} times the least" if estimate.least and moved != estimate.least else ""
     return (
-        f"at least {number(estimate.us)} µs by estimate: {_plural(estimate.kernels, 'kernel')}, "
-        f"{_plural(others, 'other call')}; {size(estimate.read)} read, {size(estimate.written)} written{times}; "
-        f"{_plural(estimate.buffers, 'buffer')}"
+        f"at least {number(estimate.us)} µs by estimate: {pluralise(estimate.kernels, 'kernel')}, "
+        f"{pluralise(others, 'other call')}; {size(estimate.read)} read, {size(estimate.written)} written{times}; "
+        f"{pluralise(estimate.buffers, 'buffer')}"
     )
 
 
@@ -109,7 +110,3 @@ def _name(call: CallEstimate) -> str:
 
 def _share(call: CallEstimate, whole: float) -> str:
     return f"{call.total_us / whole:.1%}" if whole else ""
-
-
-def _plural(count: int, word: str) -> str:
-    return f"{count} {word}{'s' * (count != 1)}"

@@ -14,6 +14,7 @@ from typing import Literal
 from packaging.version import Version
 
 from conformance.devices.targets import excused_like
+from conformance.devices.torch_releases import BASELINE
 from conformance.documentation import reference
 from conformance.expectations.known_failure_entry import (
     ItemCheck,
@@ -28,10 +29,6 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-#: On this torch release, an entry of the package that excuses nothing is an error; on others, a notice. This release
-#: cannot change, so the entry is wrong.
-BASELINE = "2.13"
 
 _KEYS_PAGE = reference("public-names", "file-formats")
 

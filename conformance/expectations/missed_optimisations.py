@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from conformance.cases.selectors import DeclarationError, values_for
 from conformance.expectations.requirements import JUDGEMENT, is_met
+from conformance.words import pluralise
 
 if TYPE_CHECKING:
     from conformance.cases.case import Case
@@ -115,7 +116,7 @@ class Section:
     @property
     def title(self) -> str:
         """`vectorised on cpu: 17 cases, wanted yes`."""
-        return f"{self.fact} on {self.device}: {self.cases} case{'s' * (self.cases != 1)}, wanted {self.wanted}"
+        return f"{self.fact} on {self.device}: {pluralise(self.cases, 'case')}, wanted {self.wanted}"
 
 
 def sections(items: Iterable[RecordedItem]) -> list[Section]:
@@ -159,7 +160,7 @@ def markdown(sections: Sequence[Section], about: str) -> list[str]:
         for reason in section.reasons:
             count = len(reason.cases)
             first, *more = reason.example.split("\n")
-            lines.append(f"- **{count} case{'s' * (count != 1)}** on {', '.join(reason.targets)}: `{first.strip()}`")
+            lines.append(f"- **{pluralise(count, 'case')}** on {', '.join(reason.targets)}: `{first.strip()}`")
             lines += [f"  - `{line.strip()}`" for line in more]
             lines += [f"  - wanted because {judgement}" for judgement in reason.judgements]
             lines.append(f"  - {', '.join(reason.cases)}")

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from conformance.review import overview
-from conformance.review.causes import pluralise
 from conformance.review.review import Review
 from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import NOT_ENDED, ItemRecord, Run
+from conformance.words import pluralise
 
 #: The message of a check that finds no snapshot contains this.
 NOTHING_STORED = "nothing is stored for torch"

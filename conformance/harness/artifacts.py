@@ -53,7 +53,7 @@ class ItemArtifacts:
         settings = self._session.settings
         problems = getattr(error, "problems", ())
         session, target = self._session, self._target
-        runs = not (session.reason_not_run(target) and session.reason_not_emulated(target))
+        runs = not (session.compiler.reason_not_run(target) and session.reason_not_emulated(target))
         if settings.seed or settings.backend_option or not runs:
             return []
         if problems and all(problem.rule in ("recompiles", *OF_THE_DECLARATION) for problem in problems):

@@ -12,9 +12,9 @@ from typing import Any
 
 from conformance.documentation import reference
 from conformance.harness.item_audit import IDLE, NEEDED, NOT_JUDGED, ONLY_ON_DEVICE
-from conformance.review.causes import pluralise
 from conformance.settings import option_name
 from conformance.storage.runs import ItemRecord
+from conformance.words import pluralise
 
 #: Of several runs, the verdict that counts for a case on a target is the one that comes first here.
 _STRONGEST = (NEEDED, IDLE, NOT_JUDGED)

@@ -101,7 +101,7 @@ class CapturesAhead:
         settings = session.settings
         if kernel_language(target.device) != "cpp" or settings.kernels != "batched" or settings.backend_option:
             return False
-        if session.mode(target) != "native" or session.generation_problem(target) or exclusion(case, target):
+        if session.mode(target) != "native" or session.compiler.generation_problem(target) or exclusion(case, target):
             return False
         try:
             known = session.known_failures_of(case)

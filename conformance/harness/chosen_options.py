@@ -6,15 +6,13 @@ occur.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from conformance.cases.case import Case
-from conformance.review.causes import pluralise
 from conformance.settings import Settings, SettingsError, config_text, option_name
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord
+from conformance.words import pluralise
 
 #: The detail of a passed check for which a known failure stands that did not occur.
 NOT_OCCURRED = "the known failure does not occur with "
@@ -35,12 +33,7 @@ def refuse_wrong(settings: Settings) -> None:
 
 def laid_over(cases: Sequence[Case], settings: Settings) -> list[Case]:
     """The cases with the options of the run. The items of a case on all targets share one object."""
-    return [with_options(case, settings.inductor_config) for case in cases]
-
-
-def with_options(case: Case, options: Mapping[str, Any]) -> Case:
-    """A case with options of Inductor over its own."""
-    return dataclasses.replace(case, config={**case.config, **options}) if options else case
+    return [case.with_config(settings.inductor_config) for case in cases]
 
 
 def reason_not_compared(settings: Settings) -> str:

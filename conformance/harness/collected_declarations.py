@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conformance.cases.case import Case, cases_of
-from conformance.cases.lookup import OPS
+from conformance.cases.roots import OPS
 from conformance.harness import summary
 from conformance.harness.collected import is_conformance_item
 from conformance.harness.configuration import pytest_options

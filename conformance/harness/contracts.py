@@ -126,6 +126,7 @@ def _captured(case: Case, target: Target, function: Callable[..., Any]) -> Captu
     `function`: what the case calls. Raises ContractError where it takes tensors from outside that are elsewhere.
     """
     from conformance.capture.compile import capture
+    from conformance.capture.request import CaptureRequest
     from conformance.cases import custom_operators, outside_tensors
     from conformance.devices import environment
     from conformance.harness import foreign_warnings
@@ -134,9 +135,9 @@ def _captured(case: Case, target: Target, function: Callable[..., Any]) -> Captu
     if problem := reason_not_captured(target):
         raise environment.PreparationError(f"no code can be generated for {target.name}: {problem}")
     environment.disable_trace_records()
-    native = target.device in native_gpus()
+    request = CaptureRequest(case, target, "native" if target.device in native_gpus() else "deviceless")
     try:
-        with foreign_warnings.no_errors(), capture(case, target, "native" if native else "deviceless") as captured:
+        with foreign_warnings.no_errors(), capture(request) as captured:
             return captured.capture
     except ConformanceError:
         raise

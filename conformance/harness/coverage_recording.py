@@ -130,7 +130,7 @@ class _Collected:
 
 
 def _can_be_captured(item: Item) -> bool:
-    return not (item.session.generation_problem(item.target) or exclusion(item.case, item.target))
+    return not (item.session.compiler.generation_problem(item.target) or exclusion(item.case, item.target))
 
 
 def _capture_first(session: Session, targets: Any) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.cases.lookup import OPS
+from conformance.cases.roots import is_own_case_file
 
 _PACKAGE = Path(__file__).parents[1]
 
@@ -25,4 +25,4 @@ def declaration_line(excinfo: pytest.ExceptionInfo[BaseException]) -> str:
 
 def _is_harness_file(file: str | Path) -> bool:
     """Whether a file belongs to this package and is no file of cases."""
-    return Path(file).is_relative_to(_PACKAGE) and not Path(file).is_relative_to(OPS)
+    return Path(file).is_relative_to(_PACKAGE) and not is_own_case_file(Path(file))

@@ -20,8 +20,8 @@ from conformance.cases.case import Case, CaseError
 from conformance.harness.this_process import native_gpus, reason_not_pretended
 
 if TYPE_CHECKING:
+    from conformance.compiler.gpu_free_worker import GpuFreeWorker
     from conformance.devices.targets import Target
-    from conformance.harness.gpu_free_worker import GpuFreeWorker
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,10 @@ def explanation(test: Callable[..., Any], labels: str, *, target: str) -> Explan
     TargetError for unknown names.
     """
     from conformance.capture.compile import capture
+    from conformance.capture.request import CaptureRequest
+    from conformance.compiler.capture_texts import code_text, facts_text, graph_text
     from conformance.devices import environment
     from conformance.devices.targets import select_targets, targets
-    from conformance.harness.generator import code_text, facts_text, graph_text
 
     _tests.add(_current_test())
     case = _case(test, labels)
@@ -56,9 +57,9 @@ def explanation(test: Callable[..., Any], labels: str, *, target: str) -> Explan
         _skip(reason)
     environment.disable_trace_records()
     if row.device != "cpu" and native_gpus():  # then this process pretends no GPU, of any type
-        result = _gpu_free_worker().capture(case, row).capture
+        result = _gpu_free_worker().capture(CaptureRequest(case, row)).capture
     else:
-        with capture(case, row, "deviceless") as captured:
+        with capture(CaptureRequest(case, row)) as captured:
             result = captured.capture
     return Explanation(facts_text(result), code_text(result, row), graph_text(result, row))
 
@@ -95,8 +96,8 @@ def _case(test: Callable[..., Any], labels: str) -> Case:
 def _skip_reason(target: Target) -> str:
     """Why this process cannot explain a case on the target; "" where it can."""
     from conformance.devices import environment
+    from conformance.devices.torch_releases import BASELINE
     from conformance.devices.vendor_devices import vendor_devices
-    from conformance.expectations.known_failures import BASELINE
     from conformance.storage.snapshots import torch_release
 
     if vendor := vendor_devices().get(target.device):
@@ -109,7 +110,7 @@ def _skip_reason(target: Target) -> str:
 @functools.cache
 def _gpu_free_worker() -> GpuFreeWorker:
     """The worker that captures without a device, on a machine with a GPU."""
-    from conformance.harness.gpu_free_worker import GpuFreeWorker
+    from conformance.compiler.gpu_free_worker import GpuFreeWorker
 
     worker = GpuFreeWorker()
     atexit.register(worker.close)

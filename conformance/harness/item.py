@@ -5,19 +5,22 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
+from conformance.capture.request import CaptureRequest
 from conformance.cases import custom_operators, outside_tensors
 from conformance.cases.case import Case, CaseError
+from conformance.compiler import garbage_collection
+from conformance.compiler.capture_texts import code_text
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.devices.vendor_devices import vendor_devices
 from conformance.errors import first_line
-from conformance.harness import garbage_collection, item_audit
+from conformance.harness import item_audit
 from conformance.harness.artifacts import ItemArtifacts
-from conformance.harness.chosen_options import NOT_OCCURRED, with_options
+from conformance.harness.chosen_options import NOT_OCCURRED
 from conformance.harness.item_capture import ItemCapture
 from conformance.harness.item_code import ItemCode
 from conformance.harness.item_device import ItemDevice
@@ -39,8 +42,8 @@ from conformance.storage.runs import NOT_ENDED, ItemRecord
 from conformance.storage.snapshots import canonical_text
 
 if TYPE_CHECKING:
-    from conformance.capture.compile import CaptureResult
     from conformance.capture.model import Capture
+    from conformance.capture.result import CaptureResult
     from conformance.expectations.known_failures import EntryProblem
     from conformance.facts import Facts
 
@@ -101,6 +104,15 @@ class Item:
             raise
 
 
+@dataclass(frozen=True)
+class _Verdict:
+    """What a check came to that did not fail. `issue`: of the known failure that excuses it."""
+
+    outcome: Outcome
+    detail: str = ""
+    issue: str = ""
+
+
 class _ItemRun:
     """One run of an item. `record` is written to the run's folder at the end."""
 
@@ -119,7 +131,8 @@ class _ItemRun:
     def run(self) -> None:
         excluded = item_exclusion(self.session, self.case, self.target, self.source)
         if reason := excluded or generation_problem(self.session, self.case, self.target, self.source):
-            self._skip(reason, Outcome.EXCLUDED if excluded else Outcome.SKIPPED)
+            self._decline(reason, Outcome.EXCLUDED if excluded else Outcome.SKIPPED)
+            return
         before = _cpu_seconds()
         try:
             with self.device.checked():
@@ -133,35 +146,47 @@ class _ItemRun:
             self.record.cpu_seconds = round(_cpu_seconds() - before, 3)
             self.session.run.write_item(self.record)
 
-    def _skip(self, reason: str, outcome: Outcome) -> None:
-        """Skips the item. Raises PreparationError instead where the user named the target, which should run here."""
+    def _decline(self, reason: str, outcome: Outcome) -> None:
+        """Ends an item that does not run here. Raises PreparationError where the user named its target."""
         asked = outcome is Outcome.SKIPPED and self.session.names_targets
-        self.record.checks["compile"] = CheckResult(Outcome.FAILED if asked else outcome, reason)
-        self.session.run.write_item(self.record)
         if asked:
-            raise PreparationError(f"{self.name}: {reason}")
-        self.report.skip(reason)
+            self.record.checks["compile"] = CheckResult(Outcome.FAILED, reason)
+        try:
+            if asked:
+                raise PreparationError(f"{self.name}: {reason}")
+            self._conclude("compile", _Verdict(outcome, reason))
+        finally:
+            self.session.run.write_item(self.record)
 
     def _capture_and_check(self) -> None:
+        with contextlib.ExitStack() as stack:
+            found = self._left_out("compile") or self._captured(stack)
+            if isinstance(found, _Verdict):
+                self._conclude("compile", found)
+            else:
+                self.record.shared_with = found.shared_with
+                self._check_capture(found)
+                self.source.share(found, self.record)
+
+    def _check_capture(self, captured: CaptureResult) -> None:
         from conformance import facts
         from conformance.facts import double_precision
         from conformance.normalize.text import snapshot_text
 
-        with self._captured() as captured:
-            capture = captured.capture
-            found = facts.extract(capture)
-            self.record.facts, self.record.fact_values = found.lines(), found.values()
-            if not self.target.has_fp64:
-                self.record.needs_fp64 = "; ".join(double_precision.reasons(capture))
-            if self.case.has_stored_code:
-                self.record.text = canonical_text(snapshot_text(capture, self.record.facts, self.target.device))
-            self.record.seconds = capture.seconds
-            self._check_numerics_once(captured)
-            self._check("requirements", capture, lambda: self._check_requirements(capture, found))
-            self._check("code", capture, self._check_code)
-            self._check("binary", capture, lambda: self.code.check_binary(capture))
-            if self.session.settings.verify_deviceless:
-                self._check("deviceless", capture, lambda: self._check_deviceless(capture))
+        capture = captured.capture
+        found = facts.extract(capture)
+        self.record.facts, self.record.fact_values = found.lines(), found.values()
+        if not self.target.has_fp64:
+            self.record.needs_fp64 = "; ".join(double_precision.reasons(capture))
+        if self.case.has_stored_code:
+            self.record.text = canonical_text(snapshot_text(capture, self.record.facts, self.target.device))
+        self.record.seconds = capture.seconds
+        self._check_numerics_once(captured)
+        self._check("requirements", capture, lambda: self._check_requirements(capture, found))
+        self._check("code", capture, self._check_code)
+        self._check("binary", capture, lambda: self.code.check_binary(capture))
+        if self.session.settings.verify_deviceless:
+            self._check("deviceless", capture, lambda: self._check_deviceless(capture))
 
     def _check_numerics_once(self, captured: CaptureResult) -> None:
         """Checks numerics, unless the same numerics passed before."""
@@ -203,7 +228,7 @@ class _ItemRun:
         settings = self.session.settings
         option, device, target = settings.typed_backend_option, self.target.device, self.target.name
         if self.mode != "native":
-            raise SkipError(f"{option} needs the device: {self.session.reason_not_run(self.target)}")
+            raise SkipError(f"{option} needs the device: {self.session.compiler.reason_not_run(self.target)}")
         widest = self.session.widest_cpu_target
         if device == "cpu" and widest is not None and widest != self.target:
             raise SkipError(f"{option} compiles for this CPU and not for {target}: {widest.name} tests the same code")
@@ -213,33 +238,29 @@ class _ItemRun:
         except UnsupportedCaseError as error:
             raise SkipError(f"{option}: {error}") from None
 
-    @contextlib.contextmanager
-    def _captured(self) -> Iterator[CaptureResult]:
-        """The capture. Raises what compiling raises, unless that is a known failure of "compile"."""
-        self._leave_out("compile")
-        with contextlib.ExitStack() as stack:
-            try:
-                captured = stack.enter_context(self.source.captured())
-            except Exception as error:
-                if reason := missing_dtype(self.target, error):
-                    self._skip(reason, Outcome.EXCLUDED)
-                self._record_failure("compile", error)
-                self.artifacts.of_exception("compile", error)
-                said = custom_operators.advice(error)
-                if not said and "device" in str(error):
-                    said = outside_tensors.advice_on(error, self.case)
-                if said:
-                    raise OutsideTensorError(f"{type(error).__name__}: {first_line(error)}\n{said}") from None
-                raise
-            self.record.shared_with = captured.shared_with
-            yield captured
-            self.source.share(captured, self.record)
+    def _captured(self, stack: contextlib.ExitStack) -> CaptureResult | _Verdict:
+        """The capture, whose context `stack` leaves; or the verdict where compiling raises and that is no failure.
+
+        Else raises what compiling raises.
+        """
+        try:
+            return stack.enter_context(self.source.captured())
+        except Exception as error:
+            if reason := missing_dtype(self.target, error):
+                return _Verdict(Outcome.EXCLUDED, reason)
+            if verdict := self._excused("compile", error):
+                return verdict
+            self._record_failure("compile", error)
+            self.artifacts.of_exception("compile", error)
+            said = custom_operators.advice(error)
+            if not said and "device" in str(error):
+                said = outside_tensors.advice_on(error, self.case)
+            if said:
+                raise OutsideTensorError(f"{type(error).__name__}: {first_line(error)}\n{said}") from None
+            raise
 
     def _check(self, name: str, capture: Capture | None, body: Callable[[], None], reported_name: str = "") -> None:
-        """Runs one check, if it is selected; reports and records its result.
-
-        A known failure excuses it. For another failure, writes artifacts of `capture`, if there is one.
-        """
+        """Makes one check, if it is selected; records and reports its result."""
         if name not in self.session.settings.checks and name != "deviceless":
             return
         if self.case.checks and name not in self.case.checks:
@@ -248,30 +269,47 @@ class _ItemRun:
             self.record.checks[name] = CheckResult(Outcome.EXCLUDED, reason)
             return
         with self.report.check(reported_name or name):
-            self._leave_out(name)
-            self._note_begun(name)
-            try:
-                body()
-            except SkipError as skipped:
-                self.record.checks[name] = CheckResult(Outcome.SKIPPED, str(skipped))
-                self.report.skip(str(skipped))
-            except Exception as error:
-                self._record_failure(name, error)
-                if isinstance(error, AssertionError) and capture is not None:
-                    problem = self.source.add_texts(capture)
-                    lines = self.artifacts.of_check(name, error, capture)
-                    problem += self.known_failures.text_of_new_problems(error)
-                    problem += self._chosen_options()
-                    raise type(error)(f"{error}\n\n{problem}{lines}") from None
-                if name == "numerics" and capture is not None:
-                    self.artifacts.of_exception(name, error)
-                raise
-            stale = self.known_failures.stale_entry(name)
-            self._report_entry(name, stale)
-            detail = self.record.reused if name == "numerics" else ""
-            if stale and (chosen := self.session.settings.typed_inductor_config):
-                detail = f"{NOT_OCCURRED}{chosen}"
-            self.record.checks[name] = CheckResult(Outcome.PASSED, detail)
+            self._conclude(name, self._left_out(name) or self._made(name, capture, body))
+
+    def _conclude(self, check: str, verdict: _Verdict) -> None:
+        """Records the verdict on a check and reports it, as the last act of the check: the report of all but a passed
+        one is an exception.
+        """
+        self.record.checks[check] = CheckResult(verdict.outcome, verdict.detail)
+        if verdict.outcome is Outcome.STALE:
+            raise StaleKnownFailureError(verdict.detail)
+        if verdict.outcome is Outcome.KNOWN:
+            self.report.known(f"{verdict.detail} ({verdict.issue})")
+        if verdict.outcome is not Outcome.PASSED:
+            self.report.skip(verdict.detail)
+
+    def _made(self, check: str, capture: Capture | None, body: Callable[[], None]) -> _Verdict:
+        """Makes a check. Raises the error of one that fails, with artifacts of `capture`, if there is one."""
+        self._note_begun(check)
+        try:
+            body()
+        except SkipError as skipped:
+            return _Verdict(Outcome.SKIPPED, str(skipped))
+        except Exception as error:
+            if verdict := self._excused(check, error):
+                return verdict
+            self._record_failure(check, error)
+            if isinstance(error, AssertionError) and capture is not None:
+                problem = self.source.add_texts(capture)
+                lines = self.artifacts.of_check(check, error, capture)
+                problem += self.known_failures.text_of_new_problems(error)
+                problem += self._chosen_options()
+                raise type(error)(f"{error}\n\n{problem}{lines}") from None
+            if check == "numerics" and capture is not None:
+                self.artifacts.of_exception(check, error)
+            raise
+        stale = self.known_failures.stale_entry(check)
+        if verdict := self._wrong_entry(check, stale):
+            return verdict
+        detail = self.record.reused if check == "numerics" else ""
+        if stale and (chosen := self.session.settings.typed_inductor_config):
+            detail = f"{NOT_OCCURRED}{chosen}"
+        return _Verdict(Outcome.PASSED, detail)
 
     def _chosen_options(self) -> str:
         """A paragraph that names the options of Inductor that the run chose; "" without such options."""
@@ -284,24 +322,28 @@ class _ItemRun:
             self.record.checks[check] = _NOT_ENDED
             self.session.run.write_item(self.record)
 
-    def _leave_out(self, check: str) -> None:
-        """Does not return where a known failure says that the check must not run."""
-        if failure := self.known_failures.entry_that_leaves_out(check):
-            reason = f"{LEFT_OUT}{failure.reason}"
-            self.record.layers |= {check: failure.layer} if failure.layer else {}
-            self.record.checks[check] = CheckResult(Outcome.KNOWN, reason)
-            self.report.known(f"{reason} ({failure.issue})")
+    def _left_out(self, check: str) -> _Verdict | None:
+        """The verdict where a known failure says that the check must not run."""
+        failure = self.known_failures.entry_that_leaves_out(check)
+        if failure is None:
+            return None
+        self.record.layers |= {check: failure.layer} if failure.layer else {}
+        return _Verdict(Outcome.KNOWN, f"{LEFT_OUT}{failure.reason}", failure.issue)
+
+    def _excused(self, check: str, error: Exception) -> _Verdict | None:
+        """The verdict where a known failure excuses the error of a check."""
+        self.device.note(error)
+        failure = self.known_failures.entry_for(check, error)
+        if failure is None:
+            return None
+        if verdict := self._wrong_entry(check, self.known_failures.idle_problem(error)):
+            return verdict
+        self.record.layers |= {check: failure.layer} if failure.layer else {}
+        self.device.note_excused(error)
+        self.record.problems = [problem.to_json() for problem in problems_of(error)]
+        return _Verdict(Outcome.KNOWN, failure.reason, failure.issue)
 
     def _record_failure(self, check: str, error: Exception) -> None:
-        """Records a failed check. Does not return where a known failure excuses the error."""
-        self.device.note(error)
-        if failure := self.known_failures.entry_for(check, error):
-            self._report_entry(check, self.known_failures.idle_problem(error))
-            self.record.checks[check] = CheckResult(Outcome.KNOWN, failure.reason)
-            self.record.layers |= {check: failure.layer} if failure.layer else {}
-            self.device.note_excused(error)
-            self.record.problems = [problem.to_json() for problem in problems_of(error)]
-            self.report.known(f"{failure.reason} ({failure.issue})")
         self.record.checks[check] = CheckResult(Outcome.FAILED, f"{type(error).__name__}: {first_line(error)}")
         if self.session.settings.write_known_failures and not isinstance(error, (PreparationError, CaseError)):
             self.record.raised[check] = f"{type(error).__name__}: {error}"
@@ -350,7 +392,7 @@ class _ItemRun:
 
     def _reason_not_run(self) -> str:
         reason = "" if self.target.device == "cpu" else self.session.reason_not_emulated(self.target)
-        return self.session.reason_not_run(self.target) + (f" ({reason})" if reason else "")
+        return self.session.compiler.reason_not_run(self.target) + (f" ({reason})" if reason else "")
 
     def _check_requirements(self, capture: Capture, facts: Facts) -> None:
         """Checks the case's requirements, and finds its missed optimisations."""
@@ -373,9 +415,9 @@ class _ItemRun:
             raise SkipError(f"{vendor.package} generates no code without the device")
         if native.mode != "native" or self.target.device == "cpu":
             raise SkipError("there is nothing to compare: this capture was made without a GPU")
-        shares = self.session.settings.captures == "shared"
-        worker = self.session.gpu_free_worker
-        deviceless = worker.capture(self.case, self.target, texts=False, shares=shares).capture
+        request = CaptureRequest(self.case, self.target, "deviceless", texts=False)
+        with self.session.capture(request) as captured:
+            deviceless = captured.capture
         text = snapshot_text(deviceless, facts.extract(deviceless).lines(), self.target.device)
         if found := compare_texts(self.record.text, text):
             raise DevicelessError(
@@ -403,26 +445,26 @@ class _ItemRun:
 
     def _partner_code(self, name: str) -> str:
         """The code of the function `test_<name>` of the same file with the same labels; generated once a process."""
-        partner = with_options(partner_of(self.case, name), self.session.settings.inductor_config)
+        partner = self.case.partner(name).with_config(self.session.settings.inductor_config)
         key = (partner.id, self.target.name)
         if key not in self.session.partner_codes:
             mode = "deviceless" if self.target.device == "cpu" else self.mode
-            with self.session.capture(partner, self.target, mode, ir_pre_fusion=False) as captured:
+            with self.session.capture(CaptureRequest(partner, self.target, mode, texts=False)) as captured:
                 self.session.partner_codes[key] = code_text(captured.capture, self.target)
         return self.session.partner_codes[key]
 
-    def _report_entry(self, check: str, problem: EntryProblem | None) -> None:
-        """A known failure that is wrong: raises StaleKnownFailureError for an error, and notes a notice.
+    def _wrong_entry(self, check: str, problem: EntryProblem | None) -> _Verdict | None:
+        """The verdict on a check whose known failure is wrong; of one that is only a notice, notes it.
 
         With another seed, a known failure of numerics need not occur, and with other options no known failure.
         """
         settings = self.session.settings
         if problem is None or settings.inductor_config or (check == "numerics" and settings.seed):
-            return
+            return None
         if problem.severity == "error":
-            self.record.checks[check] = CheckResult(Outcome.STALE, problem.message)
-            raise StaleKnownFailureError(problem.message)
+            return _Verdict(Outcome.STALE, problem.message)
         self.record.notices.append(problem.message)
+        return None
 
 
 _NOT_ENDED = CheckResult(Outcome.FAILED, NOT_ENDED)
@@ -431,19 +473,3 @@ _NOT_ENDED = CheckResult(Outcome.FAILED, NOT_ENDED)
 def _cpu_seconds() -> float:
     """CPU time of all threads of this process, and of the ended child processes that it waited for."""
     return sum(os.times()[:4])
-
-
-def code_text(capture: Capture, target: Target) -> str:
-    """The capture's normalised kernels and calls, without facts: what `same_code_as` compares."""
-    from conformance.normalize.wrapper_modules import normalise
-
-    return "\n".join(normalise(module.code, target.device) for module in capture.modules)
-
-
-def partner_of(case: Case, name: str) -> Case:
-    """The case of the function `test_<name>` in the same file with the same labels. Raises LookupError."""
-    function = case.fn.__globals__.get(f"test_{name}")
-    for other in getattr(function, "cases", ()):
-        if other.labels == case.labels:
-            return other
-    raise LookupError(f"{case.id}: there is no test_{name} with the labels {'-'.join(case.labels)}")

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from conformance.capture.request import CaptureRequest
 from conformance.cases.case import Case
 from conformance.devices.targets import Target
 from conformance.harness.reuse.lookup import LookUp, look_up
@@ -15,8 +16,8 @@ from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord
 
 if TYPE_CHECKING:
-    from conformance.capture.compile import CaptureResult
     from conformance.capture.model import Capture
+    from conformance.capture.result import CaptureResult
 
 
 class ItemCapture:
@@ -47,14 +48,15 @@ class ItemCapture:
             yield shared
             return
         settings = self._session.settings
-        with self._session.capture(
+        request = CaptureRequest(
             self._case,
             self._target,
             self._mode,
             emulate=self.emulates,
-            ir_pre_fusion=self.is_on_device,
+            texts=self.is_on_device,
             defer_build=settings.kernels == "batched",
-        ) as result:
+        )
+        with self._session.capture(request) as result:
             if result.compiled is not None and "numerics" in settings.checks:
                 self.looked_up = self._look_up(result.capture)
             if "numerics" in settings.checks and self.looked_up.passed_before is None:
@@ -74,18 +76,20 @@ class ItemCapture:
 
     def _shared(self) -> CaptureResult | None:
         """The capture of another target that is the same for this one, if nothing must run for this one alone."""
-        from conformance.capture.compile import CaptureResult
+        from conformance.capture.result import CaptureResult
 
         if self._mode == "native" or self._session.settings.captures != "shared":
             return None
         shared = self._session.shared_captures.find(self._case, self._target)
         if shared is None:
             return None
-        result = CaptureResult(shared.for_target(self._target), None, shared_with=shared.target.name)
+        result = CaptureResult(shared.for_target(self._target), shared_with=shared.target.name)
         if self.emulates and shared.numerics is not None:
             result.extents = lambda: shared.numerics
         if self.emulates:
-            with self._session.emulation(self._target).on_one_thread():  # as where numerics run
+            from conformance.capture.emulation.wrapper import Emulation
+
+            with Emulation(self._target).on_one_thread():  # as where numerics run
                 looked_up = self._look_up(result.capture)
             if shared.numerics is None and looked_up.passed_before is None:
                 return None
@@ -117,7 +121,7 @@ class ItemCapture:
         if self.is_on_device or any(module.ir_pre_fusion for module in capture.modules):
             return ""
         device = self._target.device
-        with self._session.capture(self._case, self._target, "deviceless", texts=True) as again:
+        with self._session.capture(CaptureRequest(self._case, self._target, "deviceless")) as again:
             again.capture.complete()
             same = len(capture.modules) == len(again.capture.modules)
             for module, other in zip(capture.modules, again.capture.modules, strict=False):

@@ -30,8 +30,9 @@ def item_exclusion(session: Session, case: Case, target: Target, source: ItemCap
 
 def generation_problem(session: Session, case: Case, target: Target, source: ItemCapture) -> str:
     """Why this machine cannot run the item; "" if it can."""
-    problem = session.generation_problem(target)
-    return problem or (session.reason_not_run(target) if _compares_nothing(session, case, target, source) else "")
+    if problem := session.compiler.generation_problem(target):
+        return problem
+    return session.compiler.reason_not_run(target) if _compares_nothing(session, case, target, source) else ""
 
 
 def missing_dtype(target: Target, error: Exception) -> str:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from conformance.expectations.known_bugs import Bug, bugs
 from conformance.expectations.known_failures import KnownFailures
 from conformance.expectations.severity import Severity
-from conformance.review.causes import pluralise
 from conformance.review.overview import shorten
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord
+from conformance.words import pluralise
 
 #: What the result of a check begins with that a known failure leaves out.
 LEFT_OUT = "not run: "

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-import conformance
 from conformance import settings
 from conformance.capture.deviceless.prepare import prepare, put_back
-from conformance.devices.environment import triton_version
+from conformance.compiler.garbage_collection import off_while_loading
 from conformance.devices.machine import Machine
 from conformance.devices.targets import GPUS, TargetError, use_tables
 from conformance.errors import ConformanceError
@@ -28,7 +27,6 @@ from conformance.harness import (
     empty_selection,
     explanations,
     failure_list,
-    garbage_collection,
     junit,
     quick,
     summary,
@@ -46,11 +44,12 @@ from conformance.harness.configuration.pytest_options import is_enabled, option,
 from conformance.harness.declaration_lines import declaration_line
 from conformance.harness.item import Item
 from conformance.harness.overlay import subset_selection, written_failures
+from conformance.harness.run_description import run_description
 from conformance.harness.schedule import registration, shards
 from conformance.harness.session import Session
 from conformance.harness.subtests import SubtestReporter, WrongDeclarationsItem
 from conformance.settings import Settings, option_name
-from conformance.sources.source_in_use import source_in_use, use_source
+from conformance.sources.source_in_use import use_source
 from conformance.storage.runs import (
     Run,
     RunError,
@@ -141,7 +140,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Any:
-    with garbage_collection.off_while_loading():
+    with off_while_loading():
         return (yield)
 
 
@@ -246,25 +245,10 @@ def _start_session(config: pytest.Config) -> Session:
             f"targets ({present})"
         )
     if not (link and link.is_resumed):
-        run.begin(_run_description(config, session))
+        run.begin(run_description(config.rootpath, session))
     if link:
         link.send(guardian.SESSION, session.to_json())
     return session
-
-
-def _run_description(config: pytest.Config, session: Session) -> dict[str, Any]:
-    return {
-        "conformance": conformance.__version__,
-        "torch": session.torch,
-        "triton": triton_version(),
-        "targets": [target.name for target in session.selected_targets],
-        "root": str(config.rootpath.resolve()),
-        "machine": session.machine.summary(),
-        **({} if (factor := session.settings.factor) is None else {"factor": factor}),
-        **({} if not (chosen := session.settings.inductor_config) else {"inductor_config": dict(chosen)}),
-        "overlay": session.settings.overlay.to_json(),
-        **({} if (source := source_in_use()) is None else {"torch_source": source.to_json()}),
-    }
 
 
 def _start_worker_session(config: pytest.Config) -> Session:
@@ -307,7 +291,7 @@ def _session_of_workers_run(config: pytest.Config) -> Session | None:
     if run is None:
         return None
     session = Session(_settings(config), Machine.detect(), run, workers=_worker_count(config))
-    run.write_description(_run_description(config, session))
+    run.write_description(run_description(config.rootpath, session))
     return session
 
 
@@ -447,7 +431,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     config = session.config
     finished = config.stash.get(_SESSION, None)
     if finished is not None:
-        finished.close()
+        finished.compiler.close()
     if _is_worker(config):
         return
     finished = finished or _session_of_workers_run(config)

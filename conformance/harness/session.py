@@ -1,4 +1,4 @@
-"""Session: the state of a test run in one process: the machine, the selected targets, the stores, the run's folder.
+"""Session: the state of a test run in one process: its compiler, the selected targets, the stores, the run's folder.
 
 The process that the user starts makes a session, and its workers get it as JSON. This module does not know pytest.
 """
@@ -6,9 +6,10 @@ The process that the user starts makes a session, and its workers get it as JSON
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import importlib.metadata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 from conformance.capture.deviceless.prepare import prepare
 from conformance.cases import numerics_policy, sample_selection, seeds
 from conformance.cases.case import Case
-from conformance.cases.lookup import STORAGE_ROOTS
+from conformance.cases.roots import STORAGE_ROOTS
+from conformance.compiler.compiler import Compiler
 from conformance.devices import environment, targets
-from conformance.devices.cpp_compiler import compiler_problem
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target
-from conformance.devices.vendor_devices import VendorDevice, registration_problem, vendor_devices
+from conformance.devices.torch_releases import BASELINE
+from conformance.devices.vendor_devices import VendorDevice, vendor_devices
 from conformance.expectations import known_failures
-from conformance.harness import garbage_collection
 from conformance.harness.accidents.process_memory import MemoryLimit
 from conformance.harness.quick import one_target_a_device
 from conformance.settings import Settings, SettingsError, option_name
@@ -35,24 +36,18 @@ from conformance.storage.snapshots import Store, torch_release
 
 if TYPE_CHECKING:
     from conformance.capture.ahead import AheadCapture
-    from conformance.capture.compile import CaptureResult
-    from conformance.capture.emulation.wrapper import Emulation
     from conformance.capture.model import Mode
+    from conformance.capture.request import CaptureRequest
+    from conformance.capture.result import CaptureResult
     from conformance.capture.shared_captures import SharedCaptures
-    from conformance.harness.gpu_free_worker import GpuFreeWorker
-
-
-#: Torch versions that captures support. On a newer one, patches that no longer fit switch their device off.
-OLDEST, NEWEST = (2, 11), (2, 15)
 
 
 @dataclass
 class Session:
     """The state of a test run in one process.
 
-    `workers`: how many processes share the machine. `generation_problems`: device type → why no code can be generated
-    for it here. `patch_problems`: those of them that torch's sources show before torch is imported. `notices`: lines
-    for pytest's header. `partner_codes`: (case, target) → normalised code, generated only to be compared with.
+    `workers`: how many processes share the machine. `notices`: lines for pytest's header.
+    `partner_codes`: (case, target) → normalised code, generated only to be compared with.
     `waiting_captures`: the name of an item → its capture, made ahead; see captures_ahead.py.
     `broken`: why this process must not run another item; "" if it may. `memory`: ends the process for its size, in the
     same way; None in a run with tests of the project's own. `items_without_quick`: with --quick, how
@@ -66,8 +61,6 @@ class Session:
     run: Run
     workers: int = 1
     baseline: Run | None = None
-    generation_problems: dict[str, str] = field(default_factory=dict)
-    patch_problems: dict[str, str] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
     partner_codes: dict[tuple[str, str], str] = field(default_factory=dict)
     waiting_captures: dict[str, AheadCapture] = field(default_factory=dict)
@@ -76,7 +69,13 @@ class Session:
     items_without_quick: int = 0
     upcoming_items: Callable[[], Sequence[tuple[Case, Target]]] = tuple
     restart_time_limit: Callable[[], None] = lambda: None
-    _torch_is_set_up: bool = False
+    compiler: Compiler = field(init=False)
+
+    def __post_init__(self) -> None:
+        threads = max(1, self.machine.cores // self.workers)
+        self.compiler = Compiler(
+            self.machine, threads, self.settings.inductor_config, is_inductor=not self.settings.backend_option
+        )
 
     @functools.cached_property
     def selected_targets(self) -> list[Target]:
@@ -120,100 +119,27 @@ class Session:
             self.notices.append(
                 f"{option_name('seed')} {self.settings.seed}: all random values are other ones than by default"
             )
-        prepared = prepare(targets.GPUS if self.machine.gpus else ())
-        triton = environment.triton_version()
-        for device in targets.GPUS:
-            if device in self.machine.gpus:
-                continue
-            if not triton:
-                self.generation_problems[device] = "Triton is not installed: pip install triton"
-            elif prepared.problem:
-                self.generation_problems[device] = prepared.problem
-        if environment.torch_build().release < OLDEST:
-            oldest = ".".join(map(str, OLDEST))
-            reason = f"torch {self.torch} is too old to capture generated code: install torch {oldest} or newer"
-            self.generation_problems |= dict.fromkeys(targets.families(), reason)
-        elif not self.settings.backend_option:
-            self._check_torch_sources()
-        if prepared.dropped_variables:
-            names = ", ".join(prepared.dropped_variables)
-            self.notices.append(f"ignored environment variables, because they change generated code: {names}")
-        if reason := compiler_problem():
-            self.notices.append(f"CPU code is generated but not run: {reason}")
-
-    def _check_torch_sources(self) -> None:
-        """Finds patches that no longer fit this torch in its sources: torch is not imported yet."""
-        from conformance.capture import isolation
-
-        rows, native = self.machine.targets().values(), tuple(self.machine.gpus)
-        self.patch_problems = isolation.patch_problems_in_sources(rows, native)
-        self.notices += dict.fromkeys(self.patch_problems.values())
-        self.generation_problems = self.patch_problems | self.generation_problems
+        self.compiler.prepare()
+        self.notices += self.compiler.notices
 
     def set_up_torch(self) -> None:
-        """Imports torch, sets its number of threads, registers the pretended devices and checks that all patches fit.
+        """Sets torch up for captures, and another backend where the run has one. Only the first call does anything.
 
-        Only the first call does anything. Raises SettingsError for a backend that torch.compile does not know.
+        Raises SettingsError for a backend that torch.compile does not know.
         """
-        if self._torch_is_set_up:
+        if self.compiler.torch_is_set_up:
             return
-        self._torch_is_set_up = True
-        with garbage_collection.off_while_loading():
-            self._set_up_torch()
-
-    def _set_up_torch(self) -> None:
-        import torch
-
-        from conformance.capture import isolation
-        from conformance.capture.deviceless import pretended_device
-
-        environment.disable_trace_records()
-        torch.set_num_threads(self._threads)
-        pretended_device.register_operators(prepare().pretended_devices)
-        for vendor in self.vendors:
-            if problem := registration_problem(vendor):
-                self.generation_problems[vendor.name] = problem
+        self.compiler.set_up_torch(self.vendors)
         if self.settings.backend_option:
+            import torch
+
             _load_ipex(torch.__version__)
             _refuse_unknown_backend(self.settings.backend)
-            return  # nothing is captured, and this torch may be too old for the patches
-        for device, reason in self.patch_problems.items():
-            if self.generation_problems.get(device) == reason:
-                del self.generation_problems[device]  # the check below sees more than the sources show
-        for device, reason in isolation.patch_problems(
-            self.machine.targets().values(), tuple(self.machine.gpus)
-        ).items():
-            self.generation_problems.setdefault(device, reason)
 
     def mode(self, target: Target) -> Mode:
         """How a case is captured for the target. A CPU target is native only for a run that checks numerics."""
         runs = target.device != "cpu" or "numerics" in self.settings.checks
-        return "native" if runs and not self.reason_not_run(target) else "deviceless"
-
-    def reason_not_run(self, target: Target) -> str:
-        """Why code for the target does not run here; "" where it does."""
-        if not self.machine.is_native(target):
-            return f"this machine has no {target.name}: its code was generated but not run"
-        return compiler_problem() if target.device == "cpu" else ""
-
-    def generation_problem(self, target: Target) -> str:
-        """Why no code can be generated for the target here; "" where it can."""
-        if self.settings.backend_option:
-            return ""  # no code is captured
-        vendor = vendor_devices().get(target.device)
-        if vendor and not self.machine.is_native(target):
-            return f"this machine has no {target.name}, and {vendor.package} generates no code without the device"
-        if self._is_built_for_another_platform(target):
-            return "this torch is built for ROCm, where cuda means GPUs of AMD: install a torch without ROCm"
-        return self.generation_problems.get(target.family) or self.generation_problems.get(target.device, "")
-
-    @staticmethod
-    def _is_built_for_another_platform(target: Target) -> bool:
-        """Whether torch decided for GPUs of AMD when it was built, or imported, and the target is none of them.
-
-        The other way round works: rocm_build.py changes what a torch built without ROCm decided.
-        """
-        return target.device == "cuda" and not target.platform and environment.torch_build().hip
+        return "native" if runs and not self.compiler.reason_not_run(target) else "deviceless"
 
     @property
     def names_targets(self) -> bool:
@@ -231,75 +157,20 @@ class Session:
         """
         too_late = prepare().problem if prepare().torch_was_imported else ""
         for target in self.selected_targets:
-            problem = self.generation_problem(target)
+            problem = self.compiler.generation_problem(target)
             if problem and problem == too_late and importers_of_torch:
                 problem += f" (imported by {', '.join(importers_of_torch)})"
             if problem and (self.names_targets or too_late):
                 raise targets.TargetError(f"no code can be generated for {target.name}: {problem}")
 
-    @contextlib.contextmanager
-    def capture(
-        self,
-        case: Case,
-        target: Target,
-        mode: Mode,
-        *,
-        explore: bool = False,
-        emulate: bool = False,
-        ir_pre_fusion: bool = True,
-        defer_build: bool = False,
-        texts: bool = False,
-        form: str = "whole",
-    ) -> Iterator[CaptureResult]:
-        """Captures a case. Raises what compiling raises.
-
-        The GPU-free worker captures deviceless code for a GPU on a machine with a GPU, also with one of another device
-        type: no PyTorch supports both cuda and xpu. `emulate`: code for a missing GPU runs on the CPU.
-        `ir_pre_fusion`: as for conformance.capture.compile.capture. `defer_build`: the same; also takes a capture that
-        was made ahead. `texts`: the GPU-free worker sends graphs and nodes too, which are slow to make.
-        `form`: one of compiled_forms.FORMS.
-        """
-        from conformance.capture.compile import CaptureResult, capture
-
-        if mode == "deviceless" and target.device != "cpu" and self.machine.gpus:
-            answer = self.gpu_free_worker.capture(
-                case,
-                target,
-                explore=explore,
-                emulate=emulate,
-                texts=texts,
-                shares=self.settings.captures == "shared",
-                audit=self.settings.audit,
-                form=form,
-            )
-            numerics = answer.numerics if emulate else None
-            yield CaptureResult(
-                answer.capture,
-                None,
-                numerics,
-                shared_with=answer.shared_with,
-                extents=answer.extents,
-                judgements=answer.judgements,
-                error_profiles=answer.error_profiles,
-            )
-            return
-        ahead = self.waiting_captures.pop(f"{case.id}-{target.name}", None) if defer_build else None
+    def capture(self, request: CaptureRequest) -> contextlib.AbstractContextManager[CaptureResult]:
+        """Captures what `request` asks for, or takes the capture that was made ahead. Raises what compiling raises."""
+        name = f"{request.case.id}-{request.target.name}"
+        ahead = self.waiting_captures.pop(name, None) if request.defer_build else None
         if ahead is not None:
-            with ahead.resumed() as captured:
-                yield captured
-            return
-        emulation = self.emulation(target) if emulate else None
-        with capture(
-            case,
-            target,
-            mode,
-            explore=explore,
-            emulation=emulation,
-            ir_pre_fusion=ir_pre_fusion,
-            defer_build=defer_build,
-            form=form,
-        ) as captured:
-            yield captured
+            return ahead.resumed()
+        shares = self.settings.captures == "shared"
+        return self.compiler.capture(dataclasses.replace(request, shares=shares, audit=self.settings.audit))
 
     @property
     def widest_cpu_target(self) -> Target | None:
@@ -309,27 +180,8 @@ class Session:
 
     def reason_not_emulated(self, target: Target) -> str:
         """Why code for the target does not run on the CPU with emulation; "" where it does."""
-        if target.device == "cpu" or self.machine.is_native(target):
-            return f"{target.name} is not emulated: only GPUs that this machine lacks are"
-        return "" if self.settings.emulation else option_name("no-emulation")
-
-    @staticmethod
-    def emulation(target: Target) -> Emulation:
-        """What runs one capture of the target on the CPU."""
-        from conformance.capture.emulation.wrapper import Emulation
-
-        return Emulation(target)
-
-    @functools.cached_property
-    def gpu_free_worker(self) -> GpuFreeWorker:
-        from conformance.harness.gpu_free_worker import GpuFreeWorker
-
-        return GpuFreeWorker(self._threads, self.settings.overlay.targets, self.settings.inductor_config)
-
-    @property
-    def _threads(self) -> int:
-        """How many threads torch uses in a process of this run."""
-        return max(1, self.machine.cores // self.workers)
+        reason = self.compiler.reason_not_emulated(target)
+        return reason or ("" if self.settings.emulation else option_name("no-emulation"))
 
     @functools.cached_property
     def shared_captures(self) -> SharedCaptures:
@@ -342,11 +194,6 @@ class Session:
     def passed_numerics(self) -> PassedNumerics:
         """Which numerics passed before, in this run or another one."""
         return PassedNumerics(environment.cache_folder() / FOLDER)
-
-    def close(self) -> None:
-        """Ends the GPU-free worker, if it was started."""
-        if "gpu_free_worker" in vars(self):
-            self.gpu_free_worker.close()
 
     def missing_devices(self) -> list[str]:
         """Selected device types and platforms of which no selected target runs here."""
@@ -380,7 +227,7 @@ class Session:
         """The `baseline` of a folder's KnownFailures: the package's own release, or the project's."""
         own = [(each / KNOWN_FAILURES).resolve() for each in STORAGE_ROOTS]
         is_own = folder is not None and folder.resolve() in own
-        return known_failures.BASELINE if is_own else self.settings.baseline_torch
+        return BASELINE if is_own else self.settings.baseline_torch
 
     def known_failures_folder(self, case: Case) -> Path:
         """known_failures/ beside the case's file."""

@@ -22,7 +22,6 @@ from conformance.harness.overlay import subset_selection, written_failures
 from conformance.harness.session import Session
 from conformance.numerics.problem import Problem
 from conformance.review import overview
-from conformance.review.causes import pluralise
 from conformance.review.review import Review, review_items, run_text_finder, stored_text_finder
 from conformance.settings import option_name
 from conformance.storage import binaries, compiled_objects, passed_numerics
@@ -32,6 +31,7 @@ from conformance.storage.installed import refuse_installed
 from conformance.storage.locations import overlay_root
 from conformance.storage.runs import EVIDENCE, ItemRecord, Run, RunError
 from conformance.storage.unused import all_collected
+from conformance.words import pluralise
 
 #: How many drifting items and unused snapshots the summary names.
 _NAMED = 3

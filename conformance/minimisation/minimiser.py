@@ -16,6 +16,7 @@ from conformance.minimisation.program import EagerRun, Program
 from conformance.minimisation.reduction import OutOfTrialsError, Reduction
 from conformance.minimisation.trial import BACKENDS, INDUCTOR, Call, Outcome, Trials
 from conformance.numerics.problem import Problem
+from conformance.words import pluralise
 
 
 class NotFailingError(ConformanceError, RuntimeError):
@@ -85,7 +86,7 @@ class Minimiser:
             outcome = self._run(candidate, backend)
             found = failure.found_in(outcome.problems)
             count = len(candidate.steps)
-            self._say(f"{count} step{'s' * (count != 1)}: {'fails too' if found else _why_not(outcome)}")
+            self._say(f"{pluralise(count, 'step')}: {'fails too' if found else _why_not(outcome)}")
             return found
 
         reduction = Reduction(program, problem, fails)

@@ -17,10 +17,10 @@ from conformance.capture.json_worker import claim_stdout, serve
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
 from conformance.cases.inputs import Input
+from conformance.compiler.compiler import Compiler, GeneratingError, compiler_here
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target, use_tables
 from conformance.errors import ConformanceError, first_line
-from conformance.harness.generator import GeneratingError, Generator
 
 if TYPE_CHECKING:
     from conformance.capture.compile import CaptureResult
@@ -28,38 +28,38 @@ if TYPE_CHECKING:
 
 def main() -> None:
     answers = claim_stdout()
-    generator: Generator | None = None
+    compiler: Compiler | None = None
 
     def answer(request: dict[str, Any]) -> dict[str, Any]:
-        nonlocal generator
+        nonlocal compiler
         use_tables(request["tables"])
         try:
-            if generator is None:
-                generator = Generator()
-                _warm_up(generator)
-            return _in_a_fork(lambda: _answer(generator, request), request["time_limit"])
+            if compiler is None:
+                compiler = compiler_here()
+                _warm_up(compiler)
+            return _in_a_fork(lambda: _answer(compiler, request), request["time_limit"])
         except ConformanceError as error:
             return {"refused": str(error)}
 
     try:
         serve(answers, answer)
     finally:
-        if generator is not None:
-            generator.close()
+        if compiler is not None:
+            compiler.close()
 
 
-def _warm_up(generator: Generator) -> None:
+def _warm_up(compiler: Compiler) -> None:
     """Imports the compiler, and lets it trace its patterns."""
     from conformance.capture.compiler_parts import import_compiler
 
-    generator.session.set_up_torch()
+    compiler.set_up_torch()
     import_compiler()
     import torch
 
     case = _case(lambda x: x + 1, {"x": torch.ones(2)}, {}, {})
     with (
         contextlib.suppress(GeneratingError, PreparationError),
-        generator.capture(case, generator.target("cpu_avx2")),
+        compiler.generate(case, compiler.target("cpu_avx2")),
     ):
         pass
 
@@ -75,18 +75,18 @@ def _nothing(error: str) -> dict[str, Any]:
     return {"problems": [], "error": error, "applied": {}}
 
 
-def _answer(generator: Generator, request: Mapping[str, Any]) -> dict[str, Any]:
+def _answer(compiler: Compiler, request: Mapping[str, Any]) -> dict[str, Any]:
     """Runs in the fork. An exception that is not the compiled code's becomes the `error`."""
-    target = generator.target(request["target"])
+    target = compiler.target(request["target"])
     applied: Any = {}
     try:
         if "case" in request:
             case, _ = resolve_case(
-                request["case"], generator.machine.targets(), AdhocOptions.from_json(request["adhoc"])
+                request["case"], compiler.machine.targets(), AdhocOptions.from_json(request["adhoc"])
             )
-            problems = _check_case(generator, case, target)
+            problems = _check_case(compiler, case, target)
         else:
-            problems, applied = _check_program(generator, request, target)
+            problems, applied = _check_program(compiler, request, target)
     except PreparationError as error:
         return {"refused": str(error)}
     except Exception as error:  # noqa: BLE001 - eager raised, there is no float64 reference, or it is not emulated
@@ -94,15 +94,15 @@ def _answer(generator: Generator, request: Mapping[str, Any]) -> dict[str, Any]:
     return {"problems": [problem.to_json() for problem in problems], "error": "", "applied": applied}
 
 
-def _check_case(generator: Generator, case: Case, target: Target) -> list[Any]:
+def _check_case(compiler: Compiler, case: Case, target: Target) -> list[Any]:
     from conformance.capture.emulation.fake_strides import with_device_strides
     from conformance.numerics.check import check_numerics
     from conformance.numerics.comparison import NumericsError, raised_problem
 
     try:
-        with generator.capture(case, target, run=True) as result:
+        with compiler.generate(case, target, run=True) as result:
             compiled = _compiled(result, target)
-            native = generator.is_native(target, run=True)
+            native = compiler.is_native(target, run=True)
             checked = case if native else with_device_strides(case)
             try:
                 check_numerics(checked, compiled, target.device, target.name)
@@ -121,7 +121,7 @@ def _compiled(result: CaptureResult, target: Target) -> Callable[..., Any]:
     return result.compiled
 
 
-def _check_program(generator: Generator, request: Mapping[str, Any], target: Target) -> tuple[list[Any], Any]:
+def _check_program(compiler: Compiler, request: Mapping[str, Any], target: Target) -> tuple[list[Any], Any]:
     import torch
 
     from conformance.capture.compiler_parts import LeftOut, left_out
@@ -140,10 +140,10 @@ def _check_program(generator: Generator, request: Mapping[str, Any], target: Tar
             compiled = torch.compile(case.fn, backend=request["backend"], dynamic=case.dynamic)
             return _problems(case, compiled, "cpu", call, target), applications.names
         try:
-            with generator.capture(case, target, run=True) as result:
+            with compiler.generate(case, target, run=True) as result:
                 compiled = _compiled(result, target)
                 checked = case
-                if not generator.is_native(target, run=True):
+                if not compiler.is_native(target, run=True):
                     from conformance.capture.emulation.fake_strides import with_device_strides
 
                     checked = with_device_strides(case)

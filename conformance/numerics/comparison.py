@@ -24,6 +24,7 @@ from conformance.numerics.float64 import computing_in_float64
 from conformance.numerics.outcome import Arguments, Outcome, call
 from conformance.numerics.problem import ORDINARY_CALLS, Problem
 from conformance.numerics.tolerance import NEIGHBOURS, Measurement, measure
+from conformance.words import pluralise
 
 #: To see how sensitive a result is, the check perturbs the inputs this often. Only where a tensor disagrees.
 PERTURBATIONS = 4
@@ -72,7 +73,7 @@ class Comparison:
 
     def summary(self) -> list[str]:
         """One line with the number of tensors and the tensor nearest to its limit, then one line for each note."""
-        count = f"{len(self.measurements)} tensor{'s' * (len(self.measurements) != 1)} compared"
+        count = f"{pluralise(len(self.measurements), 'tensor')} compared"
         if self.nearest_to_limit is None:
             return [count, *self.notes]
         title, name, measurement = self.nearest_to_limit

@@ -1,7 +1,7 @@
 """Records the operators that a case calls in eager, forward and backward, and finds the references of each.
 
 Private parts of torch: TorchDispatchMode (torch.utils._python_dispatch), the only hook that sees the calls of autograd,
-and the tables of decompositions. Names as in torch 2.11 to 2.15.
+and the tables of decompositions.
 """
 
 from __future__ import annotations

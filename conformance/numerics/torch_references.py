@@ -3,8 +3,8 @@
 Compare them with eager by `assert_agrees_with_eager`.
 
 Private parts of torch: torch._refs, torch._decomp and torch._inductor.decomposition. No public function returns these
-references (torch.export's table is the core table under another name). Names as in torch 2.11 to 2.15. If a name is
-missing, ReferenceMissingError says so.
+references (torch.export's table is the core table under another name). If a name is missing, ReferenceMissingError
+says so.
 """
 
 from __future__ import annotations

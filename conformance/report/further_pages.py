@@ -9,12 +9,10 @@ from typing import Any
 
 from conformance import documentation
 from conformance.bench.report import Report as Measurements
+from conformance.devices.torch_releases import CHANGES
 from conformance.expectations import known_failures, missed_optimisations
 from conformance.expectations.known_bugs import bugs, markdown
 from conformance.report.columns import Cells
-
-#: The pages about changes between torch releases that the documentation has: page → title.
-_RELEASES = {"changes-2.11-2.13": "2.11 → 2.13", "changes-2.13-2.15": "2.13 → 2.15"}
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,7 @@ def further_pages(cells: Cells, measured: Sequence[Path] = ()) -> list[Section]:
     return [
         *_known_bugs(cells),
         *_missed_optimisations(cells),
-        *(_page(name, title, documentation.page_text(name)) for name, title in _RELEASES.items()),
+        *(_page(name, " → ".join(releases), documentation.page_text(name)) for name, releases in CHANGES.items()),
         *_times(measured),
     ]
 

@@ -21,6 +21,7 @@ from conformance.review.cause_search import CauseSearch, FoundCause, SearchedTex
 from conformance.review.symptoms import CODE, SymptomKey, text_symptoms
 from conformance.review.title_words import edit_words, vagueness
 from conformance.storage.snapshots import canonical_text
+from conformance.words import pluralise
 
 Kind = Literal["fact", "code"]
 #: A consequence that at least this share of the members have may be part of the cause's title.
@@ -236,8 +237,3 @@ def join_targets(names: Sequence[str]) -> str:
     if len(shown) > 3:
         shown = list(dict.fromkeys(name.partition("_")[0] for name in names))
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
-
-
-def pluralise(number: int, word: str) -> str:
-    """Returns "1 text" or "2 texts"."""
-    return f"{number} {word}{'s' * (number != 1)}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from conformance.review.causes import Cause, pluralise
+from conformance.review.causes import Cause
 from conformance.review.review import Review
+from conformance.words import pluralise
 
 MAX_LINE_LENGTH = 110  # characters of a title, or of a line of code
 #: The summary of a run shows at most so many causes, the first ones with an example and their consequences. All of it

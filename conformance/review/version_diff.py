@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from conformance.devices.targets import Target
-from conformance.review.causes import Cause, ChangedText, find_causes, pluralise
+from conformance.review.causes import Cause, ChangedText, find_causes
 from conformance.review.overview import consequence_lines
 from conformance.review.symptoms import text_symptoms
 from conformance.storage.snapshots import Snapshot, Store, torch_release
+from conformance.words import pluralise
 
 MAX_TITLE_LENGTH = 150  # characters
 MAX_EXAMPLE_LINES = 10

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from conformance.cases.case import Case
-from conformance.cases.lookup import SWEEP
+from conformance.cases.roots import SWEEP
 from conformance.storage import binaries
 from conformance.storage.installed import installed_package
 from conformance.storage.locations import has_folders_of_its_own, overlay_root, snapshot_store

@@ -1,7 +1,7 @@
 """The entries of PyTorch's op_db, and the cases of each.
 
-torch.testing._internal is private. It is the only place where PyTorch has sample inputs for all of its operators
-(checked with torch 2.11 to 2.15). Importing it takes seconds, so only the module that pytest collects does it.
+torch.testing._internal is private. It is the only place where PyTorch has sample inputs for all of its operators.
+Importing it takes seconds, so only the module that pytest collects does it.
 """
 
 from __future__ import annotations

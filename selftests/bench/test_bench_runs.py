@@ -18,11 +18,11 @@ from conformance.bench.report import Report
 from conformance.bench.timing import Spread
 from conformance.cases.adhoc import AdhocOptions
 from conformance.cases.case import Case
-from conformance.cases.lookup import OPS
+from conformance.cases.roots import OPS
 from conformance.cli.main import main
+from conformance.compiler.compiler import GeneratingError
 from conformance.devices.machine import Machine
 from conformance.devices.targets import TargetError, targets
-from conformance.harness.generator import GeneratingError
 
 FLIP = str(OPS / "test_flip.py")
 MINE = """

@@ -15,8 +15,9 @@ from conformance.capture import ahead
 from conformance.capture.ahead import NotAheadError, capture_ahead
 from conformance.capture.compile import capture
 from conformance.capture.observers.recompiles import compiled_frames
+from conformance.capture.request import CaptureRequest
 from conformance.cases.loader import cases_in
-from conformance.cases.lookup import OPS
+from conformance.cases.roots import OPS
 from conformance.devices.cpp_compiler import find_compiler
 from conformance.devices.targets import targets
 from conformance.facts import extract
@@ -42,7 +43,7 @@ def test_texts_and_numerics_of_captures_that_wait_for_each_other():
     target = targets()[NATIVE]
     waiting = [capture_ahead(case, target) for case in cases]
     for case, one in zip(cases, waiting, strict=True):
-        with capture(case, target, "native") as alone:
+        with capture(CaptureRequest(case, target, "native")) as alone:
             wanted = text_of(alone)
         with one.resumed() as captured:
             assert text_of(captured) == wanted, case.id

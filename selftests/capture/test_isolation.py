@@ -13,6 +13,7 @@ import json, re, sys
 from pathlib import Path
 
 from conformance.capture.compile import capture
+from conformance.capture.request import CaptureRequest
 from conformance.capture.deviceless.prepare import prepare
 prepare()
 
@@ -64,7 +65,7 @@ for name in sys.argv[1:]:
     for each in (case, product):
         if mode == "native" and each is product:
             continue
-        with capture(each, targets()[target], mode or "deviceless") as result:
+        with capture(CaptureRequest(each, targets()[target], mode or "deviceless")) as result:
             texts[-1] += snapshot_text(result.capture, extract(result.capture).lines(), targets()[target].device)
             for module in result.capture.modules:  # snapshots leave these out
                 texts[-1] += "\\n".join(re.findall(r"DeviceProperties[(].*?[)]", module.code))

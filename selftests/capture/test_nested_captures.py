@@ -6,6 +6,7 @@ import pytest
 
 from conformance import case, tensor
 from conformance.capture.compile import capture
+from conformance.capture.request import CaptureRequest
 from conformance.devices.targets import targets
 from conformance.facts import extract
 from conformance.facts.explain import explanation
@@ -37,9 +38,9 @@ def test_both_as_alone(name):
     target = targets()[name]
     alone = []
     for each in (ROWS, COLUMNS):
-        with capture(each, target, "deviceless") as captured:
+        with capture(CaptureRequest(each, target)) as captured:
             alone.append(outputs(captured.capture))
-    with capture(ROWS, target, "deviceless") as outer:
-        with capture(COLUMNS, target, "deviceless") as inner:
+    with capture(CaptureRequest(ROWS, target)) as outer:
+        with capture(CaptureRequest(COLUMNS, target)) as inner:
             assert outputs(inner.capture) == alone[1]
         assert outputs(outer.capture) == alone[0]

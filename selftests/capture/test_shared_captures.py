@@ -10,6 +10,7 @@ import pytest
 from capturing import captured  # noqa: F401 - it prepares this process
 
 from conformance.capture.compile import capture
+from conformance.capture.request import CaptureRequest
 from conformance.capture.shared_captures import SharedCaptures
 from conformance.cases.case import Case
 from conformance.cases.loader import cases_in
@@ -23,7 +24,7 @@ RUN_DEPENDENT = re.compile(r"^(# AOT ID|\s*# kernel path).*$|0x[0-9a-f]+", re.MU
 
 
 def made(case, target):
-    with capture(case, target, "deviceless", ir_pre_fusion=False) as result:
+    with capture(CaptureRequest(case, target, texts=False)) as result:
         return result
 
 

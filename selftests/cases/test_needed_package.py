@@ -25,7 +25,8 @@ WITHOUT_PACKAGES = """
 import sys
 for name in ("diffusers", "torchvision", "transformers"):
     sys.modules[name] = None  # an import raises ModuleNotFoundError
-from conformance.cases.lookup import MODELS, cases_below
+from conformance.cases.lookup import cases_below
+from conformance.cases.roots import MODELS
 print(sum(case.needs == "transformers" for case in cases_below([MODELS])))
 """
 

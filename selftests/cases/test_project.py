@@ -9,8 +9,8 @@ import tempfile
 import pytest
 
 from conformance.cases import project as project_module
-from conformance.cases.lookup import OPS
 from conformance.cases.project import project_of
+from conformance.cases.roots import OPS
 
 CASES = "from conformance import case\n"
 

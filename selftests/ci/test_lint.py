@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import conformance
-from conformance.harness.session import NEWEST, OLDEST
+from conformance.devices.torch_releases import TESTED
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "public-names.md"
@@ -195,10 +195,16 @@ def test_page_lists_every_keyword_of_a_case():
     assert sorted(listed) == sorted(keywords | set(COMPILE_KEYWORDS))
 
 
-def test_other_tables_name_the_torches_of_tox():
-    """tox.ini says which Triton goes with which torch. selftests/cli/test_main.py holds doctor's table to it."""
-    torches = set(re.findall(r": torch==(\d+\.\d+)", (ROOT / "tox.ini").read_text()))
-    assert len(torches) == 3
+def test_other_files_name_the_torches_of_the_table():
+    """tox.ini and the workflow of a release name the Triton that goes with each, too."""
+    text = (ROOT / "tox.ini").read_text()
+    versions = dict(re.findall(r"^ +(\S+): torch==(\d+\.\d+)", text, re.MULTILINE))
+    tritons = re.findall(r"^ +(\S+)-!xpu: triton==(\S+)", text, re.MULTILINE)
+    assert {versions[name]: triton for name, triton in tritons} == {each.name: each.triton for each in TESTED}
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    pairs = re.findall(r'torch: "(\d+\.\d+)\.\d+", triton: "(\S+)"', workflow)
+    assert pairs == [(each.name, each.triton) for each in (TESTED[0], TESTED[-1])]
+    torches = {each.name for each in TESTED}
     assert set(re.findall(r'^torch = "(.+)"', (ROOT / "ci" / "matrix.toml").read_text(), re.MULTILINE)) == torches
     headers = {
         version
@@ -207,5 +213,3 @@ def test_other_tables_name_the_torches_of_tox():
         for version in versions.split()
     }
     assert headers == torches
-    supported = sorted(tuple(map(int, torch.split("."))) for torch in torches)
-    assert (supported[0], supported[-1]) == (OLDEST, NEWEST)

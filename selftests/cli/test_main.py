@@ -20,6 +20,7 @@ from conformance.devices import cpp_compiler, environment
 from conformance.devices.cpp_compiler import find_compiler
 from conformance.devices.machine import Machine
 from conformance.devices.targets import targets
+from conformance.devices.torch_releases import release_of
 
 ROOT = Path(__file__).parents[2]
 HFLIP = "flip/hflip-224-u8-contiguous"
@@ -331,8 +332,9 @@ def test_doctor_without_triton(call, monkeypatch):
     monkeypatch.setattr(environment, "triton_version", lambda: "")
     status, out, _ = call("doctor")
     assert status == 0
-    pin = diagnosis.TRITON.get(environment.torch_build().release)
-    assert f" -m pip install triton{f'=={pin}' if pin else ''}\n" in out
+    release = release_of(environment.torch_build().release)
+    pin = f"=={release.triton}" if release and release.triton else ""
+    assert f" -m pip install triton{pin}\n" in out
 
 
 @pytest.mark.parametrize(
@@ -351,15 +353,6 @@ def test_doctor_without_a_torch_that_will_do(call, monkeypatch, version, message
     assert re.search(f"^torch +{message}", out, re.MULTILINE)
     assert " -m pip install 'torch>=2.11'\n" in out
     assert out.endswith("\nThe suite cannot run here.\n")
-
-
-def test_doctor_names_the_tritons_of_tox():
-    text = (ROOT / "tox.ini").read_text()
-    torches = dict(re.findall(r"^ +(\S+): torch==(\d+\.\d+)", text, re.MULTILINE))
-    tritons = dict(re.findall(r"^ +(\S+)-!xpu: triton==(\S+)", text, re.MULTILINE))
-    assert {torches[env]: triton for env, triton in tritons.items()} == {
-        ".".join(map(str, torch)): triton for torch, triton in diagnosis.TRITON.items()
-    }
 
 
 def test_doctor_with_a_cache_that_cannot_be_written(call, monkeypatch):

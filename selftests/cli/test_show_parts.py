@@ -20,8 +20,8 @@ from conformance.capture import torch_logs
 from conformance.capture.model import Capture
 from conformance.cases.lookup import find_case
 from conformance.cli.main import main
+from conformance.compiler.compiler import compiler_here
 from conformance.devices import environment
-from conformance.harness.generator import Generator
 
 HFLIP = "flip/hflip-224-u8-contiguous"
 BACKWARD = "flip/hflip_backward-static"
@@ -130,21 +130,21 @@ def test_what_torch_logs_asks_for_still_comes(monkeypatch, caplog):
 
 
 @pytest.fixture
-def generator():
-    with contextlib.closing(Generator()) as made:
+def compiler():
+    with contextlib.closing(compiler_here()) as made:
         yield made
 
 
-def test_an_explored_capture_travels_as_json(generator):
+def test_an_explored_capture_travels_as_json(compiler):
     case, _ = find_case(BACKWARD, ())
-    with generator.capture(case, generator.target("cpu_avx2"), explore=True) as captured:
+    with compiler.generate(case, compiler.target("cpu_avx2"), explore=True) as captured:
         capture = captured.capture
         assert Capture.from_json(json.loads(json.dumps(capture.to_json()))) == capture
 
 
-def test_a_normal_capture_is_not_explored(generator):
+def test_a_normal_capture_is_not_explored(compiler):
     case, _ = find_case(HFLIP, ())
-    with generator.capture(case, generator.target("cpu_avx2")) as captured:
+    with compiler.generate(case, compiler.target("cpu_avx2")) as captured:
         assert captured.capture.exploration is None
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from conformance.cases.lookup import OPS, cases_below
+from conformance.cases.lookup import cases_below
+from conformance.cases.roots import OPS
 from conformance.coverage import map_file
 from conformance.harness.affected_cases import PACKAGED
 

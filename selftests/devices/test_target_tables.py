@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
+from conformance.compiler.gpu_free_worker import GpuFreeWorker
 from conformance.devices import targets as table
 from conformance.devices.machine import Machine
-from conformance.devices.targets import TargetError, base_of, matching_target, targets, use_tables
-from conformance.harness.gpu_free_worker import GpuFreeWorker
+from conformance.devices.targets import TargetError, matching_target, targets, use_tables
 
 ROW = """
 [{name}]
@@ -48,7 +48,7 @@ def test_rows_are_added_behind_ours(tmp_path, use):
     use(row(), row("cuda_other", 'variant_of = "cuda_sm90"\n'))
     assert list(targets()) == [*ours, "cuda_mine", "cuda_other"]
     assert [targets()[name].table for name in ("cuda_sm90", "cuda_mine")] == ["", str(tmp_path / "0.toml")]
-    assert base_of("cuda_other") == "cuda_sm90"
+    assert targets()["cuda_other"].variant_of == "cuda_sm90"
     assert matching_target("cuda", (9, 0), {"multi_processor_count": 7}).name == "cuda_mine"
     assert "cuda_mine" in Machine().targets()
     assert table.Target.from_json(json.loads(json.dumps(targets()["cuda_mine"].to_json()))) == targets()["cuda_mine"]
@@ -90,7 +90,7 @@ def test_the_gpu_free_worker_gets_the_tables(use):
     """It is a process of its own, so its environment names the files."""
     use(row())
     worker = GpuFreeWorker(tables=table.further_tables())
-    code = "from conformance.harness import gpu_free_worker as w; w.use_passed_tables(); "
+    code = "from conformance.compiler import gpu_free_worker as w; w.use_passed_tables(); "
     code += "from conformance.devices.targets import targets; print(*targets())"
     done = subprocess.run(
         [sys.executable, "-c", code], env=worker.environment, capture_output=True, text=True, check=True

@@ -2,7 +2,7 @@
 
 import pytest
 
-from conformance.cases.lookup import OPS, STORAGE_ROOTS
+from conformance.cases.roots import OPS, STORAGE_ROOTS
 from conformance.cli.main import main
 from conformance.devices.machine import Machine
 from conformance.expectations import known_bugs, known_failures

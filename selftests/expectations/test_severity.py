@@ -2,7 +2,7 @@
 
 import pytest
 
-from conformance.cases.lookup import OPS
+from conformance.cases.roots import OPS
 from conformance.expectations import known_bugs, known_failures
 from conformance.expectations.severity import Severity, severity
 

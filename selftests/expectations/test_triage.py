@@ -2,7 +2,7 @@
 
 import pytest
 
-from conformance.cases.lookup import STORAGE_ROOTS
+from conformance.cases.roots import STORAGE_ROOTS
 from conformance.expectations import known_bugs, known_failures
 from conformance.expectations.known_failure_entry import KnownFailureError
 from conformance.expectations.triage import Triage

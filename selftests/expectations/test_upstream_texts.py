@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from conformance.cases.lookup import OPS
+from conformance.cases.roots import OPS
 from conformance.devices.environment import torch_build
 from conformance.expectations import known_bugs, known_failures
 

@@ -12,7 +12,7 @@ from conformance.cases.case import CaseError
 from conformance.devices import environment
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import TargetError
-from conformance.expectations.known_failures import BASELINE
+from conformance.devices.torch_releases import BASELINE
 from conformance.storage.snapshots import torch_release
 
 on_baseline = pytest.mark.skipif(

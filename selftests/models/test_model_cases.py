@@ -6,8 +6,9 @@ import ast
 
 import pytest
 
-from conformance.cases.lookup import MODELS, cases_below
+from conformance.cases.lookup import cases_below
 from conformance.cases.needed_package import MODEL_PACKAGES
+from conformance.cases.roots import MODELS
 from conformance.devices.targets import targets
 from conformance.expectations.requirements import wanted_facts
 from conformance.models.declarations import with_fused_attention

@@ -6,7 +6,7 @@ import pytest
 from suites import NATIVE, SM90
 from suites import PreloadedSuite as Suite
 
-from conformance.expectations.known_failures import BASELINE
+from conformance.devices.torch_releases import BASELINE
 from conformance.settings import parse_accept
 from conformance.storage.snapshots import Store
 

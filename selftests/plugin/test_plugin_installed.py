@@ -10,6 +10,7 @@ import pytest
 from suites import REPOSITORY, SCALE, SM90, Suite, environment, further_table
 
 from conformance import documentation
+from conformance.devices.torch_releases import CHANGES
 
 ONE = (*SM90, "--checks", "requirements")
 
@@ -39,7 +40,7 @@ def test_documentation_is_in_the_wheels(tmp_path, installed, installed_suite):
         return {line.split()[0] for line in printed(env).splitlines()}
 
     assert listed(installed_suite) == set(documentation.pages())
-    of_cases = {"known-bugs", "kinds", "flip", "missed-optimisations", "changes-2.11-2.13", "changes-2.13-2.15"}
+    of_cases = {"known-bugs", "kinds", "flip", "missed-optimisations", *CHANGES}
     assert listed(installed_suite) - listed(installed) == of_cases
     assert printed(installed, "numerics#seeds").startswith("## Seeds\n")
     assert printed(installed, "readme") == (REPOSITORY / "README.md").read_text(encoding="utf-8")

@@ -24,6 +24,7 @@ What it cannot try, because it has no device and no compiler for one:
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -366,12 +367,10 @@ def _change_compile(module: Any) -> None:
     original = module.capture
 
     @contextlib.contextmanager
-    def capture(case: Any, target: Any, mode: str, *, emulation: Any = None, **options: Any) -> Iterator[Any]:
-        if mode == "native" and target.device == "xpu":
-            from conformance.capture.emulation.wrapper import Emulation
-
-            emulation = Emulation(target)
-        with original(case, target, mode, emulation=emulation, **options) as result:
+    def capture(request: Any) -> Iterator[Any]:
+        if request.mode == "native" and request.target.device == "xpu":
+            request = dataclasses.replace(request, emulate=True)
+        with original(request) as result:
             yield result
 
     module.capture = capture

@@ -8,7 +8,7 @@ each question of a capture, its capture is the same. Two things do not count as 
 - Dynamo and Inductor find out whether the device has TMA for each value and each load, before they look whether it
   matters. It matters only for values of Triton and with the option `triton.use_tensor_descriptor`.
 
-Private parts of torch, checked with 2.11 to 2.15: torch._inductor.runtime.hints.DeviceProperties.
+Private parts of torch: torch._inductor.runtime.hints.DeviceProperties.
 """
 
 from __future__ import annotations

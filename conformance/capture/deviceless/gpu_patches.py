@@ -222,7 +222,7 @@ def _jiterator_call() -> Callable[..., Any]:
     Dynamo does not trace the replaced method, because it skips PyTorch's own files. It knows a file by the name in the
     function's code. So this function has that name too: then the graph breaks for the same reason.
 
-    Private: torch._prims_common, which has the rules for shapes and dtypes of elementwise operators (2.11 to 2.15).
+    Private: torch._prims_common, which has the rules for shapes and dtypes of elementwise operators.
     """
     import torch
     from torch import _prims_common as elementwise
@@ -255,7 +255,7 @@ def _rng_state(*_device: Any) -> Any:
 def registered_target(queries: DeviceQueries) -> Iterator[None]:
     """Makes Dynamo's device interface and Triton's driver answer for the target, and restores them afterwards.
 
-    Private: torch._dynamo.device_interface, where Inductor looks up devices (2.11 to 2.15).
+    Private: torch._dynamo.device_interface, where Inductor looks up devices.
     """
     from torch._dynamo import device_interface
 

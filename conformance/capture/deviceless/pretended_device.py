@@ -113,8 +113,7 @@ def register_operators(devices: tuple[str, ...]) -> None:
 
     They replace those that a build with cuda registers when it is imported. Only the first call has an effect.
 
-    Private: torch._C._dispatch_get_registrations_for_dispatch_key, the only list of the kernels that a build has
-    (2.11 to 2.15).
+    Private: torch._C._dispatch_get_registrations_for_dispatch_key, the only list of the kernels that a build has.
     """
     for library in _loaded:
         library.pretend_guards(sum(DEVICES[device] for device in devices))

@@ -58,13 +58,11 @@ def patches() -> list[Patch]:
                 f"{_REGISTRY}:_HEURISTIC_REGISTRY",
                 _with_heuristics_of_rocm,
                 "the heuristics of ROCm are registered when their modules are imported",
-                versions="2.15",
             ),
             Patch(
                 f"{_REGISTRY}:_HEURISTIC_CACHE",
                 lambda _: {},
                 "it keeps the heuristics that were found first, for each device type",
-                versions="2.15",
             ),
         ]
     return found
@@ -145,5 +143,4 @@ _ATTENTION = Patch(
     f"{_FUSE_ATTENTION}:_sfdp_extra_check",
     _extra_check,
     "it keeps how torch was built when the patterns were made, for captures of all targets",
-    versions="2.13",
 )

@@ -16,10 +16,7 @@ from typing import Any
 from conformance.capture.observers import fallbacks
 from conformance.capture.patching.patch import Patch
 from conformance.devices.environment import torch_build
-
-#: torch → torch.version.xpu of its wheels, the version of the SYCL compiler, from reports of torch's collect_env:
-#: intel/torch-xpu-ops#2912, intel/intel-xpu-backend-for-triton#7308, intel/torch-xpu-ops#4253 (2.14; assumed for 2.15).
-COMPILERS = {(2, 11): "20250302", (2, 12): "20260000", (2, 13): "20260000", (2, 14): "20260100", (2, 15): "20260100"}
+from conformance.devices.torch_releases import RELEASES, release_of
 
 #: Modules that ask how torch was built when they are imported. Captures for cuda use them too, and some import what
 #: only a build for xpu has. So they are imported before torch.xpu._is_compiled is patched. Not all versions have all.
@@ -46,7 +43,7 @@ def import_deciding_modules() -> None:
 
 def compiler_version() -> str:
     """torch.version.xpu of the installed torch's release, built for xpu. For a newer torch: of the newest known one."""
-    return COMPILERS.get(torch_build().release) or COMPILERS[max(COMPILERS)]
+    return (release_of(torch_build().release) or RELEASES[-1]).xpu_compiler
 
 
 def patches() -> list[Patch]:
@@ -87,13 +84,11 @@ def patches() -> list[Patch]:
                 f"{_REGISTRY}:_HEURISTIC_REGISTRY",
                 _with_heuristics_of_xpu,
                 "the heuristics of xpu are registered when their modules are imported",
-                versions="2.15",
             ),
             Patch(
                 f"{_REGISTRY}:_HEURISTIC_CACHE",
                 lambda _: {},
                 "it keeps the heuristics that were found first, for each device type",
-                versions="2.15",
             ),
         ]
     return found
@@ -110,7 +105,7 @@ def _with_heuristics_of_xpu(original: dict[Any, Any]) -> dict[Any, Any]:
 
 @contextlib.contextmanager
 def registered_lowerings() -> Iterator[None]:
-    """Registers the lowering that Inductor registers only in a build for xpu (2.11 to 2.15)."""
+    """Registers the lowering that Inductor registers only in a build for xpu."""
     import torch
     from torch._inductor import lowering
 

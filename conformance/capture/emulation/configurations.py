@@ -6,7 +6,7 @@ with which a kernel has several programs and its loop several iterations: Induct
 
 A smaller block is legal where Inductor's heuristics choose the block at run time. The code assumes only that a block is
 a power of two, that it divides the maximum (TRITON_MAX_BLOCK, after which Inductor leaves out masks), and that it is
-not below the minimums that the heuristics know. Smaller powers of two fulfil the first two (torch 2.11 to 2.15).
+not below the minimums that the heuristics know. Smaller powers of two fulfil the first two.
 """
 
 from __future__ import annotations

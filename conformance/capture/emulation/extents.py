@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from conformance.words import pluralise
+
 
 @dataclass
 class Extent:
@@ -46,8 +48,8 @@ class Extent:
 
     def __str__(self) -> str:
         counts = sorted(set(self.iterations.values()), reverse=True)
-        loops = [f"{_plural(count, 'iteration')}" for count in counts]
-        return f"{self.name}: {', '.join([_plural(self.programs, 'program'), *loops])}"
+        loops = [f"{pluralise(count, 'iteration')}" for count in counts]
+        return f"{self.name}: {', '.join([pluralise(self.programs, 'program'), *loops])}"
 
 
 class Extents:
@@ -79,7 +81,3 @@ class Report:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Report:
         return cls(**data)
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"

@@ -32,11 +32,11 @@ _CONTIGUOUS = {"xpu": ("reflection_pad2d", "replication_pad2d", "native_group_no
 class DeviceStrides(TorchDispatchMode):
     """Inside, results of operators on the pretended device have the device's strides."""
 
-    supports_higher_order_operators = True  # torch (2.11 to 2.15) refuses them under any mode without this
+    supports_higher_order_operators = True  # torch refuses them under any mode without this
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """True: eager's torch.cond compiles, and Dynamo refuses that under any other mode (2.11 to 2.15)."""
+        """True: eager's torch.cond compiles, and Dynamo refuses that under any other mode."""
         return True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -124,7 +124,7 @@ def _fake(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
     """The fake tensor of a tensor.
 
     For a view with another dtype than its base, uses only sizes and strides: from_tensor would apply the view to the
-    base, which fails if there is a reshape between them (2.11 to 2.15).
+    base, which fails if there is a reshape between them.
     """
     if tensor._base is None or tensor._base.dtype == tensor.dtype or tensor.is_conj():
         return mode.from_tensor(tensor)

@@ -2,7 +2,7 @@
 
 Of an input in 16 bits, a GPU's normalisations keep mean and deviation in float32, where the CPU's round them to 16
 bits. They are registered while an emulation runs, so that eager finds them too. The results have the sizes, dtypes and
-strides of PyTorch's fake tensors (torch 2.11 to 2.15).
+strides of PyTorch's fake tensors.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Wrapper:
 
 
 class InterpretedKernel:
-    """Replaces Inductor's CachingAutotuner (torch 2.11 to 2.15). `configurations`: those that the calls take."""
+    """Replaces Inductor's CachingAutotuner. `configurations`: those that the calls take."""
 
     wrapper: Wrapper
 
@@ -243,7 +243,7 @@ def interpreting_autotuner(_original: Any) -> Callable[..., Any]:
 
 
 class MultiKernel:
-    """Replaces Inductor's MultiKernelCall, which times its kernels and keeps the fastest (torch 2.11 to 2.15).
+    """Replaces Inductor's MultiKernelCall, which times its kernels and keeps the fastest.
 
     Each call runs the next kernel, so that the calls of one case run all of them.
     """

@@ -141,7 +141,7 @@ class Emulation:
 
 
 def _constants(graph: Any) -> dict[str, Any]:
-    """The attributes that Inductor sets on the wrapper module after loading it (2.11 to 2.15)."""
+    """The attributes that Inductor sets on the wrapper module after loading it."""
     constants: dict[str, Any] = {}
     for name in ("constants", "torchbind_constants", "opaque_value_type_classes"):
         constants |= getattr(graph, name, None) or {}

@@ -2,7 +2,7 @@
 
 Decisions: what each scheduler node reads and writes (torch/_inductor/scheduler.py: read_writes), and when the wrapper
 allocates, reuses and frees a buffer (torch/_inductor/codegen/wrapper.py: AllocateLine, ReuseLine). They are read after
-the codegen; no patch is needed. A symbolic size counts as in the compiled call. Checked with torch 2.11 to 2.15.
+the codegen; no patch is needed. A symbolic size counts as in the compiled call.
 """
 
 from __future__ import annotations

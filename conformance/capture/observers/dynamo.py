@@ -2,7 +2,7 @@
 
 Decisions: where Dynamo breaks the graph (torch/_dynamo/output_graph.py: GraphCompileReason), and which guards it gives
 a compiled frame (torch/_dynamo/guards.py: CheckFunctionManager). Torch's own counters keep only the text of a break.
-Both are kept among torch's counters, which a capture clears and stores. Checked with torch 2.11 to 2.15.
+Both are kept among torch's counters, which a capture clears and stores.
 """
 
 from __future__ import annotations

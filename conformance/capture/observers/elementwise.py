@@ -2,7 +2,7 @@
 
 Decision: inside a vectorised loop nest, Inductor writes a loop over the lanes (`tmpbuf` in the code) for an access that
 is not contiguous and for an operation without vector code. Where: torch/_inductor/codegen/cpp.py: CppVecKernel
-(_load_or_store_non_contiguous, store) and CppVecOverrides. Checked with torch 2.11 to 2.15.
+(_load_or_store_non_contiguous, store) and CppVecOverrides.
 """
 
 from __future__ import annotations

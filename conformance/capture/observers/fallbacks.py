@@ -3,7 +3,7 @@
 Decision: while Inductor lowers a node of the graph, it makes a fallback because of the node's dtype, because the
 operator's lowering only calls the eager kernel (make_fallback), or because a lowering gives up. The reason is the last
 negative answer, or the condition around the call. Where: torch/_inductor/graph.py (GraphLowering.run_node) and
-torch/_inductor/lowering.py. Checked with torch 2.11 to 2.15.
+torch/_inductor/lowering.py.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ Decision: the scheduler asks for each pair of nodes, in rounds, whether it can f
 counts. Where: torch/_inductor/scheduler.py: Scheduler.can_fuse, unfusable_node and will_fusion_create_cycle, and
 WhyNoFuse, which has Inductor's reasons. The C++ backend gives no reasons: fusion_cpp.py records which of its rules
 refused. selftests/facts/test_explain_fusion.py removes rules and checks that their reasons disappear.
-Checked with torch 2.11 to 2.15.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Decision: CppScheduling refuses in can_fuse_horizontal and can_fuse_vertical, without a reason; the answers of the rules
 that they call show which one refused. Later, OuterLoopFusedSchedulerNode may separate nests that it had put into one
-outer loop. Where: torch/_inductor/codegen/cpp.py. Checked with torch 2.11 to 2.15.
+outer loop. Where: torch/_inductor/codegen/cpp.py.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Decisions: what each scheduler node reads and writes (see buffers.py), the operations of loop bodies
 (torch/_inductor/loop_body.py: LoopBody.op_counts), and the graph's operators that a library call or a template computes
 (IRNode.origins), whose operations torch.utils.flop_counter counts. They are read after the codegen; no patch is
-needed. A symbolic size counts as in the compiled call. Checked with torch 2.11 to 2.15.
+needed. A symbolic size counts as in the compiled call.
 """
 
 from __future__ import annotations

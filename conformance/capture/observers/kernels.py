@@ -2,7 +2,7 @@
 
 Decisions: the kernels that Inductor defines (torch/_inductor/codegen/cpp.py: CppScheduling.define_kernel,
 CppKernelProxy, KernelGroup; codegen/triton.py: TritonScheduling.define_kernel), its library calls (scheduler.py:
-Scheduler.codegen_extern_call) and split reductions (ir.py: create_multilayer). Checked with torch 2.11 to 2.15.
+Scheduler.codegen_extern_call) and split reductions (ir.py: create_multilayer).
 
 `patches()` wraps these functions; `observations(graph)` returns the records of one graph as plain data. The records are
 kept on the graph, so two captures, or a forward and its backward, never mix.

@@ -2,7 +2,7 @@
 
 Decisions: the loop bodies that Inductor generates a kernel from (torch/_inductor/loop_body.py: LoopBody.op_counts;
 torch/_inductor/dependencies.py: MemoryDep), and a Triton kernel's tiling (torch/_inductor/codegen/simd.py: numels).
-They are read after the codegen; no patch is needed. Checked with torch 2.11 to 2.15.
+They are read after the codegen; no patch is needed.
 """
 
 from __future__ import annotations

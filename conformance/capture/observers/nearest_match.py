@@ -1,6 +1,6 @@
 """Where a graph is most like a pattern that does not match it, and what is different there.
 
-Private parts of torch, checked with 2.11 to 2.15: the expressions of torch/_inductor/pattern_matcher.py with their
+Private parts of torch: the expressions of torch/_inductor/pattern_matcher.py with their
 fields (`fns`, `op`, `flat_args_kwargs`, `outputs`, `pattern`, `inner_pattern`, `users`), MatchContext, and the
 FailedMatch with which it says why a match failed.
 """

@@ -1,6 +1,6 @@
 """The operators of a graph after Inductor's passes, which it lowers to kernels and calls.
 
-Private parts of torch, checked with 2.11 to 2.15: GraphLowering.module, the graph that Inductor lowers.
+Private parts of torch: GraphLowering.module, the graph that Inductor lowers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def problem_of_operator(name: str) -> str:
     """Why there is no operator of this name; "" if there is one.
 
     Says nothing of a namespace that no library has registered: another process may have. Private: the list of all
-    operators, checked with 2.11 to 2.15.
+    operators.
     """
     import torch
 

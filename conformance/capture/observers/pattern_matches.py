@@ -5,7 +5,7 @@ with example inputs, and an expression, are searched for in the graph after the 
 
 Decisions: torch/_inductor/pattern_matcher.py: PatternMatcherPass.apply, and the method `apply` of the entries of a
 pass; torch/_inductor/graph.py: GraphLowering.codegen, where the graph after the passes is complete. `gen_pattern` and
-`fwd_only` make an expression of a searched function, as register_replacement does. Checked with torch 2.11 to 2.15.
+`fwd_only` make an expression of a searched function, as register_replacement does.
 """
 
 from __future__ import annotations

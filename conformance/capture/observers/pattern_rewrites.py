@@ -1,7 +1,7 @@
 """Records which patterns Inductor's graph passes rewrote. Inductor's own counters seldom name the pattern.
 
 Decision: a graph pass replaces a match of a pattern. Where: torch/_inductor/pattern_matcher.py: the method `apply` of
-GraphPatternEntry, LoweringPatternEntry and ReplacementPatternEntry. Checked with torch 2.11 to 2.15.
+GraphPatternEntry, LoweringPatternEntry and ReplacementPatternEntry.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Records how many frames Dynamo compiled: a larger number after a call shows a recompilation.
 
 Decision: Dynamo compiles a frame again if no compiled code fits the call. Where: torch/_dynamo/utils.py: `counters`. It
-is private; the public torch.compiler can forbid a recompilation, but not count it. Checked with torch 2.11 to 2.15.
+is private; the public torch.compiler can forbid a recompilation, but not count it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 Decisions: the number of splits (torch/_inductor/ir.py: Reduction.num_splits), and whether a Triton reduction is
 persistent (torch/_inductor/choices.py: InductorChoices.should_use_persistent_reduction).
-Checked with torch 2.11 to 2.15.
 """
 
 from __future__ import annotations

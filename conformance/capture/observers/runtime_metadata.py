@@ -2,7 +2,7 @@
 
 Decisions: which inputs the code changes, which constants it reads and which strides its outputs have
 (torch/_inductor/graph.py: GraphLowering; compile_fx.py and output_code.py keep them for the calls). They are read after
-the codegen; no patch is needed. Checked with torch 2.11 to 2.15.
+the codegen; no patch is needed.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 Decision: torch/_inductor/codegen/cpp.py: TilingSelect.select_tiling. It returns two lists, empty for "no", without a
 reason. So the functions that it calls are wrapped: they record the dtypes, those that are not in VECTORIZABLE_DTYPES,
 the chosen loop, the strides, and whether the length of the loop was tested. The last answer before "no" is the reason.
-selftests/facts/test_explain_vectorised.py traces select_tiling line by line and checks that the reasons agree. Checked
-with torch 2.11 to 2.15.
+selftests/facts/test_explain_vectorised.py traces select_tiling line by line and checks that the reasons agree.
 """
 
 from __future__ import annotations

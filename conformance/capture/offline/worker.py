@@ -4,7 +4,7 @@
 
 A request holds the text that Inductor hands to async_compile.triton. The worker executes the text, which creates
 Inductor's autotuner, and makes that compile: Inductor chooses configurations, signature, alignment and options. No
-device is needed: the text names it. Private parts of torch, checked with 2.11 to 2.15: what `_compile_configurations`
+device is needed: the text names it. Private parts of torch: what `_compile_configurations`
 calls, since Inductor has no public way to compile a kernel without loading it; and `_PATCHES`.
 """
 

@@ -6,7 +6,7 @@ it is decides what they are replaced with. So a capture for CUDA registers both 
 a GPU that it is for. The question which GPU it is counts as asked only for a graph that has such a pattern. Before
 2.13, torch has them for sm100 alone, and registers them for the device "cuda" but not for "cuda:0": no graph gets them.
 
-Private parts of torch, checked with 2.11 to 2.15: torch/_inductor/fx_passes/misc_patterns.py registers its patterns
+Private parts of torch: torch/_inductor/fx_passes/misc_patterns.py registers its patterns
 with its names `register_replacement` and, since 2.13, `is_nvidia_sm100_or_later`; `pass_patterns` of post_grad.py keep
 them.
 """

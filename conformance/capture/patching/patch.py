@@ -1,6 +1,6 @@
 """Patches of torch: they replace parts of torch during a capture, and restore them after it.
 
-Each private part of torch that a capture replaces is one Patch: where it is, its replacement, the reason, the versions.
+Each private part of torch that a capture replaces is one Patch: where it is, its replacement, the reason.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from typing import Any
 class Patch:
     """One replacement. `where`: "module:attribute.path". `make`: takes the original, returns the replacement.
 
-    `why`: what goes wrong without the patch, or what it records. `versions`: the torch versions that it was checked
-    with. `optional`: skip the patch where the name does not exist: some supported version works without it.
+    `why`: what goes wrong without the patch, or what it records. `optional`: skip the patch where the name does not
+    exist: some supported version works without it.
     """
 
     where: str
     make: Callable[[Any], Any]
     why: str
-    versions: str = "2.11 to 2.15"
     optional: bool = False
 
     def owner(self) -> tuple[Any, str]:

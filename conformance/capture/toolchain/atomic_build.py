@@ -23,7 +23,7 @@ _DISK_FULL = "No space left on device"
 
 
 def _build_atomically(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The original takes a lock and builds the missing files of the builders under it (2.11 to 2.15)."""
+    """The original takes a lock and builds the missing files of the builders under it."""
 
     def worker_compile_cpp(lock_path: str, cpp_builders: Sequence[Any]) -> None:
         return original(lock_path, tuple(map(AtomicBuilder, cpp_builders)))
@@ -43,7 +43,6 @@ class AtomicBuilder:
     """Replaces a torch._inductor.cpp_builder.CppBuilder, for callers that ask for its path and build it.
 
     Private: its `_output`, `_ldflags_args`, `_libraries_args` and `_compiler`, the only way to build to another path.
-    Checked with 2.11 to 2.15.
     """
 
     def __init__(self, builder: Any) -> None:

@@ -17,7 +17,7 @@ _CLASSES = {"avx2": "VecAVX2", "avx512": "VecAVX512", "neon": "VecNEON"}
 
 
 def instruction_set(name: str) -> Any:
-    """Inductor's own object for an instruction set (torch._inductor.cpu_vec_isa, 2.11 to 2.15)."""
+    """Inductor's own object for an instruction set (torch._inductor.cpu_vec_isa)."""
     from torch._inductor import cpu_vec_isa
 
     return getattr(cpu_vec_isa, _CLASSES[name])()

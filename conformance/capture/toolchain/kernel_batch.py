@@ -8,7 +8,7 @@ that the machine code is the same.
 Inductor looks for a kernel at `<key>.main.so`. A kernel of a batch has `<key>.main.so.batch` there: a text that names
 the library of the batch and the number of the kernel.
 
-Private parts of torch, checked with 2.11 to 2.15: CppPythonBindingsCodeCache, which compiles and loads kernels, and
+Private parts of torch: CppPythonBindingsCodeCache, which compiles and loads kernels, and
 CppBuilder, which has the command line.
 """
 

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-#: The libraries of torch that every kernel is linked with (torch._inductor.cpp_builder, 2.11 to 2.15).
+#: The libraries of torch that every kernel is linked with (torch._inductor.cpp_builder).
 LIBRARIES = ("torch", "torch_cpu", "torch_python")
 
 

@@ -18,7 +18,7 @@ from conformance.devices.environment import torch_build
 
 def folder() -> Path:
     """The folder of the precompiled headers, shared by all workers and later runs."""
-    from torch._inductor.runtime.runtime_utils import cache_dir  # the only way to Inductor's cache; 2.11 to 2.15
+    from torch._inductor.runtime.runtime_utils import cache_dir  # the only way to Inductor's cache
 
     return Path(cache_dir(), "precompiled_headers")
 

@@ -3,7 +3,7 @@
 So the kernels of several captures can be compiled together, and numerics that need not run compile nothing. Until a
 module is loaded, calls of it run the lowered graph eagerly.
 
-Private parts of torch, checked with 2.11 to 2.15: GraphLowering.compile_to_module, and PyCodeCache.load_by_key_path,
+Private parts of torch: GraphLowering.compile_to_module, and PyCodeCache.load_by_key_path,
 with which it loads the module that it has written.
 """
 

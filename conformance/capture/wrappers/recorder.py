@@ -1,6 +1,6 @@
 """Records each wrapper module when Inductor generates it.
 
-Private parts of torch, checked with 2.11 to 2.15: torch._inductor.virtualized.V, which gives the graph that Inductor
+Private parts of torch: torch._inductor.virtualized.V, which gives the graph that Inductor
 works on; and what the patches replace.
 """
 

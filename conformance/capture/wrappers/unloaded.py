@@ -1,6 +1,6 @@
 """Wrapper modules that are not loaded: calls of them run the lowered graph eagerly.
 
-Private parts of torch, checked with 2.11 to 2.15: what a GraphLowering has; schemas of operators; the mark of functions
+Private parts of torch: what a GraphLowering has; schemas of operators; the mark of functions
 that make IR; FakeTensorMode and tree_map.
 """
 
@@ -155,7 +155,7 @@ def _changed_tensor(node: Any) -> Any:
 def _uninitialised_results(lowered: Any, values: list[Any], *, zeros: bool = False) -> Any:
     """Uninitialised tensors like the graph's results: enough to compile what follows after a graph break.
 
-    Private: torch._subclasses.fake_tensor and torch.utils._pytree, which torch.compile itself uses (2.11 to 2.15).
+    Private: torch._subclasses.fake_tensor and torch.utils._pytree, which torch.compile itself uses.
     """
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode

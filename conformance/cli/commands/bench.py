@@ -21,11 +21,11 @@ from conformance.capture.deviceless.prepare import prepare
 from conformance.cases.case import Case
 from conformance.cli.case_options import add_adhoc_options, adhoc_options
 from conformance.cli.overlay_options import of_subset
+from conformance.compiler.compiler import Compiler, GeneratingError, compiler_here
 from conformance.devices import environment
 from conformance.devices.machine import Machine, processor_name
 from conformance.devices.targets import GPUS, Target
 from conformance.errors import first_line
-from conformance.harness.generator import GeneratingError, Generator
 from conformance.terminal import progress
 
 if TYPE_CHECKING:
@@ -112,16 +112,16 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.what:
         raise BenchError("name the cases to measure, as in `bench flip`; `python -m conformance list` lists all")
     _refuse_unwritable(arguments)
-    prepare(GPUS)  # no device is pretended while something is timed; so this comes before the generator
-    with contextlib.closing(Generator()) as generator:
-        machine = generator.machine
+    prepare(GPUS)  # no device is pretended while something is timed; so this comes before the compiler
+    with contextlib.closing(compiler_here()) as compiler:
+        machine = compiler.machine
         target = selection.select_target(machine, arguments.device, arguments.target, arguments.threads)
         selected = selection.select_cases(arguments.what, arguments.axis, adhoc_options(arguments))
         cases = of_subset(selected, arguments.subset)
         if arguments.markdown:
             markdown.check_markers(arguments.markdown, target.device)
         report = Report(about(machine, target, arguments))
-        return _measure(generator, target, cases, report, arguments)
+        return _measure(compiler, target, cases, report, arguments)
 
 
 def _refuse_unwritable(arguments: argparse.Namespace) -> None:
@@ -137,13 +137,13 @@ def _refuse_unwritable(arguments: argparse.Namespace) -> None:
 
 
 def _measure(
-    generator: Generator, target: Target, cases: Sequence[Case], report: Report, arguments: argparse.Namespace
+    compiler: Compiler, target: Target, cases: Sequence[Case], report: Report, arguments: argparse.Namespace
 ) -> int:
     """Prints and writes the measurements; also those made before an interruption."""
-    generator.session.set_up_torch()
+    compiler.set_up_torch()
     from conformance.bench.measure import Bench, clock_for, threads
 
-    bench = Bench(generator, target, arguments.min_time, clock_for(target))
+    bench = Bench(compiler, target, arguments.min_time, clock_for(target))
     failed = 0
     interrupted = False
     with threads(target.threads or 1), _interruptions() as interruptions:

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.cases.lookup import STORAGE_ROOTS, project_here, suite_folder
+from conformance.cases.lookup import project_here, suite_folder
+from conformance.cases.roots import STORAGE_ROOTS
 from conformance.devices.environment import torch_build
 from conformance.devices.machine import Machine
 from conformance.errors import SuiteMissingError

@@ -22,14 +22,14 @@ from conformance.cli.compared_side import ComparedSide, captured_side, side_of_s
 from conformance.cli.highlighting import highlighted
 from conformance.cli.side_by_side import facts_side_by_side, side_by_side
 from conformance.cli.source_option import OPTION
+from conformance.compiler.compiler import Compiler, compiler_here
 from conformance.devices.targets import Target, TargetError, families
 from conformance.errors import ConformanceError
-from conformance.harness.generator import Generator
-from conformance.review.causes import pluralise
 from conformance.review.diff import diff_lines
 from conformance.review.kernel_sets import compared_kernels
 from conformance.review.kernel_sets import lines as kernel_lines
 from conformance.terminal import diff_line, heading
+from conformance.words import pluralise
 
 _USAGE = "compare two cases (A B --target TARGET), or one case on two targets (CASE TARGET TARGET)"
 
@@ -94,15 +94,15 @@ def run(arguments: argparse.Namespace) -> int:
         first, second = _of_two_sources(arguments, words, parts, stages)
     else:
         forms = ("whole", arguments.compiled or "whole")
-        with contextlib.closing(Generator()) as generator:
+        with contextlib.closing(compiler_here()) as compiler:
             options = adhoc_options(arguments)
             if arguments.compiled:
-                _, case, target = _one_case(words, options, generator, "the two forms of --compiled")
+                _, case, target = _one_case(words, options, compiler, "the two forms of --compiled")
                 pair = [(case, target)] * 2
             else:
-                pair = _pair(words, options, generator)
+                pair = _pair(words, options, compiler)
             first, second = (
-                captured_side(generator, case, target, parts, stages, form=form, kernels=bool(arguments.compiled))
+                captured_side(compiler, case, target, parts, stages, form=form, kernels=bool(arguments.compiled))
                 for form, (case, target) in zip(forms, pair, strict=True)
             )
     return _compare(
@@ -120,8 +120,8 @@ def _of_two_sources(
 ) -> tuple[ComparedSide, ComparedSide]:
     """One case on one target, with the Python files of two checkouts or commits."""
     options, sources = adhoc_options(arguments), arguments.torch_source
-    with contextlib.closing(Generator()) as generator:
-        name, _, target = _one_case(words, options, generator, f"two {OPTION}")
+    with contextlib.closing(compiler_here()) as compiler:
+        name, _, target = _one_case(words, options, compiler, f"two {OPTION}")
     request = {
         "case": name,
         "target": target.name,
@@ -189,11 +189,11 @@ def _distinct_names(first: str, second: str) -> tuple[str, str]:
     return (case, other_case) if target == other_target else (first, second)
 
 
-def _one_case(words: Sequence[str], options: AdhocOptions, generator: Generator, what: str) -> tuple[str, Case, Target]:
+def _one_case(words: Sequence[str], options: AdhocOptions, compiler: Compiler, what: str) -> tuple[str, Case, Target]:
     """The case as it was typed, the case, and its target. `what`: the options that compare one case with itself."""
-    known = generator.machine.targets()
+    known = compiler.machine.targets()
     names = [word for word in words if not _is_target(word, known)]
-    targets = [generator.target(word) for word in words if _is_target(word, known)]
+    targets = [compiler.target(word) for word in words if _is_target(word, known)]
     if len(names) != 1 or len(targets) > 1:
         raise CompareError(
             f"{what} compare one case on one target: CASE --target TARGET; "
@@ -204,17 +204,17 @@ def _one_case(words: Sequence[str], options: AdhocOptions, generator: Generator,
     if targets:
         return names[0], case, targets[0]
     if name := own_target or next(iter(project_targets()), ""):
-        return names[0], case, generator.target(name)
+        return names[0], case, compiler.target(name)
     raise TargetError(f"no target: add --target {{{','.join(known)}}}")
 
 
-def _pair(words: Sequence[str], options: AdhocOptions, generator: Generator) -> list[tuple[Case, Target]]:
-    known = generator.machine.targets()
+def _pair(words: Sequence[str], options: AdhocOptions, compiler: Compiler) -> list[tuple[Case, Target]]:
+    known = compiler.machine.targets()
     target_names = [word for word in words if _is_target(word, known)]
-    targets = [generator.target(name) for name in target_names]
+    targets = [compiler.target(name) for name in target_names]
     case_names = [word for word in words if word not in target_names]
     if not targets and len(case_names) == 1 and len(names := project_targets()) == 2:
-        targets = [generator.target(name) for name in names]
+        targets = [compiler.target(name) for name in names]
     if (len(case_names), len(targets)) not in ((2, 0), (2, 1), (1, 2), (1, 1)):
         raise CompareError(
             f"{_USAGE}; got {pluralise(len(case_names), 'case')} and {pluralise(len(targets), 'target')}"
@@ -225,7 +225,7 @@ def _pair(words: Sequence[str], options: AdhocOptions, generator: Generator) -> 
     if len(cases) == 1:
         ((case, own_target),) = cases
         if len(targets) == 1 and own_target:
-            targets.insert(0, generator.target(own_target))
+            targets.insert(0, compiler.target(own_target))
         if len(targets) != 2:
             raise CompareError(f"{_USAGE}; got 1 case and 1 target")
         return [(case, target) for target in targets]
@@ -236,7 +236,7 @@ def _pair(words: Sequence[str], options: AdhocOptions, generator: Generator) -> 
         name = own_target or of_project
         if not (targets or name):
             raise TargetError(f"no target: add --target {{{','.join(known)}}}")
-        pairs.append((case, targets[0] if targets else generator.target(name)))
+        pairs.append((case, targets[0] if targets else compiler.target(name)))
     return pairs
 
 

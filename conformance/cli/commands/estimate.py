@@ -14,6 +14,8 @@ from conformance.capture.wrappers.unloaded import without_values
 from conformance.cases.case import Case
 from conformance.cli.case_options import add_adhoc_options, adhoc_options, project_targets
 from conformance.cli.overlay_options import of_subset
+from conformance.compiler.capture_texts import origin
+from conformance.compiler.compiler import Compiler, GeneratingError, compiler_here
 from conformance.devices import environment
 from conformance.devices.speeds import Speeds, speeds_of
 from conformance.devices.targets import Target, TargetError
@@ -21,7 +23,6 @@ from conformance.errors import first_line
 from conformance.estimates import EstimateError, compare, table
 from conformance.estimates.model import Estimate, estimate
 from conformance.estimates.report import Report
-from conformance.harness.generator import GeneratingError, Generator, origin
 
 _TOP = 20
 
@@ -96,15 +97,15 @@ def run(arguments: argparse.Namespace) -> int:
         raise EstimateError("name the cases to estimate, as in `estimate sdpa`; `python -m conformance list` lists all")
     if arguments.json:
         _refuse_unwritable(arguments.json)
-    with contextlib.closing(Generator()) as generator:
-        targets = _targets(generator, arguments)
+    with contextlib.closing(compiler_here()) as compiler:
+        targets = _targets(compiler, arguments)
         cases = of_subset(select_cases(arguments.what, options=adhoc_options(arguments)), arguments.subset)
         report = Report(_about(arguments))
         print(table.legend(), flush=True)
         failed = 0
         for case, target, speeds in ((case, *each) for case in cases for each in targets):
             try:
-                made, how = _estimate(generator, case, target, speeds)
+                made, how = _estimate(compiler, case, target, speeds)
             except (EstimateError, GeneratingError, environment.PreparationError) as error:
                 if len(cases) == len(targets) == 1:
                     raise
@@ -120,17 +121,17 @@ def run(arguments: argparse.Namespace) -> int:
     return int(bool(failed))
 
 
-def _targets(generator: Generator, arguments: argparse.Namespace) -> list[tuple[Target, Speeds]]:
+def _targets(compiler: Compiler, arguments: argparse.Namespace) -> list[tuple[Target, Speeds]]:
     names = [name for word in arguments.target for name in word.split(",") if name] or list(project_targets())
     if not names:
-        raise TargetError(f"no target: add --target {{{','.join(generator.machine.targets())}}}")
-    targets = [generator.target(name) for name in dict.fromkeys(names)]
+        raise TargetError(f"no target: add --target {{{','.join(compiler.machine.targets())}}}")
+    targets = [compiler.target(name) for name in dict.fromkeys(names)]
     return [(target, speeds_of(target, arguments.product)) for target in targets]
 
 
-def _estimate(generator: Generator, case: Case, target: Target, speeds: Speeds) -> tuple[Estimate, str]:
+def _estimate(compiler: Compiler, case: Case, target: Target, speeds: Speeds) -> tuple[Estimate, str]:
     """The estimate, and how its capture was made."""
-    with without_values(), generator.capture(case, target, deviceless=True) as result:
+    with without_values(), compiler.generate(case, target, deviceless=True, texts=False) as result:
         if result.capture.error:
             raise EstimateError(
                 f"{case.id} for {target.name} has no code to estimate: compiling raises {result.capture.error}"

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from conformance.cases.case import Case
 from conformance.cases.lookup import (
-    OPS,
     FoundCases,
     UnknownCaseError,
     is_test_path,
     project_here,
     selected_cases,
 )
+from conformance.cases.roots import OPS, is_own_case_file
 from conformance.cli.overlay_options import of_subset
 from conformance.devices.targets import Target, select_targets, targets
 from conformance.harness.overlay.report import layer_lines
@@ -78,7 +78,7 @@ def _hint(found: FoundCases, *, by_path: bool, package: bool) -> str:
     """Which cases are listed, and how to list others; "" where that is clear."""
     if by_path or package or not sys.stderr.isatty():
         return ""
-    of_package = all(case.file.is_relative_to(OPS) for case in found.cases)
+    of_package = all(is_own_case_file(case.file) for case in found.cases)
     if not of_package:
         return f"the cases of the project {project_here().root}; --package lists those of conformance"
     own = OPS.is_relative_to(project_here().root)

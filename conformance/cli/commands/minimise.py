@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Raises MinimiseError, NothingFailsError, NotFailingError, NotWritableError, TrialError and ScriptError."""
-    from conformance.harness.generator import Generator
+    from conformance.compiler.compiler import compiler_here
 
     if arguments.trials < 1 or arguments.time_limit <= 0:
         raise MinimiseError("--trials and --time-limit must be above 0")
@@ -86,11 +86,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise MinimiseError(f"{output} exists already: name another file with --output")
     if output.suffix != ".py":
         raise MinimiseError(f"--output {output}: the name of the script must end with .py")
-    with contextlib.closing(Generator()) as generator:
-        generator.session.set_up_torch()
+    with contextlib.closing(compiler_here()) as compiler:
+        compiler.set_up_torch()
         is_script = arguments.word.endswith(".py") and "::" not in arguments.word
         search = _of_script if is_script else _of_case
-        return search(arguments, generator.target, set(generator.machine.targets()), output)
+        return search(arguments, compiler.target, set(compiler.machine.targets()), output)
 
 
 def _of_script(arguments: argparse.Namespace, target_of: Callable[[str], Target], known: set[str], output: Path) -> int:

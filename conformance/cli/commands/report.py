@@ -62,8 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     from conformance.report.junit_report import junit_report
     from conformance.report.markdown_summary import markdown_summary
     from conformance.report.page import page
-    from conformance.review.causes import pluralise
     from conformance.storage.merged_runs import refuse_several_configurations
+    from conformance.words import pluralise
 
     if not (arguments.output or arguments.markdown or arguments.json or arguments.junit):
         arguments.output = Path("report.html")

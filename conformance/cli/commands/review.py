@@ -17,11 +17,12 @@ from conformance.cli.run_options import add_paths_argument, add_run_argument, fi
 from conformance.devices.targets import targets
 from conformance.errors import ConformanceError
 from conformance.review import overview, review
-from conformance.review.causes import Cause, ChangedText, pluralise
+from conformance.review.causes import Cause, ChangedText
 from conformance.review.review import ChangedItem, Review
 from conformance.storage.accept import note_source, refuse_installed_stores
 from conformance.storage.runs import ItemRecord, Run
 from conformance.terminal import diff_line, heading, styled
+from conformance.words import pluralise
 
 _REJECTED = "review.json"
 #: The first entry of `--json`; docs/formats.md describes the rest.

@@ -23,9 +23,10 @@ from conformance.cli.case_options import (
 from conformance.cli.highlighting import highlighted
 from conformance.cli.kernel_sections import kernel_sections
 from conformance.cli.numerics_verdict import numerics_verdict
+from conformance.compiler.capture_texts import origin
+from conformance.compiler.compiler import Compiler, compiler_here
 from conformance.devices.targets import TargetError
 from conformance.errors import ConformanceError
-from conformance.harness.generator import Generator, origin
 from conformance.terminal import heading
 
 DESCRIPTION = """\
@@ -89,26 +90,26 @@ def run(arguments: argparse.Namespace) -> int:
     if len(words) != 1:
         got = f"got {' and '.join(map(repr, words))}" if words else "got none"
         raise ShowError(f"name one case or function: {got} (`python -m conformance list` lists the cases)")
-    with contextlib.closing(Generator()) as generator:
-        return _show(generator, words[0], adhoc_options(arguments), arguments)
+    with contextlib.closing(compiler_here()) as compiler:
+        return _show(compiler, words[0], adhoc_options(arguments), arguments)
 
 
-def _show(generator: Generator, word: str, options: AdhocOptions, arguments: argparse.Namespace) -> int:
-    known = generator.machine.targets()
+def _show(compiler: Compiler, word: str, options: AdhocOptions, arguments: argparse.Namespace) -> int:
+    known = compiler.machine.targets()
     if arguments.target:
-        generator.target(arguments.target)  # refuses an unknown target before anything is imported
+        compiler.target(arguments.target)  # refuses an unknown target before anything is imported
     case, target_name = resolve_case(word, known, options)
     print_shadowed(word, case)
-    target = generator.target(arguments.target or target_name or _project_target(known))
+    target = compiler.target(arguments.target or target_name or _project_target(known))
     parts, stages = selected_parts(arguments)
     for stage in arguments.triton_stages:
         refuse_unknown_stage(stage, target.family)
     if not (parts or arguments.triton_stages or arguments.kernels is not None):
         parts = [""]
     how = {"deviceless": arguments.deviceless, "run": arguments.numerics}
-    native = generator.is_native(target, **how)
+    native = compiler.is_native(target, **how)
     explore = any(part in EXPLORED for part in parts)
-    with generator.capture(case, target, explore=explore, **how) as result:
+    with compiler.generate(case, target, explore=explore, **how) as result:
         shown = [block for part in parts for block in blocks(part, result.capture, target, stages)]
         if arguments.kernels is not None:
             shown += kernel_sections(arguments.kernels, result.capture, target)

@@ -16,9 +16,11 @@ from conformance.cases.case import Case
 from conformance.cli.case_options import project_targets
 from conformance.cli.numerics_verdict import NumericsVerdict, numerics_verdict
 from conformance.cli.watching.failures import failure_text
+from conformance.compiler.capture_texts import origin, whole_text
+from conformance.compiler.compiler import Compiler
+from conformance.devices.environment import torch_build
 from conformance.devices.targets import Target, TargetError
 from conformance.errors import ConformanceError
-from conformance.harness.generator import Generator, origin, whole_text
 
 
 @dataclass(frozen=True)
@@ -44,30 +46,30 @@ class Result:
         return cls(**{**data, "numerics": NumericsVerdict(**numerics) if numerics else None})
 
 
-def answer(generator: Generator, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def answer(compiler: Compiler, request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yields results as JSON. What cases print goes to a file, and temporary files into a folder.
 
     The request has `words`, `targets`, `options` of ad-hoc functions, `edited`, `output` and `temporary`.
     """
     _redirect(request["output"])
     tempfile.tempdir = os.environ["TMPDIR"] = request["temporary"]
-    importlib.import_module("torch").set_num_threads(generator.machine.cores)
+    importlib.import_module("torch").set_num_threads(compiler.machine.cores)
     for word in request["words"]:
-        for result in _results(generator, word, request):
+        for result in _results(compiler, word, request):
             yield dataclasses.asdict(result)
 
 
-def _results(generator: Generator, word: str, request: Mapping[str, Any]) -> Iterator[Result]:
-    known, edited = generator.machine.targets(), request["edited"]
+def _results(compiler: Compiler, word: str, request: Mapping[str, Any]) -> Iterator[Result]:
+    known, edited = compiler.machine.targets(), request["edited"]
     try:
         case, own = resolve_case(word, known, AdhocOptions.from_json(request["options"]))
-        targets = [generator.target(name) for name in request["targets"] or _default_targets(own, known)]
+        targets = [compiler.target(name) for name in request["targets"] or _default_targets(own, known)]
     except Exception as error:  # noqa: BLE001 - an edited file may raise anything
         refused = isinstance(error, ConformanceError) and error.__cause__ is None
         yield Result(word, error=failure_text(error, edited), refused=refused)
         return
     for target in targets:
-        yield _result(generator, case, target, [*edited, str(case.file)])
+        yield _result(compiler, case, target, [*edited, str(case.file)])
 
 
 def _default_targets(own: str, known: Collection[str]) -> Sequence[str]:
@@ -78,25 +80,26 @@ def _default_targets(own: str, known: Collection[str]) -> Sequence[str]:
     return names
 
 
-def _result(generator: Generator, case: Case, target: Target, edited: Sequence[str]) -> Result:
+def _result(compiler: Compiler, case: Case, target: Target, edited: Sequence[str]) -> Result:
     name = f"{case.id} for {target.name}"
     try:
-        native = generator.is_native(target, run=True)
-        with generator.capture(case, target, run=True) as result:
+        native = compiler.is_native(target, run=True)
+        with compiler.generate(case, target, run=True) as result:
             text, made = whole_text(result.capture, target), origin(result.capture, target)
             verdict = numerics_verdict(case, result, target, native=native)
     except Exception as error:  # noqa: BLE001 - an edited file may raise anything
         return Result(name, error=failure_text(error, edited), target=target.name)
-    return Result(name, made, text, _stored_text(generator, case, target), verdict, target=target.name)
+    return Result(name, made, text, _stored_text(compiler, case, target), verdict, target=target.name)
 
 
-def _stored_text(generator: Generator, case: Case, target: Target) -> str | None:
+def _stored_text(compiler: Compiler, case: Case, target: Target) -> str | None:
+    from conformance.storage.locations import snapshot_store
     from conformance.storage.snapshots import torch_release
 
     if not case.file.is_file():
         return None  # a function of the command line
-    snapshot = generator.session.store(case).read(case.id)
-    return snapshot.text(torch_release(generator.session.torch), target.name) if snapshot else None
+    snapshot = snapshot_store(case.file, tuple(compiler.machine.targets())).read(case.id)
+    return snapshot.text(torch_release(torch_build().version), target.name) if snapshot else None
 
 
 def _redirect(file: str) -> None:

@@ -30,10 +30,11 @@ from conformance.cli.watching.answers import answer
 from conformance.cli.watching.failures import failure_text
 from conformance.cli.watching.layers import ANSWER, COMPILER, STATUS, TORCH, WARM
 from conformance.cli.watching.messages import Channel
+from conformance.compiler.capture_texts import whole_text
+from conformance.compiler.compiler import Compiler, checked_numerics, compiler_here
+from conformance.compiler.garbage_collection import off_while_loading
 from conformance.devices.targets import use_tables
 from conformance.harness.accidents.guardian import end_with
-from conformance.harness.garbage_collection import off_while_loading
-from conformance.harness.generator import Generator, checked_numerics, whole_text
 
 #: What every capture makes once in a process, this one makes too. It has no gradient: autograd would start a thread.
 _WARMING = ("lambda x: (x.relu() * 2).sum(-1)", AdhocOptions(inputs=("x=4x8:f32",)))
@@ -49,7 +50,7 @@ class _Layer:
 
     def __init__(self, channel: Channel, request: dict[str, Any]) -> None:
         self._channel, self._request = channel, request
-        self._generator: Any = None  # of the first layer on, a Generator
+        self._compiler: Any = None  # of the first layer on, a Compiler
         self._children: dict[int, int] = {}  # descriptor → process id
         self._statuses: dict[int, int] = {}
         self._told: set[str] = set()  # the files that the layers below have named
@@ -73,28 +74,28 @@ class _Layer:
         ignore_bytecode_of(edited)
         importlib.invalidate_caches()
         if role == TORCH:
-            self._generator = self._with_torch()
+            self._compiler = self._with_torch()
             return
         if role == COMPILER:
             with off_while_loading():
                 import_compiler()
                 for name in _OF_COMPILER:
                     import_below(name)
-            self._generator.session.workers = self._generator.machine.cores  # so torch has one thread
-            self._generator.session.set_up_torch()
+            self._compiler.threads = 1
+            self._compiler.set_up_torch()
         else:
-            for result in answer(self._generator, self._request):
+            for result in answer(self._compiler, self._request):
                 self._tell({"result": result})
 
-    def _with_torch(self) -> Generator:
+    def _with_torch(self) -> Compiler:
         use_tables(self._request["tables"])
-        generator = Generator()
+        compiler = compiler_here()
         with off_while_loading():
             importlib.import_module("torch")
             import_other_packages()
             for room in _ROOMS:
                 import_below(f"conformance.{room}", _OF_COMPILER)
-        return generator
+        return compiler
 
     def _serve(self) -> None:
         """Returns in a fork, which has the next role."""
@@ -155,11 +156,11 @@ class _Layer:
         """Captures a small function. What it prints and raises is of no interest: an answer would say the same."""
         case, _ = resolve_case(_WARMING[0], (), _WARMING[1])
         for name in targets:
-            target = self._generator.target(name)
-            native = self._generator.is_native(target, run=True)
+            target = self._compiler.target(name)
+            native = self._compiler.is_native(target, run=True)
             if native and target.device != "cpu":
                 continue  # a fork cannot use a GPU that this process has used
-            with contextlib.suppress(Exception), self._generator.capture(case, target, run=True) as result:
+            with contextlib.suppress(Exception), self._compiler.generate(case, target, run=True) as result:
                 whole_text(result.capture, target)
                 checked_numerics(case, result, target, native=native)
 

@@ -38,10 +38,10 @@ def lines(session: Session, reason_unguarded: str, ini_options: Sequence[str]) -
 
 
 def _device_state(session: Session, device: str) -> str:
-    if device in session.patch_problems:
+    if device in session.compiler.patch_problems:
         return "off"  # a notice says why
     spread = gpu_binding.description(session.machine, device, session.workers)
-    state = session.generation_problems.get(device) or session.machine.describe(device)
+    state = session.compiler.generation_problems.get(device) or session.machine.describe(device)
     return f"{state}, {spread}" if spread else state
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from conformance.capture.invoke import error_text
+from conformance.capture.request import CaptureRequest
 from conformance.cases.case import Case
 from conformance.coverage.coverage_map import CoverageError
 from conformance.devices.targets import Target
@@ -14,7 +15,7 @@ from conformance.harness.session import Session
 
 
 def capture_case(session: Session, case: Case, target: Target) -> None:
-    with session.capture(case, target, "deviceless", ir_pre_fusion=False):
+    with session.compiler.capture(CaptureRequest(case, target, texts=False)):
         pass
 
 

@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.cases.lookup import OPS, STORAGE_ROOTS
+from conformance.cases.roots import OPS, STORAGE_ROOTS
 from conformance.devices.targets import targets
 from conformance.expectations.known_failures import load
-from conformance.review.causes import pluralise
 from conformance.settings import Overlay
 from conformance.storage.check_results import Outcome
 from conformance.storage.installed import installed_package
 from conformance.storage.locations import EXPECTED_CODE, KNOWN_FAILURES, overlay_root
 from conformance.storage.runs import ItemRecord
 from conformance.storage.snapshots import Store
+from conformance.words import pluralise
 
 
 def header_lines(overlay: Overlay) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from conformance.cases.case import Case
-from conformance.cases.lookup import OPS
+from conformance.cases.roots import CASE_ROOTS
 from conformance.cases.subset import Subset, SubsetError, read_subset
 
 
@@ -38,5 +38,5 @@ def refuse_unknown_lines(
 
 def _operators_beside(cases: Sequence[Case]) -> set[str]:
     """The operators with files of this package, or beside the files of these cases."""
-    folders = {OPS, *(case.file.parent for case in cases)}
+    folders = {*CASE_ROOTS, *(case.file.parent for case in cases)}
     return {file.stem.removeprefix("test_") for folder in folders for file in folder.glob("test_*.py")}

@@ -9,11 +9,11 @@ from pathlib import Path
 from conformance.errors import ConformanceError
 from conformance.expectations.known_failure_writer import Failure, Written, write_known_failures
 from conformance.numerics.problem import Problem
-from conformance.review.causes import pluralise
 from conformance.settings import Settings, SettingsError, option_name
 from conformance.storage.check_results import Outcome
 from conformance.storage.installed import refuse_installed
 from conformance.storage.runs import ItemRecord
+from conformance.words import pluralise
 
 #: How many failures without an entry a line names.
 _NAMED = 3

@@ -14,6 +14,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
 import conformance
+from conformance.cases.roots import CASE_ROOTS
 from conformance.harness.reuse.file_states import digest_of, folder_states
 
 #: Names whose use means that a file reads or loads what its text does not show.
@@ -29,8 +30,6 @@ _READER_CALLS = frozenset({("torch", "load"), ("np", "load"), ("numpy", "load"),
 #: Packages whose state the digest has anyway.
 _COVERED = ("torch", "triton", "numpy", "pytest", "_pytest")
 _HARNESS = Path(conformance.__file__).parent
-#: Folders of the harness that the digest of an item has only where its case is in them.
-_OF_CASES = (_HARNESS / "models", _HARNESS / "ops", _HARNESS / "sweep")
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def _collect(file: Path, package: str, files: dict[Path, str], packages: set[str
     text = files[file] = file.read_text(encoding="utf-8", errors="replace")
     for name in _imports(text, package):
         path = _path_of_module(name)
-        if path is None or (path.is_relative_to(_HARNESS) and not any(map(path.is_relative_to, _OF_CASES))):
+        if path is None or (path.is_relative_to(_HARNESS) and not any(map(path.is_relative_to, CASE_ROOTS))):
             continue
         if _is_installed(path):
             packages.add(name.partition(".")[0])

@@ -6,10 +6,14 @@ import functools
 from pathlib import Path
 
 import conformance
+from conformance.cases.roots import CASE_ROOTS
 from conformance.harness.reuse.file_states import digest_of, folder_states
 
 #: Folders that no result depends on, and those of cases: the digest of an item has the text of its own case.
-_LEFT_OUT = ("bench", "cli", "expected_binary", "expected_code", "known_failures", "models", "ops", "review", "sweep")
+_LEFT_OUT = (
+    *("bench", "cli", "expected_binary", "expected_code", "known_failures", "review"),
+    *(root.name for root in CASE_ROOTS),
+)
 _SUFFIXES = (".py", ".cpp", ".toml")
 
 

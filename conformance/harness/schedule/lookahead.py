@@ -37,10 +37,6 @@ class Lookahead:
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         self._current, self._next = self._number[item.nodeid], nextitem
 
-    def batch_of(self, node_id: str) -> list[str]:
-        """The node ids of the test's batch, in the order in which they run."""
-        return [item.node_id for item in self._batch[self._number[node_id]].items]
-
     def upcoming_items(self) -> list[tuple[Case, Target]]:
         """The case and the target of each item of the current item's batch that this process runs after it, in order.
 

@@ -19,8 +19,8 @@ from conformance.capture.compile import capture  # noqa: E402
 from conformance.capture.deviceless import user_kernels  # noqa: E402
 from conformance.capture.emulation.errors import EmulationError  # noqa: E402
 from conformance.capture.emulation.fake_strides import with_device_strides  # noqa: E402
-from conformance.capture.emulation.wrapper import Emulation  # noqa: E402
 from conformance.capture.patching.patch import applied  # noqa: E402
+from conformance.capture.request import CaptureRequest  # noqa: E402
 from conformance.cases.selectors import DeclarationError, exclusion  # noqa: E402
 from conformance.devices.environment import torch_build  # noqa: E402
 from conformance.devices.targets import targets  # noqa: E402
@@ -65,8 +65,8 @@ def test_branch(x):
 
 
 def check_emulated(function, target=SM90):
-    one, emulation = function.cases[0], Emulation(target)
-    with capture(one, target, "deviceless", emulation=emulation) as result:
+    one = function.cases[0]
+    with capture(CaptureRequest(one, target, emulate=True)) as result:
         check_numerics(with_device_strides(one), result.compiled, target.device, target.name, already_called=True)
         return result.capture
 

@@ -13,7 +13,7 @@ from conformance.capture.deviceless.device_queries import DeviceQueries
 from conformance.capture.isolation import isolated
 from conformance.cases.inputs import tensor
 from conformance.devices.environment import torch_build
-from conformance.devices.targets import PUBLIC, base_of, select_targets, targets
+from conformance.devices.targets import PUBLIC, select_targets, targets
 from conformance.facts.double_precision import reasons
 
 ROWS = [target for target in targets().values() if target.device == "xpu"]
@@ -134,4 +134,4 @@ def test_a_variant_runs_only_on_request():
     assert len(select_targets(rows, "xpu", None, with_variants=True)) == len(ROWS)
     native = select_targets(rows, "xpu", None, with_variants=lambda target: target.name == "xpu_lnl")
     assert [target.name for target in native] == ["xpu_pvc", "xpu_bmg", "xpu_lnl"]
-    assert base_of("xpu_dg2") == "xpu_bmg"
+    assert targets()["xpu_dg2"].variant_of == "xpu_bmg"

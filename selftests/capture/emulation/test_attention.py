@@ -17,7 +17,7 @@ from conformance.capture import isolation  # noqa: E402
 from conformance.capture.compile import capture  # noqa: E402
 from conformance.capture.emulation import gpu_operators  # noqa: E402
 from conformance.capture.emulation.fake_strides import with_device_strides  # noqa: E402
-from conformance.capture.emulation.wrapper import Emulation  # noqa: E402
+from conformance.capture.request import CaptureRequest  # noqa: E402
 from conformance.devices.targets import targets  # noqa: E402
 from conformance.numerics.check import check_numerics  # noqa: E402
 
@@ -60,7 +60,7 @@ def test_compiled_attention_with_dropout():
         return torch.where(left == 0, (q.float() @ k.float().mT / 8).softmax(-1).to(q.dtype), left)
 
     declared = test_dropped.cases[0]
-    with capture(declared, SM90, "deviceless", emulation=Emulation(SM90)) as captured:
+    with capture(CaptureRequest(declared, SM90, emulate=True)) as captured:
         assert "_scaled_dot_product_" in captured.capture.modules[0].code
         check_numerics(with_device_strides(declared), captured.compiled, "cuda", SM90.name)
 
@@ -73,6 +73,6 @@ def test_compiled_attention_of_any_length_with_gradients(length):
         return scaled_dot_product_attention(q, k, v, is_causal=True)
 
     declared = test_attended.cases[0]
-    with capture(declared, SM90, "deviceless", emulation=Emulation(SM90)) as captured:
+    with capture(CaptureRequest(declared, SM90, emulate=True)) as captured:
         assert "_scaled_dot_product_efficient_attention_backward" in "".join(m.code for m in captured.capture.modules)
         check_numerics(with_device_strides(declared), captured.compiled, "cuda", SM90.name)

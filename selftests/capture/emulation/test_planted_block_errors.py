@@ -70,6 +70,7 @@ def survivors(name):
     from conformance.capture.compile import capture
     from conformance.capture.emulation.fake_strides import with_device_strides
     from conformance.capture.emulation.wrapper import Emulation
+    from conformance.capture.request import CaptureRequest
     from conformance.devices.targets import targets
     from conformance.numerics.check import check_numerics
 
@@ -84,7 +85,7 @@ def survivors(name):
         return text
 
     emulation.rewrite = keep
-    with capture(declared, target, "deviceless", emulation=emulation, ir_pre_fusion=False) as captured:
+    with capture(CaptureRequest(declared, target, texts=False), emulation) as captured:
 
         def check():
             check_numerics(with_device_strides(declared), captured.compiled, target.device, target.name)

@@ -121,6 +121,7 @@ def emulated(request):
 
     from conformance.capture.compile import capture
     from conformance.capture.emulation.wrapper import Emulation
+    from conformance.capture.request import CaptureRequest
     from conformance.devices.targets import targets
     from conformance.numerics.check import check_numerics
 
@@ -129,7 +130,7 @@ def emulated(request):
     @contextlib.contextmanager
     def make(name):
         emulation = Emulation(target)
-        with capture(declared[name], target, "deviceless", emulation=emulation) as captured:
+        with capture(CaptureRequest(declared[name], target), emulation) as captured:
 
             def check():
                 check_numerics(declared[name], captured.compiled, target.device, target.name)
@@ -172,11 +173,12 @@ def test_emulation_leaves_nothing_behind(emulated):
     from triton.runtime.jit import JITFunction
 
     from conformance.capture.compile import capture
+    from conformance.capture.request import CaptureRequest
+    from conformance.compiler.capture_texts import code_text
     from conformance.devices.targets import targets
-    from conformance.harness.item import code_text
 
     def state():
-        with capture(cases()["two"], targets()["cuda_sm80"], "deviceless") as captured:
+        with capture(CaptureRequest(cases()["two"], targets()["cuda_sm80"])) as captured:
             code = code_text(captured.capture, targets()["cuda_sm80"])
         streams = sorted(name for name in vars(torch._C) if "RawStream" in name)
         return code, streams, JITFunction.__call__, dict(device_interface.device_interfaces)
@@ -212,7 +214,7 @@ def test_a_jiterator_function_is_not_emulated():
     prepare()
     from conformance.capture.compile import capture
     from conformance.capture.emulation.errors import NotEmulatedError
-    from conformance.capture.emulation.wrapper import Emulation
+    from conformance.capture.request import CaptureRequest
     from conformance.cases.adhoc import AdhocOptions, resolve_case
     from conformance.devices.targets import targets
     from conformance.numerics.check import check_numerics
@@ -222,6 +224,6 @@ def test_a_jiterator_function_is_not_emulated():
         "lambda x: x + torch.cuda.jiterator._create_jit_fn('template <typename T> T f(T x) { return x * x; }')(x)"
     )
     case, _ = resolve_case(function, (target,), AdhocOptions(inputs=("x=40:f32",)))
-    captured = capture(case, target, "deviceless", emulation=Emulation(target))
+    captured = capture(CaptureRequest(case, target, emulate=True))
     with captured as result, pytest.raises(NotEmulatedError, match="only a GPU runs"):
         check_numerics(case, result.compiled, "cuda", target.name)

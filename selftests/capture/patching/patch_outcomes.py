@@ -31,7 +31,7 @@ from conformance.capture import isolation  # noqa: E402
 from conformance.capture.compile import capture  # noqa: E402
 from conformance.capture.deviceless import pretended_device  # noqa: E402
 from conformance.capture.deviceless.device_queries import DeviceQueries, kernel_properties  # noqa: E402
-from conformance.capture.emulation.wrapper import Emulation  # noqa: E402
+from conformance.capture.request import CaptureRequest  # noqa: E402
 from conformance.cases.case import Case  # noqa: E402
 from conformance.devices.targets import targets  # noqa: E402
 
@@ -51,7 +51,7 @@ def code(fn: Callable, config: dict | None = None, **arguments: Callable) -> Cal
     case = MadeCase("patches", "one", (), fn, Path(__file__), arguments, config=config or {})
 
     def generated(target: str) -> str:
-        with capture(case, targets()[target], "deviceless") as result:
+        with capture(CaptureRequest(case, targets()[target])) as result:
             return "\n".join(module.code for module in result.capture.modules)
 
     return generated
@@ -61,7 +61,7 @@ def explored(target: str) -> str:
     """The graphs and scripts of an explored capture."""
     arguments = {"x": random(40, grad=True)}
     a_case = MadeCase("patches", "one", (), lambda x: x.sin() * 2, Path(__file__), arguments, grad=("x",))
-    with capture(a_case, targets()[target], "deviceless", explore=True) as result:
+    with capture(CaptureRequest(a_case, targets()[target], explore=True)) as result:
         found = result.capture.exploration
     graphs = [f"{graph.stage} {graph.when}" for graph in found.graphs]
     return "\n".join([*graphs, f"{found.script.count('class ')} graphs in the script"])
@@ -296,7 +296,7 @@ def batched(target: str) -> str:
 
 def asked(target: str) -> str:
     """What a capture asks the device, and what emulation asks."""
-    with capture(ADDED, targets()[target], "deviceless", emulation=Emulation(targets()[target])) as result:
+    with capture(CaptureRequest(ADDED, targets()[target], emulate=True)) as result:
         result.compiled(torch.rand(40, device=targets()[target].device))
         return ", ".join(map(str, result.queries.answers))
 

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from conformance.harness import garbage_collection
+from conformance.compiler import garbage_collection
 
 
 class Node:

@@ -1,6 +1,6 @@
 """The GPU-free worker: a process that sees no GPU. It makes deviceless captures on a machine that has a GPU.
 
-    python -m conformance.harness.gpu_free_worker    # one request a line on stdin, one answer a line on stdout
+    python -m conformance.compiler.gpu_free_worker    # one request a line on stdin, one answer a line on stdout
 
 A process that uses a real GPU cannot pretend another one: PyTorch's guards, context and driver for the GPU are loaded.
 """
@@ -11,7 +11,6 @@ import ast
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +18,13 @@ from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.emulation.extents import Report
 from conformance.capture.json_worker import JsonWorker, WorkerError, claim_stdout, serve
 from conformance.capture.model import Capture
+from conformance.capture.request import CaptureRequest
+from conformance.capture.result import CaptureResult
 from conformance.cases.adhoc import AdhocCase
 from conformance.cases.case import Case
 from conformance.devices.environment import HIDE_GPUS
 from conformance.devices.targets import Target, use_tables
 from conformance.errors import ConformanceError
-from conformance.harness.chosen_options import with_options
 from conformance.numerics.audit import Audit, Judgement, check_and_audit
 from conformance.numerics.problem import Problem
 from conformance.settings import typed_inductor_config
@@ -37,28 +37,14 @@ if TYPE_CHECKING:
 CAPTURE_LIMIT = 600.0
 #: The variable that passes further tables of targets to the worker.
 _TABLES = "_CONFORMANCE_TARGET_TABLES"
+#: What the worker is sent of a request as it is. Its captures are not native, so none defers its build.
+_OPTIONS = ("form", "explore", "emulate", "texts", "shares", "audit")
 
 
 class GpuFreeWorkerError(ConformanceError, RuntimeError):
     """The GPU-free worker could not capture. The message: what compiling raised there, or how the worker ended."""
 
     status = 1
-
-
-@dataclass(frozen=True)
-class WorkerCapture:
-    """A capture of the worker.
-
-    `numerics`: returns the lines that say what the emulated numerics compared, or raises what their check raised.
-    `shared_with`, `extents`, `judgements`, `error_profiles`: see CaptureResult.
-    """
-
-    capture: Capture
-    numerics: Callable[[], list[str]]
-    shared_with: str = ""
-    extents: Callable[[], Report] = Report
-    judgements: Sequence[Judgement] = ()
-    error_profiles: Sequence[Any] = ()
 
 
 class GpuFreeWorker:
@@ -77,105 +63,87 @@ class GpuFreeWorker:
         self._run_options = typed_inductor_config(self._inductor_config)
         self._worker = JsonWorker(__name__, self.environment, echo_stderr=True)
 
-    def capture(
-        self,
-        case: Case,
-        target: Target,
-        *,
-        explore: bool = False,
-        emulate: bool = False,
-        texts: bool = True,
-        shares: bool = False,
-        audit: bool = False,
-        form: str = "whole",
-    ) -> WorkerCapture:
-        """Captures a case without the device. Raises GpuFreeWorkerError.
-
-        `texts`: with graphs and nodes, which are slow to make. `shares`: a capture of another target will do if it is
-        the same and nothing else is asked for. `audit`: with `emulate`, also judges the case's opt-outs. `form`: one of
-        compiled_forms.FORMS.
-        """
-        request: dict[str, Any] = {"file": str(case.file), "case": case.id, "target": target.to_json()}
-        request |= {"explore": explore, "emulate": emulate, "texts": texts, "shares": shares}
-        request |= {"audit": audit, "form": form, "config": repr(dict(self._inductor_config))}
-        request |= {"run_options": self._run_options}
+    def capture(self, request: CaptureRequest) -> CaptureResult:
+        """Captures what `request` asks for, without the device. Raises GpuFreeWorkerError."""
+        case, target = request.case, request.target
+        message: dict[str, Any] = {"file": str(case.file), "case": case.id, "target": target.to_json()}
+        message |= {"options": {name: getattr(request, name) for name in _OPTIONS}}
+        message |= {"config": repr(dict(self._inductor_config)), "run_options": self._run_options}
         if isinstance(case, AdhocCase):
-            request |= {"spec": case.spec, "options": case.options}
+            message |= {"spec": case.spec, "adhoc": case.options}
         try:
-            answer = self._worker.ask(request, CAPTURE_LIMIT)
+            answer = self._worker.ask(message, CAPTURE_LIMIT)
         except WorkerError as error:
-            message = f"the GPU-free worker could not capture {case.id} for {target.name}: {error}"
-            raise GpuFreeWorkerError(message) from None
+            text = f"the GPU-free worker could not capture {case.id} for {target.name}: {error}"
+            raise GpuFreeWorkerError(text) from None
         if "raised" in answer:
             raise GpuFreeWorkerError(answer["raised"])
         numerics, shared_with = answer.pop("numerics", None), answer.pop("shared_with", "")
-        extents = functools.partial(Report.from_json, (numerics or {}).get("extents", {}))
         judgements = [Judgement.from_json(each) for each in answer.pop("judgements", ())]
-        lines = functools.partial(_numerics_lines, numerics)
-        profiles = (numerics or {}).get("error_profiles", ()) if not shared_with else ()
-        return WorkerCapture(Capture.from_json(answer), lines, shared_with, extents, judgements, profiles)
+        return CaptureResult(
+            Capture.from_json(answer),
+            worker_numerics=functools.partial(_numerics_lines, numerics) if request.emulate else None,
+            shared_with=shared_with,
+            extents=functools.partial(Report.from_json, (numerics or {}).get("extents", {})),
+            judgements=judgements,
+            error_profiles=(numerics or {}).get("error_profiles", ()) if not shared_with else (),
+        )
 
     def close(self) -> None:
         """Kills the process."""
         self._worker.close()
 
 
-def _answer(request: dict[str, Any]) -> dict[str, Any]:
+def _answer(message: dict[str, Any]) -> dict[str, Any]:
     try:
-        return _capture(request)
+        return _capture(message)
     except Exception as error:  # noqa: BLE001 - whatever compiling raises is the answer
         return {"raised": f"{type(error).__name__}: {error}"}
 
 
-def _capture(request: dict[str, Any]) -> dict[str, Any]:
+def _capture(message: dict[str, Any]) -> dict[str, Any]:
     from conformance.capture.compile import capture
+
+    request = _request(message)
+    case, target = request.case, request.target
+    may_share = request.shares and request.form == "whole" and not (request.explore or request.texts)
+    shared = _shared_captures().find(case, target) if may_share else None
+    if shared is not None and (shared.numerics is not None or not request.emulate):
+        answer = shared.for_target(target).to_json() | {"shared_with": shared.target.name}
+        return answer | ({"numerics": shared.numerics} if request.emulate else {})
+    with capture(request) as captured:
+        answer = captured.capture.to_json(complete=request.texts)
+        numerics = None
+        if captured.compiled is not None:
+            audit = Audit() if request.audit else None
+            numerics = answer["numerics"] = _numerics(case, captured.compiled, target, audit, message["run_options"])
+            numerics["extents"] = captured.extents().to_json()
+            answer |= {"judgements": [each.to_json() for each in audit.judgements]} if audit else {}
+    if may_share and (numerics is None or "lines" in numerics):
+        _shared_captures().add(case, target, captured.capture, captured.queries, numerics)
+    return answer
+
+
+def _request(message: dict[str, Any]) -> CaptureRequest:
+    """The request that the parent sent."""
     from conformance.cases.adhoc import AdhocOptions, resolve_case
     from conformance.cases.loader import cases_in
     from conformance.devices.targets import targets
 
-    if "spec" in request:
-        sent = request["options"]
+    if "spec" in message:
+        sent = message["adhoc"]
         options = AdhocOptions(
             inputs=tuple(sent["inputs"]),
             grad=tuple(sent["grad"]),
             dynamic=sent["dynamic"],
             config=tuple(sent["config"]),
         )
-        case, _ = resolve_case(request["spec"], list(targets()), options)
+        case, _ = resolve_case(message["spec"], list(targets()), options)
     else:
-        case = cases_in(Path(request["file"]))[request["case"]]
-    case = with_options(case, ast.literal_eval(request["config"]))
-    target = Target.from_json(request["target"])  # a GPU that matches no row is not in the table
-    form = request["form"]
-    may_share = request["shares"] and form == "whole" and not (request["explore"] or request["texts"])
-    shared = _shared_captures().find(case, target) if may_share else None
-    if shared is not None and (shared.numerics is not None or not request["emulate"]):
-        answer = shared.for_target(target).to_json() | {"shared_with": shared.target.name}
-        return answer | ({"numerics": shared.numerics} if request["emulate"] else {})
-    emulation = None
-    if request["emulate"]:
-        from conformance.capture.emulation.wrapper import Emulation
-
-        emulation = Emulation(target)
-    with capture(
-        case,
-        target,
-        "deviceless",
-        explore=request["explore"],
-        emulation=emulation,
-        ir_pre_fusion=request["texts"],
-        form=form,
-    ) as captured:
-        answer = captured.capture.to_json(complete=request["texts"])
-        numerics = None
-        if captured.compiled is not None:
-            audit = Audit() if request["audit"] else None
-            numerics = answer["numerics"] = _numerics(case, captured.compiled, target, audit, request["run_options"])
-            numerics["extents"] = captured.extents().to_json()
-            answer |= {"judgements": [each.to_json() for each in audit.judgements]} if audit else {}
-    if may_share and (numerics is None or "lines" in numerics):
-        _shared_captures().add(case, target, captured.capture, captured.queries, numerics)
-    return answer
+        case = cases_in(Path(message["file"]))[message["case"]]
+    case = case.with_config(ast.literal_eval(message["config"]))
+    target = Target.from_json(message["target"])  # a GPU that matches no row is not in the table
+    return CaptureRequest(case, target, "deviceless", **message["options"])
 
 
 @functools.cache
