@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from conformance.cases.case import Case
+from conformance.cases.numerics_policy import Policy
 from conformance.cases.selectors import exclusion
+from conformance.devices.cpp_exceptions import exceptions_problem
 from conformance.devices.targets import Target
 from conformance.harness.item_capture import ItemCapture
 from conformance.harness.session import Session
@@ -30,8 +32,16 @@ def item_exclusion(session: Session, case: Case, target: Target, source: ItemCap
 
 def generation_problem(session: Session, case: Case, target: Target, source: ItemCapture) -> str:
     """Why this machine cannot run the item; "" if it can."""
-    problem = session.generation_problem(target)
-    return problem or (session.reason_not_run(target) if _compares_nothing(session, case, target, source) else "")
+    if problem := session.generation_problem(target) or _exception_problem(session, case, target):
+        return problem
+    return session.reason_not_run(target) if _compares_nothing(session, case, target, source) else ""
+
+
+def _exception_problem(session: Session, case: Case, target: Target) -> str:
+    """Why an item whose kernel raises would end the process; "" if its exception reaches Python."""
+    if target.device != "cpu" or session.mode(target) != "native":
+        return ""
+    return exceptions_problem() if Policy.for_case(case, target.name, target.device).raises else ""
 
 
 def missing_dtype(target: Target, error: Exception) -> str:
