@@ -27,7 +27,7 @@ from conformance.harness.item_errors import (
     SkipError,
     StaleKnownFailureError,
 )
-from conformance.harness.item_exclusion import generation_problem, item_exclusion, missing_dtype
+from conformance.harness.item_exclusion import exception_problem, generation_problem, item_exclusion, missing_dtype
 from conformance.harness.item_known_failures import ItemKnownFailures, problems_of
 from conformance.harness.known_failure_lines import LEFT_OUT
 from conformance.harness.session import Session
@@ -119,7 +119,10 @@ class _ItemRun:
     def run(self) -> None:
         excluded = item_exclusion(self.session, self.case, self.target, self.source)
         if reason := excluded or generation_problem(self.session, self.case, self.target, self.source):
-            self._skip(reason, Outcome.EXCLUDED if excluded else Outcome.SKIPPED)
+            must_run = not excluded and self.session.names_targets
+            self._skip(reason, Outcome.EXCLUDED if excluded else Outcome.SKIPPED, must_run=must_run)
+        if reason := exception_problem(self.session, self.case, self.target):
+            self._skip(reason, Outcome.SKIPPED, must_run=False)
         before = _cpu_seconds()
         try:
             with self.device.checked():
@@ -133,12 +136,11 @@ class _ItemRun:
             self.record.cpu_seconds = round(_cpu_seconds() - before, 3)
             self.session.run.write_item(self.record)
 
-    def _skip(self, reason: str, outcome: Outcome) -> None:
-        """Skips the item. Raises PreparationError instead where the user named the target, which should run here."""
-        asked = outcome is Outcome.SKIPPED and self.session.names_targets
-        self.record.checks["compile"] = CheckResult(Outcome.FAILED if asked else outcome, reason)
+    def _skip(self, reason: str, outcome: Outcome, *, must_run: bool) -> None:
+        """Skips the item. Raises PreparationError instead if it `must_run`: the user named its target."""
+        self.record.checks["compile"] = CheckResult(Outcome.FAILED if must_run else outcome, reason)
         self.session.run.write_item(self.record)
-        if asked:
+        if must_run:
             raise PreparationError(f"{self.name}: {reason}")
         self.report.skip(reason)
 
@@ -222,7 +224,7 @@ class _ItemRun:
                 captured = stack.enter_context(self.source.captured())
             except Exception as error:
                 if reason := missing_dtype(self.target, error):
-                    self._skip(reason, Outcome.EXCLUDED)
+                    self._skip(reason, Outcome.EXCLUDED, must_run=False)
                 self._record_failure("compile", error)
                 self.artifacts.of_exception("compile", error)
                 said = custom_operators.advice(error)

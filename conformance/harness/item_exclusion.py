@@ -32,12 +32,11 @@ def item_exclusion(session: Session, case: Case, target: Target, source: ItemCap
 
 def generation_problem(session: Session, case: Case, target: Target, source: ItemCapture) -> str:
     """Why this machine cannot run the item; "" if it can."""
-    if problem := session.generation_problem(target) or _exception_problem(session, case, target):
-        return problem
-    return session.reason_not_run(target) if _compares_nothing(session, case, target, source) else ""
+    problem = session.generation_problem(target)
+    return problem or (session.reason_not_run(target) if _compares_nothing(session, case, target, source) else "")
 
 
-def _exception_problem(session: Session, case: Case, target: Target) -> str:
+def exception_problem(session: Session, case: Case, target: Target) -> str:
     """Why an item whose kernel raises would end the process; "" if its exception reaches Python."""
     if target.device != "cpu" or session.mode(target) != "native":
         return ""

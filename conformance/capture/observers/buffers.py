@@ -206,7 +206,7 @@ def _size(graph: Any, name: str) -> int:
 
 def _is_packed_by_mkl(constant: Any) -> bool:
     """Whether MKL packed a weight into it: then its size is the processor's choice. The weight itself is counted."""
-    return constant.dim() == 2 and constant.stride() == (1, 0)
+    return constant.dim() == 2 and constant.shape[1] == 1 and constant.stride() == (1, 0)
 
 
 def _bytes(graph: Any, size: Iterable[Any], dtype: Any) -> int:
