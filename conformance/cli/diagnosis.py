@@ -22,6 +22,7 @@ from conformance.devices.cpp_compiler import (
     find_compiler,
     missing_compiler_message,
 )
+from conformance.devices.cpp_exceptions import exceptions_problem
 from conformance.devices.environment import PreparationError
 from conformance.devices.machine import Machine
 from conformance.devices.targets import GPUS, PLATFORMS, families, targets
@@ -88,7 +89,12 @@ def _compiler() -> Finding:
             command = "unset CXX" if shutil.which(DEFAULT_COMPILER) else f"{command}  # then unset CXX"
         return Finding("compiler", f"none: {missing_compiler_message()}", missing, command)
     version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.splitlines()
-    return Finding("compiler", f"{path} ({version[0] if version else 'unknown version'})")
+    missing = ""
+    if exceptions_problem():
+        missing = (
+            "A C++ compiler that uses this machine's C++ library. Otherwise an exception of a kernel ends a process."
+        )
+    return Finding("compiler", f"{path} ({version[0] if version else 'unknown version'})", missing)
 
 
 def _headers() -> Finding:

@@ -9,6 +9,7 @@ import importlib.metadata
 import importlib.util
 import logging
 import os
+import platform
 import runpy
 import tempfile
 from dataclasses import dataclass
@@ -106,6 +107,16 @@ def remove_code_variables() -> tuple[str, ...]:
     for name in names:
         del os.environ[name]
     return tuple(names)
+
+
+def pin_processor() -> None:
+    """Makes eager's kernels and MKL's those that each x86-64 processor with AVX2 has. Call it before torch is imported.
+
+    Otherwise eager's own values, such as a variance that overflows, and the sizes of packed weights would be others on
+    a processor with AVX-512. Compiled code is the target's in any case.
+    """
+    if platform.machine() in ("x86_64", "AMD64"):
+        os.environ |= {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
 
 
 def cache_folder() -> Path:

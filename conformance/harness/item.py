@@ -30,7 +30,7 @@ from conformance.harness.item_errors import (
     SkipError,
     StaleKnownFailureError,
 )
-from conformance.harness.item_exclusion import generation_problem, item_exclusion, missing_dtype
+from conformance.harness.item_exclusion import exception_problem, generation_problem, item_exclusion, missing_dtype
 from conformance.harness.item_known_failures import ItemKnownFailures, problems_of
 from conformance.harness.known_failure_lines import LEFT_OUT
 from conformance.harness.session import Session
@@ -131,7 +131,11 @@ class _ItemRun:
     def run(self) -> None:
         excluded = item_exclusion(self.session, self.case, self.target, self.source)
         if reason := excluded or generation_problem(self.session, self.case, self.target, self.source):
-            self._decline(reason, Outcome.EXCLUDED if excluded else Outcome.SKIPPED)
+            must_run = not excluded and self.session.names_targets
+            self._decline(reason, Outcome.EXCLUDED if excluded else Outcome.SKIPPED, must_run=must_run)
+            return
+        if reason := exception_problem(self.session, self.case, self.target):
+            self._decline(reason, Outcome.SKIPPED, must_run=False)
             return
         before = _cpu_seconds()
         try:
@@ -146,13 +150,12 @@ class _ItemRun:
             self.record.cpu_seconds = round(_cpu_seconds() - before, 3)
             self.session.run.write_item(self.record)
 
-    def _decline(self, reason: str, outcome: Outcome) -> None:
-        """Ends an item that does not run here. Raises PreparationError where the user named its target."""
-        asked = outcome is Outcome.SKIPPED and self.session.names_targets
-        if asked:
+    def _decline(self, reason: str, outcome: Outcome, *, must_run: bool) -> None:
+        """Ends an item that does not run here. Raises PreparationError if it `must_run`: the user named its target."""
+        if must_run:
             self.record.checks["compile"] = CheckResult(Outcome.FAILED, reason)
         try:
-            if asked:
+            if must_run:
                 raise PreparationError(f"{self.name}: {reason}")
             self._conclude("compile", _Verdict(outcome, reason))
         finally:

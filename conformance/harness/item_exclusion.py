@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from conformance.cases.case import Case
+from conformance.cases.numerics_policy import Policy
 from conformance.cases.selectors import exclusion
+from conformance.devices.cpp_exceptions import exceptions_problem
 from conformance.devices.targets import Target
 from conformance.harness.item_capture import ItemCapture
 from conformance.harness.session import Session
@@ -33,6 +35,13 @@ def generation_problem(session: Session, case: Case, target: Target, source: Ite
     if problem := session.compiler.generation_problem(target):
         return problem
     return session.compiler.reason_not_run(target) if _compares_nothing(session, case, target, source) else ""
+
+
+def exception_problem(session: Session, case: Case, target: Target) -> str:
+    """Why an item whose kernel raises would end the process; "" if its exception reaches Python."""
+    if target.device != "cpu" or session.mode(target) != "native":
+        return ""
+    return exceptions_problem() if Policy.for_case(case, target.name, target.device).raises else ""
 
 
 def missing_dtype(target: Target, error: Exception) -> str:

@@ -216,6 +216,13 @@ RULES = [
         _replace(r"^(\w+ = None  # .*\)) -?[0-9a-f]+$", r"\1", " = None  # "),
     ),
     Rule(
+        "packed weights",
+        "writes `packed` for the size of a weight that MKL packed",
+        "a comment; MKL chooses the size by the processor, and no code depends on it",
+        ("statement",),
+        _replace(r"^(\w+ = None  # .* )\(\d+, 1\) \(1, 0\)$", r"\1(packed, 1) (1, 0)", "(1, 0)"),
+    ),
+    Rule(
         "stream",
         "removes the variable of the current stream, and the argument `stream=` of each launch",
         "every kernel is launched on the current stream of the device",

@@ -15,6 +15,9 @@ INDUCTOR_ONLY = {"fallbacks": [], "extern": [], "graph_breaks": 0}
 #: A pass leaves a group of fewer operations as it is.
 FIVE = range(5)
 
+# Each call stands in a function of its own: a comprehension gets its variables by name up to Python 3.11, and in the
+# order of their use since 3.12, and so would the graph its inputs.
+
 
 def before_autograd(*names, **search):
     """The passes of these names. `search`: their options, of which operations to take together."""
@@ -90,7 +93,10 @@ OVERFLOW = {"without": {"huge": "whether a sum overflows depends on its order"}}
     numerics=OVERFLOW,
 )
 def test_linear(x, weight, bias, has_bias):
-    return torch.cat([functional.linear(x[i], weight[i], bias[i] if has_bias else None) for i in FIVE])
+    def product(i):
+        return functional.linear(x[i], weight[i], bias[i] if has_bias else None)
+
+    return torch.cat([product(i) for i in FIVE])
 
 
 # With this option each bias gets the shape of its product first.
@@ -103,7 +109,10 @@ def test_linear(x, weight, bias, has_bias):
     numerics=OVERFLOW,
 )
 def test_bias_broadcast(x, weight, bias):
-    return torch.cat([functional.linear(x[i], weight[i], bias[i]) for i in FIVE])
+    def product(i):
+        return functional.linear(x[i], weight[i], bias[i])
+
+    return torch.cat([product(i) for i in FIVE])
 
 
 # All layers have the same input: their weights are joined into one matrix.
@@ -116,7 +125,11 @@ def test_bias_broadcast(x, weight, bias):
 )
 def test_linear_of_one_input(x, weight, bias):
     first = x[0]
-    return torch.cat([functional.linear(first, weight[i], bias[i]) for i in FIVE])
+
+    def product(i):
+        return functional.linear(first, weight[i], bias[i])
+
+    return torch.cat([product(i) for i in FIVE])
 
 
 @case(
@@ -129,7 +142,10 @@ def test_linear_of_one_input(x, weight, bias):
     require={"all": INDUCTOR_ONLY | {"patterns.batch_layernorm": 1}},
 )
 def test_layer_norm(x, weight, bias, given):
-    return torch.cat([functional.layer_norm(x[i], (8,), *(weight[i], bias[i])[:given]) for i in FIVE])
+    def norm(i):
+        return functional.layer_norm(x[i], (8,), *(weight[i], bias[i])[:given])
+
+    return torch.cat([norm(i) for i in FIVE])
 
 
 # What an operation has beside its first operand stays: arguments without a name, the changed input.

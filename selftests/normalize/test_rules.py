@@ -49,6 +49,11 @@ BEFORE_AFTER = {
         "constant0 = None  # device(type='cpu') torch.float32 (10,) (1,) 7f3a0c",
         "constant0 = None  # device(type='cpu') torch.float32 (10,) (1,)",
     ),
+    "packed weights": (
+        "statement",
+        "_frozen_param4 = None  # device torch.float32 (1459233, 1) (1, 0)",
+        "_frozen_param4 = None  # device torch.float32 (packed, 1) (1, 0)",
+    ),
     "stream": ("call", "raw_stream0 = get_raw_stream(0)\nf.run(a, stream=raw_stream0)", "f.run(a)"),
     "device guard": (
         "call",

@@ -198,9 +198,15 @@ def _output_bytes(graph: Any, stored: Mapping[str, int]) -> int:
 def _size(graph: Any, name: str) -> int:
     """Bytes of a buffer, input or constant; 0 if it has no elements."""
     if name in graph.constants:
-        return graph.constants[name].numel() * graph.constants[name].itemsize
+        constant = graph.constants[name]
+        return 0 if _is_packed_by_mkl(constant) else constant.numel() * constant.itemsize
     buffer = graph.try_get_buffer(name)
     return _bytes(graph, buffer.get_size(), buffer.get_dtype()) if _is_tensor(buffer) else 0
+
+
+def _is_packed_by_mkl(constant: Any) -> bool:
+    """Whether MKL packed a weight into it: then its size is the processor's choice. The weight itself is counted."""
+    return constant.dim() == 2 and constant.shape[1] == 1 and constant.stride() == (1, 0)
 
 
 def _bytes(graph: Any, size: Iterable[Any], dtype: Any) -> int:

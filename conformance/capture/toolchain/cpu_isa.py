@@ -6,12 +6,14 @@ A GPU's graph can have CPU kernels too, such as the counter of a loop.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from conformance.capture.patching.patch import Patch
 from conformance.devices.machine import instruction_sets
 
+#: Bytes of the caches of a core: a common size, the same for all targets.
+_CACHES = {"l1d_cache_size": 32 * 1024, "l2_cache_size": 1024 * 1024}
 #: Instruction set of a target → Inductor's class for it.
 _CLASSES = {"avx2": "VecAVX2", "avx512": "VecAVX512", "neon": "VecNEON"}
 
@@ -27,15 +29,37 @@ def patches(isa: str) -> list[Patch]:
     """The patches that make Inductor generate code for an instruction set of the table: `avx2`."""
     pick = _pick_isa(isa)
     imported_by_name = "codecache imports it by name; if both differ, code is built with the wrong flags"
+    of_products = "it imports it by name; templates of products would be those of this machine, such as of AMX"
     return [
         Patch("torch._inductor.cpu_vec_isa:pick_vec_isa", pick, "this machine's instruction set would be used"),
         Patch("torch._inductor.codecache:pick_vec_isa", pick, imported_by_name),
+        Patch("torch._inductor.codegen.cpp_micro_gemm:pick_vec_isa", pick, of_products),
+        *_cache_patches(),
         Patch(
             f"torch._inductor.cpu_vec_isa:{_CLASSES[isa]}.__bool__",
             lambda _: lambda self: True,
             "it compiles and runs a probe; without compiler or hardware, the code silently becomes scalar",
         ),
     ]
+
+
+def _cache_patches() -> list[Patch]:
+    """The patches that give templates of products the cache sizes of the table: they choose blocks by them."""
+    why = "blocks of templates of products would depend on the caches of this machine"
+    of_getters = {"_L1d_cache_size": "l1d_cache_size", "_L2_cache_size": "l2_cache_size"}
+    return [
+        # since 2.13
+        Patch("torch.cpu:get_capabilities", _with_caches, why, optional=True),
+        # up to 2.12
+        *(
+            Patch(f"torch._C._cpu:{getter}", lambda _, size=_CACHES[name]: lambda: size, why, optional=True)
+            for getter, name in of_getters.items()
+        ),
+    ]
+
+
+def _with_caches(original: Callable[[], Mapping[str, Any]]) -> Callable[[], Mapping[str, Any]]:
+    return lambda: {**original(), **_CACHES}
 
 
 @functools.cache
