@@ -4,7 +4,7 @@ docs/ has a copy of each for readers of the repository, and for `conformance doc
 
     python ci/documentation/stored_pages.py
 
-docs/missed-optimisations.md comes from a run: `python -m conformance missed RUN`.
+docs/missed-optimisations.md comes from a run: `python -m conformance list --missed RUN`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 #: Page → the command that writes it.
 COMMANDS = {
-    "known-bugs": ["bugs", "--package"],
-    "changes-2.11-2.13": ["diff", "2.11", "2.13", "conformance/ops", "--markdown"],
-    "changes-2.13-2.15": ["diff", "2.13", "2.15", "conformance/ops", "--markdown"],
+    "known-bugs": ["list", "--bugs", "--package"],
+    "changes-2.11-2.13": ["compare", "2.11", "2.13", "conformance/ops", "--markdown"],
+    "changes-2.13-2.15": ["compare", "2.13", "2.15", "conformance/ops", "--markdown"],
 }
 
 
