@@ -4,7 +4,7 @@ docs/ has a copy of each for readers of the repository, and for `conformance doc
 
     python ci/documentation/stored_pages.py
 
-docs/missed-optimisations.md comes from a run: `python -m conformance missed RUN`.
+docs/missed-optimisations.md comes from a run: `python -m conformance list --missed RUN`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from conformance.devices.torch_releases import CHANGES
 ROOT = Path(__file__).resolve().parents[2]
 #: Page → the command that writes it.
 COMMANDS = {
-    "known-bugs": ["bugs", "--package"],
-    **{page: ["diff", *releases, "conformance/ops", "--markdown"] for page, releases in CHANGES.items()},
+    "known-bugs": ["list", "--bugs", "--package"],
+    **{page: ["compare", *releases, "conformance/ops", "--markdown"] for page, releases in CHANGES.items()},
 }
 
 

@@ -218,7 +218,7 @@ def case(
     - `require`: selector → fact → value. A fact with another value fails the check `requirements`, on every torch
       version. `python -m conformance show ID --facts` lists the facts. See expectations/requirements.py.
     - `missed`: as `require`, for what Inductor should do and does not do yet; `judgement` says why it should. It fails
-      nothing; `python -m conformance missed` lists it. See expectations/missed_optimisations.py.
+      nothing; `python -m conformance list --missed` lists it. See expectations/missed_optimisations.py.
     - `numerics`: a wider or narrower tolerance, or a check to leave out, each with a reason. See numerics_policy.py.
     - `only`: selector → reason, if the case cannot run everywhere: {"gpu": "Triton has no backend for the CPU"}. On
       other targets pytest skips it and prints the reason.

@@ -8,6 +8,7 @@ import importlib
 import os
 import signal
 import sys
+import textwrap
 import threading
 from collections.abc import Iterator, Sequence
 from types import ModuleType
@@ -19,37 +20,42 @@ from conformance.cli.optional_values import separate_optional_values
 from conformance.devices import environment
 from conformance.errors import ConformanceError
 
-#: Command → its module in cli/commands/ and its help. Only the module of the called command is imported: help is fast.
-COMMANDS = {
-    "list": ("list_cases", "list the cases and their files"),
-    "show": ("show", "show the facts, code, graphs, IR and reasons of a case or an ad-hoc function on a target"),
-    "watch": ("watch", "answer each save of a case or of Inductor: what changed in facts, code and numerics"),
-    "compare": ("compare", "compare two cases on a target, or one case on two targets"),
-    "bisect": ("bisect", "find the commit of PyTorch that changed what is generated for a case"),
-    "blame": ("blame", "find the functions of another torch that change what is generated for a case"),
-    "minimise": (
-        "minimise",
-        "find the smallest program that fails as a case does, and the part of the compiler at fault",
-    ),
-    "coverage": ("coverage", "say which lines of Inductor the cases execute, what none reaches, and which add nothing"),
-    "bench": ("bench", "time compiled against eager on a device of this machine; explain where compiled is slower"),
-    "estimate": (
-        "estimate",
-        "estimate where the time goes: the least time of each kernel on a target, without the device",
-    ),
-    "review": ("review", "accept or reject the changes of a run, grouped by cause"),
-    "accept": ("accept", "store the code that a run generated, on this machine or on another one"),
-    "merge": ("merge", "join runs of several machines, shards or targets into one run"),
-    "confirm": ("confirm", "if you have a GPU: run the suite on it, and write an archive of what it gave"),
-    "diff": ("diff", "show what changed between two torch versions in the stored snapshots"),
-    "report": ("report", "write one HTML file about one or several runs"),
-    "missed": ("missed", "list the optimisations that Inductor misses, with its reasons"),
-    "audit": ("audit", "list the opt-outs that excuse nothing in all of several runs with --audit"),
-    "bugs": ("bugs", "list the known bugs of Inductor, each with a script that needs only torch"),
-    "prune": ("prune", "list or remove the snapshots of cases that no longer exist"),
-    "drop": ("drop", "remove everything that is stored for a torch version"),
-    "docs": ("docs", "print the documentation: a page, a section of one, or the list of pages"),
-    "doctor": ("doctor", "say what this machine can do, what is missing, and how to install it"),
+#: Who needs it → command → its module in cli/commands/ and its help. Only the module of the called command is imported:
+#: help is fast.
+GROUPS = {
+    "every day": {
+        "list": ("list_cases", "list cases, known bugs, or missed optimisations"),
+        "show": ("show", "show the facts, code, graphs and reasons of a case or a function"),
+        "watch": ("watch", "answer each save of a case or of Inductor with what it changed"),
+        "compare": ("compare", "compare two cases, one case on two targets, or two releases of torch"),
+        "review": ("review", "accept or reject the changes of a run, grouped by cause"),
+        "report": ("report", "write one HTML file about one or several runs"),
+        "doctor": ("doctor", "say what this machine can do, and how to get what is missing"),
+        "docs": ("docs", "print the documentation: its list of pages, a page, or a section"),
+    },
+    "for compiler engineers": {
+        "bisect": ("bisect", "find the commit of PyTorch that changed the code of a case"),
+        "blame": ("blame", "find the functions of another torch that change the code of a case"),
+        "minimise": ("minimise", "find the smallest program that fails as a case does"),
+        "estimate": ("estimate", "estimate the least time of each kernel, without the device"),
+        "bench": ("bench", "time compiled against eager on this machine; explain what is slower"),
+        "coverage": ("coverage", "say which lines of Inductor the cases execute"),
+    },
+    "for maintainers": {
+        "accept": ("accept", "store the code that a run generated, here or elsewhere"),
+        "merge": ("merge", "join runs of several machines, shards or targets into one run"),
+        "confirm": ("confirm", "run the suite on your GPU, and write an archive of what it gave"),
+        "prune": ("prune", "remove what is stored for lost cases, or for a release of torch"),
+    },
+}
+COMMANDS = {name: command for commands in GROUPS.values() for name, command in commands.items()}
+#: Former command → what to type now.
+_FORMER = {
+    "bugs": "list --bugs",
+    "missed": "list --missed",
+    "diff": "compare OLD NEW",
+    "audit": "report --audit RUN…",
+    "drop": "prune --torch RELEASE --yes",
 }
 
 
@@ -58,8 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(
         prog="python -m conformance",
-        description=(conformance.__doc__ or "").partition("\n")[0],
-        epilog="Options and examples: `python -m conformance COMMAND --help`.",
+        usage="%(prog)s [-h] [--version] COMMAND ...",
+        description=textwrap.fill((conformance.__doc__ or "").partition("\n")[0], 79),
+        epilog="\n".join([*_command_lines(), "", "Options and examples: `python -m conformance COMMAND --help`."]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=conformance.__version__)
     with _interruptions() as interruptions:
@@ -84,10 +92,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    if new := _FORMER.get(_first_word(words)):
+        parser.error(f"`{_first_word(words)}` is `{new}` now")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, help=argparse.SUPPRESS)
     called: ModuleType | None = None
-    for name, (module, text) in COMMANDS.items():
-        command = commands.add_parser(name, help=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, (module, _) in COMMANDS.items():
+        command = commands.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter)
         if name == _first_word(words):
             called = importlib.import_module(f"conformance.cli.commands.{module}")
             command.description, command.epilog = called.DESCRIPTION, called.EXAMPLES
@@ -102,6 +112,14 @@ def _run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
     source_option.use_source_option(_first_word(words), options)
     overlay_options.use_overlay(_first_word(words), options)
     return int(called.run(options))
+
+
+def _command_lines() -> Iterator[str]:
+    """The commands and their help, in the groups."""
+    width = max(map(len, COMMANDS))
+    for number, (group, commands) in enumerate(GROUPS.items()):
+        yield f"{'' if number == 0 else chr(10)}{group}:"
+        yield from (f"  {name:<{width}}  {text}" for name, (_, text) in commands.items())
 
 
 @contextlib.contextmanager

@@ -2,8 +2,8 @@
 
     missed={"cpu contiguous": {"vectorised": "yes", "judgement": "a row can be loaded as a vector and reversed"}}
 
-Selectors and values are those of requirements.py. A missed optimisation fails nothing. `python -m conformance missed`
-lists it, and the run's summary says when Inductor no longer misses it.
+Selectors and values are those of requirements.py. A missed optimisation fails nothing.
+`python -m conformance list --missed` lists it, and the run's summary says when Inductor no longer misses it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The end of a run with --audit: which opt-outs are idle, and what the others excuse.
 
-`python -m conformance audit` joins several such runs.
+`python -m conformance report --audit` joins several such runs.
 """
 
 from __future__ import annotations

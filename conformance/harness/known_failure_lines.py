@@ -45,7 +45,7 @@ def known_failure_lines(excused: Iterable[tuple[Sequence[ItemRecord], KnownFailu
     count = pluralise(sum(len(group.items) for group in groups.values()), "item")
     number = pluralise(sum(len(group.reasons) for group in groups.values()), "bug")
     return [
-        f"known failures: {count} with {number}; `python -m conformance bugs` lists them, the most severe first",
+        f"known failures: {count} with {number}; `python -m conformance list --bugs` lists them, the most severe first",
         *(_line(each, groups[each]) for each in sorted(groups)),
     ]
 

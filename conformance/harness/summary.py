@@ -142,7 +142,7 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
     summary.lines += [notice for item in items for notice in item.notices]
     if missed := sum(len(item.missed) for item in items):
         summary.lines.append(
-            f"missed optimisations: {missed}; `python -m conformance missed` lists them with Inductor's reasons"
+            f"missed optimisations: {missed}; `python -m conformance list --missed` lists them with Inductor's reasons"
         )
     summary.lines += unconfirmed_lines(items)
     summary.lines += _fp64_lines(items)

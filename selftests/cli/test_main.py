@@ -15,7 +15,7 @@ import pytest
 from conformance.atomic_files import write_atomically
 from conformance.cli import diagnosis
 from conformance.cli.commands import doctor
-from conformance.cli.main import main
+from conformance.cli.main import COMMANDS, GROUPS, main
 from conformance.devices import cpp_compiler, environment
 from conformance.devices.cpp_compiler import find_compiler
 from conformance.devices.machine import Machine
@@ -153,6 +153,14 @@ def test_list_of_a_folder(call, mine):
             r"flip/\S+: no module among its arguments repeats a block",
         ),
         (["compare", HFLIP, VFLIP], r"no target: add --target {cpu_avx2,"),
+        (["compare", "2.13"], r"compare two cases .*, or two releases of torch .*; got 2.13"),
+        (["compare", "2.13", HFLIP], r"compare two cases .*; got 2.13 flip/hflip"),
+        (["compare", "2.13", "2.15", "--code"], "two releases are compared by what is stored, .*: leave out --code"),
+        (["compare", HFLIP, VFLIP, "--markdown"], "--device and --markdown compare two releases: compare 2.13 2.15"),
+        (["list", "--check"], "--check runs the scripts of known bugs: list --bugs --check"),
+        (["list", "--bugs", "--target", "cpu_avx2"], "--bugs lists no cases: leave out --target, or --bugs"),
+        (["list", "--missed", "last", "flip"], "--missed lists no cases: leave out cases, or --missed"),
+        (["report", "--audit", "--json", "a.json"], "--audit writes no file: leave out -o, --markdown, "),
     ],
 )
 def test_bad_input_is_one_sentence(call, mine, words, message):
@@ -170,6 +178,30 @@ def test_bad_input_is_one_sentence(call, mine, words, message):
 def test_argparse_says_how_it_is_called(call):
     assert call()[0] == 2
     assert call("show", HFLIP, "--face", "--target", "cpu_avx2")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("former", "new"),
+    [
+        ("bugs", "list --bugs"),
+        ("missed", "list --missed"),
+        ("diff", "compare OLD NEW"),
+        ("audit", "report --audit RUN…"),
+        ("drop", "prune --torch RELEASE --yes"),
+    ],
+)
+def test_a_former_command_is_refused_with_the_new_one(call, former, new):
+    status, out, err = call(former, "2.13")
+    assert (status, out) == (2, "")
+    assert err.endswith(f"error: `{former}` is `{new}` now\n")
+
+
+def test_help_has_every_command_in_a_group_and_fits_80_columns(call):
+    status, out, _ = call("--help")
+    assert status == 0
+    assert re.findall(r"^  (\w+)  +\w", out, flags=re.MULTILINE) == list(COMMANDS)
+    assert [line[:-1] for line in out.splitlines() if line.endswith(":") and " " not in line[:1]][-3:] == list(GROUPS)
+    assert max(map(len, out.splitlines())) < 80
 
 
 def test_show(call):

@@ -88,13 +88,15 @@ def test_drop_and_prune_change_the_folder_alone(project, capsys):
     Store(project / "ops/expected_code").merge({"scale/gone": {("2.13", "cuda_sm90"): text("gone")}})
     out, _ = printed(capsys, "prune", "ops", "--yes", "--store", "over")
     assert out == f"{project}/over/expected_code/scale/gone.txt\n1 snapshots of cases that no longer exist: removed\n"
-    out, _ = printed(capsys, "drop", "2.13", "ops", "--store", "over")
+    out, _ = printed(capsys, "prune", "--yes", "--torch", "2.13", "ops", "--store", "over")
     assert out.startswith("torch 2.13: 1 texts removed")
     left = [path.relative_to(project).as_posix() for path in sorted(project.rglob("*/expected_code/**/*.txt"))]
     assert left == ["ops/expected_code/scale/double-f32.txt", "ops/expected_code/scale/gone.txt"]
 
 
-@pytest.mark.parametrize("command", [("drop", "2.13", "ops"), ("prune", "ops", "--yes"), ("accept", "run", "ops")])
+@pytest.mark.parametrize(
+    "command", [("prune", "--torch=2.13", "ops", "--yes"), ("prune", "ops", "--yes"), ("accept", "run", "ops")]
+)
 def test_nothing_is_written_into_an_installed_package(project, capsys, command):
     (project / "ops-1.0.dist-info").mkdir()
     (project / "ops-1.0.dist-info/RECORD").write_text("ops/test_scale.py,,\n")

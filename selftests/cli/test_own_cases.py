@@ -190,15 +190,15 @@ def test_bugs_lists_those_of_the_project_first(project, capsys):
     for folder, reason in (("tests/known_failures", "the mean is refused"), ("laid_over", "the device is refused")):
         (project / folder).mkdir()
         (project / folder / "loss.toml").write_text(ENTRY.format(reason=reason))
-    assert main(["bugs", "--known-failures", "laid_over"]) == 0
+    assert main(["list", "--bugs", "--known-failures", "laid_over"]) == 0
     out = capsys.readouterr().out
     title = "# Known bugs of tests/known_failures and laid_over\n"
     assert out.startswith(title)
     assert out.index("### The mean is refused") < out.index("### The device is refused") < out.index("\n# Known bugs\n")
-    assert main(["bugs", "--package"]) == 0
+    assert main(["list", "--bugs", "--package"]) == 0
     package = capsys.readouterr().out
     assert package.startswith("# Known bugs\n")
     assert out.endswith(package)
     assert "The mean is refused" not in package
-    assert main(["bugs", "tests/known_failures", "--package"]) == 2
+    assert main(["list", "--bugs", "tests/known_failures", "--package"]) == 2
     assert "leave out tests/known_failures, or --package" in capsys.readouterr().err

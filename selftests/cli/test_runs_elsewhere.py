@@ -168,15 +168,15 @@ def test_items_without_code_are_named(project, monkeypatch, capsys):
 )
 def test_what_is_no_run(project, elsewhere, capsys, word, message):
     names = {"root": project.root, "here": elsewhere}
-    for command in ("review", "accept", "missed", "audit"):
-        status, out, err = call(capsys, command, word.format(**names))
+    for words in (["review"], ["accept"], ["list", "--missed"], ["report", "--audit"]):
+        status, out, err = call(capsys, *words, word.format(**names))
         assert (status, out) == (2, "")
         assert err.startswith(f"error: {message.format(**names)}")
         assert err.count("\n") == 1
 
 
 def test_nothing_is_dropped_or_pruned_where_no_case_is(elsewhere, capsys):
-    for words in (["drop", "2.13"], ["prune", "--yes"]):
+    for words in (["prune", "--yes", "--torch", "2.13"], ["prune", "--yes"]):
         status, _, err = call(capsys, *words)
         assert status == 2
         assert err == f"error: there is no file of cases in {elsewhere}; name the files or folders of the cases\n"
@@ -187,5 +187,8 @@ def test_drop_and_prune_are_for_the_project(project, monkeypatch, capsys):
     monkeypatch.chdir(project.root / "tests")
     out = call(capsys, "prune", "--yes")[1]
     assert out == f"{project.store.path('loss/gone')}\n1 snapshots of cases that no longer exist: removed\n"
-    assert call(capsys, "diff", "2.13", "2.15")[2] == ("error: nothing is stored for torch 2.15; stored are 2.13\n")
-    assert call(capsys, "drop", "2.13")[:2] == (0, "torch 2.13: 1 texts removed; stored are none\n")
+    assert call(capsys, "compare", "2.13", "2.15")[2] == ("error: nothing is stored for torch 2.15; stored are 2.13\n")
+    assert call(capsys, "prune", "--yes", "--torch=2.13")[:2] == (
+        0,
+        "torch 2.13: 1 texts removed; stored are none\n",
+    )

@@ -35,7 +35,7 @@ def folder(tmp_path):
 
 
 def test_the_page(folder, capsys):
-    assert main(["bugs", str(folder)]) == 0
+    assert main(["list", "--bugs", str(folder)]) == 0
     page = capsys.readouterr().out
     assert (
         "### Sums are off\n\n- upstream: <https://github.com/pytorch/pytorch/issues/1>\n- torch >=2.11; cpu_avx2"
@@ -48,7 +48,7 @@ def test_the_page(folder, capsys):
 
 
 def test_a_bug_that_no_longer_shows_is_named(folder, capsys):
-    assert main(["bugs", str(folder), "--check"]) == 1
+    assert main(["list", "--bugs", str(folder), "--check"]) == 1
     out = capsys.readouterr().out
     assert "shows  sums are off: AssertionError: sums are off" in out
     assert "does NOT show  it was fixed: it ends without an error" in out
@@ -58,10 +58,10 @@ def test_a_bug_that_no_longer_shows_is_named(folder, capsys):
 def test_a_script_may_end_with_the_error_that_the_known_failure_names(folder, capsys):
     text = (folder / "c.toml").read_text().replace("assert 1 + 1 == 2", "raise RuntimeError('the sum is off')")
     (folder / "c.toml").write_text(text)
-    assert main(["bugs", str(folder), "--check"]) == 0
+    assert main(["list", "--bugs", str(folder), "--check"]) == 0
     assert "shows  it was fixed: RuntimeError: the sum is off" in capsys.readouterr().out
     (folder / "c.toml").write_text(text.replace("the sum is off", "it is something else"))
-    assert main(["bugs", str(folder), "--check"]) == 1
+    assert main(["list", "--bugs", str(folder), "--check"]) == 1
 
 
 def test_a_bug_of_a_missing_gpu_is_not_run(folder, capsys, monkeypatch):
@@ -69,7 +69,7 @@ def test_a_bug_of_a_missing_gpu_is_not_run(folder, capsys, monkeypatch):
     monkeypatch.setattr(Machine, "detect", Machine)
     for file in folder.glob("*.toml"):
         file.write_text(file.read_text().replace("cpu_avx2", "xpu_pvc"))
-    assert main(["bugs", str(folder), "--check"]) == 0
+    assert main(["list", "--bugs", str(folder), "--check"]) == 0
     assert "not run  sums are off: it needs a real GPU (xpu)" in capsys.readouterr().out
 
 
@@ -82,11 +82,11 @@ def test_a_bug_of_a_missing_gpu_is_not_run(folder, capsys, monkeypatch):
 )
 def test_a_malformed_reproduction(tmp_path, capsys, more, text):
     (tmp_path / "a.toml").write_text(ENTRY.format(reason="why", issue="not reported", more=more))
-    assert main(["bugs", str(tmp_path)]) == 2
+    assert main(["list", "--bugs", str(tmp_path)]) == 2
     assert text in capsys.readouterr().err
 
 
 def test_our_own_page_is_what_is_generated():
     found = known_bugs.bugs(each for root in STORAGE_ROOTS for each in known_failures.load(root / FOLDER).failures)
     page = (OPS.parents[1] / "docs" / "known-bugs.md").read_text(encoding="utf-8")
-    assert page == "\n".join(known_bugs.markdown(found)) + "\n", "python -m conformance bugs > docs/known-bugs.md"
+    assert page == "\n".join(known_bugs.markdown(found)) + "\n", "conformance list --bugs > docs/known-bugs.md"

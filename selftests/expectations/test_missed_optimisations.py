@@ -25,13 +25,13 @@ def test_open_and_closed(tmp_path, monkeypatch, capsys):
     suite = Suite(tmp_path)
     suite.write("ops/test_it.py", OPEN % 0)
     ran = suite.run(*SM90, "--checks", "requirements").ends(0)
-    ran.has("missed optimisations: 1; `python -m conformance missed` lists them with Inductor's reasons")
+    ran.has("missed optimisations: 1; `python -m conformance list --missed` lists them with Inductor's reasons")
 
     monkeypatch.chdir(tmp_path)
-    assert main(["missed", "--json"]) == 0
+    assert main(["list", "--missed", "--json"]) == 0
     (missed,) = json.loads(capsys.readouterr().out)["missed"]
     assert (missed["case"], missed["fact"], missed["wanted"], missed["got"]) == ("it/doubled-f32", "kernels", "0", "1")
-    assert main(["missed"]) == 0
+    assert main(["list", "--missed"]) == 0
     page = capsys.readouterr().out
     assert "## kernels on cuda: 1 case, wanted 0" in page
     assert "  - wanted because one pass is enough" in page
@@ -90,5 +90,5 @@ def test_a_run_without_facts(tmp_path, monkeypatch, capsys):
     suite.write("ops/test_it.py", OPEN % 1)
     suite.accept(*SM90, "--checks", "code").ends(0)
     monkeypatch.chdir(tmp_path)
-    assert main(["missed"]) == 2
+    assert main(["list", "--missed"]) == 2
     assert "the run last has no facts: run pytest with the check `requirements`" in capsys.readouterr().err

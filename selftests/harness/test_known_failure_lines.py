@@ -35,7 +35,7 @@ def lines(tmp_path, *items):
 
 def test_the_most_severe_come_first(tmp_path):
     assert lines(tmp_path, item("a/a", numerics="strides of a"), item("a/b", numerics="values of b")) == [
-        "known failures: 2 items with 2 bugs; `python -m conformance bugs` lists them, the most severe first",
+        "known failures: 2 items with 2 bugs; `python -m conformance list --bugs` lists them, the most severe first",
         "  wrong values in ordinary use: 1 item, 1 bug; most often: values of b",
         "  wrong dtype, strides or missing errors: 1 item, 1 bug; most often: strides of a",
     ]
@@ -43,7 +43,7 @@ def test_the_most_severe_come_first(tmp_path):
 
 def test_an_item_counts_for_its_worst_bug(tmp_path):
     assert lines(tmp_path, item("a/b", compile="not run: b fails", numerics="values of b")) == [
-        "known failures: 1 item with 2 bugs; `python -m conformance bugs` lists them, the most severe first",
+        "known failures: 1 item with 2 bugs; `python -m conformance list --bugs` lists them, the most severe first",
         "  wrong values in ordinary use: 1 item, 1 bug; most often: values of b",
         "  does not compile, or raises: 0 items, 1 bug; most often: b fails",
     ]

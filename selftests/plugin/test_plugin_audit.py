@@ -232,7 +232,7 @@ def test_several_runs_are_joined(suite, monkeypatch, capsys):
     monkeypatch.chdir(suite.root)
 
     def joined(status, *runs):
-        assert main(["audit", *runs]) == status
+        assert main(["report", "--audit", *runs]) == status
         printed = capsys.readouterr()
         return printed.out + printed.err
 

@@ -134,8 +134,8 @@ def test_nothing_is_written_into_the_installed_package(tmp_path, installed_suite
     status, text = command(suite, installed_suite, "review", "last", "--list")
     assert (status, text.splitlines()[0]) == (0, "nothing differs: 1 text unchanged")
     suite.write("pytest.ini", "[pytest]\n")
-    status, text = command(suite, installed_suite, "drop", "2.13", cases)
+    status, text = command(suite, installed_suite, "prune", "--yes", "--torch", "2.13", cases)
     assert (status, "nothing is written there: give --store DIR" in text) == (2, True), text
-    assert command(suite, installed_suite, "drop", "2.13", "--store", "vendor")[0] == 0
+    assert command(suite, installed_suite, "prune", "--yes", "--torch", "2.13", "--store", "vendor")[0] == 0
     assert list(tmp_path.rglob("expected_code/**/*.txt")) == []
     assert files(package) == before

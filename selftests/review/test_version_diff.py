@@ -51,7 +51,7 @@ def project(tmp_path, monkeypatch):
 
 
 def test_diff(project, capsys):
-    assert main(["diff", "2.13", "2.15", "ops", "--markdown"]) == 0
+    assert main(["compare", "2.13", "2.15", "ops", "--markdown"]) == 0
     out = capsys.readouterr().out
     assert_expected_inline(
         out.replace("→", "->").replace("…", "..."),
@@ -100,11 +100,11 @@ def test_diff(project, capsys):
 
 
 def test_diff_of_a_device(project, capsys):
-    assert main(["diff", "2.13.0", "2.15", "ops", "--device", "cpu"]) == 0
+    assert main(["compare", "2.13.0", "2.15", "ops", "--device", "cpu"]) == 0
     out = capsys.readouterr().out
     assert "2 texts of 2 cases are stored for both versions; 0 texts of 0 cases differ." in out
     assert "## Causes: no change" in out
-    assert main(["diff", "2.13", "2.16", "ops"]) == 2
+    assert main(["compare", "2.13", "2.16", "ops"]) == 2
     assert "nothing is stored for torch 2.16; stored are 2.13, 2.15" in capsys.readouterr().err
 
 

@@ -201,13 +201,18 @@ def test_run_of_a_newer_format_names_the_release_that_reads_it(old, capsys):
         f"error: old/ has format {FORMAT + 1}, and this release of conformance reads formats up to {FORMAT}: "
         "open it with conformance 9.1.0 or newer\n"
     )
-    for words in (["review", "old"], ["accept", "old", "ops"], ["missed", "old"], ["merge", "old", "-o", "new"]):
+    for words in (
+        ["review", "old"],
+        ["accept", "old", "ops"],
+        ["list", "--missed", "old"],
+        ["merge", "old", "-o", "new"],
+    ):
         assert main(words) == 2
         assert capsys.readouterr().err.replace("error: old has", "error: old/ has") == message
     assert not (old.root / "new").exists()
     audit = old.root / "old/audit.json"
     audit.write_text(json.dumps({"format": FORMAT + 1, "declarations": 7}))
-    assert main(["audit", "old/audit.json"]) == 2
+    assert main(["report", "--audit", "old/audit.json"]) == 2
     assert "open it with the release that wrote it, or a newer one" in capsys.readouterr().err
 
 
@@ -227,7 +232,7 @@ def test_damaged_description_is_one_sentence(old, text):
 def test_what_commands_print_for_programs_is_documented(old, capsys):
     assert main(["list", "ops", "--target", "cuda_sm90", "--json"]) == 0
     assert schemas.problems("output", "list", json.loads(capsys.readouterr().out)) == []
-    assert main(["missed", "old", "--json"]) == 0
+    assert main(["list", "--missed", "old", "--json"]) == 0
     assert schemas.problems("output", "missed", json.loads(capsys.readouterr().out)) == []
 
 

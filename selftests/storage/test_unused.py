@@ -99,14 +99,16 @@ def test_a_file_that_was_not_looked_at_keeps_its_snapshots(project, capsys):
 
 
 def test_a_version_is_dropped(project, capsys):
-    assert main(["drop", "2.11", "ops"]) == 0
+    assert main(["prune", "--torch", "2.11", "ops"]) == 0
+    assert capsys.readouterr().out == "torch 2.11: 5 texts are stored: nothing was removed; --yes removes them\n"
+    assert main(["prune", "--yes", "--torch", "2.11", "ops"]) == 0
     assert "torch 2.11: 5 texts removed; stored are 2.13" in capsys.readouterr().out
     (store,) = snapshot_stores([project / "ops"])
     assert store.versions() == ["2.13"]
     assert (project / "ops/expected_binary/scale.txt").exists()  # of 2.13
-    assert main(["drop", "2.11", "ops"]) == 2
+    assert main(["prune", "--yes", "--torch", "2.11", "ops"]) == 2
     assert "nothing is stored for torch 2.11; stored are 2.13" in capsys.readouterr().err
-    assert main(["drop", "2.13", "ops"]) == 0
+    assert main(["prune", "--yes", "--torch", "2.13", "ops"]) == 0
     assert "torch 2.13: 2 files of binaries removed" in capsys.readouterr().out
     assert not list((project / "ops/expected_binary").glob("*.txt"))
 

@@ -1,4 +1,4 @@
-"""`compare`: two cases or ad-hoc functions on one target, or one on two targets."""
+"""`compare`: two cases or ad-hoc functions on one target, one on two targets, or what two releases of torch stored."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import dataclasses
 from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 
 from conformance.capture.compiled_forms import FORMS
 from conformance.cases.adhoc import AdhocOptions, resolve_case
@@ -22,8 +23,9 @@ from conformance.cli.compared_side import ComparedSide, captured_side, side_of_s
 from conformance.cli.highlighting import highlighted
 from conformance.cli.side_by_side import facts_side_by_side, side_by_side
 from conformance.cli.source_option import OPTION
+from conformance.cli.stored_changes import compare_releases, is_release
 from conformance.compiler.compiler import Compiler, compiler_here
-from conformance.devices.targets import Target, TargetError, families
+from conformance.devices.targets import Target, TargetError, families, select_targets, targets
 from conformance.errors import ConformanceError
 from conformance.review.diff import diff_lines
 from conformance.review.kernel_sets import compared_kernels
@@ -31,17 +33,24 @@ from conformance.review.kernel_sets import lines as kernel_lines
 from conformance.terminal import diff_line, heading
 from conformance.words import pluralise
 
-_USAGE = "compare two cases (A B --target TARGET), or one case on two targets (CASE TARGET TARGET)"
+_USAGE = (
+    "compare two cases (A B --target TARGET), one case on two targets (CASE TARGET TARGET), "
+    "or two releases of torch (2.13 2.15 [PATH …])"
+)
 
 DESCRIPTION = """\
 Compare what the compiler generates now: for two cases on one target, or for one
-case on two targets. Without options for parts: compare facts and code."""
+case on two targets. Without options for parts: compare facts and code.
+Given two releases of torch, compare what is stored for them: facts and code,
+grouped by cause. Nothing is compiled then."""
 
 EXAMPLES = """\
 examples:
   python -m conformance compare flip/hflip-224-u8-contiguous \\
       flip/vflip-224-u8-contiguous --target cpu_avx512 --side-by-side
-  python -m conformance compare flip/hflip-224-u8-contiguous cpu_avx2 cuda_sm90"""
+  python -m conformance compare flip/hflip-224-u8-contiguous cpu_avx2 cuda_sm90
+  python -m conformance compare 2.13 2.15 --device cuda
+  python -m conformance compare 2.13 2.15 --markdown > changes.md"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,8 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "words",
         nargs="*",
         default=[],
-        metavar="CASE|TARGET",
-        help="cases (ids, pytest node ids, FILE::id) or ad-hoc functions; targets",
+        metavar="CASE|TARGET|RELEASE",
+        help="cases (ids, pytest node ids, FILE::id) or ad-hoc functions; targets; or two releases, such as 2.13 2.15, "
+        "and the files or folders of cases (default: those of this project, or else of this package)",
     )
     parser.add_argument(
         "--target",
@@ -72,6 +82,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--side-by-side", action="store_true", help="print texts beside each other instead of a unified diff"
     )
     parser.add_argument("--exit-code", action="store_true", help="exit with status 1 if a compared part differs")
+    parser.add_argument("--device", metavar="LIST", help="of releases: only for these devices, or all")
+    parser.add_argument(
+        "--markdown", action="store_true", help="of releases: print Markdown, for release notes or a review"
+    )
     add_adhoc_options(parser)
 
 
@@ -81,8 +95,12 @@ class CompareError(ConformanceError, ValueError):
 
 def run(arguments: argparse.Namespace) -> int:
     """Raises CompareError, AdhocError, InputError, UnknownCaseError, CaseError, TargetError, PreparationError,
-    GeneratingError and CompiledFormError.
+    GeneratingError, CompiledFormError and SnapshotError.
     """
+    if any(map(is_release, arguments.words)):
+        return _compare_releases(arguments)
+    if arguments.device or arguments.markdown:
+        raise CompareError("--device and --markdown compare two releases: compare 2.13 2.15 --device cuda")
     words = [*arguments.words, *(name for word in arguments.target for name in word.split(","))]
     parts, stages = selected_parts(arguments)
     parts = parts or ([] if arguments.compiled else ["facts", "code"])
@@ -113,6 +131,29 @@ def run(arguments: argparse.Namespace) -> int:
         beside=arguments.side_by_side,
         exit_code=arguments.exit_code,
     )
+
+
+def _compare_releases(arguments: argparse.Namespace) -> int:
+    old, new, *paths = [*arguments.words, "", ""][: max(len(arguments.words), 2)]
+    if not (is_release(old) and is_release(new)):
+        raise CompareError(f"{_USAGE}; got {' '.join(arguments.words)}")
+    of_cases = {
+        "--compiled": arguments.compiled,
+        "--side-by-side": arguments.side_by_side,
+        OPTION: arguments.torch_source,
+        **{f"--{part}": True for part in selected_parts(arguments)[0]},
+        "--input": arguments.input,
+        "--grad": arguments.grad,
+        "--dynamic": arguments.dynamic,
+        "--config": arguments.config,
+    }
+    if given := [option for option, value in of_cases.items() if value]:
+        raise CompareError(f"two releases are compared by what is stored, with facts and code: leave out {given[0]}")
+    wanted = select_targets(targets().values(), arguments.device, ",".join(arguments.target) or None)
+    differ = compare_releases(
+        old, new, [Path(word) for word in paths], wanted, arguments.overlay.store, markdown=arguments.markdown
+    )
+    return int(arguments.exit_code and differ)
 
 
 def _of_two_sources(

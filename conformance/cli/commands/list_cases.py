@@ -1,4 +1,4 @@
-"""`list`: the cases and their files."""
+"""`list`: the cases and their files, the known bugs, or the missed optimisations of a run."""
 
 from __future__ import annotations
 
@@ -18,9 +18,13 @@ from conformance.cases.lookup import (
     selected_cases,
 )
 from conformance.cases.roots import OPS, is_own_case_file
+from conformance.cli.bug_list import list_bugs
+from conformance.cli.missed_list import list_missed
 from conformance.cli.overlay_options import of_subset
 from conformance.devices.targets import Target, select_targets, targets
+from conformance.errors import ConformanceError
 from conformance.harness.overlay.report import layer_lines
+from conformance.storage.runs import LAST
 
 #: The first entry of `--json`; docs/formats.md describes the rest.
 FORMAT = "conformance list 1"
@@ -28,28 +32,78 @@ FORMAT = "conformance list 1"
 DESCRIPTION = """\
 List the cases and their files: those of the project that this folder is in, or
 else those of this package. With --device or --target, list the node ids that
-pytest takes. Exit status 1: a file could not be imported."""
+pytest takes. Exit status 1: a file could not be imported.
+
+--bugs lists the known bugs of Inductor as Markdown, each with a script that
+needs only torch: first those of this project and of --known-failures, then
+those of conformance. --bugs --check runs the scripts of the bugs that this
+torch has, on a device that is here. Exit status 1: one no longer shows its bug.
+
+--missed lists the optimisations that Inductor misses in the cases of a run,
+grouped by its reasons. Neither --missed nor --bugs without --check compiles."""
 
 EXAMPLES = """\
 examples:
   python -m conformance list               the cases of this project
   python -m conformance list --package     the cases of this package
   python -m conformance list flip          cases with "flip" in their id
-  python -m conformance list 'hflip-*-u8' --target cuda_sm90"""
+  python -m conformance list 'hflip-*-u8' --target cuda_sm90
+  python -m conformance list --bugs --package > docs/known-bugs.md
+  python -m conformance list --bugs --check
+  pytest conformance/ops --device cpu; python -m conformance list --missed"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "what", nargs="*", default=[], metavar="PATTERN|PATH", help="parts of case ids, with * and ?; files and folders"
+        "what",
+        nargs="*",
+        default=[],
+        metavar="PATTERN|PATH",
+        help="parts of case ids, with * and ?; files and folders; with --bugs: folders of *.toml files",
     )
     parser.add_argument("--device", metavar="LIST", help="print node ids for these devices: cpu,cuda,rocm,xpu or all")
     parser.add_argument("--target", metavar="LIST", help="print node ids for these targets: cpu_avx2,cuda_sm90")
     parser.add_argument("--package", action="store_true", help="list the cases of this package, also in a project")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--bugs", action="store_true", help="list the known bugs instead")
+    parser.add_argument("--check", action="store_true", help="with --bugs: run their scripts instead")
+    parser.add_argument(
+        "--missed",
+        nargs="?",
+        const=LAST,
+        metavar="RUN",
+        help="list the missed optimisations of a run instead: its folder, or its name below .conformance/runs; "
+        "default: the last run",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Raises CaseError, UnknownCaseError, TargetError and SubsetError."""
+    """Raises CaseError, UnknownCaseError, TargetError, SubsetError, KnownFailureError, RunError and ListError."""
+    _refuse_mixed(arguments)
+    if arguments.bugs:
+        return list_bugs(arguments)
+    if arguments.missed:
+        return list_missed(arguments.missed, as_json=arguments.json)
+    return _list_cases(arguments)
+
+
+class ListError(ConformanceError, ValueError):
+    """The options do not fit each other."""
+
+
+def _refuse_mixed(arguments: argparse.Namespace) -> None:
+    """Raises ListError for an option that says nothing of what is listed."""
+    if arguments.check and not arguments.bugs:
+        raise ListError("--check runs the scripts of known bugs: list --bugs --check")
+    for option, given in {"--bugs": arguments.bugs, "--missed": arguments.missed}.items():
+        of_cases = {"--device": arguments.device, "--target": arguments.target, "--subset": arguments.subset}
+        of_cases |= {"--json": arguments.json, "--missed": arguments.missed} if option == "--bugs" else {}
+        of_cases |= {"--package": arguments.package, "cases": arguments.what} if option == "--missed" else {}
+        if given and (others := [name for name, value in of_cases.items() if value]):
+            raise ListError(f"{option} lists no cases: leave out {others[0]}, or {option}")
+
+
+def _list_cases(arguments: argparse.Namespace) -> int:
     wanted: list[Target] = []
     if arguments.device or arguments.target:
         wanted = select_targets(targets().values(), arguments.device, arguments.target)

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from conformance import atomic_files
 from conformance.bench import BenchError
+from conformance.cli.joined_audits import join_audits
 from conformance.cli.run_options import find_run
+from conformance.storage.runs import RunError
 
 DESCRIPTION = """\
 Write a report of one or several runs: one HTML file that needs no network. The
@@ -19,7 +21,9 @@ EXAMPLES = """\
 examples:
   pytest -n auto; python -m conformance report -o report.html
   python -m conformance report cpu gpu torch215 -o report.html
-  python -m conformance report cpu gpu --junit junit.xml --json report.json"""
+  python -m conformance report cpu gpu --junit junit.xml --json report.json
+  pytest --audit --save-run one; pytest --audit --seed 1 --save-run two
+  python -m conformance report --audit one two from_the_gpu/audit.json"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,10 +53,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--junit", type=Path, metavar="FILE", help="write JUnit XML: one entry for each check of an item"
     )
     parser.add_argument("--title", default="conformance", help="the title of the page")
+    parser.add_argument(
+        "--audit",
+        action="store_true",
+        help="instead: join what runs with pytest --audit found, or files audit.json of them. An opt-out that one run "
+        "needs is needed. Exit status 1: one is idle for all its cases in all runs",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Raises RunError, BenchError and KnownFailureError, and OSError for a file that cannot be written."""
+    if arguments.audit:
+        return _join_audits(arguments)
     if len(arguments.bench) > 2:
         raise BenchError(f"--bench compares two files at most, and {len(arguments.bench)} are given")
     from conformance.report.changes import changes_of
@@ -87,3 +99,10 @@ def run(arguments: argparse.Namespace) -> int:
             atomic_files.write_atomically(file, text, survives_power_loss=False)
             print(f"{file}: {len(text.encode()) / 1e6:.1f} MB, {items} of {count}")
     return 0
+
+
+def _join_audits(arguments: argparse.Namespace) -> int:
+    files = [arguments.output, arguments.markdown, arguments.json, arguments.junit, *arguments.bench]
+    if any(files):
+        raise RunError("--audit writes no file: leave out -o, --markdown, --json, --junit and --bench")
+    return join_audits(arguments.runs)

@@ -186,25 +186,38 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+_DESCRIPTION = (
+    "conformance: test the code and the numerics of torch.compile; --device is short for --conformance-device, and so "
+    "on, where no other plugin and no conftest has an option --device"
+)
+#: Who needs the options → their names, as in OPTIONS.
+_GROUPS = {
+    "": ("device", "target", "variants", "quick", "checks", "save-run", "report", "baseline", "missing", "subset",
+         "targets", "store", "known-failures", "item-timeout"),
+    "for compiler engineers": ("torch-source", "affected-by", "coverage-map", "backend", "via", "inductor-config",
+                               "thorough", "seed", "no-emulation", "samples", "dtypes", "special-values"),
+    "for maintainers and CI": ("require-device", "strict-run", "fail-on-drift", "verify-deviceless", "fresh", "audit",
+                               "write-known-failures", "kernels", "captures"),
+}  # fmt: skip
+
+
 def add_options(parser: pytest.Parser, *, with_short_names: bool) -> None:
     """Declares the options and the ini options of the plugin.
 
     `with_short_names`: also declares those that nobody has yet. See short_names.py for how it is without.
     """
-    group = parser.getgroup(
-        "conformance",
-        "conformance: test the code and the numerics of torch.compile; --device is short for --conformance-device, and "
-        "so on, where no other plugin and no conftest has an option --device",
-    )
     add_ini_options(parser)
     refused = set()
-    for name, keywords in OPTIONS.items():
-        group.addoption(long_name(name), **keywords)
-        if with_short_names:
-            try:
-                group.addoption(f"--{name}", **{**keywords, "dest": dest(name), "help": argparse.SUPPRESS})
-            except (ValueError, argparse.ArgumentError):
-                refused.add(name)
+    for who, names in _GROUPS.items():
+        title = ": ".join(["conformance", *([who] if who else [])])
+        group = parser.getgroup(title, title if who else _DESCRIPTION)
+        for name in names:
+            group.addoption(long_name(name), **OPTIONS[name])
+            if with_short_names:
+                try:
+                    group.addoption(f"--{name}", **{**OPTIONS[name], "dest": dest(name), "help": argparse.SUPPRESS})
+                except (ValueError, argparse.ArgumentError):
+                    refused.add(name)
     if with_short_names:
         settings.set_names_of_others(refused)
 

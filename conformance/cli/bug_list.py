@@ -1,4 +1,4 @@
-"""`bugs`: the known bugs as a page, and whether their scripts still show them."""
+"""`list --bugs`: the known bugs as a page, and whether their scripts still show them."""
 
 from __future__ import annotations
 
@@ -18,35 +18,15 @@ from conformance.expectations.known_failure_entry import KnownFailureError
 from conformance.storage.locations import KNOWN_FAILURES, storage_folder
 from conformance.terminal import progress
 
-DESCRIPTION = """\
-List the known bugs of Inductor as Markdown, each with a script that needs only
-torch: first those of this project and of --known-failures, then those of
-conformance. With --check: run the scripts of the bugs that this torch has, on a
-device that is here. Exit status 1: a script no longer shows its bug."""
-
 #: How many folders a title names.
 _NAMED = 3
 
-EXAMPLES = """\
-examples:
-  python -m conformance bugs --package > docs/known-bugs.md
-  python -m conformance bugs --check"""
 
+def list_bugs(arguments: argparse.Namespace) -> int:
+    """Prints the bugs as Markdown; with --check, runs their scripts. Returns 1 if one no longer shows its bug.
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "folder",
-        nargs="?",
-        type=Path,
-        metavar="FOLDER",
-        help="only those of a folder known_failures/ with *.toml files",
-    )
-    parser.add_argument("--package", action="store_true", help="only those of conformance")
-    parser.add_argument("--check", action="store_true", help="run the scripts instead of listing them")
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Returns 1 if a script no longer shows its bug. Raises KnownFailureError, SuiteMissingError."""
+    Raises KnownFailureError and SuiteMissingError.
+    """
     status, pages = 0, []
     for title, folders in _places(arguments).items():
         bugs = known_bugs.bugs(failure for folder in folders for failure in known_failures.load(folder).failures)
@@ -61,14 +41,13 @@ def run(arguments: argparse.Namespace) -> int:
 def _places(arguments: argparse.Namespace) -> dict[str, list[Path]]:
     """The title of each page → the folders of its known failures."""
     package = [root / KNOWN_FAILURES for root in STORAGE_ROOTS]
-    if arguments.folder:
+    if folders := [Path(word) for word in arguments.what]:
         if arguments.package:
-            raise KnownFailureError(f"--package lists those of conformance: leave out {arguments.folder}, or --package")
-        if not arguments.folder.is_dir():
-            raise KnownFailureError(
-                f"there is no folder {arguments.folder}: name a folder known_failures/ with *.toml files"
-            )
-        return {known_bugs.TITLE: [arguments.folder]}
+            raise KnownFailureError(f"--package lists those of conformance: leave out {folders[0]}, or --package")
+        for folder in folders:
+            if not folder.is_dir():
+                raise KnownFailureError(f"there is no folder {folder}: name a folder known_failures/ with *.toml files")
+        return {known_bugs.TITLE: folders}
     own = [] if arguments.package else [folder for folder in _own_folders(arguments) if folder not in package]
     places = {f"{known_bugs.TITLE} of {_named(own)}": own} if own else {}
     try:

@@ -1,9 +1,9 @@
-"""`audit`: which opt-outs are idle in all of several runs with --audit."""
+"""`report --audit`: which opt-outs are idle in all of several runs with --audit."""
 
 from __future__ import annotations
 
-import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,27 +11,13 @@ from conformance.cli.run_options import find_run
 from conformance.harness.audit_report import joined_report
 from conformance.storage.runs import AUDIT, RunError, refuse_newer_format
 
-DESCRIPTION = """\
-Join the audits of several runs: with other seeds, on other machines, with other
-torch versions. An opt-out that one run needs is needed. The exit status is 1 if
-an opt-out is idle for all its cases in all runs."""
 
-EXAMPLES = """\
-examples:
-  pytest --audit --save-run one; pytest --audit --seed 1 --save-run two
-  python -m conformance audit one two
-  python -m conformance audit one from_the_gpu/audit.json"""
+def join_audits(words: Sequence[str]) -> int:
+    """Prints which opt-outs are idle in all of the runs. Returns 1 if one is idle for all its cases. Raises RunError.
 
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "runs", nargs="+", metavar="RUN", help="a run's folder, its name below .conformance/runs, or an audit.json"
-    )
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Raises RunError."""
-    report = joined_report([_audit(word) for word in arguments.runs])
+    `words`: folders or names of runs with --audit, or files audit.json.
+    """
+    report = joined_report([_audit(word) for word in words])
     print("\n".join(report.lines))
     return int(report.failed)
 
