@@ -46,7 +46,7 @@ __all__ = [
     "references",
     "tensor",
 ]
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 #: Public names and their modules, imported when a name is first used: pytest imports this package into every run.
 _MODULES = {

@@ -204,13 +204,17 @@ def test_readme_example_is_whole():
 def test_release_needs_tag_changelog_and_address(tmp_path):
     (tmp_path / "conformance").mkdir()
     (tmp_path / "conformance/__init__.py").write_text('__version__ = "0.2.0"\n')
-    (tmp_path / "CHANGELOG.md").write_text("## Unreleased\n")
+    (tmp_path / "CHANGELOG.md").write_text("## 0.1.0\n")
+    (tmp_path / "changes").mkdir()
+    (tmp_path / "changes/watch.added.md").write_text("Watch.\n")
     (tmp_path / "pyproject.toml").write_text('[tool.conformance]\nrepository = ""\n')
-    tag, changelog, address = release.problems(tmp_path, "v0.1.0")
+    tag, changelog, fragments, address = release.problems(tmp_path, "v0.1.0")
     assert tag == "the tag is v0.1.0, and conformance.__version__ is 0.2.0: the tag has to be v0.2.0"
     assert changelog.startswith("CHANGELOG.md has no heading '## 0.2.0'")
     assert address.startswith("pyproject.toml names no repository")
-    (tmp_path / "CHANGELOG.md").write_text("## Unreleased\n\n## 0.2.0 – 2026-12-01\n")
+    assert fragments.startswith("changes/ has watch.added.md: move them to CHANGELOG.md")
+    (tmp_path / "changes/watch.added.md").unlink()
+    (tmp_path / "CHANGELOG.md").write_text("## 0.2.0 – 2026-12-01\n\n## 0.1.0\n")
     (tmp_path / "pyproject.toml").write_text('[tool.conformance]\nrepository = "https://x.y/z/"\n')
     assert list(release.problems(tmp_path, "v0.2.0")) == []
 
