@@ -52,10 +52,14 @@ def _cache_patches() -> list[Patch]:
         Patch("torch.cpu:get_capabilities", _with_caches, why, optional=True),
         # up to 2.12
         *(
-            Patch(f"torch._C._cpu:{getter}", lambda _, size=_CACHES[name]: lambda: size, why, optional=True)
+            Patch(f"torch._C._cpu:{getter}", _returns(_CACHES[name]), why, optional=True)
             for getter, name in of_getters.items()
         ),
     ]
+
+
+def _returns(value: int) -> Callable[[Any], Callable[[], int]]:
+    return lambda _original: lambda: value
 
 
 def _with_caches(original: Callable[[], Mapping[str, Any]]) -> Callable[[], Mapping[str, Any]]:
