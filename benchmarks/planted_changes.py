@@ -37,9 +37,9 @@ from conformance.compiler.compiler import Compiler, GeneratingError, compiler_he
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.facts import extract
-from conformance.normalize.text import snapshot_text
+from conformance.normalize.text import canonical_text, snapshot_text
 from conformance.storage.locations import snapshot_store
-from conformance.storage.snapshots import canonical_text, torch_release
+from conformance.storage.snapshots import torch_release
 
 GPU, CPU = "cuda_sm90", "cpu_avx512"
 

@@ -20,9 +20,9 @@ from conformance.devices.machine import Machine
 from conformance.devices.targets import Target, select_targets
 from conformance.harness.item_known_failures import ItemKnownFailures, problems_of
 from conformance.harness.session import Session
+from conformance.normalize.text import canonical_text
 from conformance.settings import Settings
 from conformance.storage.runs import Run
-from conformance.storage.snapshots import canonical_text
 
 #: The first runs natively where the machine has it, the second emulated.
 TARGETS = ("cpu_avx512", "cuda_sm90")

@@ -76,6 +76,21 @@ class Report:
         except (KeyError, TypeError, AttributeError) as error:
             raise BenchError(f"{path} is damaged ({error}): measure it again with `bench --json`") from error
 
+    def summary(self) -> dict[str, Any]:
+        """What the HTML report shows of the measurements: medians and limits in microseconds, and reasons."""
+        rows = [
+            {
+                "case": row.case,
+                "eager": row.times["eager"].median,
+                "compiled": row.times["compiled"].median,
+                "limit": row.limit.us,
+                "slower": row.is_slower,
+                "why": row.why,
+            }
+            for row in self.rows
+        ]
+        return {"about": self.about, "rows": rows, "stopped": self.stopped}
+
 
 def _about(data: Mapping[str, Any]) -> dict[str, Any]:
     if missing := _ABOUT - set(data):

@@ -28,8 +28,7 @@ def facts_text(capture: Capture) -> str:
 def whole_text(capture: Capture, target: Target) -> str:
     """The text of a snapshot: facts, joint graph, normalised code."""
     from conformance.facts import extract
-    from conformance.normalize.text import snapshot_text
-    from conformance.storage.snapshots import canonical_text
+    from conformance.normalize.text import canonical_text, snapshot_text
 
     return canonical_text(snapshot_text(capture, extract(capture).lines(), target.device)).rstrip("\n")
 

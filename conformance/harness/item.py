@@ -34,12 +34,12 @@ from conformance.harness.item_exclusion import exception_problem, generation_pro
 from conformance.harness.item_known_failures import ItemKnownFailures, problems_of
 from conformance.harness.known_failure_lines import LEFT_OUT
 from conformance.harness.session import Session
+from conformance.normalize.text import canonical_text
 from conformance.numerics.audit import Audit, check_and_audit
 from conformance.review.diff import compare_texts
 from conformance.settings import option_name
 from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import NOT_ENDED, ItemRecord
-from conformance.storage.snapshots import canonical_text
 
 if TYPE_CHECKING:
     from conformance.capture.model import Capture

@@ -35,6 +35,12 @@ def snapshot_text(capture: Capture, facts_lines: Mapping[str, str], device: str)
     return "\n".join(part for part in parts if part)
 
 
+def canonical_text(text: str) -> str:
+    """Removes blanks at the end of lines and empty lines around the text. The result ends with one newline."""
+    lines = [line.rstrip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+    return "\n".join(lines).strip("\n") + "\n"
+
+
 def _without_kind(text: str) -> str:
     """Removes the line with the module's kind: the heading has it."""
     return re.sub(r"\A# AOT ID: \w+\n\n?", "", text)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from conformance.normalize.text import canonical_text
 from conformance.report.changes import Changes
 from conformance.report.columns import Cell, Cells
 from conformance.report.highlighting import highlighted
@@ -13,7 +14,6 @@ from conformance.report.history import history
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord, message_file
 from conformance.storage.snapshot_format import split_parts
-from conformance.storage.snapshots import canonical_text
 
 #: Fields of a record that the page shows as they are, where they are not empty.
 _FIELDS = (

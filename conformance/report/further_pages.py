@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from conformance import documentation
-from conformance.bench.report import Report as Measurements
 from conformance.devices.torch_releases import CHANGES
 from conformance.expectations import known_failures, missed_optimisations
 from conformance.expectations.known_bugs import bugs, markdown
@@ -24,10 +23,10 @@ class Section:
     data: dict[str, Any]
 
 
-def further_pages(cells: Cells, measured: Sequence[Path] = ()) -> list[Section]:
-    """Returns the pages. `measured`: files of `bench --json`; two of them are compared.
+def further_pages(cells: Cells, measured: Sequence[Mapping[str, Any]] = ()) -> list[Section]:
+    """Returns the pages. `measured`: what bench measured, as `Report.summary` gives it; two are compared.
 
-    Raises KnownFailureError, and BenchError for a file that `bench --json` did not write.
+    Raises KnownFailureError.
     """
     return [
         *_known_bugs(cells),
@@ -56,24 +55,9 @@ def _missed_optimisations(cells: Cells) -> Iterable[Section]:
         yield _page("missed", f"Missed ({len(records)})", "\n".join(missed_optimisations.markdown(sections, about)))
 
 
-def _times(measured: Sequence[Path]) -> Iterable[Section]:
+def _times(measured: Sequence[Mapping[str, Any]]) -> Iterable[Section]:
     if measured:
-        yield Section("times", "Times", {"measurements": [_measurements(Measurements.read(path)) for path in measured]})
-
-
-def _measurements(report: Measurements) -> dict[str, Any]:
-    rows = [
-        {
-            "case": row.case,
-            "eager": row.times["eager"].median,
-            "compiled": row.times["compiled"].median,
-            "limit": row.limit.us,
-            "slower": row.is_slower,
-            "why": row.why,
-        }
-        for row in report.rows
-    ]
-    return {"about": report.about, "rows": rows, "stopped": report.stopped}
+        yield Section("times", "Times", {"measurements": list(measured)})
 
 
 def _page(address: str, title: str, text: str) -> Section:

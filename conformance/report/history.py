@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from conformance.normalize.text import canonical_text
 from conformance.report.columns import STATES, Cell, Cells
 from conformance.storage.snapshot_format import split_parts
-from conformance.storage.snapshots import canonical_text
 
 #: States that say nothing of a torch release: they depend on the machine, or on how the run ended.
 _OF_THE_MACHINE = ("not run", "cannot run")

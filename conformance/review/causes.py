@@ -17,10 +17,10 @@ from typing import Literal
 from conformance import facts
 from conformance.cases.inputs import DTYPES
 from conformance.devices.targets import targets
+from conformance.normalize.text import canonical_text
 from conformance.review.cause_search import CauseSearch, FoundCause, SearchedText
 from conformance.review.symptoms import CODE, SymptomKey, text_symptoms
 from conformance.review.title_words import edit_words, vagueness
-from conformance.storage.snapshots import canonical_text
 from conformance.words import pluralise
 
 Kind = Literal["fact", "code"]

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from conformance.documentation import reference
 from conformance.facts import changed_facts
-from conformance.normalize.text import parse_facts, split_facts
-from conformance.storage.snapshots import canonical_text
+from conformance.normalize.text import canonical_text, parse_facts, split_facts
 
 MAX_DIFF_LINES = 60  # in a message
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from conformance.normalize.text import canonical_text
 from conformance.review.causes import Cause, ChangedText, find_causes
 from conformance.review.diff import Difference, compare_texts
 from conformance.review.symptoms import text_symptoms
@@ -15,7 +16,7 @@ from conformance.storage.check_results import Outcome
 from conformance.storage.digests import in_form_of
 from conformance.storage.locations import store_at
 from conformance.storage.runs import ItemRecord, Run
-from conformance.storage.snapshots import Snapshot, SnapshotError, canonical_text, torch_release
+from conformance.storage.snapshots import Snapshot, SnapshotError, torch_release
 
 #: Returns the text that an item is compared with, and its source (see ChangedItem); None for nothing.
 FindText = Callable[[ItemRecord], "tuple[str, str] | None"]

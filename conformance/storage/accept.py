@@ -10,6 +10,7 @@ from pathlib import Path
 
 from conformance.atomic_files import write_atomically
 from conformance.devices.targets import code_base_of
+from conformance.normalize.text import canonical_text
 from conformance.settings import option_name
 from conformance.storage.check_results import Outcome
 from conformance.storage.digest_store import DigestStore
@@ -17,15 +18,7 @@ from conformance.storage.digests import digest_text
 from conformance.storage.installed import refuse_installed
 from conformance.storage.locations import store_at
 from conformance.storage.runs import ItemRecord, Run
-from conformance.storage.snapshots import (
-    Counts,
-    Snapshot,
-    SnapshotError,
-    Store,
-    TextKey,
-    canonical_text,
-    torch_release,
-)
+from conformance.storage.snapshots import Counts, Snapshot, SnapshotError, Store, TextKey, torch_release
 
 #: In a folder of --store: `path` and `commit` of the PyTorch checkout whose code was accepted last.
 SOURCE = "torch_source.json"

@@ -25,10 +25,11 @@ from typing import Any
 from conformance import atomic_files
 from conformance.devices.targets import DEVICES, GPUS
 from conformance.errors import ConformanceError
+from conformance.normalize.text import canonical_text
 from conformance.storage.anonymous import Anonymiser
 from conformance.storage.check_results import CheckResult
 from conformance.storage.runs import ItemRecord
-from conformance.storage.snapshots import SnapshotError, canonical_text, torch_release
+from conformance.storage.snapshots import SnapshotError, torch_release
 
 FORMAT = "conformance confirm"
 #: Raised by a change of the files' structure.

@@ -17,9 +17,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from conformance.normalize.text import facts_block, parse_facts
+from conformance.normalize.text import canonical_text, facts_block, parse_facts
 from conformance.storage.runs import ItemRecord
-from conformance.storage.snapshots import canonical_text
 
 #: The facts of a digest, in this order. A capture has all of them but `vectorised`, or only `code` if compiling raised.
 FACTS = ("code", "kernels", "kinds", "vectorised", "extern", "fallbacks", "unfused", "bytes", "buffers", "graph_breaks")

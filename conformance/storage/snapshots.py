@@ -23,6 +23,7 @@ from pathlib import Path
 from conformance import atomic_files
 from conformance.devices.targets import code_base_of
 from conformance.errors import ConformanceError
+from conformance.normalize.text import canonical_text
 from conformance.storage import snapshot_format
 from conformance.storage.installed import refuse_installed
 from conformance.storage.snapshot_format import TextKey
@@ -140,12 +141,6 @@ def torch_release(torch: str) -> str:
     if not match:
         raise SnapshotError(f"{torch!r} is not a torch version; write 2.13 or 2.13.0+cpu")
     return f"{match[1]}.{match[2]}"
-
-
-def canonical_text(text: str) -> str:
-    """Removes blanks at the end of lines and empty lines around the text. The result ends with one newline."""
-    lines = [line.rstrip() for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
-    return "\n".join(lines).strip("\n") + "\n"
 
 
 def parse(content: str, name: str) -> Snapshot:

@@ -9,10 +9,10 @@ from kernel_text import KERNEL, TEXT, edited
 from raw import ALL, sample
 from simulated_changes import helper, names
 
+from conformance.normalize.text import canonical_text
 from conformance.normalize.wrapper_modules import normalise
 from conformance.review.causes import ChangedText, find_causes
 from conformance.review.edits.edit import code_edits
-from conformance.storage.snapshots import canonical_text
 
 
 def titles(new: str, old: str = TEXT) -> list[str]:

@@ -8,8 +8,8 @@ import random
 import pytest
 from simulated_changes import SIMULATED, changed_kernels, helper, helper_of_many, keyword, mutated, stored_texts
 
+from conformance.normalize.text import canonical_text
 from conformance.review.causes import Cause, ChangedText, find_causes
-from conformance.storage.snapshots import canonical_text
 
 CHOSEN = [chosen for count in (1, 3) for chosen in itertools.combinations(SIMULATED, count)]
 #: Each selection of changes is made in every ninth text, and no text has two.

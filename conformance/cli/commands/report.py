@@ -8,6 +8,7 @@ from pathlib import Path
 
 from conformance import atomic_files
 from conformance.bench import BenchError
+from conformance.bench.report import Report
 from conformance.cli.joined_audits import join_audits
 from conformance.cli.run_options import find_run
 from conformance.storage.runs import RunError
@@ -83,11 +84,12 @@ def run(arguments: argparse.Namespace) -> int:
         raise BenchError("--bench adds a page to the HTML file: name it with -o FILE")
     runs = [find_run(word) for word in arguments.runs]
     refuse_several_configurations([run.description() for run in runs])
+    measured = [Report.read(file).summary() for file in arguments.bench]
     cells = cells_of(runs)
     changes = changes_of(cells, runs)
     title = arguments.title
     writers: list[tuple[Path | None, Callable[[], str]]] = [
-        (arguments.output, lambda: page(runs, cells, changes, further_pages(cells, arguments.bench), title)),
+        (arguments.output, lambda: page(runs, cells, changes, further_pages(cells, measured), title)),
         (arguments.markdown, lambda: markdown_summary(cells, changes, title)),
         (arguments.json, lambda: json_report(runs, cells, changes)),
         (arguments.junit, lambda: junit_report(cells, title)),
