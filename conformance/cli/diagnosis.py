@@ -181,7 +181,7 @@ def _devices(machine: Machine) -> Iterator[Finding]:
 
 
 def _pretended_devices(session: Session, problem: str) -> Iterator[Finding]:
-    """They are not built yet. `problem`: why they cannot be built, or ""."""
+    """What to say of pretended GPUs that are not built yet. `problem`: why they cannot be built, or ""."""
     if not problem:
         yield Finding("deviceless", "the first run builds the pretended GPUs, which takes a minute of two cores")
         return
