@@ -140,7 +140,7 @@ def filled(page: Path) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 and a diff if the page is stale")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 and a diff if it is stale")
     check = parser.parse_args().check
     sys.path.insert(0, str(ROOT))  # grimp finds the package by its name; it does not import it
     page = ROOT / "docs" / "architecture.md"

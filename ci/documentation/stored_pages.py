@@ -4,7 +4,7 @@ docs/ has a copy of each for readers of the repository, and for `conformance doc
 
     python ci/documentation/stored_pages.py
 
-docs/missed-optimisations.md comes from a run: `python -m conformance missed RUN`.
+FROM_RUNS names pages that come from a run or from measurements. ci/words.py counts the words of neither.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ COMMANDS = {
     "known-bugs": ["bugs", "--package"],
     "changes-2.11-2.13": ["diff", "2.11", "2.13", "conformance/ops", "--markdown"],
     "changes-2.13-2.15": ["diff", "2.13", "2.15", "conformance/ops", "--markdown"],
+}
+#: Page → what writes it, or holds it to the data.
+FROM_RUNS = {
+    "missed-optimisations": "python -m conformance missed RUN",
+    "flip": "python -m conformance bench flip/ … --markdown docs/flip.md",
+    "kinds": "a table that benchmarks/planted_kinds.py reads and selftests/ci/test_kinds.py checks",
 }
 
 
