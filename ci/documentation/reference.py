@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from public_names import option_rows
+from written_parts import option_rows
 
 import conformance
 from conformance.cli.main import COMMANDS

@@ -194,21 +194,23 @@ def _section(heading):
     return PAGE.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
 
 
-def test_page_has_what_docstrings_and_parsers_say():
+def test_pages_have_what_docstrings_parsers_and_schemas_say():
     sys.path.insert(0, str(ROOT / "ci" / "documentation"))
     try:
-        import public_names
+        import written_parts
     finally:
         sys.path.remove(str(ROOT / "ci" / "documentation"))
 
+    for name in written_parts.parts():
+        page = (ROOT / "docs" / f"{name}.md").read_text()
+        assert written_parts.filled(name, page) == page, "python ci/documentation/written_parts.py"
     text = PAGE.read_text()
-    assert public_names.filled(text) == text, "python ci/documentation/public_names.py"
     listed = re.findall(r"^\| `(\w+)` \|", _section("Names in `conformance`"), re.MULTILINE)
     assert listed == conformance.__all__
     assert "| `EDGE_SIZES` | Sizes at which" in text
     assert "| `--device LIST` | test targets of these" in _section("Options of pytest")
     assert "| `show` | show the facts" in _section("Commands")
-    assert public_names.filled(text.replace("| `show` |", "| `shown` |")) == text
+    assert written_parts.filled("public-names", text.replace("| `show` |", "| `shown` |")) == text
 
 
 def test_docstring_of_case_names_every_keyword():
