@@ -25,7 +25,6 @@ COMMANDS = {
 FROM_RUNS = {
     "missed-optimisations": "python -m conformance missed RUN",
     "flip": "python -m conformance bench flip/ … --markdown docs/flip.md",
-    "kinds": "a table that benchmarks/planted_kinds.py reads and selftests/ci/test_kinds.py checks",
 }
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the parts of pages that docstrings, parsers and schemas say: names, keywords, options, commands, formats.
+"""Writes the parts of pages that docstrings, parsers and data say: names, keywords, options, formats, kinds.
 
     python ci/documentation/written_parts.py
 
@@ -12,9 +12,13 @@ import argparse
 import inspect
 import json
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+import kinds
 
 import conformance
 from conformance.cli.main import COMMANDS
@@ -52,6 +56,7 @@ def parts() -> dict[str, dict[str, list[str]]]:
             "options": ["| option | |", "|---|---|", *option_rows(are_long=False)],
             "commands": ["| command | |", "|---|---|", *(_row(name, said) for name, (_, said) in COMMANDS.items())],
         },
+        "kinds": {"counts": kinds.counts(kinds.kinds()), "kinds": kinds.tables(kinds.kinds())},
         "formats": {
             "run": _keys("run", "run.json"),
             "item": _keys("run", "item"),
