@@ -64,7 +64,7 @@ class Change:
 
 
 _INDEX_DTYPE = "torch._inductor.codegen.simd.SIMDScheduling.can_use_32bit_indexing"
-#: The changes of the table in docs/measurements.md.
+#: The changes that docs/measurements.md counts.
 CHANGES = {
     "eviction_policy_gone": Change(edit=(r", eviction_policy='\w+'", "")),
     "size_hints_halved": Change(edit=(r"(?<=size_hints=\{'x': )\d+", lambda match: str(int(match[0]) // 2))),

@@ -1,7 +1,7 @@
-"""Plants the kinds of bugs of docs/kinds.md into Inductor, one at a time, and says whether the suite finds each.
+"""Plants the kinds of bugs of kinds.toml into Inductor, one at a time, and says whether the suite finds each.
 
 A kind is "planted" if this file has a mistake for it. A kind that the installed torch has needs none: its case must
-fail as it is. For each kind, the script checks the numerics and the requirements of the case that docs/kinds.md names:
+fail as it is. For each kind, the script checks the numerics and the requirements of the case that kinds.toml names:
 natively on the CPU, and emulated for a GPU that is not here. Then it does so again with the mistake. A kind is found if
 there is a problem that was not there before. Stored code is not compared. It needs Triton and a CPU with AVX-512.
 
@@ -16,16 +16,15 @@ from __future__ import annotations
 
 import argparse
 import copy
-import re
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import kinds
 from plants import Edit, Plant, PlantError, decomposed, lowered, replaced, source, together
 
 from conformance.cases.lookup import find_case
@@ -34,37 +33,10 @@ from conformance.devices.environment import PreparationError
 from conformance.errors import first_line
 
 CPU, GPU = "cpu_avx512", "cuda_sm90"
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "kinds.md"
-_ROW = re.compile(
-    r"^\| `(?P<kind>[\w-]+)` \|(?P<sentence>[^|]*)\|(?P<issue>[^|]*)\|(?P<case>[^|]*)\|(?P<seen>[^|]*)\|$"
-)
 _CPP, _TRITON = "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton"
 _SCHEDULER = "torch._inductor.scheduler.Scheduler"
 _ACCESSED = "torch._higher_order_ops.triton_kernel_wrap.identify_accessed_tensors"
 _SDPA = "torch._inductor.fx_passes.fuse_attention._scaled_dot_product_attention"
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of a table of docs/kinds.md. `case`: the first case that it names; "" if it has none."""
-
-    kind: str
-    issue: str
-    case: str
-    seen: str
-
-    def is_in(self, version: str) -> bool:
-        """Whether torch of this version has the bug, and the emulation or the CPU shows it."""
-        return version in re.findall(r"\b\d\.\d+\b", self.seen) and "device" not in self.seen
-
-
-def rows(text: str) -> list[Row]:
-    """All rows of the tables of the page."""
-    found = []
-    for match in filter(None, map(_ROW.match, text.splitlines())):
-        cases = re.findall(r"`([\w/.-]+)`", match["case"])
-        found.append(Row(match["kind"], match["issue"].strip(), cases[0] if cases else "", match["seen"].strip()))
-    return found
 
 
 def _naive_variance(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
@@ -224,42 +196,42 @@ PLANTED: dict[str, tuple[str, Plant]] = {
 
 
 def main() -> int:
-    table = {row.kind: row for row in rows(PAGE.read_text(encoding="utf-8"))}
+    table = {kind.name: kind for kind in kinds.kinds()}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", metavar="KIND", help="kinds of docs/kinds.md")
+    parser.add_argument("--only", nargs="+", metavar="KIND", help="kinds of kinds.toml")
     options = parser.parse_args()
     compiler = compiler_here()
     import torch
 
     version = ".".join(torch.__version__.split(".")[:2])
-    wanted = options.only or [row.kind for row in table.values() if row.kind in PLANTED or row.is_in(version)]
-    if unknown := [kind for kind in wanted if kind not in table]:
-        parser.error(f"docs/kinds.md has no kind {unknown[0]!r}")
+    wanted = options.only or [kind.name for kind in table.values() if kind.name in PLANTED or kind.is_in(version)]
+    if unknown := [name for name in wanted if name not in table]:
+        parser.error(f"kinds.toml has no kind {unknown[0]!r}")
     print(f"{'kind':32} {'case':58} {'how':8} result")
     results = []
-    for kind in wanted:
-        how, result = outcome(compiler, table[kind], version)
+    for name in wanted:
+        how, result = outcome(compiler, table[name], version)
         results.append(result)
-        print(f"{kind:32} {table[kind].case:58} {how:8} {result}", flush=True)
+        print(f"{name:32} {table[name].case:58} {how:8} {result}", flush=True)
     missed, untried = results.count("missed"), sum(result.startswith("not tried") for result in results)
     found = len(wanted) - missed - untried
     print(f"torch {version}: {len(wanted)} kinds: {found} found, {missed} missed, {untried} not tried")
     return 1 if missed else 0
 
 
-def outcome(compiler: Compiler, row: Row, version: str) -> tuple[str, str]:
+def outcome(compiler: Compiler, kind: kinds.Kind, version: str) -> tuple[str, str]:
     """How the bug came into torch ("planted" or "has it"), and "found: …", "missed", or why it was not tried."""
-    if row.kind not in PLANTED:
-        if not row.is_in(version):
+    if kind.name not in PLANTED:
+        if not kind.is_in(version):
             return "-", "not tried: it is not planted, and this torch does not have it, or only a device shows it"
-        targets = [GPU] if "cuda" in row.seen else [CPU]
-        found = set().union(*(problems(compiler, row.case, target) for target in targets))
+        targets = [GPU] if "cuda" in kind.seen else [CPU]
+        found = set().union(*(problems(compiler, kind.case, target) for target in targets))
         return "has it", described(found)
-    target, plant = PLANTED[row.kind]
-    before = problems(compiler, row.case, target)
+    target, plant = PLANTED[kind.name]
+    before = problems(compiler, kind.case, target)
     try:
         with plant():
-            after = problems(compiler, row.case, target)
+            after = problems(compiler, kind.case, target)
     except PlantError as error:
         return "planted", f"not tried: {error}"
     return "planted", described(after - before)

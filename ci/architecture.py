@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the diagram and the tables of rooms into the pages, from the imports and the packages' docstrings.
+"""Writes the diagrams and the tables of rooms into their page, from the imports and the packages' docstrings.
 
-    python ci/architecture.py            # writes docs/architecture.md and CONTRIBUTING.md
-    python ci/architecture.py --check    # writes nothing; exit status 1 and a diff where a page is stale
+    python ci/architecture.py            # writes docs/architecture.md
+    python ci/architecture.py --check    # writes nothing; exit status 1 and a diff where the page is stale
 
 A room is a package of `conformance`. An arrow means "imports". Arrows that follow from others are left out: where
 `harness` imports `review`, and `review` imports `storage`, no arrow leads from `harness` to `storage`.
@@ -16,7 +16,7 @@ import ast
 import difflib
 import re
 import sys
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 
 import grimp
@@ -27,6 +27,13 @@ PACKAGE = "conformance"
 NOT_ROOMS = frozenset({"ops"})
 #: Modules beside the rooms that the diagrams show.
 MODULES = {PACKAGE: ("plugin",), f"{PACKAGE}.capture": ("compile", "exploration", "isolation")}
+
+#: Storey → its rooms, from the top. pyproject.toml has the same order for import-linter.
+STOREYS = {
+    "tools": ("minimisation", "estimates", "bench", "bisection"),
+    "suite": ("report", "harness", "review", "storage", "coverage", "expectations", "sources", "models", "sweep"),
+    "engine": ("compiler", "numerics", "facts", "normalize", "capture", "cases", "devices"),
+}
 
 Imports = Mapping[str, Set[str]]
 
@@ -86,11 +93,13 @@ def from_top(imports: Imports) -> list[str]:
     return ordered
 
 
-def diagram(imports: Imports) -> str:
-    """A Mermaid flowchart of the reduced imports, from the top down."""
+def diagram(imports: Imports, storeys: Mapping[str, Sequence[str]]) -> str:
+    """A Mermaid flowchart of the reduced imports, from the top down. `storeys`: name → the rooms in its frame."""
     arrows = reduced(imports)
     names = from_top(imports)
     lines = ["```mermaid", "flowchart TD"]
+    for storey, rooms_of in storeys.items():
+        lines += [f"    subgraph {storey}", *(f"        {name}" for name in names if name in rooms_of), "    end"]
     lines += [f"    {name} --> {other}" for name in names for other in arrows[name]]
     lines += [f"    {name}" for name in names if not arrows[name] and not any(name in them for them in arrows.values())]
     return "\n".join([*lines, "```"])
@@ -114,17 +123,12 @@ def sections(page: Path) -> dict[str, Callable[[], str]]:
     def section(package: str) -> str:
         sentences = rooms_and_modules(package)
         imports = imports_between(graph, package, set(sentences))
-        return f"{diagram(imports)}\n\n{table(package, sentences, imports, page)}"
-
-    def list_of_rooms() -> str:
-        sentences = rooms(PACKAGE)
-        ordered = from_top(imports_between(graph, PACKAGE, set(sentences)))
-        return "\n".join(f"- `{name}/`: {sentences[name]}" for name in ordered)
+        drawn = diagram(imports, STOREYS if package == PACKAGE else {})
+        return f"{drawn}\n\n{table(package, sentences, imports, page)}"
 
     return {
         "rooms": lambda: section(PACKAGE),
         "rooms of capture": lambda: section(f"{PACKAGE}.capture"),
-        "list of rooms": list_of_rooms,
     }
 
 
@@ -146,26 +150,20 @@ def filled(page: Path) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 and a diff if a page is stale")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 and a diff if it is stale")
     check = parser.parse_args().check
     sys.path.insert(0, str(ROOT))  # grimp finds the package by its name; it does not import it
-    stale = False
-    for page in (ROOT / "docs" / "architecture.md", ROOT / "CONTRIBUTING.md"):
-        text, wanted = page.read_text(encoding="utf-8"), filled(page)
-        if text == wanted:
-            continue
-        if not check:
-            page.write_text(wanted, encoding="utf-8")
-            continue
-        stale = True
+    page = ROOT / "docs" / "architecture.md"
+    text, wanted = page.read_text(encoding="utf-8"), filled(page)
+    if not check:
+        page.write_text(wanted, encoding="utf-8")
+    elif text != wanted:
         name = str(page.relative_to(ROOT))
-        print(
-            "\n".join(
-                difflib.unified_diff(text.splitlines(), wanted.splitlines(), name, "from the imports", lineterm="")
-            )
-        )
+        diff = difflib.unified_diff(text.splitlines(), wanted.splitlines(), name, "from the imports", lineterm="")
+        print("\n".join(diff))
         print(f"{name} does not match the imports. Write it again: python ci/architecture.py", file=sys.stderr)
-    return int(stale)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

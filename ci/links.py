@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks that the Markdown pages link to files and headings that exist, and that named files of the repository exist.
 
-    python ci/links.py          # exit status 1 and a line for each wrong link
+    python ci/links.py          # exit status 1 and a line for each wrong link, and for each problem that words.py finds
 
 Looks at all files that git tracks or would add. Links to other sites are not followed. In files other than Markdown,
 only names such as `docs/numerics.md` are checked.
@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
+
+import words
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -89,7 +91,7 @@ def _problem(page: Path, target: str) -> str:
 def main() -> int:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     paths = files()
-    wrong = [line for path in paths for line in problems(path)]
+    wrong = [*(line for path in paths for line in problems(path)), *words.problems()]
     print("\n".join(wrong or [f"{len(paths)} files: all links and file names resolve"]))
     return bool(wrong)
 

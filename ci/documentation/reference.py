@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from written_parts import option_rows
+
 import conformance
 from conformance.cli.main import COMMANDS
-from conformance.harness.configuration.pytest_options import OPTIONS
-from conformance.settings import long_name
 
 #: Characters of a line of code.
 _WIDTH = 90
@@ -128,10 +128,7 @@ def _options() -> str:
         "",
     ]
     lines += ["| option | |", "|---|---|"]
-    for name, keywords in OPTIONS.items():
-        value = keywords.get("metavar") or "|".join(keywords.get("choices", ()))
-        text = str(keywords["help"]).replace("|", "\\|")
-        lines.append(f"| `{long_name(name)}{' ' if value else ''}{value}` | {text} |".replace("|`", "\\|`"))
+    lines += option_rows(are_long=True)
     return "\n".join(lines) + "\n"
 
 

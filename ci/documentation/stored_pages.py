@@ -4,7 +4,7 @@ docs/ has a copy of each for readers of the repository, and for `conformance doc
 
     python ci/documentation/stored_pages.py
 
-docs/missed-optimisations.md comes from a run: `python -m conformance list --missed RUN`.
+FROM_RUNS names pages that come from a run or from measurements. ci/words.py counts the words of neither.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = {
     "known-bugs": ["list", "--bugs", "--package"],
     **{page: ["compare", *releases, "conformance/ops", "--markdown"] for page, releases in CHANGES.items()},
+}
+#: Page → what writes it, or holds it to the data.
+FROM_RUNS = {
+    "missed-optimisations": "python -m conformance list --missed RUN",
+    "flip": "python -m conformance bench flip/ … --markdown docs/flip.md",
 }
 
 

@@ -43,7 +43,7 @@ class Difference:
 
 
 def differences(path: str, old: str, new: str) -> list[Difference]:
-    """Those of a file. Raises SyntaxError."""
+    """The differences between two texts of a file. Raises SyntaxError."""
     before, after = definitions_of(old), definitions_of(new)
     old_lines, new_lines = old.splitlines(), new.splitlines()
     old_classes, new_classes = classes_of(old), classes_of(new)

@@ -469,7 +469,7 @@ def _name(path: str) -> str:
 
 
 def config_modules() -> list[ModuleType]:
-    """Those of torch that are imported: their options are not their attributes."""
+    """The imported modules of torch that hold options of a config: their options are not their attributes."""
     loaded = [module for name, module in sys.modules.items() if name.startswith("torch.")]
     return [each for each in loaded if isinstance(vars(each).get("_config"), dict)]
 

@@ -30,7 +30,7 @@ Places = Sequence[tuple[int, int, str]]
 
 @dataclass(frozen=True)
 class FileDifferences:
-    """Those of one file. `old`, `new`: the places of its functions in the two texts."""
+    """The differences of one file. `old`, `new`: the places of its functions in the two texts."""
 
     found: tuple[Difference, ...]
     old: Places
@@ -51,7 +51,7 @@ class FileDifferences:
 
 
 def file_differences(path: str, old: str, new: str) -> FileDifferences:
-    """Those of a file below torch/, from the cache if it has them. Raises SyntaxError."""
+    """The differences of a file below torch/, from the cache if it has them. Raises SyntaxError."""
     identity = "\0".join([str(_FORMAT), path, old, new])
     file = cache_folder() / FOLDER / f"{hashlib.sha256(identity.encode()).hexdigest()[:20]}.json"
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):

@@ -98,7 +98,7 @@ class Case:
 
     @property
     def inputs(self) -> dict[str, Input]:
-        """Those of `recipes` that make tensors."""
+        """The recipes that make tensors, by path, as in `recipes`."""
         return {path: recipe for path, recipe in self.recipes.items() if isinstance(recipe, Input)}
 
     @property

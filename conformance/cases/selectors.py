@@ -52,7 +52,7 @@ def values_for(declared: Mapping[str, Mapping[str, Any]], case: Case, target: Se
 
 
 def applying(selectors: Iterable[str], case: Case, target: SelectableTarget) -> list[str]:
-    """Those of the selectors that apply to this case and target, in the same order."""
+    """The selectors that apply to this case and target, in the given order."""
     return [selector for selector in selectors if _applies(selector, case, target)]
 
 

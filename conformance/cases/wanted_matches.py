@@ -30,7 +30,7 @@ class WantedMatches:
 
 
 def wanted_matches_of(case: Case) -> list[WantedMatches]:
-    """Those in the declarations of a case, on any target; each name once.
+    """The patterns whose matches a case demands, on any target; each name once.
 
     Also the names of Inductor's patterns that a case requires by the fact `patterns`, with that fact as their name: so
     the message says why one does not match. Raises CaseError if two different patterns have one name.

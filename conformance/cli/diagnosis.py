@@ -184,7 +184,7 @@ def _devices(machine: Machine) -> Iterator[Finding]:
 
 
 def _pretended_devices(compiler: Compiler, problem: str) -> Iterator[Finding]:
-    """They are not built yet. `problem`: why they cannot be built, or ""."""
+    """What to say of pretended GPUs that are not built yet. `problem`: why they cannot be built, or ""."""
     if not problem:
         yield Finding("deviceless", "the first run builds the pretended GPUs, which takes a minute of two cores")
         return

@@ -20,7 +20,7 @@ OPTION = "--blame"
 
 
 class BlamedSidesError(ConformanceError, ValueError):
-    """It is not known which two torches a review compares, or they are not here."""
+    """A review compares two torches, and one of them is not known or not here."""
 
 
 def sides(word: str, run: Run, baseline: str | None) -> tuple[Side, Side]:

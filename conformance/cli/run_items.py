@@ -139,7 +139,7 @@ class _Search:
 
     @functools.cached_property
     def _stores(self) -> dict[str, Path]:
-        """Those of the paths; without paths, those of this project and of this package, the project's first."""
+        """Id of a case → folder of its snapshots: of the paths, else of this project, then of this package."""
         return snapshot_folders(self._paths)
 
 

@@ -13,7 +13,7 @@ WATCHED = (
     "_prims_common/",
     "_meta_registrations.py",
 )
-#: Below these, files run where generated code runs, or serve people: what captures execute says little of them.
+#: Files below these run with generated code, or serve people. A capture does not execute what an edit of them changes.
 _OTHERS = (
     "_inductor/compile_worker/",
     "_inductor/runtime/",

@@ -39,7 +39,7 @@ class Bug:
 
     @property
     def triage(self) -> Triage | None:
-        """That of the first failure that has one."""
+        """The triage of the first failure that has one."""
         return next((failure.triage for failure in self.failures if failure.triage), None)
 
     @property

@@ -100,7 +100,7 @@ class KnownFailures:
     def unexcused(
         self, case_id: str, target: str, torch_version: str, problems: Sequence[Problem], mode: str = ""
     ) -> list[Problem]:
-        """Those of an item's problems that no entry names."""
+        """The problems of an item that no entry names. `problems`: all of its problems."""
         entries = self._entries(case_id, "numerics", target, torch_version, mode)
         return unexcused(problems, _excuses(entries))
 

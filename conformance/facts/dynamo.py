@@ -12,7 +12,7 @@ _JUMP = "generic_jump"  # the only kind of break that Dynamo's counter does not 
 
 
 def graph_breaks(observed: ObservedCapture) -> Fact:
-    """Their number. Each line has the first line of Dynamo's reason, without stack and paths, and the line of code."""
+    """The number of graph breaks. A line for each: Dynamo's reason, without stack and paths, and the line of code."""
     texts = Counter(graph_break_lines(observed.capture.counters))
     lines = [text if count == 1 else f"{text} ({count} times)" for text, count in texts.items()]
     return Fact(texts.total(), (str(texts.total()), *lines) if lines else ("none",), instead=lambda _: "; ".join(lines))

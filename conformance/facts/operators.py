@@ -8,7 +8,7 @@ from conformance.facts.model import Fact, ObservedCapture, listed
 
 
 def operators(observed: ObservedCapture) -> Fact:
-    """Their names, in order. A part is an operator with or without its overload: `aten.add`, `aten.add.Tensor`."""
+    """The operators' names, in order. A part is one with or without its overload: `aten.add`, `aten.add.Tensor`."""
     names = [name for module in observed.capture.modules for name in module.observed["operators"]]
     counts = Counter(names)
     packets = Counter(".".join(name.split(".")[:2]) for name in names)

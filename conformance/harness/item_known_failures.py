@@ -57,7 +57,7 @@ class ItemKnownFailures:
         return self._all.unexcused(self._case.id, name, torch, problems_of(error), mode)
 
     def unexcused(self, problems: Sequence[Problem]) -> list[Problem]:
-        """Those of some numerics problems that no entry names, nor excuses as an error that compiled raises."""
+        """The numerics problems that no entry excuses, by naming them or by the error that compiled raises."""
         name, torch, mode = self._run
         new = self._all.unexcused(self._case.id, name, torch, problems, mode)
         errors = self._all.errors(self._case.id, "numerics", name, torch, mode)

@@ -62,7 +62,7 @@ def programs_of_script(script: Path) -> list[Program]:
 
 
 def _programs(recorder: Recorder) -> list[Program]:
-    """Those of the graphs that can be written. Raises NotWritableError if there is none."""
+    """The programs of the recorded graphs that can be written. Raises NotWritableError if there is none."""
     found: list[Program] = []
     reasons: list[str] = []
     for each in recorder.calls:

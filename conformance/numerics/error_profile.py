@@ -27,7 +27,7 @@ class Errors(NamedTuple):
     allowed: float
 
     def joined(self, other: Errors) -> Errors:
-        """Those of both buckets together."""
+        """The errors of this bucket and of another one, as of one bucket."""
         worst = max(self, other, key=_share)
         return Errors(max(self.eager, other.eager), worst.compiled, worst.allowed)
 
@@ -39,7 +39,7 @@ Buckets = Mapping[int, Errors]
 
 @dataclass
 class ErrorProfiles:
-    """Those of one numerics check: (call, tensor) → dtype and buckets. No bucket where compiled gave eager's bits."""
+    """The errors of one check: (call, tensor) → dtype and buckets. No bucket where compiled gave eager's bits."""
 
     profiles: dict[tuple[str, str], tuple[str, dict[int, Errors]]] = field(default_factory=dict)
 

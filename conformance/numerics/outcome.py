@@ -35,7 +35,7 @@ class Arguments:
         }
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """Those of `leaves` that are tensors."""
+        """The tensors among the `leaves`, by name."""
         return {name: leaf for name, leaf in self.leaves().items() if isinstance(leaf, torch.Tensor)}
 
     def structure(self) -> dict[str, str]:

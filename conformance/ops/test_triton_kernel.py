@@ -213,7 +213,7 @@ def test_rows(x):
 
 
 class Doubled(torch.autograd.Function):
-    """Its backward is a user's kernel as well."""
+    """A function whose backward is a user's kernel as well."""
 
     @staticmethod
     def forward(_ctx, x):

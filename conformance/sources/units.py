@@ -32,7 +32,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Units:
-    """Those of one text. `functions`: by name; of two with one name the last, and the text has both."""
+    """The functions of one file, by name. Of two with one name, the last one, with the text of both."""
 
     functions: dict[str, Unit]
     skeleton: str

@@ -2,8 +2,8 @@
 
 Most of the time of a small kernel goes into starting the compiler and reading the precompiled header. In a batch, each
 kernel is in a namespace of its own, and its bindings have a name of their own. A kernel that cannot be compiled in a
-batch is compiled alone, as Inductor would, and that compile reports its error. docs/running.md says how it was checked
-that the machine code is the same.
+batch is compiled alone, as Inductor would, and that compile reports its error. docs/measurements.md says how the
+machine code of both was compared.
 
 Inductor looks for a kernel at `<key>.main.so`. A kernel of a batch has `<key>.main.so.batch` there: a text that names
 the library of the batch and the number of the kernel.

@@ -57,14 +57,14 @@ class CommandLine:
         return replaced
 
     def _names_of_others(self, names: Collection[str]) -> set[str]:
-        """Those of these short names that another plugin or a conftest has declared."""
+        """The short names in `names` that another plugin or a conftest has declared."""
         unknown = self._unknown_names(names)
         if unknown is None:  # a name that somebody has declared needs a value, so this one at least is declared
             return {name for name in names if not self._unknown_names([name])}
         return set(names) - unknown
 
     def _unknown_names(self, names: Collection[str]) -> set[str] | None:
-        """Those of these short names that pytest does not know; None if it refuses to parse them without a value."""
+        """The short names in `names` that pytest does not know; None if it refuses to parse them without a value."""
         given = list(itertools.takewhile(lambda argument: argument != "--", self._given))
         options = {f"--{name}": name for name in names}
         try:

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Writes the parts of pages that docstrings, parsers and data say: names, keywords, options, formats, kinds.
+
+    python ci/documentation/written_parts.py
+
+A selftest fails where a page says something else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+import kinds
+
+import conformance
+from conformance.cli.main import COMMANDS
+from conformance.harness.configuration.pytest_options import OPTIONS
+from conformance.settings import long_name
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+#: Public names without a docstring → the file that has a comment above them.
+CONSTANTS = {
+    "EDGE_SIZES": "conformance/cases/inputs.py",
+    "FLUSHED": "conformance/cases/numerics_policy.py",
+    "REDUCTIONS": "conformance/numerics/torch_references.py",
+}
+_BY = "written by ci/documentation/written_parts.py"
+_SCHEMAS = ROOT / "conformance" / "storage" / "schemas"
+
+
+def option_rows(*, are_long: bool) -> list[str]:
+    """Markdown: a row for each option of pytest with its help, under its long or its short name."""
+    rows = []
+    for name, keywords in OPTIONS.items():
+        value = keywords.get("metavar") or "|".join(keywords.get("choices", ()))
+        option = long_name(name) if are_long else f"--{name}"
+        rows.append(_row(f"{option}{' ' if value else ''}{value}", str(keywords["help"])))
+    return rows
+
+
+def parts() -> dict[str, dict[str, list[str]]]:
+    """Page → name of a part → its lines."""
+    return {
+        "public-names": {
+            "names": ["| name | |", "|---|---|", *(_row(name, _said_of(name)) for name in conformance.__all__)],
+            "keywords": ["```text", inspect.getdoc(conformance.case) or "", "```"],
+            "options": ["| option | |", "|---|---|", *option_rows(are_long=False)],
+            "commands": ["| command | |", "|---|---|", *(_row(name, said) for name, (_, said) in COMMANDS.items())],
+        },
+        "kinds": {"counts": kinds.counts(kinds.kinds()), "kinds": kinds.tables(kinds.kinds())},
+        "formats": {
+            "run": _keys("run", "run.json"),
+            "item": _keys("run", "item"),
+            "report": _keys("output", "report"),
+        },
+    }
+
+
+def filled(page: str, text: str) -> str:
+    """The text of a page with its parts written anew."""
+    for part, lines in parts()[page].items():
+        begin, end = f"<!-- {part}: {_BY} -->", f"<!-- end of {part} -->"
+        before, _, rest = text.partition(begin)
+        text = "\n".join([f"{before}{begin}", "", *lines, "", f"{end}{rest.partition(end)[2]}"])
+    return text
+
+
+def _row(name: str, text: str) -> str:
+    return "| `{}` | {} |".format(*(cell.replace("|", "\\|") for cell in (name, text)))
+
+
+def _said_of(name: str) -> str:
+    """The first line of a docstring, or the first sentence of the comment above a constant."""
+    if name not in CONSTANTS:
+        return (inspect.getdoc(getattr(conformance, name)) or "").partition("\n")[0]
+    source = (ROOT / CONSTANTS[name]).read_text(encoding="utf-8")
+    [comment] = re.findall(rf"((?:^#: .*\n)+)^{name} ?[=:]", source, re.MULTILINE)
+    return re.split(r"(?<=\.)\s", " ".join(comment.replace("#: ", "").split()))[0]
+
+
+def _keys(schema: str, definition: str) -> list[str]:
+    """A table of the keys of a definition: what the schema says of each, its choices, and its own keys."""
+    whole = json.loads((_SCHEMAS / f"{schema}.json").read_text(encoding="utf-8"))
+    properties = whole["$defs"][definition]["properties"]
+    return ["| key | |", "|---|---|", *(_row(key, _said_of_key(value)) for key, value in properties.items())]
+
+
+def _said_of_key(value: Mapping[str, Any]) -> str:
+    inner = [value, value.get("items", {}), value.get("additionalProperties", {})]
+    own = next((each["properties"] for each in inner if isinstance(each, dict) and "properties" in each), {})
+    keys = [f"`{key}` ({said})" if (said := _said_of_key(each)) else f"`{key}`" for key, each in own.items()]
+    choices = [f"`{choice}`" for choice in value.get("enum", ())]
+    return ": ".join(filter(None, [value.get("description", ""), ", ".join(keys or choices)]))
+
+
+def main() -> int:
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    for name in parts():
+        page = DOCS / f"{name}.md"
+        page.write_text(filled(name, page.read_text(encoding="utf-8")), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
