@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 # lint installs no package
-sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parent / "documentation")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "documentation"))
 import stored_pages
 
 ROOT = Path(__file__).resolve().parent.parent
