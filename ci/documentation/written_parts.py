@@ -34,6 +34,8 @@ CONSTANTS = {
     "REDUCTIONS": "conformance/numerics/torch_references.py",
 }
 _BY = "written by ci/documentation/written_parts.py"
+#: Definitions of run.json whose keys have a table of their own.
+_WITH_TABLES = ("run.json", "item", "facts")
 _SCHEMAS = ROOT / "conformance" / "storage" / "schemas"
 
 
@@ -58,8 +60,10 @@ def parts() -> dict[str, dict[str, list[str]]]:
         },
         "kinds": {"counts": kinds.counts(kinds.kinds()), "kinds": kinds.tables(kinds.kinds())},
         "formats": {
+            "files": _files(),
             "run": _keys("run", "run.json"),
             "item": _keys("run", "item"),
+            "facts": _keys("run", "facts"),
             "report": _keys("output", "report"),
         },
     }
@@ -85,6 +89,14 @@ def _said_of(name: str) -> str:
     source = (ROOT / CONSTANTS[name]).read_text(encoding="utf-8")
     [comment] = re.findall(rf"((?:^#: .*\n)+)^{name} ?[=:]", source, re.MULTILINE)
     return re.split(r"(?<=\.)\s", " ".join(comment.replace("#: ", "").split()))[0]
+
+
+def _files() -> list[str]:
+    """A table of the files of a run's folder."""
+    definitions = json.loads((_SCHEMAS / "run.json").read_text(encoding="utf-8"))["$defs"]
+    rows = [_row(name, _said_of_key(value)) for name, value in definitions.items() if name not in _WITH_TABLES]
+    record = _row("items/<case>-<target>.json", definitions["item"]["description"])
+    return ["| file | |", "|---|---|", _row("run.json", definitions["run.json"]["description"]), record, *rows]
 
 
 def _keys(schema: str, definition: str) -> list[str]:
