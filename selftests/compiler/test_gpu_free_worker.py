@@ -66,6 +66,11 @@ def test_show_numerics(beside_a_gpu: Path, capsys):
     assert " tensors compared; nearest to the limit: " in output
 
 
+def test_show_nodes(beside_a_gpu: Path, capsys):
+    assert main(["show", f"{beside_a_gpu}::mine/sine", "--target", "cuda_sm90", "--ir"]) == 0
+    assert "op0: SchedulerNode(ComputedBuffer)" in capsys.readouterr().out
+
+
 def test_numerics_of_the_gpu_free_worker(beside_a_gpu: Path):
     cases, target = cases_in(beside_a_gpu), targets()["cuda_sm90"]
     right, wrong, wrapped = (cases[f"mine/{name}"] for name in ("sine", "wrong", "wrapped-wrapped"))
