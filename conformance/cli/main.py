@@ -27,7 +27,7 @@ GROUPS = {
         "list": ("list_cases", "list cases, known bugs, or missed optimisations"),
         "show": ("show", "show the facts, code, graphs and reasons of a case or a function"),
         "watch": ("watch", "answer each save of a case or of Inductor with what it changed"),
-        "compare": ("compare", "compare two cases, one case on two targets, or two releases of torch"),
+        "compare": ("compare", "compare two cases, one case on two targets, or two releases"),
         "review": ("review", "accept or reject the changes of a run, grouped by cause"),
         "report": ("report", "write one HTML file about one or several runs"),
         "doctor": ("doctor", "say what this machine can do, and how to get what is missing"),
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
     if new := _FORMER.get(_first_word(words)):
         parser.error(f"`{_first_word(words)}` is `{new}` now")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True, help=argparse.SUPPRESS)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, prog=parser.prog, help=argparse.SUPPRESS)
     called: ModuleType | None = None
     for name, (module, _) in COMMANDS.items():
         command = commands.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -30,6 +30,9 @@ _HARMLESS = ("TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_LOGS_FORMAT", "TORCH_TRACE",
              "TORCH_COMPILE_DEBUG_DIR", "TORCHDYNAMO_VERBOSE", "TRITON_LIBDEVICE_PATH",
              "TRITON_PTXAS_PATH")  # fmt: skip
 
+#: What pin_processor() sets.
+_PINNED = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+
 #: Variables that hide all GPUs from the runtimes of CUDA, HIP and Level Zero.
 HIDE_GPUS = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ONEAPI_DEVICE_SELECTOR": "opencl:cpu"}
 
@@ -102,8 +105,15 @@ def triton_version() -> str:
 
 
 def remove_code_variables() -> tuple[str, ...]:
-    """Removes the variables that change generated code from the environment; returns their names, sorted."""
-    names = sorted(name for name in os.environ if name.startswith(_PREFIXES) and name not in _HARMLESS)
+    """Removes the variables that change generated code from the environment; returns their names, sorted.
+
+    What another process of the suite pinned stays.
+    """
+    names = sorted(
+        name
+        for name, value in os.environ.items()
+        if name.startswith(_PREFIXES) and name not in _HARMLESS and _PINNED.get(name) != value
+    )
     for name in names:
         del os.environ[name]
     return tuple(names)
@@ -116,7 +126,7 @@ def pin_processor() -> None:
     a processor with AVX-512. Compiled code is the target's in any case.
     """
     if platform.machine() in ("x86_64", "AMD64"):
-        os.environ |= {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+        os.environ.update(_PINNED)
 
 
 def cache_folder() -> Path:
