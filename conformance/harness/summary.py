@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from conformance import facts
-from conformance.cases import numerics_policy
+from conformance.cases import numerics_policy, option_names
 from conformance.cases.case import Case, CaseError
 from conformance.devices.environment import cache_folder, triton_version
 from conformance.expectations import known_failures, requirements
@@ -85,6 +85,8 @@ def refuse_wrong_declarations(
     collected = [folder.resolve() for folder in folders]
     overlays = session.settings.overlay.known_failures
     complete: list[str] = []
+    if not session.settings.backend_option:
+        option_names.validate(cases)
     for folder, files in _files_by_folder(session, cases).items():
         entries = known_failures.load(folder, overlays=overlays)
         if all_collected(folder.resolve().parent, collected):
