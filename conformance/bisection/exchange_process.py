@@ -57,7 +57,7 @@ class _Server:
             self._missing = MissingModules(packages)
             self._missing.install()
             self._names = MissingNames(torch_build().folder.parent, packages)
-            self._generators.append(Generator())
+            self._generators.append(Generator.in_this_process(request["target"]))
             misfit = import_problem()
             if not misfit:
                 self._generators[0].session.set_up_torch()  # sets the number of threads

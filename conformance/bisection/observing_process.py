@@ -57,7 +57,7 @@ def _observe_all(request: Mapping[str, Any]) -> dict[str, Observation]:
     words = request["cases"]
     use_tables(request["tables"])
     try:
-        with contextlib.closing(Generator()) as generator:
+        with contextlib.closing(Generator.in_this_process(request["target"])) as generator:
             if reason := import_problem():
                 return dict.fromkeys(words, Observation(misfit=reason))
             target, options = generator.target(request["target"]), AdhocOptions.from_json(request["options"])

@@ -32,6 +32,10 @@ _HARMLESS = ("TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_LOGS_FORMAT", "TORCH_TRACE",
 #: Variables that hide all GPUs from the runtimes of CUDA, HIP and Level Zero.
 HIDE_GPUS = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ONEAPI_DEVICE_SELECTOR": "opencl:cpu"}
 
+#: A variable that hides the devices of vendors from Machine.detect(), and all that hide every device.
+HIDE_VENDORS = "_CONFORMANCE_HIDE_VENDORS"
+HIDE_DEVICES = HIDE_GPUS | {HIDE_VENDORS: "1"}
+
 
 @dataclass(frozen=True)
 class TorchBuild:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from conformance.capture.deviceless.prepare import prepare
 from conformance.cases.case import Case
 from conformance.cases.selectors import exclusion
 from conformance.devices.cpp_compiler import compiler_problem
-from conformance.devices.environment import PreparationError, torch_build, triton_version
+from conformance.devices.environment import HIDE_DEVICES, PreparationError, torch_build, triton_version
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target, select_targets
 from conformance.errors import ConformanceError
@@ -34,10 +35,10 @@ class GeneratingError(ConformanceError, RuntimeError):
 
 
 class Generator:
-    """Captures cases in this process. Make it before torch is imported. Raises PreparationError without torch."""
+    """Captures cases. Make it before torch is imported. Raises PreparationError without torch."""
 
-    def __init__(self) -> None:
-        self.machine = Machine.detect()
+    def __init__(self, machine: Machine | None = None) -> None:
+        self.machine = machine or Machine.detect()
         self.session = Session(Settings(), self.machine, Run(Path(os.devnull)))
         self.session.prepare()
         if dropped := prepare().dropped_variables:
@@ -45,6 +46,19 @@ class Generator:
                 f"ignored environment variables, because they change generated code: {', '.join(dropped)}",
                 file=sys.stderr,
             )
+
+    @classmethod
+    def in_this_process(cls, target: str) -> Generator:
+        """One that captures for a target in this process, where a GPU of the machine would make another one do it.
+
+        For who watches or changes the compiler itself. `target`: its name.
+        """
+        machine = Machine.detect()
+        row = machine.targets().get(target)
+        if machine.gpus and row and row.device != "cpu" and not machine.is_native(row):
+            os.environ.update(HIDE_DEVICES)
+            machine = dataclasses.replace(machine, gpus={})
+        return cls(machine)
 
     def target(self, name: str) -> Target:
         """The target of that name. Raises TargetError, which names the known targets."""

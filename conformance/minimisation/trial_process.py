@@ -35,7 +35,7 @@ def main() -> None:
         use_tables(request["tables"])
         try:
             if generator is None:
-                generator = Generator()
+                generator = Generator.in_this_process(request["target"])
                 _warm_up(generator)
             return _in_a_fork(lambda: _answer(generator, request), request["time_limit"])
         except ConformanceError as error:
