@@ -14,7 +14,7 @@ from conformance.cases.case import Case, CaseError
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.devices.vendor_devices import vendor_devices
-from conformance.errors import first_line
+from conformance.errors import NotStoredError, first_line
 from conformance.harness import garbage_collection, item_audit
 from conformance.harness.artifacts import ItemArtifacts
 from conformance.harness.chosen_options import NOT_OCCURRED, with_options
@@ -257,7 +257,7 @@ class _ItemRun:
                 self.report.skip(str(skipped))
             except Exception as error:
                 self._record_failure(name, error)
-                if isinstance(error, AssertionError) and capture is not None:
+                if isinstance(error, AssertionError) and capture and not isinstance(error, NotStoredError):
                     problem = self.source.add_texts(capture)
                     lines = self.artifacts.of_check(name, error, capture)
                     problem += self.known_failures.text_of_new_problems(error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.errors import ConformanceError
+from conformance.errors import ConformanceError, NotStoredError
 
 
 class SkipError(Exception):
@@ -11,6 +11,10 @@ class SkipError(Exception):
 
 class CodeError(ConformanceError, AssertionError):
     """Generated code that differs from the stored code."""
+
+
+class NoStoredCodeError(NotStoredError, CodeError):
+    """Generated code with which nothing can be compared yet."""
 
 
 class DevicelessError(ConformanceError, AssertionError):

@@ -177,15 +177,14 @@ def refuse_contradictions(summary: Summary, failed_node_ids: Sequence[str]) -> N
 
 def _ending(session: Session, items: Sequence[ItemRecord], review: Review) -> list[str]:
     """The causes, the failures that they do not explain, and the line that accounts for all items."""
-    lines = [*overview.summary_lines(review), *accounting.failure_lines(items, review)]
+    unstored = accounting.unstored_lines(items)
+    lines = [*overview.summary_lines(review), *accounting.failure_lines(items, review), *unstored]
     last = accounting.account(session.run, items)
     failed = sum(accounting.ending(item) == "failed" for item in items)
     if review.causes and not session.settings.accept:
         baseline = f" --baseline {session.settings.baseline}" if session.baseline else ""
         last += f"; next: python -m conformance review{baseline}"
-    elif failed and accounting.only_unstored(items):
-        last += "; next: the same command with EXPECTTEST_ACCEPT=new stores what is not stored yet"
-    elif failed:
+    elif failed and not unstored:
         last += f"; next: run reproduce.py of a failed item below {session.run.folder / 'failures'}"
     return [*lines, last]
 
