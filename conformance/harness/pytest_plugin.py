@@ -351,7 +351,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> Any:
     """Checks the declarations of all collected cases before -k deselects any: a refusal must survive -k."""
-    problem = _declaration_problem(config, items)
+    problem = _declaration_problem(config, items, all_imported=not session.testsfailed)
     shards.use_durations_of_functions(config, items)
     result = yield
     if problem:
@@ -363,13 +363,16 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     return result
 
 
-def _declaration_problem(config: pytest.Config, items: list[pytest.Item]) -> str:
-    """Why the cases are declared wrongly, or "". Outside workers, raises pytest.UsageError instead of returning it."""
+def _declaration_problem(config: pytest.Config, items: list[pytest.Item], *, all_imported: bool) -> str:
+    """Why the cases are declared wrongly, or "". Outside workers, raises pytest.UsageError instead of returning it.
+
+    `all_imported`: whether every file could be imported.
+    """
     tests = collected_declarations.tests_of(items)
     if not tests:
         return ""
     try:
-        collected_declarations.check(config, config.stash[_SESSION], tests)
+        collected_declarations.check(config, config.stash[_SESSION], tests, all_imported=all_imported)
     except ConformanceError as error:
         if not _is_worker(config):
             raise pytest.UsageError(str(error)) from None

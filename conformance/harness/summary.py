@@ -58,11 +58,14 @@ def refuse_wrong_declarations(
     cases: Sequence[Case],
     folders: Iterable[Path] = (),
     combined: Callable[[], Iterable[Case]] = tuple,
+    *,
+    all_imported: bool = True,
 ) -> None:
     """Refuses two cases with one id, wrong requirements, wrong numerics, and known failures of unknown cases.
 
     `cases`: all cases of the collected files, selected or not. `folders`: those of which every file was collected.
     `combined`: returns the cases of --thorough, which known failures may name too. It is called only if needed.
+    `all_imported`: whether every file could be imported, so that a name of no case is wrong.
     Raises CaseError, DeclarationError, KnownFailureError, SubsetError, InstalledError, or SettingsError for an unknown
     backend.
     """
@@ -78,15 +81,15 @@ def refuse_wrong_declarations(
             )
     _refuse_installed_stores(session, cases)
     targets = session.machine.targets()
-    if session.settings.subset:
+    if session.settings.subset and all_imported:
         subset_selection.refuse_unknown_lines(session.settings.subset, cases, list(targets), combined)
     requirements.validate(cases, targets.values(), facts.NAMES)
     numerics_policy.validate(cases)
+    if not session.settings.backend_option:
+        option_names.validate(cases)
     collected = [folder.resolve() for folder in folders]
     overlays = session.settings.overlay.known_failures
     complete: list[str] = []
-    if not session.settings.backend_option:
-        option_names.validate(cases)
     for folder, files in _files_by_folder(session, cases).items():
         entries = known_failures.load(folder, overlays=overlays)
         if all_collected(folder.resolve().parent, collected):

@@ -65,8 +65,9 @@ def summary_lines(items: Sequence[ItemRecord], overlay: Overlay) -> list[str]:
         counts = [f"{count:,} as stored in {_place(place)}" for place, count in places.items()]
         lines.append(f"code: {', '.join([*counts, f'{over:,} as stored in {overlay.store}'])}")
     if overlay.known_failures:
+        own_layers = {Path(folder).resolve(): folder for folder in overlay.known_failures}
         known = [
-            item.layers.get(check) or _place(item.known)
+            item.layers.get(check) or own_layers.get(Path(item.known).resolve()) or _place(item.known)
             for item in items
             for check, result in item.checks.items()
             if result.outcome is Outcome.KNOWN
