@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from conformance.harness import affected_cases
 from conformance.harness.configuration import pytest_options
 from conformance.settings import ACCEPT, long_name, option_name
 from conformance.sources.source_in_use import VARIABLE, SourceInUse, source_in_use
@@ -31,7 +32,8 @@ def use_source_as_baseline(config: pytest.Config) -> None:
         return
     pytest_options.read_settings(config)  # refuses wrong options before the long run, not after it
     call = config.invocation_params
-    name = run_baseline(source, call.args, call.dir, source_in_use(), os.environ)
+    with affected_cases.edit_for_another_run(config) as words:
+        name = run_baseline(source, [*call.args, *words], call.dir, source_in_use(), os.environ)
     setattr(config.option, pytest_options.dest("baseline"), name)
 
 
