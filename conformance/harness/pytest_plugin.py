@@ -50,7 +50,7 @@ from conformance.harness.schedule import registration, shards
 from conformance.harness.session import Session
 from conformance.harness.subtests import SubtestReporter, WrongDeclarationsItem
 from conformance.settings import Settings, option_name
-from conformance.sources.source_in_use import source_in_use, use_source
+from conformance.sources.source_in_use import refuse_other_files, source_in_use, use_source
 from conformance.storage.runs import (
     Run,
     RunError,
@@ -372,6 +372,7 @@ def _declaration_problem(config: pytest.Config, items: list[pytest.Item], *, all
     if not tests:
         return ""
     try:
+        refuse_other_files(option_name("torch-source"))
         collected_declarations.check(config, config.stash[_SESSION], tests, all_imported=all_imported)
     except ConformanceError as error:
         if not _is_worker(config):
