@@ -14,6 +14,7 @@ BESIDE = {
     "CHANGELOG.md": "changelog.md",
     "examples/losses/README.md": "examples/losses.md",
     "examples/passes/README.md": "examples/passes.md",
+    "examples/operators/README.md": "examples/operators.md",
 }
 #: The table of contents: caption → pages.
 CONTENTS = {
@@ -29,11 +30,12 @@ CONTENTS = {
         "estimate",
         "overlay",
         "contracts",
+        "custom-operators",
         "vendor",
         "public-names",
     ],
     "Reference": ["reference/names", "reference/command-line", "reference/pytest-options"],
-    "Examples": ["examples/losses", "examples/passes", "examples/executed", "examples/report"],
+    "Examples": ["examples/losses", "examples/passes", "examples/operators", "examples/executed", "examples/report"],
     "Trust": ["deviceless", "xpu", "emulation", "binaries", "mutants", "sweep", "models", "measurements"],
     "Results": ["known-bugs", "missed-optimisations", "kinds", "flip", "changes-2.11-2.13", "changes-2.13-2.15"],
     "Develop": ["contributing", "architecture", "formats", "changelog"],
