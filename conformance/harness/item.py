@@ -14,7 +14,7 @@ from conformance.cases.case import Case, CaseError
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.devices.vendor_devices import vendor_devices
-from conformance.errors import NotStoredError, first_line
+from conformance.errors import ConformanceError, NotStoredError, first_line
 from conformance.harness import garbage_collection, item_audit
 from conformance.harness.artifacts import ItemArtifacts
 from conformance.harness.chosen_options import NOT_OCCURRED, with_options
@@ -24,6 +24,7 @@ from conformance.harness.item_device import ItemDevice
 from conformance.harness.item_errors import (
     DevicelessError,
     OutsideTensorError,
+    RaisedError,
     SkipError,
     StaleKnownFailureError,
 )
@@ -224,13 +225,15 @@ class _ItemRun:
                 if reason := missing_dtype(self.target, error):
                     self._skip(reason, Outcome.EXCLUDED)
                 self._record_failure("compile", error)
-                self.artifacts.of_exception("compile", error)
+                shown = self.artifacts.of_exception("compile", error)
                 said = custom_operators.advice(error)
                 if not said and "device" in str(error):
                     said = outside_tensors.advice_on(error, self.case)
                 if said:
                     raise OutsideTensorError(f"{type(error).__name__}: {first_line(error)}\n{said}") from None
-                raise
+                if isinstance(error, ConformanceError):
+                    raise
+                raise RaisedError(shown) from error
             self.record.shared_with = captured.shared_with
             yield captured
             self.source.share(captured, self.record)
@@ -263,8 +266,9 @@ class _ItemRun:
                     problem += self.known_failures.text_of_new_problems(error)
                     problem += self._chosen_options()
                     raise type(error)(f"{error}\n\n{problem}{lines}") from None
-                if name == "numerics" and capture is not None:
-                    self.artifacts.of_exception(name, error)
+                if name == "numerics" and not isinstance(error, (AssertionError, ConformanceError)):
+                    shown = self.artifacts.of_exception(name, error, with_script=capture is not None)
+                    raise RaisedError(shown) from error
                 raise
             stale = self.known_failures.stale_entry(name)
             self._report_entry(name, stale)

@@ -25,6 +25,10 @@ class OutsideTensorError(ConformanceError):
     """Compiling raises because of what the author wrote: a tensor from outside, or an operator that lacks a kernel."""
 
 
+class RaisedError(ConformanceError):
+    """What compiling or a call raises, in its short form: see exception_text.py. Its cause is the exception."""
+
+
 class DeviceError(ConformanceError, AssertionError):
     """An error that the device reports after the item, and that no check has met."""
 

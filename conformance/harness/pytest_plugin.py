@@ -45,6 +45,7 @@ from conformance.harness.configuration import header, initial_conftests, pytest_
 from conformance.harness.configuration.pytest_options import is_enabled, option, read_project_settings
 from conformance.harness.declaration_lines import declaration_line
 from conformance.harness.item import Item
+from conformance.harness.item_errors import RaisedError
 from conformance.harness.overlay import subset_selection, written_failures
 from conformance.harness.schedule import registration, shards
 from conformance.harness.session import Session
@@ -419,7 +420,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if call.excinfo is not None and isinstance(call.excinfo.value, RunError):
         item.session.shouldstop = str(call.excinfo.value)  # no later item could be recorded
     if is_conformance_item(item) and call.excinfo is not None and isinstance(call.excinfo.value, _WITHOUT_TRACEBACK):
-        report.longrepr = call.excinfo.getrepr(style="value")
+        report.longrepr = call.excinfo.getrepr(style="value", chain=False)
+        if isinstance(call.excinfo.value, RaisedError) and getattr(report.longrepr, "reprcrash", None):
+            report.longrepr.reprcrash.message = str(call.excinfo.value)  # it begins with the type of what was raised
     elif call.excinfo is not None and (message := explanations.mismatch_message(item.nodeid, call.excinfo.value)):
         report.longrepr = message
     return report
