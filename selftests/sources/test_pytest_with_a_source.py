@@ -73,6 +73,7 @@ import torch
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("workers", "status"), [((), 4), (("-n", "1"), 1)])
 def test_a_run_that_imports_other_files_ends(checkout, tmp_path, workers, status):
     suite = Suite(tmp_path / "suite")
