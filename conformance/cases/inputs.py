@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.cases.containers import Leaf
 from conformance.cases.property_values import (
+    problem_of_bound,
     problem_of_layout,
     problem_of_name,
     problem_of_shape,
@@ -47,6 +48,8 @@ LAYOUTS = ("contiguous", "channels_last", "transposed", "sliced", "offset", "str
 #: Sizes at which generated code often goes wrong: 0, 1, around a vector of 8 or 16, a prime, around a block of 1024.
 EDGE_SIZES = (0, 1, 7, 8, 15, 16, 17, 31, 127, 1023, 1024, 1025)
 
+#: Arguments of tensor() that are numbers, or None.
+_BOUNDS = ("low", "high", "zeros")
 #: every_value() has dtypes of at most so many bytes.
 _EVERY_VALUE_BYTES = 2
 EVERY_VALUE_DTYPES = ("f16", "bf16", "i16", "i8", "u8", "bool")
@@ -235,6 +238,9 @@ def _problem_of_tensor(values: Mapping[str, Any]) -> str:
         or _named("layout", layout, problem_of_name(layout, LAYOUTS))
         or _named("shape", shape, problem_of_shape(shape))
         or _named("layout", layout, problem_of_layout(layout, shape or ()))
+        or next(
+            filter(None, (_named(name, values.get(name), problem_of_bound(values.get(name))) for name in _BOUNDS)), ""
+        )
     )
 
 

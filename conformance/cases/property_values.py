@@ -59,6 +59,11 @@ def problem_of_size(value: Any) -> str:
     return "" if _is_size(value) else "it must be a whole number from 0 on"
 
 
+def problem_of_bound(value: Any) -> str:
+    """Why a value is no number for a range; "" if it is one, or None."""
+    return "" if value is None or isinstance(value, (int, float)) else "it must be a number"
+
+
 def problem_of_layout(layout: str, shape: Sequence[int]) -> str:
     """Why a layout does not fit a shape; "" if it does."""
     numbers, words = _DIMENSIONS.get(layout, ((), ""))

@@ -48,6 +48,8 @@ def declared(**keywords):
         ({"x": tensor(shape=[20, 30])}, r"x.shape is 20: it must be a tuple of sizes: write \(20,\)"),
         ({"x": tensor(-1)}, "-1 is no size"),
         ({"x": tensor(20, "f32")}, r"'f32' is no size: .*; the dtype and the layout are keywords: tensor\(20, dtype="),
+        ({"x": tensor(20, low="0")}, "x.low is '0': it must be a number"),
+        ({"x": tensor(20, zeros=(1,))}, r"x.zeros is \(1,\): it must be a number"),
         ({"x": image(3, size="224")}, "x.size is '224': it must be a whole number"),
         ({"x": tensor(20), "grad": ("x",)}, "grad is .*: it must be True, False, or names of inputs in one text"),
         ({"x": tensor(20), "grad": 1}, "grad is 1: it must be True"),
