@@ -31,11 +31,12 @@ ROOT = Path(__file__).resolve().parent.parent
 #: timeout and rerunfailures replace and repeat what runs a test, xdist runs it in other processes.
 PLUGINS = ("pytest-randomly", "pytest-cov", "pytest-timeout", "pytest-rerunfailures", "pytest-xdist>=3.8")
 
-#: Options of pytest for each example, with the plugins in use. The ini files of `losses` and `passes` make warnings
+#: Options of pytest for each example, with the plugins in use. The ini files of all but `vendor` make warnings
 #: errors.
 OPTIONS = {
     "losses": ["-n", "2", "--strict-run", "--timeout", "600", "--reruns", "1", "--cov", "losses"],
     "passes": ["-n", "2", "--strict-run", "--timeout", "600", "--reruns", "1", "--cov", "engine"],
+    "operators": ["-n", "2", "--strict-run", "--timeout", "600", "--reruns", "1", "--cov", "gates"],
     "vendor": ["-p", "conformance.plugin", "--pyargs", "conformance.ops.test_flip", "--device", "acme", "--quick"],
 }
 #: What the other plugins print when they are in use.
@@ -44,6 +45,7 @@ IN_USE = ("randomly-", "cov-", "timeout-", "rerunfailures-", "xdist-", "Using --
 EVIDENCE = {
     "losses": ("known failures", "losses/focal.py", *IN_USE),
     "passes": ("numerics passed", "engine/passes.py", *IN_USE),
+    "operators": ("numerics passed", "gates/in_triton.py", *IN_USE),
     "vendor": (" native",),
 }
 

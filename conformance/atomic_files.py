@@ -7,30 +7,30 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 LOCK = ".lock"
 _TEMPORARY = ".tmp"
-_LOCK_TIMEOUT = 300  # seconds
+_LOCK_TIMEOUT, _LOCK_PAUSE = 300, 0.05  # seconds
 
 
 @contextlib.contextmanager
 def lock_folder(folder: Path, error: type[Exception]) -> Iterator[None]:
     """Holds the folder's lock, and removes temporary files that a killed process left there.
 
-    Creates the folder if needed. Raises `error` if another process holds the lock for 5 minutes, or if the folder
-    cannot be written to.
+    Creates the folder if needed. The file of the lock is gone afterwards: who commits the folder does not see it.
+    Raises `error` if another process holds the lock for 5 minutes, or if the folder cannot be written to.
     """
-    lock = FileLock(folder / LOCK, timeout=_LOCK_TIMEOUT)
+    path = folder / LOCK
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except Timeout as timeout:
+        lock = _acquired(path)
+    except TimeoutError as timeout:
         raise error(
             f"{folder}: another process has held {LOCK} for {_LOCK_TIMEOUT} s: wait for it, or end it if it hangs"
         ) from timeout
@@ -44,7 +44,37 @@ def lock_folder(folder: Path, error: type[Exception]) -> Iterator[None]:
             raise error(f"{folder}: cannot be written to, nothing was stored: {problem.strerror}") from problem
         yield
     finally:
-        lock.release()
+        with contextlib.suppress(OSError):
+            path.unlink()  # before the release: whoever waits for this file sees that it is gone, and makes another
+        os.close(lock)
+
+
+def _acquired(path: Path) -> int:
+    """A descriptor of the file at `path`, which this process alone has locked. Raises TimeoutError and OSError."""
+    end = time.monotonic() + _LOCK_TIMEOUT
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(path, descriptor):
+                return descriptor
+        except BlockingIOError:
+            if time.monotonic() > end:
+                os.close(descriptor)
+                raise TimeoutError from None
+            time.sleep(_LOCK_PAUSE)
+        except OSError:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Whether the file of a descriptor is still the one at `path`, and its last user has not removed it."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def write_atomically(path: Path, content: str, *, survives_power_loss: bool = True) -> None:

@@ -19,6 +19,10 @@ class ConformanceError(Exception):
 INSTALL_SUITE = "pip install 'conformance[suite]'"
 
 
+class NotStoredError(Exception):
+    """What a check compares with is not stored yet. Nothing is wrong with what was generated."""
+
+
 class SuiteMissingError(ConformanceError, LookupError):
     """Only the harness is installed, and somebody asked for the cases of the suite, or for what is stored for them."""
 

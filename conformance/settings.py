@@ -96,6 +96,11 @@ def refuse_beside_written_failures(settings: Settings) -> None:
         )
 
 
+def _absolute(paths: Sequence[str], folder: Path) -> list[str]:
+    """The paths, each once, whatever its spelling."""
+    return list(dict.fromkeys(os.path.normpath(folder / path) for path in paths))
+
+
 def parse_overlay(
     targets: Sequence[str], store: str | None, known_failures: Sequence[str], folder: Path, *, creates: bool = False
 ) -> Overlay:
@@ -103,7 +108,7 @@ def parse_overlay(
 
     `creates`: this run or command may create the store. Raises SettingsError for a path that does not exist.
     """
-    tables, layers = ([str(folder / path) for path in dict.fromkeys(paths)] for paths in (targets, known_failures))
+    tables, layers = (_absolute(paths, folder) for paths in (targets, known_failures))
     for file in tables:
         if not Path(file).is_file():
             raise SettingsError(

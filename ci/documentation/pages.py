@@ -16,6 +16,7 @@ BESIDE = {
     "CHANGELOG.md": "changelog.md",
     "examples/losses/README.md": "examples/losses.md",
     "examples/passes/README.md": "examples/passes.md",
+    "examples/operators/README.md": "examples/operators.md",
 }
 #: The table of contents: caption → pages.
 CONTENTS = {
@@ -31,11 +32,12 @@ CONTENTS = {
         "estimate",
         "overlay",
         "contracts",
+        "custom-operators",
         "vendor",
         "public-names",
     ],
     "Reference": ["reference/names", "reference/command-line", "reference/pytest-options"],
-    "Examples": ["examples/losses", "examples/passes", "examples/executed", "examples/report"],
+    "Examples": ["examples/losses", "examples/passes", "examples/operators", "examples/executed", "examples/report"],
     "Trust": ["deviceless", "xpu", "emulation", "binaries", "mutants", "sweep", "models", "measurements"],
     "Results": ["known-bugs", "missed-optimisations", "kinds", "flip", *CHANGES],
     "Develop": ["contributing", "architecture", "formats", "changelog"],

@@ -23,7 +23,7 @@ from conformance.bisection.python_files import PythonFiles
 from conformance.capture.forked_call import ForkedCallError, call_in_fork, use_one_thread
 from conformance.capture.json_worker import claim_stdout, serve
 from conformance.cases.adhoc import AdhocOptions
-from conformance.compiler.compiler import Compiler, compiler_here
+from conformance.compiler.compiler import Compiler, compiler_for
 from conformance.devices.environment import torch_build
 from conformance.devices.targets import use_tables
 from conformance.errors import ConformanceError, first_line
@@ -57,7 +57,7 @@ class _Server:
             self._missing = MissingModules(packages)
             self._missing.install()
             self._names = MissingNames(torch_build().folder.parent, packages)
-            self._compilers.append(compiler_here())
+            self._compilers.append(compiler_for(request["target"]))
             misfit = import_problem()
             if not misfit:
                 self._compilers[0].set_up_torch()  # sets the number of threads

@@ -18,7 +18,7 @@ from conformance.bisection.observation import Observation
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
 from conformance.compiler.capture_texts import code_text
-from conformance.compiler.compiler import Compiler, GeneratingError, checked_numerics, compiler_here
+from conformance.compiler.compiler import Compiler, GeneratingError, checked_numerics
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target, use_tables
 from conformance.errors import ConformanceError
@@ -58,7 +58,7 @@ def _observe_all(request: Mapping[str, Any]) -> dict[str, Observation]:
     words = request["cases"]
     use_tables(request["tables"])
     try:
-        with contextlib.closing(compiler_here()) as compiler:
+        with contextlib.closing(compiler_for(request["target"])) as compiler:
             if reason := import_problem():
                 return dict.fromkeys(words, Observation(misfit=reason))
             target, options = compiler.target(request["target"]), AdhocOptions.from_json(request["options"])

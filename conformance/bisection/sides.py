@@ -48,11 +48,16 @@ def parse_side(word: str, option: str) -> Side:
             return Side(f"torch {build.version} of {folder}", packages.parent.absolute(), build)
         if any(folder.glob("lib/python*/site-packages/torch")):
             raise SourceError(f"{option} {word}: its Python is not {version}, with which this command runs: use that")
-    if (path / "torch" / "version.py").is_file() and (path / "torch" / "lib").is_dir():
+    if (path / "torch" / "version.py").is_file() and _has_binaries(path / "torch"):
         build = build_in(path / "torch")
         return Side(f"torch {build.version} of {path}", path.absolute(), build)
     source = parse_source(word, option)
     return Side(source.name, lay(source, installed).folder, installed)
+
+
+def _has_binaries(torch: Path) -> bool:
+    """Whether a folder torch/ was built: a copy of its Python files may have an empty lib/."""
+    return any((torch / "lib").glob("*torch*"))
 
 
 def changed_files(old: Side, new: Side) -> list[str]:

@@ -27,7 +27,7 @@ from conformance.capture.model import Mode
 from conformance.capture.patching import device_patterns, name_lookup, template_choice
 from conformance.capture.patching.patch import Patch, applied
 from conformance.capture.toolchain import atomic_build, cpu_isa, kernel_batch, precompiled_headers
-from conformance.cases.compiler_options import split_options
+from conformance.cases.compiler_options import refuse_wrong_options, split_options
 from conformance.devices import environment
 from conformance.devices.targets import GPUS, Target
 
@@ -246,6 +246,7 @@ def isolated(
             # autograd's thread for a missing device would abort the process
             stack.enter_context(torch.autograd.set_multithreading_enabled(False))
         stack.enter_context(_patch_existing(inductor_config, inductor_options(target)))
+        refuse_wrong_options(config)
         case_inductor_options, case_dynamo_options = split_options(config)
         stack.enter_context(inductor_config.patch(case_inductor_options))
         stack.enter_context(_patch_existing(functorch_config, FUNCTORCH_OPTIONS))

@@ -2,6 +2,7 @@
 
 mymodule:f              a function of a module, installed or in this folder; `mymodule:object.method` too
 path/to/file.py:f       a function of a file
+path/to/file.py:Net(64) what a call returns: a module, or another function
 lambda x: x.flip(-1)    a function that is written out
 """
 
@@ -28,7 +29,7 @@ from conformance.cases.lookup import find_case
 from conformance.errors import ConformanceError, first_line
 from conformance.settings import parse_config_value
 
-_FUNCTION = re.compile(r"(?P<where>[^:\[\]]+):(?P<name>[A-Za-z_][\w.]*)")
+_FUNCTION = re.compile(r"(?P<where>[^:\[\]]+):(?P<name>[A-Za-z_][\w.]*)(?P<call>\(.*\))?", re.DOTALL)
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -119,7 +120,7 @@ def _case_of_function(spec: str, options: AdhocOptions, config: Mapping[str, Any
     match = None if _is_lambda(spec) else _FUNCTION.fullmatch(spec)
     if match:
         operator, name = match["where"].removesuffix(".py").replace("/", ".").rpartition(".")[2], match["name"]
-        fn = _function(spec, match["where"], name)
+        fn = _function(spec, match["where"], name, match["call"] or "")
         source = inspect.getsourcefile(inspect.unwrap(fn)) or match["where"] if inspect.isfunction(fn) else spec
     else:
         operator, name, fn, source = "adhoc", "lambda", _lambda(spec), "lambda"
@@ -171,8 +172,11 @@ def _lambda(text: str) -> Callable[..., Any]:
     return function
 
 
-def _function(spec: str, where: str, path: str) -> Callable[..., Any]:
-    """The function at `path` (`f` or `object.method`) of the module or file `where`. Raises AdhocError."""
+def _function(spec: str, where: str, path: str, call: str) -> Callable[..., Any]:
+    """The function at `path` (`f` or `object.method`) of the module or file `where`. Raises AdhocError.
+
+    `call`: `(64, eps=1e-6)`, what to call it with first; "" to take it as it is.
+    """
     module = _file(Path(where)) if where.endswith(".py") else _module(where)
     value: Any = module
     for part in path.split("."):
@@ -184,11 +188,41 @@ def _function(spec: str, where: str, path: str) -> Callable[..., Any]:
         value = getattr(value, part)
     if getattr(value, "cases", None):
         raise AdhocError(f"{spec} declares cases; name one of them, such as {where}::{value.cases[0].id}")
+    if call or _is_module_class(value):
+        value = _called(spec, where, f"{path}{call or '()'}", vars(module), value)
     if isinstance(value, type):
-        raise AdhocError(f"{spec} is a class; name a function, or an object that can be called")
+        raise AdhocError(f"{spec} is a class; name a function, or make an object that can be called: '{spec}(…)'")
     if not callable(value):
         raise AdhocError(f"{spec} is of type {type(value).__name__}, which cannot be called; name a function")
     return value
+
+
+def _is_module_class(value: Any) -> bool:
+    return isinstance(value, type) and "torch" in sys.modules and issubclass(value, sys.modules["torch"].nn.Module)
+
+
+def _called(spec: str, where: str, text: str, names: Mapping[str, Any], called: Any) -> Any:
+    """What the call `text` returns, with names of the module `where`. Its random numbers are the same each time."""
+    import torch
+
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            return eval(text, {"torch": torch, **names})  # noqa: S307 - the user's own code, typed on the command line
+    except Exception as error:
+        wanted = f"; write '{where}:{_example_call(called)}'" if isinstance(error, TypeError) else ""
+        raise AdhocError(f"{spec}: {text} raises {type(error).__name__}: {first_line(error)}{wanted}") from error
+
+
+def _example_call(called: Any) -> str:
+    """`RMSNorm(dim=…)`: a call with the arguments that have no default."""
+    try:
+        parameters = inspect.signature(called).parameters.values()
+    except (TypeError, ValueError):
+        return f"{called.__name__}(…)"
+    empty = inspect.Parameter.empty
+    needed = [each.name for each in parameters if each.default is empty and each.kind in _BY_NAME]
+    return f"{called.__name__}({', '.join(f'{name}=…' for name in needed)})"
 
 
 def _module(name: str) -> Any:

@@ -52,8 +52,8 @@ class Axis:
 
 def label_of(axis: str, value: Any) -> str:
     """The label of an axis's value, as it stands in an id: 224, u8, 64x1000, beta0.5, backward, dynamic."""
-    if axis == "grad":
-        return {True: "backward", False: "forward", "": "forward"}.get(value) or f"grad_{value.replace(' ', '_')}"
+    if axis == "grad" and isinstance(value, (bool, str)):
+        return {True: "backward", False: "forward", "": "forward"}.get(value) or f"grad_{str(value).replace(' ', '_')}"
     if axis == "training":
         return "train" if value else "eval"
     if axis == "dynamic":

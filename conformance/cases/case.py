@@ -23,8 +23,10 @@ from conformance.cases import call_modes
 from conformance.cases.axes import Axis, CaseError, declared_rows, is_axis, label_of
 from conformance.cases.containers import Leaf
 from conformance.cases.inputs import Input, Recipe
-from conformance.cases.nested.groups import assembled, groups_in, members, modules_in
+from conformance.cases.nested.groups import assembled, groups_in, members
 from conformance.cases.pairwise import pairwise_rows
+from conformance.cases.property_values import problem_of_keyword
+from conformance.cases.wrong_arguments import problem_of_argument
 from conformance.documentation import reference
 from conformance.settings import CHECKS
 
@@ -303,7 +305,7 @@ class _Declaration:
         self.parameters = list(inspect.signature(fn).parameters)
         self._refuse_missing_arguments(declared)
         arguments = {name: declared[name] for name in self.parameters}
-        self._refuse_collections_and_modules(arguments)
+        self._refuse_wrong_arguments(arguments)
         self.arguments = {name: each for name, each in arguments.items() if isinstance(each, Leaf)}
         found = [member for name, each in self.arguments.items() for member in members(each, name)]
         self.recipes = {path: recipe for path, recipe, _ in found}
@@ -338,20 +340,10 @@ class _Declaration:
                 f"write @case({missing[0]}=tensor(20))"
             )
 
-    def _refuse_collections_and_modules(self, arguments: Mapping[str, Any]) -> None:
+    def _refuse_wrong_arguments(self, arguments: Mapping[str, Any]) -> None:
         for name, value in arguments.items():
-            for path, found in modules_in(value, name):
-                kind = type(found).__name__
-                raise CaseError(
-                    f"{self.fn.__name__}: {path} is a {kind} that exists already: it would keep its dtype and weights; "
-                    f"let the case build it: {name}=module({kind}, …) or {name}=module(lambda: …)"
-                )
-            if not isinstance(value, Leaf) and any(True for _ in members(value, name)):
-                kind = type(value).__name__
-                raise CaseError(
-                    f"{self.fn.__name__}: {name!r} is a {kind} of inputs; write it as {name}=group(…), such as "
-                    f"{name}=group([tensor(20), tensor(20)]): a list or a dict alone is an axis"
-                )
+            if problem := problem_of_argument(name, value):
+                raise CaseError(f"{self.fn.__name__}: {problem}")
 
     def _refuse_unknown_keywords(self, declared: Mapping[str, Any]) -> None:
         open_properties = {name for each in self.recipes.values() for name in each.open_properties}
@@ -371,6 +363,7 @@ class _Declaration:
         for labels in rows:
             chosen = self.fixed | {axis.name: axis.values[label] for axis, label in zip(self.axes, labels, strict=True)}
             choices = {path: self._choices(path, recipe, chosen) for path, recipe in self.recipes.items()}
+            self._refuse_wrong_values(chosen, choices)
             yield Case(
                 operator=file.stem.removeprefix("test_"),
                 name=where.removeprefix("test_"),
@@ -387,6 +380,14 @@ class _Declaration:
                 axes=tuple(axis.name for axis in self.axes),
                 combined=combined,
             )
+
+    def _refuse_wrong_values(self, chosen: Mapping[str, Any], choices: Mapping[str, Mapping[str, Any]]) -> None:
+        for name in COMPILE_KEYWORDS:
+            if name not in self.parameters and (problem := problem_of_keyword(name, chosen.get(name))):
+                raise CaseError(f"{self.fn.__name__}: {name} is {chosen[name]!r}: {problem}")
+        for path, recipe in self.recipes.items():
+            if problem := recipe.problem_of(choices[path]):
+                raise CaseError(f"{self.fn.__name__}: {path}.{problem}")
 
     def _choices(self, path: str, recipe: Recipe, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """The properties: its own value, else that of a group around it, else that of the case's keyword, else None."""

@@ -7,11 +7,14 @@ import types
 from collections.abc import Mapping
 from typing import Any, Literal, Union, get_args, get_origin
 
-_DYNAMO = "dynamo."
+from conformance.cases.axes import CaseError
+
+#: What precedes the name of an option of Dynamo.
+DYNAMO = "dynamo."
 #: How messages name a type.
 _TYPES = {bool: "True or False", int: "a whole number", float: "a number", str: "text", type(None): "None"}
 #: Options that the suite itself must set → why.
-_RESERVED = {
+RESERVED = {
     "compile_threads": "the suite's patches of torch do not reach other processes",
     "fx_graph_cache": "code from a cache is not generated, so it cannot be tested",
     "fx_graph_remote_cache": "code from a cache is not generated, so it cannot be tested",
@@ -23,8 +26,8 @@ def problem_of(name: str, value: Any) -> str:
     if not is_option(name):
         nearest = ", ".join(similar_options(name))
         return f"torch has no option {name!r}" + (f"; nearest: {nearest}" if nearest else "")
-    if name in _RESERVED:
-        return f"the suite sets {name} itself, because {_RESERVED[name]}"
+    if name in RESERVED:
+        return f"the suite sets {name} itself, because {RESERVED[name]}"
     wanted = _type_of(name)
     if _fits(value, wanted):
         return ""
@@ -32,13 +35,20 @@ def problem_of(name: str, value: Any) -> str:
     return f"{name} takes {_described(wanted)}, and {value!r} is {_described(type(value), of_value=True)}{quoted}"
 
 
+def refuse_wrong_options(config: Mapping[str, Any]) -> None:
+    """Raises CaseError for an option of a case that torch lacks, or whose value is of another type. Imports torch."""
+    for name, value in config.items():
+        if problem := problem_of(name, value):
+            raise CaseError(f"config[{name!r}]: {problem}")
+
+
 def _type_of(name: str) -> Any:
     """The declared type of an option; Any if torch declares none."""
     from torch._dynamo import config as dynamo_config
     from torch._inductor import config as inductor_config
 
-    module: Any = dynamo_config if name.startswith(_DYNAMO) else inductor_config
-    return module.get_type(name.removeprefix(_DYNAMO))
+    module: Any = dynamo_config if name.startswith(DYNAMO) else inductor_config
+    return module.get_type(name.removeprefix(DYNAMO))
 
 
 def _fits(value: Any, wanted: Any) -> bool:
@@ -72,10 +82,10 @@ def _described(wanted: Any, *, of_value: bool = False) -> str:
 
 def is_option(name: str) -> bool:
     """Whether the installed torch has an option of this name."""
-    if name.startswith(_DYNAMO):
+    if name.startswith(DYNAMO):
         from torch._dynamo import config
 
-        return hasattr(config, name.removeprefix(_DYNAMO))
+        return hasattr(config, name.removeprefix(DYNAMO))
     return name in _inductor_options()
 
 
@@ -84,10 +94,10 @@ def similar_options(name: str) -> list[str]:
 
     Those that only lack the name of their group come first, such as `triton.cudagraphs` for `cudagraphs`.
     """
-    if name.startswith(_DYNAMO):
+    if name.startswith(DYNAMO):
         from torch._dynamo import config
 
-        return difflib.get_close_matches(name, [f"{_DYNAMO}{each}" for each in dir(config) if not each.startswith("_")])
+        return difflib.get_close_matches(name, [f"{DYNAMO}{each}" for each in dir(config) if not each.startswith("_")])
     options = _inductor_options()
     in_group = [each for each in options if each.rpartition(".")[2] == name]
     return list(dict.fromkeys([*in_group, *difflib.get_close_matches(name, options)]))[:3]
@@ -101,5 +111,5 @@ def _inductor_options() -> list[str]:
 
 def split_options(config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """A case's `config`, split: Inductor's options, and Dynamo's without the prefix `dynamo.`."""
-    dynamo = {name.removeprefix(_DYNAMO): value for name, value in config.items() if name.startswith(_DYNAMO)}
-    return {name: value for name, value in config.items() if not name.startswith(_DYNAMO)}, dynamo
+    dynamo = {name.removeprefix(DYNAMO): value for name, value in config.items() if name.startswith(DYNAMO)}
+    return {name: value for name, value in config.items() if not name.startswith(DYNAMO)}, dynamo

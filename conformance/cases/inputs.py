@@ -13,6 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from conformance.cases.containers import Leaf
+from conformance.cases.property_values import (
+    problem_of_bound,
+    problem_of_layout,
+    problem_of_name,
+    problem_of_shape,
+    problem_of_size,
+)
 from conformance.cases.seeds import seed_of
 
 if TYPE_CHECKING:
@@ -41,8 +48,11 @@ LAYOUTS = ("contiguous", "channels_last", "transposed", "sliced", "offset", "str
 #: Sizes at which generated code often goes wrong: 0, 1, around a vector of 8 or 16, a prime, around a block of 1024.
 EDGE_SIZES = (0, 1, 7, 8, 15, 16, 17, 31, 127, 1023, 1024, 1025)
 
+#: Arguments of tensor() that are numbers, or None.
+_BOUNDS = ("low", "high", "zeros")
 #: every_value() has dtypes of at most so many bytes.
 _EVERY_VALUE_BYTES = 2
+EVERY_VALUE_DTYPES = ("f16", "bf16", "i16", "i8", "u8", "bool")
 
 #: (before, after) of rows and of columns: torchvision's benchmarks slice rows 9:-12 and columns 12:-10.
 SLICE_MARGINS = ((9, 12), (12, 10))
@@ -90,6 +100,10 @@ class Recipe(Leaf):
         """Whether it can require a gradient: its dtype is floating or complex, or unknown."""
         return str(self.values(choice).get("dtype", "f32")) not in _INTEGERS
 
+    def problem_of(self, choice: Mapping[str, Any]) -> str:
+        """What is wrong with a value of a property, beginning with its name; "" if nothing is."""
+        raise NotImplementedError
+
     def build(self, choice: Mapping[str, Any], position: int, call: int) -> Any:
         """The tensor or module on the CPU. See Input.build."""
         raise NotImplementedError
@@ -102,7 +116,8 @@ class Input(Recipe):
     `make`: makes the tensor from the properties and a `generator`. `properties`: name → a value, an axis (list or
     dict), or None for the value of the case. `defaults`: values for properties that neither sets. `every_value`: the
     tensor holds each value that it may have, so it needs no special values; `make` then takes `in_order` too.
-    `special_values`: whether calls with special values write some into the tensor.
+    `special_values`: whether calls with special values write some into the tensor. `problem`: what is wrong with the
+    properties, or ""; it says what `make` would raise.
     """
 
     make: Callable[..., torch.Tensor]
@@ -110,6 +125,11 @@ class Input(Recipe):
     defaults: Mapping[str, Any] = field(default_factory=dict)
     every_value: bool = False
     special_values: bool = True
+    problem: Callable[[Mapping[str, Any]], str] = field(default=lambda _: "", repr=False, compare=False)
+
+    def problem_of(self, choice: Mapping[str, Any]) -> str:
+        """What is wrong with a value of a property, beginning with its name; "" if nothing is."""
+        return self.problem(self.values(choice))
 
     def values(self, choice: Mapping[str, Any]) -> dict[str, Any]:
         """Property → value, with the defaults of those that `choice` does not set."""
@@ -171,13 +191,18 @@ def tensor(
         raise ValueError(f"tensor() has no property {min(unknown)!r}; it has shape, dtype, layout, low, high and zeros")
     properties = {"shape": axes.get("shape", tuple(shape) or None), "dtype": dtype, "layout": layout}
     defaults = {"dtype": "f32", "layout": "contiguous", "low": low, "high": high, "zeros": zeros}
-    return Input(_tensor, properties, defaults)
+    return Input(_tensor, properties, defaults, problem=_problem_of_tensor)
 
 
 def image(channels: int = 3, *, size: Any = None, dtype: Any = None, layout: Any = None) -> Input:
     """An input: one image of shape (1, channels, size, size), by default u8 and 224 × 224. Properties: see tensor()."""
     properties = {"size": size, "dtype": dtype, "layout": layout}
-    return Input(_image, properties, {"channels": channels, "size": 224, "dtype": "u8", "layout": "contiguous"})
+    return Input(
+        _image,
+        properties,
+        {"channels": channels, "size": 224, "dtype": "u8", "layout": "contiguous"},
+        problem=_problem_of_image,
+    )
 
 
 def every_value(dtype: Any, *, low: float | None = None, high: float | None = None, without: Any = ()) -> Input:
@@ -193,7 +218,42 @@ def every_value(dtype: Any, *, low: float | None = None, high: float | None = No
     elements of a vector take different branches.
     Building raises ValueError for another dtype.
     """
-    return Input(_every_value, {"dtype": dtype}, {"low": low, "high": high, "without": without}, every_value=True)
+    return Input(
+        _every_value,
+        {"dtype": dtype},
+        {"low": low, "high": high, "without": without},
+        every_value=True,
+        problem=_problem_of_every_value,
+    )
+
+
+def _named(name: str, value: Any, problem: str) -> str:
+    return f"{name} is {value!r}: {problem}" if problem else ""
+
+
+def _problem_of_tensor(values: Mapping[str, Any]) -> str:
+    shape, layout = values.get("shape"), values["layout"]
+    return (
+        _named("dtype", values["dtype"], problem_of_name(values["dtype"], DTYPES))
+        or _named("layout", layout, problem_of_name(layout, LAYOUTS))
+        or _named("shape", shape, problem_of_shape(shape))
+        or _named("layout", layout, problem_of_layout(layout, shape or ()))
+        or next(
+            filter(None, (_named(name, values.get(name), problem_of_bound(values.get(name))) for name in _BOUNDS)), ""
+        )
+    )
+
+
+def _problem_of_image(values: Mapping[str, Any]) -> str:
+    shape = (1, values["channels"], values["size"], values["size"])
+    return _named("size", values["size"], problem_of_size(values["size"])) or _problem_of_tensor(
+        {**values, "shape": shape}
+    )
+
+
+def _problem_of_every_value(values: Mapping[str, Any]) -> str:
+    small = {name: theirs for name, theirs in DTYPES.items() if name in EVERY_VALUE_DTYPES}
+    return _named("dtype", values.get("dtype"), problem_of_name(values.get("dtype"), small))
 
 
 def _every_value(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import configparser
 import fnmatch
 import functools
+import glob
 import itertools
 import os
 import shlex
@@ -86,9 +87,9 @@ class Project:
         places = (below,) if below else self.tests or (self.root,)
         found: dict[Path, None] = {}
         limit = MAX_FOLDERS if self.has_marks else MAX_UNMARKED_FOLDERS
-        folders = 0
+        folders, seen = 0, set[Path]()
         for place in places:
-            for folder, names in [(place.parent, [place.name])] if place.is_file() else self._folders(place):
+            for folder, names in [(place.parent, [place.name])] if place.is_file() else self._folders(place, seen):
                 folders += 1
                 if folders > limit and not below:
                     return CaseFiles(tuple(found), cut_off=True)
@@ -98,11 +99,16 @@ class Project:
                         found[path] = None
         return CaseFiles(tuple(found))
 
-    def _folders(self, top: Path) -> Iterator[tuple[Path, list[str]]]:
-        """Yields each folder that pytest enters, and the names of its files."""
-        for folder, below, names in os.walk(top):
-            below[:] = sorted(name for name in below if not self._is_skipped(Path(folder, name)))
-            yield Path(folder), names
+    def _folders(self, top: Path, seen: set[Path]) -> Iterator[tuple[Path, list[str]]]:
+        """Yields each folder that pytest enters, and the names of its files. `seen`: folders that are left out."""
+        for name, below, names in os.walk(top):
+            folder = Path(name)
+            if folder in seen:
+                below.clear()
+                continue
+            seen.add(folder)
+            below[:] = sorted(each for each in below if not self._is_skipped(folder / each))
+            yield folder, names
 
     def _is_skipped(self, folder: Path) -> bool:
         named = any(fnmatch.fnmatch(folder.name, each) for each in (*self.skipped, "__pycache__"))
@@ -156,7 +162,7 @@ def _project(folder: Path) -> Project:
 
 
 def _with_options(root: Path, folder: Path, options: Mapping[str, Any]) -> Project:
-    tests = [path for text in _words(options.get("testpaths")) for path in sorted(root.glob(text.rstrip("/")))]
+    tests = [path for text in _words(options.get("testpaths")) for path in _matches(root, text)]
     if tests and folder != root and not any(_is_in(folder, each) or _is_in(each, folder) for each in tests):
         tests.append(folder)  # the user is in a folder of its own, beside those of testpaths
     return Project(
@@ -169,6 +175,12 @@ def _with_options(root: Path, folder: Path, options: Mapping[str, Any]) -> Proje
     )
 
 
+def _matches(root: Path, pattern: str) -> list[Path]:
+    """What a word of testpaths names, as pytest finds it: a path or a pattern, absolute or relative to `root`."""
+    found = sorted(glob.iglob(pattern, root_dir=root, recursive=True))  # noqa: PTH207 # Path.glob refuses some
+    return [Path(os.path.normpath(root / each)) for each in found]
+
+
 def ini_words(project: Project, name: str) -> list[str]:
     """The words of an ini option of a project; none where it is not set."""
     return _words(project.ini.get(name))
@@ -179,8 +191,13 @@ def _is_in(path: Path, folder: Path) -> bool:
 
 
 def _words(value: Any) -> list[str]:
-    """An ini option of several words: text, or a list in TOML."""
-    return shlex.split(value) if isinstance(value, str) else [str(each) for each in value or ()]
+    """An ini option of several words: text, or a list in TOML. None for a value that pytest refuses."""
+    if isinstance(value, str):
+        try:
+            return shlex.split(value)
+        except ValueError:  # a quote without its other end
+            return value.split()
+    return [str(each) for each in value] if isinstance(value, list) else []
 
 
 def _options(file: Path) -> Mapping[str, Any] | None:

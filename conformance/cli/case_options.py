@@ -74,8 +74,8 @@ def add_adhoc_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "ad-hoc functions, and how to compile",
         "In place of a case you can name a function: module:function,\n"
-        "path/to/file.py:function or 'lambda x: …'. --input is for functions;\n"
-        "the other options are for cases too.",
+        "path/to/file.py:function, 'path/to/file.py:Module(64)' or 'lambda x: …'.\n"
+        "--input is for functions; the other options are for cases too.",
     )
     group.add_argument(
         "--input",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -219,7 +221,24 @@ def compiler_here() -> Compiler:
 
     Call it before torch is imported. Raises PreparationError without torch.
     """
-    compiler = Compiler(Machine.detect())
+    return _prepared(Machine.detect())
+
+
+def compiler_for(target: str) -> Compiler:
+    """The compiler that captures for a target in this process, where a GPU would make another process do it.
+
+    For who watches or changes the compiler itself. `target`: its name. Else like compiler_here().
+    """
+    machine = Machine.detect()
+    row = machine.targets().get(target)
+    if machine.gpus and row and row.device != "cpu" and not machine.is_native(row):
+        os.environ.update(environment.HIDE_DEVICES)
+        machine = dataclasses.replace(machine, gpus={})
+    return _prepared(machine)
+
+
+def _prepared(machine: Machine) -> Compiler:
+    compiler = Compiler(machine)
     compiler.prepare()
     for notice in ignored_variables():
         print(notice, file=sys.stderr)

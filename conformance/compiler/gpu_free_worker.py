@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,9 @@ from conformance.devices.targets import Target, use_tables
 from conformance.errors import ConformanceError
 from conformance.numerics.audit import Audit, Judgement, check_and_audit
 from conformance.numerics.problem import Problem
-from conformance.settings import typed_inductor_config
+from conformance.settings import option_name, typed_inductor_config
+from conformance.sources.source_in_use import refuse_other_files
+from conformance.sources.torch_source import SourceError
 
 if TYPE_CHECKING:
     from conformance.capture.shared_captures import SharedCaptures
@@ -206,6 +209,10 @@ def main() -> None:
     answers = claim_stdout()
     use_passed_tables()
     prepare()
+    try:
+        refuse_other_files(option_name("torch-source"))
+    except SourceError as error:
+        sys.exit(str(error))
     serve(answers, _answer)
 
 

@@ -36,6 +36,10 @@ _PINNED = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
 #: Variables that hide all GPUs from the runtimes of CUDA, HIP and Level Zero.
 HIDE_GPUS = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ONEAPI_DEVICE_SELECTOR": "opencl:cpu"}
 
+#: A variable that hides the devices of vendors from Machine.detect(), and all that hide every device.
+HIDE_VENDORS = "_CONFORMANCE_HIDE_VENDORS"
+HIDE_DEVICES = HIDE_GPUS | {HIDE_VENDORS: "1"}
+
 
 @dataclass(frozen=True)
 class TorchBuild:

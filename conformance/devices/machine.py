@@ -172,7 +172,9 @@ def first_with_ordinals(device: str, gpus: Sequence[dict[str, Any]]) -> dict[str
 
 
 def _vendor_gpus() -> dict[str, dict[str, Any]]:
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
+    if os.environ.get(environment.HIDE_VENDORS):
+        return found
     for name, device in vendor_devices().items():
         if names := probed(device):
             ordinals = [ordinal for ordinal, each in enumerate(names) if each == names[0]]

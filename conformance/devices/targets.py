@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from conformance.devices.variant_rows import completed_rows
 from conformance.devices.vendor_devices import BUILT_IN, VendorDevice, device_types, vendor_devices
 from conformance.errors import ConformanceError
 from conformance.settings import option_name
@@ -59,6 +60,8 @@ class Target:
     failures of that row hold for this target too, and so do the selectors that name it.
     `local`: made from a real GPU that matches no row. No code is stored for it.
     `table`: the file of the row, if it is a further table (see use_tables); "" for this package's table.
+
+    A further row with `variant_of` needs only what differs from that row: see completed_rows.
     """
 
     name: str
@@ -139,7 +142,8 @@ def targets(path: Path = TABLE) -> dict[str, Target]:
     for device in vendor_devices().values() if path == TABLE else ():
         found |= _vendor_rows(device, found)
     for file in _FURTHER if path == TABLE else ():
-        for name, row in _further_rows(file).items():
+        further = _further_rows(file)
+        for name, row in completed_rows(further, rows | further).items():
             if name in found:
                 owner = found[name].table or "this package"
                 raise TargetError(f"{file}: {name} is a target of {owner} already: give your target another name")
@@ -154,6 +158,7 @@ def _vendor_rows(device: VendorDevice, taken: Mapping[str, Target]) -> dict[str,
     where = f"the targets of {device.package} ({device.targets})"
     try:
         rows = tomllib.loads(device.targets.read_text(encoding="utf-8"))
+        rows = completed_rows(rows, rows)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise TargetError(f"{where} are not valid TOML: {error}") from error
     found = {}

@@ -263,13 +263,14 @@ def load(
     """All entries of the folder's *.toml files, by name of the file. `backend_option`, `baseline`, `overlay_baseline`:
     see KnownFailures.
 
-    `overlays`: further folders, whose entries apply too. Raises KnownFailureError for a file that is malformed or
-    cannot be read.
+    `overlays`: further folders, whose entries apply too. A file that is named twice counts once. Raises
+    KnownFailureError for a file that is malformed or cannot be read.
     """
     failures: list[KnownFailure] = []
     by_item: dict[ItemCheck, list[KnownFailure]] = {}
+    read: set[Path] = set()
     for layer in (*([""] if folder else []), *overlays):
-        for failure in _entries_of(folder if folder and not layer else Path(layer), layer):
+        for failure in _entries_of(folder if folder and not layer else Path(layer), layer, read):
             for item in failure.items():
                 for other in by_item.setdefault(item, []):
                     if _excuses_the_same(other, failure):
@@ -281,9 +282,15 @@ def load(
     return KnownFailures(failures, backend_option=backend_option, baseline=baseline, overlay_baseline=overlay_baseline)
 
 
-def _entries_of(folder: Path, layer: str) -> Iterator[KnownFailure]:
-    """The entries of one folder. Messages name the file, and the folder too if it is an overlay."""
+def _entries_of(folder: Path, layer: str, read: set[Path]) -> Iterator[KnownFailure]:
+    """The entries of one folder. Messages name the file, and the folder too if it is an overlay.
+
+    `read`: the files that were read before, which are left out.
+    """
     for file in sorted(folder.glob("*.toml")):
+        if file.resolve() in read:
+            continue
+        read.add(file.resolve())
         name = str(file) if layer else file.name
         try:
             data = tomllib.loads(file.read_text(encoding="utf-8"))

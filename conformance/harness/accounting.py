@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from conformance.review import overview
 from conformance.review.review import Review
+from conformance.storage.binaries import NO_BINARIES
 from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import NOT_ENDED, ItemRecord, Run
 from conformance.words import pluralise
@@ -93,14 +94,37 @@ def contradictions(run: Run, items: Sequence[ItemRecord], failed_node_ids: Itera
     ]
 
 
-def only_unstored(items: Sequence[ItemRecord]) -> bool:
-    """Whether all failures are that nothing is stored for this torch."""
-    failures = [result for item in items for result in item.checks.values() if result.outcome is Outcome.FAILED]
-    return bool(failures) and all(NOTHING_STORED in result.detail for result in failures)
+def is_unstored(detail: str) -> bool:
+    """Whether a failed check says that it has nothing to compare with yet."""
+    return NOTHING_STORED in detail or NO_BINARIES in detail
+
+
+def unstored_lines(items: Sequence[ItemRecord]) -> list[str]:
+    """A line that counts the cases without stored code, with what stores it, and one for binaries; else none.
+
+    It names few cases.
+    """
+    lines = []
+    for check, name in (("code", "code"), ("binary", "binaries")):
+        cases = {item.case for item in items if _is_unstored(item.checks.get(check))}
+        if cases:
+            named = f" ({', '.join(sorted(cases))})" if len(cases) <= _NAMED else ""
+            verb = "has" if len(cases) == 1 else "have"
+            how = "EXPECTTEST_ACCEPT=new pytest, with the arguments of this run, stores"
+            object_ = "it" if name == "code" else "them"
+            lines.append(f"{pluralise(len(cases), 'case')} {verb} no stored {name} yet{named}: {how} {object_}")
+    return lines
+
+
+def _is_unstored(result: CheckResult | None) -> bool:
+    return result is not None and result.outcome is Outcome.FAILED and is_unstored(result.detail)
 
 
 def failure_lines(items: Sequence[ItemRecord], review: Review) -> list[str]:
-    """Returns a line for each failed check that no cause explains; numerics last."""
+    """Returns a line for each failed check that no cause explains; numerics last.
+
+    Checks with nothing to compare with are left out: see `unstored_lines`.
+    """
     lines = []
     for check in _CHECKS:
         failed = [
@@ -109,6 +133,7 @@ def failure_lines(items: Sequence[ItemRecord], review: Review) -> list[str]:
             if (result := item.checks.get(check)) is not None
             and result.outcome in (Outcome.FAILED, Outcome.STALE)
             and result != _NOT_ENDED
+            and not _is_unstored(result)
             and not (check == "code" and review.causes_of.get(item.name))
         ]
         lines += [overview.shorten(line, 200) for line in failed[:MAX_FAILURES]]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
+import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from conformance.devices.environment import torch_build
 from conformance.devices.targets import Target
 from conformance.harness.collected import conformance_item, is_conformance_item
 from conformance.harness.configuration.pytest_options import dest, option
-from conformance.settings import Settings, option_name
+from conformance.settings import Settings, long_name, option_name
 from conformance.sources import git_repository
 from conformance.storage.runs import FOLDER
 
@@ -34,7 +36,43 @@ def read_edit(config: pytest.Config) -> None:
     Raises CoverageError and GitError.
     """
     if word := option(config, _OPTION):
-        setattr(config.option, dest(_OPTION), edit_text(word, config.invocation_params.dir))
+        with _stdin_of_user(config):
+            text = edit_text(word, config.invocation_params.dir)
+        setattr(config.option, dest(_OPTION), text)
+
+
+@contextlib.contextmanager
+def _stdin_of_user(config: pytest.Config) -> Iterator[None]:
+    """Inside, stdin is what the user's shell connects: pytest replaces it while it captures.
+
+    For the time between options and collection, when pytest captures only stdin.
+    """
+    capturing = config.pluginmanager.get_plugin("capturemanager")
+    if capturing is None or not capturing.is_globally_capturing():
+        yield
+        return
+    capturing.suspend_global_capture(in_=True)
+    try:
+        yield
+    finally:
+        capturing.resume_global_capture()
+        capturing.suspend_global_capture()  # what is printed now is for the user
+
+
+@contextlib.contextmanager
+def edit_for_another_run(config: pytest.Config) -> Iterator[list[str]]:
+    """The words with which a pytest of its own has the same edit: stdin can be read only once. Call `read_edit` first.
+
+    None without --affected-by.
+    """
+    text = option(config, _OPTION) or ""
+    if not _is_text(text):
+        yield []
+        return
+    with tempfile.NamedTemporaryFile("w", suffix=".diff", encoding="utf-8") as file:
+        file.write(text[1:])
+        file.flush()
+        yield [f"{long_name(_OPTION)}={file.name}"]
 
 
 def edit_text(word: str, folder: Path) -> str:
@@ -42,7 +80,7 @@ def edit_text(word: str, folder: Path) -> str:
     if is_places(word) or _is_text(word):
         return word
     if word == "-":
-        return _as_text(sys.stdin.read())
+        return _as_text(_read_stdin())
     path, _, wanted = word.partition("@")
     if (folder / word).expanduser().is_file():
         return _as_text((folder / word).expanduser().read_text(encoding="utf-8", errors="replace"))
@@ -57,6 +95,12 @@ def edit_text(word: str, folder: Path) -> str:
         f"{option_name(_OPTION)} {word}: give torch/_inductor/lowering.py:1234, a file with a diff, - for a diff from "
         "stdin, or a checkout of PyTorch: CHECKOUT or CHECKOUT@main..HEAD"
     )
+
+
+def _read_stdin() -> str:
+    if sys.stdin is None:
+        raise CoverageError(f"{option_name(_OPTION)} -: stdin is closed; write git diff | pytest …, or name a file")
+    return sys.stdin.buffer.read().decode(errors="replace")
 
 
 def _git_diff(checkout: Path, wanted: str) -> str:

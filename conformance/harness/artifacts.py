@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from conformance.cases.case import Case
 from conformance.devices.targets import Target
 from conformance.documentation import reference
 from conformance.errors import ConformanceError
+from conformance.harness.exception_text import short_form
 from conformance.harness.reproduction import script
 from conformance.harness.session import Session
 from conformance.numerics.problem import OF_THE_DECLARATION
@@ -36,17 +38,22 @@ class ItemArtifacts:
             self._write_script(None)
         return f"artifacts: {self._folder}"
 
-    def of_exception(self, check: str, error: Exception) -> None:
-        """Writes the script for an exception of compiling or of a call, and notes it in the exception."""
-        if not is_of_the_code(error):
-            return
-        line = self._write_script(error)
-        text = f"{type(error).__name__}: {error}\n"
-        (self._folder / message_file(check)).write_text(text, encoding="utf-8")
-        if add_note := getattr(error, "add_note", None):  # from Python 3.11
+    def of_exception(self, check: str, error: Exception, *, with_script: bool = True) -> str:
+        """Writes what compiling or a call raises, and the script for it. Returns its short form, and where the rest is.
+
+        `with_script`: if the code may be wrong.
+        """
+        lines = short_form(error, self._case.file)
+        whole = self._folder / f"{check}_traceback.txt"
+        whole.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        if with_script and is_of_the_code(error):
+            script_line = self._write_script(error)
+            text = f"{type(error).__name__}: {error}\n"
+            (self._folder / message_file(check)).write_text(text, encoding="utf-8")
             known = self._session.known_failures_folder(self._case) / f"{self._case.operator}.toml"
             excuse = f"an error of PyTorch can be excused in {known}: {reference('public-names', 'file-formats')}"
-            add_note("\n".join([line, *self._to_minimise(error), f"artifacts: {self._folder}", excuse]))
+            lines += ["", script_line, *self._to_minimise(error), excuse]
+        return "\n".join([*lines, f"the whole message and traceback: {whole}", f"artifacts: {self._folder}"])
 
     def _to_minimise(self, error: Exception) -> list[str]:
         """The line that names the command for the smallest program; none where the command makes another call."""

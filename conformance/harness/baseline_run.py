@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from conformance.harness import affected_cases
 from conformance.harness.configuration import pytest_options
 from conformance.settings import ACCEPT, long_name, option_name
 from conformance.sources.source_in_use import VARIABLE, SourceInUse, source_in_use
 from conformance.sources.torch_source import TorchSource, parse_source
-from conformance.storage.runs import RunError, existing_runs
+from conformance.storage.runs import RunError, existing_runs, runs_folder
 
+#: So many lines of a run that could not run are printed.
+_SHOWN = 15
 #: Exit statuses of a pytest whose items ran, passed or failed; and of one that was interrupted.
 _RAN, _INTERRUPTED = (0, 1), 2
 #: Options of the run that its baseline does not share, with what they are there. An empty one counts as not given.
@@ -31,7 +34,9 @@ def use_source_as_baseline(config: pytest.Config) -> None:
         return
     pytest_options.read_settings(config)  # refuses wrong options before the long run, not after it
     call = config.invocation_params
-    name = run_baseline(source, call.args, call.dir, source_in_use(), os.environ)
+    with affected_cases.edit_for_another_run(config) as words:
+        log = runs_folder(config.rootpath) / f"{run_name(source)}.log"
+        name = run_baseline(source, [*call.args, *words], call.dir, log, source_in_use(), os.environ)
     setattr(config.option, pytest_options.dest("baseline"), name)
 
 
@@ -56,13 +61,15 @@ def run_baseline(
     source: TorchSource,
     arguments: Sequence[str],
     folder: Path,
+    log: Path,
     used: SourceInUse | None,
     environment: Mapping[str, str],
 ) -> str:
     """Runs the same items with a source, and returns the name of that run. It replaces an earlier one.
 
-    `arguments`: those of pytest. `folder`: where the user called it. `used`: the source of this process. Raises
-    RunError where the items did not run, such as with Python files that do not fit the binaries: pytest has said why.
+    `arguments`: those of pytest. `folder`: where the user called it. `log`: the file for what it prints. `used`: the
+    source of this process. Raises RunError where the items did not run, such as with Python files that do not fit the
+    binaries; the end of what pytest said is printed before.
     """
     name = run_name(source)
     word = f"{source.folder}@{source.commit}" if source.commit else str(source.folder)
@@ -70,22 +77,31 @@ def run_baseline(
     command = [sys.executable, "-m", "pytest", *arguments]
     command += [f"{long_name(option)}={value}" for option, value in options.items()]
     command += ["--junit-xml=", "--tb=no", "--no-summary", "--maxfail=0"]
-    print(f"baseline: the same items with {source.name}, kept as the run {name}", flush=True)
-    status = _status(command, folder, _without_source(environment, used))
+    print(f"baseline: the same items with {source.name}, kept as the run {name}; its output: {log}", flush=True)
+    status = _status(command, folder, log, _without_source(environment, used))
     if status == _INTERRUPTED:
         sys.exit(status)
     if status not in _RAN:
+        print("\n".join(_last_lines(log)), flush=True)
         raise RunError(
             f"{option_name('baseline')} {word}: pytest with these Python files ended with status {status}, so "
             "there is nothing to compare with; its message is above"
         )
-    print(f"\nbaseline: done; what failed in it does not count. Now this run, compared with {name}", flush=True)
+    print(f"baseline: done; what failed in it does not count. Now this run, compared with {name}", flush=True)
     return name
 
 
-def _status(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> int:
+def _last_lines(log: Path) -> list[str]:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+    return [line for line in lines if line.strip()][-_SHOWN:]
+
+
+def _status(command: Sequence[str], folder: Path, log: Path, environment: Mapping[str, str]) -> int:
     """The exit status. Ctrl-C reaches the process too, and this one waits until it has ended."""
-    with subprocess.Popen(command, cwd=folder, env=environment) as process:
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT) as process,
+    ):
         while process.returncode is None:
             with contextlib.suppress(KeyboardInterrupt):
                 process.wait()

@@ -24,20 +24,22 @@ def tests_of(items: Sequence[pytest.Item]) -> list[Any]:
     return [value for module in modules for value in vars(module).values() if cases_of(value)]
 
 
-def check(config: pytest.Config, session: Session, tests: Sequence[Any]) -> None:
+def check(config: pytest.Config, session: Session, tests: Sequence[Any], *, all_imported: bool = True) -> None:
     """Checks the declarations of all cases of the tests. If the run selects all cases, notes unused snapshots.
 
+    `all_imported`: whether every file could be imported; if not, nobody knows which cases there are.
     Raises ConformanceError for a wrong declaration.
     """
     cases = {id(case): case for test in tests for case in test.cases}
-    folders = _collected_folders(config)
+    folders = _collected_folders(config) if all_imported else []
     summary.refuse_wrong_declarations(
         session,
         list(cases.values()),
         folders,
         combined=lambda: [case for test in tests for case in test.combined()],
+        all_imported=all_imported,
     )
-    if not pytest_options.selects(config):
+    if all_imported and not pytest_options.selects(config):
         _note_unused(session, list(cases.values()), folders)
 
 

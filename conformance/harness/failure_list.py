@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from conformance.harness import accounting
 from conformance.review import overview
 from conformance.review.review import Review
 
@@ -40,7 +41,7 @@ def name_causes(reports: Sequence[Any], review: Review, *, in_full: bool) -> Non
 
 
 def unexplained(reports: Sequence[Any], review: Review) -> list[Any]:
-    """The failures that pytest lists: no explained ones, numerics last, and each item once.
+    """The failures that pytest lists: none without stored code, no explained ones, numerics last, each item once.
 
     pytest reports an item with failed checks once more as "contains 2 failed subtests". Few explained failures stay.
     """
@@ -50,6 +51,7 @@ def unexplained(reports: Sequence[Any], review: Review) -> list[Any]:
         for report in reports
         if isinstance(report, pytest.SubtestReport) or report.nodeid not in checks or report.when != "call"
     ]
+    once = _without_unstored(once)
     others = [report for report in once if not _is_explained(report, review)]
     if len(once) - len(others) > FEW:
         once = others
@@ -71,6 +73,19 @@ def item_name(node_id: str) -> str:
 
 def _is_explained(report: Any, review: Review) -> bool:
     return _check(report) == "code" and bool(review.causes_of.get(item_name(report.nodeid)))
+
+
+def _without_unstored(reports: Sequence[Any]) -> list[Any]:
+    """The summary of the run counts the checks that have nothing to compare with yet."""
+    return [
+        report
+        for report in reports
+        if not (_check(report) in ("code", "binary") and accounting.is_unstored(_first_line(report)))
+    ]
+
+
+def _first_line(report: Any) -> str:
+    return (str(report.longrepr).strip().splitlines() or [""])[0]
 
 
 def _check(report: Any) -> str:

@@ -17,7 +17,7 @@ from conformance.compiler.capture_texts import code_text
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.devices.vendor_devices import vendor_devices
-from conformance.errors import first_line
+from conformance.errors import ConformanceError, NotStoredError, first_line
 from conformance.harness import item_audit
 from conformance.harness.artifacts import ItemArtifacts
 from conformance.harness.chosen_options import NOT_OCCURRED
@@ -27,6 +27,7 @@ from conformance.harness.item_device import ItemDevice
 from conformance.harness.item_errors import (
     DevicelessError,
     OutsideTensorError,
+    RaisedError,
     SkipError,
     StaleKnownFailureError,
 )
@@ -254,13 +255,15 @@ class _ItemRun:
             if verdict := self._excused("compile", error):
                 return verdict
             self._record_failure("compile", error)
-            self.artifacts.of_exception("compile", error)
+            shown = self.artifacts.of_exception("compile", error)
             said = custom_operators.advice(error)
             if not said and "device" in str(error):
                 said = outside_tensors.advice_on(error, self.case)
             if said:
                 raise OutsideTensorError(f"{type(error).__name__}: {first_line(error)}\n{said}") from None
-            raise
+            if isinstance(error, ConformanceError):
+                raise
+            raise RaisedError(shown) from error
 
     def _check(self, name: str, capture: Capture | None, body: Callable[[], None], reported_name: str = "") -> None:
         """Makes one check, if it is selected; records and reports its result."""
@@ -297,14 +300,15 @@ class _ItemRun:
             if verdict := self._excused(check, error):
                 return verdict
             self._record_failure(check, error)
-            if isinstance(error, AssertionError) and capture is not None:
+            if isinstance(error, AssertionError) and capture and not isinstance(error, NotStoredError):
                 problem = self.source.add_texts(capture)
                 lines = self.artifacts.of_check(check, error, capture)
                 problem += self.known_failures.text_of_new_problems(error)
                 problem += self._chosen_options()
                 raise type(error)(f"{error}\n\n{problem}{lines}") from None
-            if check == "numerics" and capture is not None:
-                self.artifacts.of_exception(check, error)
+            if check == "numerics" and not isinstance(error, (AssertionError, ConformanceError)):
+                shown = self.artifacts.of_exception(check, error, with_script=capture is not None)
+                raise RaisedError(shown) from error
             raise
         stale = self.known_failures.stale_entry(check)
         if verdict := self._wrong_entry(check, stale):

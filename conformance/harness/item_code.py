@@ -12,7 +12,7 @@ from conformance.documentation import reference
 from conformance.harness.accept_command import accept_command, advice_on_digest
 from conformance.harness.accounting import NOTHING_STORED
 from conformance.harness.chosen_options import reason_not_compared
-from conformance.harness.item_errors import CodeError, SkipError
+from conformance.harness.item_errors import CodeError, NoStoredCodeError, SkipError
 from conformance.harness.session import Session
 from conformance.review.diff import compare_texts
 from conformance.review.review import nearest_text
@@ -96,7 +96,7 @@ class ItemCode:
                     f"no digests of this dtype are stored for {self.target.name}: compare two runs, with "
                     f"{option_name('save-run')} and {option_name('baseline')}"
                 )
-            raise CodeError(
+            raise NoStoredCodeError(
                 f"{self.name}: {NOTHING_STORED} {torch_release(session.torch)}\n\naccept it with: {command}\n"
                 f"how code is stored: {reference('snapshots', 'adding-and-removing')}"
             )

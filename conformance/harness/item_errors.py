@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conformance.errors import ConformanceError
+from conformance.errors import ConformanceError, NotStoredError
 
 
 class SkipError(Exception):
@@ -13,12 +13,20 @@ class CodeError(ConformanceError, AssertionError):
     """Generated code that differs from the stored code."""
 
 
+class NoStoredCodeError(NotStoredError, CodeError):
+    """Generated code with which nothing can be compared yet."""
+
+
 class DevicelessError(ConformanceError, AssertionError):
     """Code generated without the device that differs from the device's own code."""
 
 
 class OutsideTensorError(ConformanceError):
     """Compiling raises because of what the author wrote: a tensor from outside, or an operator that lacks a kernel."""
+
+
+class RaisedError(ConformanceError):
+    """What compiling or a call raises, in its short form: see exception_text.py. Its cause is the exception."""
 
 
 class DeviceError(ConformanceError, AssertionError):

@@ -43,13 +43,14 @@ from conformance.harness.configuration import header, initial_conftests, pytest_
 from conformance.harness.configuration.pytest_options import is_enabled, option, read_project_settings
 from conformance.harness.declaration_lines import declaration_line
 from conformance.harness.item import Item
+from conformance.harness.item_errors import RaisedError
 from conformance.harness.overlay import subset_selection, written_failures
 from conformance.harness.run_description import run_description
 from conformance.harness.schedule import registration, shards
 from conformance.harness.session import Session
 from conformance.harness.subtests import SubtestReporter, WrongDeclarationsItem
 from conformance.settings import Settings, option_name
-from conformance.sources.source_in_use import use_source
+from conformance.sources.source_in_use import refuse_other_files, use_source
 from conformance.storage.runs import (
     Run,
     RunError,
@@ -335,7 +336,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> Any:
     """Checks the declarations of all collected cases before -k deselects any: a refusal must survive -k."""
-    problem = _declaration_problem(config, items)
+    problem = _declaration_problem(config, items, all_imported=not session.testsfailed)
     shards.use_durations_of_functions(config, items)
     result = yield
     if problem:
@@ -347,13 +348,17 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     return result
 
 
-def _declaration_problem(config: pytest.Config, items: list[pytest.Item]) -> str:
-    """Why the cases are declared wrongly, or "". Outside workers, raises pytest.UsageError instead of returning it."""
+def _declaration_problem(config: pytest.Config, items: list[pytest.Item], *, all_imported: bool) -> str:
+    """Why the cases are declared wrongly, or "". Outside workers, raises pytest.UsageError instead of returning it.
+
+    `all_imported`: whether every file could be imported.
+    """
     tests = collected_declarations.tests_of(items)
     if not tests:
         return ""
     try:
-        collected_declarations.check(config, config.stash[_SESSION], tests)
+        refuse_other_files(option_name("torch-source"))
+        collected_declarations.check(config, config.stash[_SESSION], tests, all_imported=all_imported)
     except ConformanceError as error:
         if not _is_worker(config):
             raise pytest.UsageError(str(error)) from None
@@ -399,7 +404,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if call.excinfo is not None and isinstance(call.excinfo.value, RunError):
         item.session.shouldstop = str(call.excinfo.value)  # no later item could be recorded
     if is_conformance_item(item) and call.excinfo is not None and isinstance(call.excinfo.value, _WITHOUT_TRACEBACK):
-        report.longrepr = call.excinfo.getrepr(style="value")
+        report.longrepr = call.excinfo.getrepr(style="value", chain=False)
+        if isinstance(call.excinfo.value, RaisedError) and getattr(report.longrepr, "reprcrash", None):
+            report.longrepr.reprcrash.message = str(call.excinfo.value)  # it begins with the type of what was raised
     elif call.excinfo is not None and (message := explanations.mismatch_message(item.nodeid, call.excinfo.value)):
         report.longrepr = message
     return report

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from conformance import facts
-from conformance.cases import numerics_policy
+from conformance.cases import numerics_policy, option_names
 from conformance.cases.case import Case, CaseError
 from conformance.devices.environment import cache_folder, triton_version
 from conformance.expectations import known_failures, requirements
@@ -58,11 +58,14 @@ def refuse_wrong_declarations(
     cases: Sequence[Case],
     folders: Iterable[Path] = (),
     combined: Callable[[], Iterable[Case]] = tuple,
+    *,
+    all_imported: bool = True,
 ) -> None:
     """Refuses two cases with one id, wrong requirements, wrong numerics, and known failures of unknown cases.
 
     `cases`: all cases of the collected files, selected or not. `folders`: those of which every file was collected.
     `combined`: returns the cases of --thorough, which known failures may name too. It is called only if needed.
+    `all_imported`: whether every file could be imported, so that a name of no case is wrong.
     Raises CaseError, DeclarationError, KnownFailureError, SubsetError, InstalledError, or SettingsError for an unknown
     backend.
     """
@@ -78,10 +81,12 @@ def refuse_wrong_declarations(
             )
     _refuse_installed_stores(session, cases)
     targets = session.machine.targets()
-    if session.settings.subset:
+    if session.settings.subset and all_imported:
         subset_selection.refuse_unknown_lines(session.settings.subset, cases, list(targets), combined)
     requirements.validate(cases, targets.values(), facts.NAMES)
     numerics_policy.validate(cases)
+    if not session.settings.backend_option:
+        option_names.validate(cases)
     collected = [folder.resolve() for folder in folders]
     overlays = session.settings.overlay.known_failures
     complete: list[str] = []
@@ -175,15 +180,14 @@ def refuse_contradictions(summary: Summary, failed_node_ids: Sequence[str]) -> N
 
 def _ending(session: Session, items: Sequence[ItemRecord], review: Review) -> list[str]:
     """The causes, the failures that they do not explain, and the line that accounts for all items."""
-    lines = [*overview.summary_lines(review), *accounting.failure_lines(items, review)]
+    unstored = accounting.unstored_lines(items)
+    lines = [*overview.summary_lines(review), *accounting.failure_lines(items, review), *unstored]
     last = accounting.account(session.run, items)
     failed = sum(accounting.ending(item) == "failed" for item in items)
     if review.causes and not session.settings.accept:
         baseline = f" --baseline {session.settings.baseline}" if session.baseline else ""
         last += f"; next: python -m conformance review{baseline}"
-    elif failed and accounting.only_unstored(items):
-        last += "; next: the same command with EXPECTTEST_ACCEPT=new stores what is not stored yet"
-    elif failed:
+    elif failed and not unstored:
         last += f"; next: run reproduce.py of a failed item below {session.run.folder / 'failures'}"
     return [*lines, last]
 

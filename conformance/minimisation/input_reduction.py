@@ -76,9 +76,10 @@ def with_simple_values(program: Program) -> Iterator[Program]:
             continue
         for fill in (1, 0, flat[0].item(), flat[-1].item()):
             yield _with_input(program, name, functools.partial(torch.full_like, fill_value=fill))
-        rounded = value.detach().double().mul(4).round().div(4).to(value.dtype) if _is_floating(value) else value
-        if not torch.equal(rounded.nan_to_num(), value.detach().nan_to_num()):
-            yield _with_input(program, name, functools.partial(_copied, rounded))
+        if _is_floating(value):
+            rounded = value.detach().double().mul(4).round().div(4).to(value.dtype)
+            if not torch.equal(rounded.double().nan_to_num(), value.detach().double().nan_to_num()):
+                yield _with_input(program, name, functools.partial(_copied, rounded))
 
 
 def _with_input(program: Program, changed: str, change: Callable[[Any], Any]) -> Program:
@@ -118,7 +119,7 @@ def _in_order(value: Any) -> Any:
 
 
 def _squeezed(value: Any) -> Any:
-    return value.squeeze() if value.numel() > 1 else value.reshape(1)
+    return value.reshape(1) if value.numel() == 1 else value.squeeze()
 
 
 def _without_first(value: Any) -> Any:

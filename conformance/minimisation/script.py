@@ -145,6 +145,8 @@ def _literal_imports(inputs: Sequence[str]) -> list[str]:
 
 
 def _is_written(value: Any) -> bool:
+    if value.is_complex() and not value.detach().isfinite().all():
+        return False  # Python's text of such a number is no expression: (nan+infj)
     return value.numel() <= WRITTEN or _fill(value) is not None
 
 

@@ -17,7 +17,7 @@ from conformance.capture.json_worker import claim_stdout, serve
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
 from conformance.cases.inputs import Input
-from conformance.compiler.compiler import Compiler, GeneratingError, compiler_here
+from conformance.compiler.compiler import Compiler, GeneratingError
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target, use_tables
 from conformance.errors import ConformanceError, first_line
@@ -35,7 +35,7 @@ def main() -> None:
         use_tables(request["tables"])
         try:
             if compiler is None:
-                compiler = compiler_here()
+                compiler = compiler_for(request["target"])
                 _warm_up(compiler)
             return _in_a_fork(lambda: _answer(compiler, request), request["time_limit"])
         except ConformanceError as error:

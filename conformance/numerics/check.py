@@ -244,6 +244,7 @@ def _message(problems: Sequence[Problem], case: Case, reproduction: str, advice:
     for problem in problems:
         by_call.setdefault(problem.call, []).append(problem)
     first = next((name for name in (*ORDINARY_CALLS, "") if name in by_call), None)
+    described = problems if first is None else by_call[first]
     if first is None:
         lines, title = _lines_of_further_calls(by_call), _titles_of_further_calls(by_call)
     else:
@@ -252,11 +253,13 @@ def _message(problems: Sequence[Problem], case: Case, reproduction: str, advice:
         if len(texts) > messages.SHOWN:
             lines.append(f"… and {len(texts) - messages.SHOWN} more")
         if by_call:
-            lines.append(f"other calls disagree too: {', '.join(TITLES.get(name, name) for name in by_call)}")
+            others = [problem for each in by_call.values() for problem in each]
+            fail = "are compiled again" if all(each.rule == "recompiles" for each in others) else "disagree"
+            lines.append(f"other calls {fail} too: {', '.join(TITLES.get(name, name) for name in by_call)}")
     factor = default_factor()
     if factor is not None and "'factor'" not in repr(case.numerics) and any(each.rule == "values" for each in problems):
         lines.append(f"the factor is {factor:g}, by the project's conformance_factor")
-    heading = messages.Heading(f"{case.id}, {title}", "compiled", reproduction, advice)
+    heading = messages.Heading(f"{case.id}, {title}", "compiled", reproduction, advice, messages.verdict(described))
     return messages.failure_message(heading, lines, shown=len(lines))
 
 

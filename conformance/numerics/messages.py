@@ -51,18 +51,35 @@ class Heading:
     """What a failure message names around the disagreements.
 
     `title`: the case and the call. `candidate`: what was compared with eager, such as "compiled". `reproduction`: the
-    command that reproduces the failure, or "". `advice`: what the author may declare, or "".
+    command that reproduces the failure, or "". `advice`: what the author may declare, or "". `verdict`: what the
+    disagreements say; by default, that they are ones.
     """
 
     title: str
     candidate: str
     reproduction: str
     advice: str = ""
+    verdict: str = ""
+
+
+#: What problems say that are all of one rule, and no disagreement about values.
+_VERDICTS = {
+    "recompiles": "the function is compiled again",
+    "reference": "there is no float64 reference to compare with",
+    "nothing compared": "nothing is compared",
+}
+
+
+def verdict(problems: Sequence[Problem]) -> str:
+    """What these problems say where they are no disagreement; else ""."""
+    rules = {problem.rule for problem in problems}
+    return _VERDICTS.get(rules.pop(), "") if len(rules) == 1 else ""
 
 
 def failure_message(heading: Heading, texts: list[str], shown: int = SHOWN) -> str:
     """The message of a failure, with the first `shown` texts."""
-    lines = [f"{heading.title}: {heading.candidate} disagrees with eager", *texts[:shown]]
+    said = heading.verdict or f"{heading.candidate} disagrees with eager"
+    lines = [f"{heading.title}: {said}", *texts[:shown]]
     if len(texts) > shown:
         lines.append(f"… and {len(texts) - shown} more")
     if heading.advice:

@@ -67,7 +67,8 @@ def lay(source: TorchSource, build: TorchBuild) -> LaidTree:
     """
     installed = installed_files(build.folder)
     changed = tuple(path for path, blob in source.files.items() if installed.get(path) != blob)
-    removed = tuple(path for path in installed if path not in source.files)
+    suffixes = {PurePosixPath(path).suffix for path in source.files}  # a folder may hold Python files alone
+    removed = tuple(path for path in installed if path not in source.files and PurePosixPath(path).suffix in suffixes)
     return lay_files(build, {path: source.files[path] for path in changed}, removed, source)
 
 
@@ -76,7 +77,7 @@ def lay_files(build: TorchBuild, changed: Mapping[str, str], removed: tuple[str,
     state = (build.folder / "__init__.py").stat()
     identity = [_LAYOUT, str(build.folder), build.version, str(state.st_mtime_ns), *removed, *map(str, changed.items())]
     name = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:20]
-    folder = cache_folder() / FOLDER / name
+    folder = cache_folder().absolute() / FOLDER / name
     tree = LaidTree(folder, tuple(changed), removed)
     with contextlib.suppress(OSError):
         os.utime(folder / DIFFERENCES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import traceback
@@ -27,6 +28,8 @@ _MODULES = (
     "torch._inductor.codegen.cpp_wrapper_cpu",
     "torch._inductor.fx_passes.post_grad",
 )
+#: What an import raises that needs a file which a source does not have.
+_INCOMPLETE = re.compile(r"raises (?:FileNotFoundError|ModuleNotFoundError: No module named 'torch\b)")
 _FITS, _MISFIT = "FITS", "MISFIT "
 _NOTE = "fit.txt"
 #: Seconds until all is imported: on a busy machine it takes a minute.
@@ -86,7 +89,13 @@ def path_with(tree: LaidTree) -> str:
 
 def refuse_misfit(tree: LaidTree, source: TorchSource, build: TorchBuild) -> None:
     """Raises MisfitError, whose sentence names the source and the reason."""
-    if reason := misfit(tree):
+    reason = misfit(tree)
+    if _INCOMPLETE.search(reason):
+        raise MisfitError(
+            f"the Python files of {source.name} are not complete: {reason}; name a folder with all that is below "
+            "torch/, such as a checkout of PyTorch"
+        )
+    if reason:
         raise MisfitError(
             f"the Python files of {source.name} do not fit the binaries of torch {build.version}: {reason}"
         )

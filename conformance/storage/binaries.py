@@ -20,13 +20,15 @@ from pathlib import Path
 from conformance import atomic_files
 from conformance.devices.environment import triton_version
 from conformance.documentation import reference
-from conformance.errors import ConformanceError
+from conformance.errors import ConformanceError, NotStoredError
 from conformance.storage.check_results import Outcome
 from conformance.storage.installed import refuse_installed
 from conformance.storage.runs import ItemRecord
 from conformance.storage.snapshots import torch_release
 
 FOLDER = "expected_binary"
+#: The message of an item without stored binaries contains this.
+NO_BINARIES = "no binaries are stored"
 
 _VERSIONS = re.compile(r"torch (\S+), Triton (\S+)")
 _HEADING = re.compile(r"== (\S+): (\S.*)")
@@ -37,6 +39,10 @@ CaseTarget = tuple[str, str]
 
 class BinaryError(ConformanceError, AssertionError):
     """The binaries of an item differ from the stored ones, or none are stored."""
+
+
+class NoStoredBinariesError(NotStoredError, BinaryError):
+    """Nothing is stored yet for the binaries of an item."""
 
 
 class BinaryFileError(ConformanceError, ValueError):
@@ -165,7 +171,7 @@ def check_lines(name: str, stored: Sequence[str] | None, lines: Sequence[str], a
     `accept`: the command that accepts the lines, for the message.
     """
     if stored is None:
-        raise BinaryError(f"{name}: no binaries are stored\n\naccept them with: {accept}\n{_DOCUMENTED}")
+        raise NoStoredBinariesError(f"{name}: {NO_BINARIES}\n\naccept them with: {accept}\n{_DOCUMENTED}")
     if list(stored) != list(lines):
         removed = [f"  - {line}" for line in stored if line not in lines]
         added = [f"  + {line}" for line in lines if line not in stored]

@@ -1,11 +1,15 @@
 """Errors of operators that authors wrote: one sentence says what is missing and what to do."""
 
+import inspect
+from pathlib import Path
+
 import pytest
 import torch
 
 from conformance import load_cpp_extension
 from conformance.capture.toolchain.cpp_extension import ExtensionError
-from conformance.cases.custom_operators import advice
+from conformance.cases.custom_operators import advice, needs_cuda_compiler
+from conformance.documentation import page_text
 
 
 @pytest.fixture(scope="module")
@@ -42,3 +46,19 @@ def test_a_source_with_kernels_for_cuda_is_not_built():
         ExtensionError, match="doubled has kernels for cuda, and load_cpp_extension compiles C\\+\\+ for"
     ):
         load_cpp_extension("doubled", "#include <cuda_runtime.h>\n__global__ void doubled(float* x) {}")
+
+
+def test_the_page_has_the_signature_and_a_source_that_is_for_the_cpu():
+    """Its example is the one of examples/operators, whose tests ci/examples.py runs."""
+    text = page_text("custom-operators")
+    assert f"`load_cpp_extension({', '.join(inspect.signature(load_cpp_extension).parameters)})`" in text
+    source = text.partition('SOURCE = """')[2].partition('"""')[0]
+    assert not needs_cuda_compiler(source)
+    example = (Path(__file__).parents[2] / "examples/operators/src/gates/csrc/gates.cpp").read_text()
+    for part in (
+        "TORCH_LIBRARY_FRAGMENT(gates",
+        "gated(Tensor x, Tensor gate) -> Tensor",
+        "TORCH_LIBRARY_IMPL(gates, Meta",
+    ):
+        assert part in source
+        assert part in example

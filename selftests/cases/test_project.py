@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -142,3 +143,44 @@ def test_this_checkout():
     project = project_of(OPS)
     assert (project.root, project.tests) == (OPS.parent.parent, (OPS,))
     assert set(project.case_files().files) <= set(OPS.glob("test_*.py"))
+
+
+@pytest.mark.parametrize(
+    ("testpaths", "expected"),
+    [
+        (".", ["test_top.py", "tests/test_a.py"]),
+        ("./tests", ["tests/test_a.py"]),
+        ("./tests/", ["tests/test_a.py"]),
+        ("tests/../tests", ["tests/test_a.py"]),
+        ("tests/test_a.py", ["tests/test_a.py"]),
+        ("te*s", ["tests/test_a.py"]),
+        ("**", ["test_top.py", "tests/test_a.py"]),
+        ("**/test_*.py", ["test_top.py", "tests/test_a.py"]),
+        ("ROOT/tests", ["tests/test_a.py"]),
+        ("ROOT/t*", ["test_top.py", "tests/test_a.py"]),
+        ("../beside", ["../beside/test_c.py"]),
+        ("..", ["../beside/test_c.py", "test_top.py", "tests/test_a.py"]),
+        ("missing", ["test_top.py", "tests/test_a.py"]),
+        ("tests missing", ["tests/test_a.py"]),
+        ("'tests", ["test_top.py", "tests/test_a.py"]),
+        ("", ["test_top.py", "tests/test_a.py"]),
+    ],
+)
+@pytest.mark.parametrize("form", ["pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml", "pytest.toml"])
+def test_each_form_of_testpaths(tmp_path, write, form, testpaths, expected):
+    for name in ("top/test_top.py", "top/tests/test_a.py", "beside/test_c.py"):
+        write(name)
+    root = tmp_path / "top"
+    testpaths = testpaths.replace("ROOT", str(root))
+    head = {"setup.cfg": "[tool:pytest]", "pyproject.toml": "[tool.pytest]"}.get(form, "[pytest]")
+    value = f"{testpaths.split()}" if form.endswith("toml") else testpaths
+    write(f"top/{form}", f"{head}\ntestpaths = {value}\n")
+    found = [os.path.relpath(file, root) for file in project_of(root).case_files().files]
+    assert sorted(found) == expected
+
+
+@pytest.mark.parametrize("value", ["3", "true", "{a = 1}"])
+def test_a_value_of_testpaths_that_pytest_refuses_is_as_none(tmp_path, write, value):
+    write("pyproject.toml", f"[tool.pytest]\ntestpaths = {value}\n")
+    write("test_a.py")
+    assert names(tmp_path) == ["test_a.py"]

@@ -27,7 +27,7 @@ def examples(*words, timeout=900):
     )
 
 
-@pytest.mark.parametrize("name", ["losses", "passes"])
+@pytest.mark.parametrize("name", ["losses", "operators", "passes"])
 def test_an_example_makes_warnings_errors(name):
     """That it passes beside other plugins, ci/examples.py checks: a row of the matrix."""
     assert 'filterwarnings = ["error"' in (REPOSITORY / "examples" / name / "pyproject.toml").read_text()
@@ -43,7 +43,7 @@ def test_an_example_that_fails_is_named(distributions):
 def test_unknown_example_names_those_that_there_are():
     ran = examples("loses")
     assert ran.returncode == 2
-    assert "there is no example 'loses': there are losses, passes, vendor" in ran.stdout
+    assert "there is no example 'loses': there are losses, passes, operators, vendor" in ran.stdout
 
 
 def test_workflow_of_the_example_tries_torches_of_the_table_and_accepts_nothing():

@@ -7,6 +7,7 @@ import io
 import re
 
 import pytest
+import torch
 
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cli.main import main
@@ -27,6 +28,21 @@ def anything(*tensors):
 class Scaled:
     def twice(self, x):
         return x * 2
+
+class Norm(torch.nn.Module):
+    def __init__(self, dim, eps=1e-6):
+        super().__init__()
+        self.weight, self.eps = torch.nn.Parameter(torch.rand(dim)), eps
+
+    def forward(self, x):
+        return x * torch.rsqrt((x * x).mean(-1, keepdim=True) + self.eps) * self.weight
+
+class Plain(torch.nn.Module):
+    def forward(self, x):
+        return x + 1
+
+def make(factor):
+    return lambda x: x * factor
 
 scaled = Scaled()
 layer = torch.nn.Linear(4, 5)
@@ -67,6 +83,8 @@ def called(*words):
         (["ours.functions:scal"], "ours.functions has no function 'scal'; it has scale"),
         (["ours.functions:number"], "ours.functions:number is of type int, which cannot be called; name a function"),
         (["ours.functions:Scaled"], "ours.functions:Scaled is a class; name a function"),
+        (["ours.functions:Norm"], r"raises TypeError: .*; write 'ours.functions:Norm\(dim=…\)'"),
+        (["ours.functions:Norm(eps=nothing)"], "ours.functions:Norm.* raises NameError: name 'nothing' is not defined"),
         (["ours.functions:scale"], r"ours.functions:scale needs a value for x: add --input x=1x3x224x224:u8$"),
         (
             ["ours.functions:needs", "--input", "x=3:f32"],
@@ -167,3 +185,18 @@ def test_compare_two_functions(mine):
         assert main(words) == 0
     assert "# facts differ\n" in out.getvalue()
     assert "# code differs\n" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("word", "first"),
+    [("Norm(4)", "parameters"), ("Norm(dim=4, eps=0.5)", "parameters"), ("Plain", "parameters"), ("make(3)", "x")],
+)
+@pytest.mark.parametrize("place", ["ours.functions", "ours/functions.py"])
+def test_a_call_makes_the_module_or_the_function(mine, word, first, place):
+    """Its weights are the same in each process that makes the case."""
+    options = AdhocOptions(inputs=("x=3x4",))
+    (case, _), (again, _) = (resolve_case(f"{place}:{word}", (), options) for _ in range(2))
+    assert next(iter(case.arguments)) == first
+    assert case.name == word.partition("(")[0]
+    one, other = (each.build() for each in (case, again))
+    assert torch.equal(case.fn(**one), again.fn(**other))

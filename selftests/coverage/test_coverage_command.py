@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from suites import environment, run_python
 from conformance.cli.commands import coverage
 from conformance.coverage import map_file, questions
 from conformance.coverage.coverage_map import CoverageMap, MappedFile
+from conformance.harness import affected_cases
 from conformance.sources import conditions, executed_lines
 from conformance.sources.conditions import branch
 from conformance.sources.torch_source import blob_id
@@ -162,6 +164,37 @@ def test_from_a_map_to_selected_cases(tmp_path):
     )
     ran = suite.run("--affected-by", "nonsense")
     ran.ends(pytest.ExitCode.USAGE_ERROR).has("--affected-by nonsense: give torch/_inductor/lowering.py:1234")
+
+
+DIFF = """\
+diff --git a/torch/_inductor/lowering.py b/torch/_inductor/lowering.py
+--- a/torch/_inductor/lowering.py
++++ b/torch/_inductor/lowering.py
+@@ -1000,1 +1000,1 @@ def rev(x, dims):
+-    old = 1
++    new = "caf\xe9"
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1"), ("-s",)])
+def test_a_diff_comes_through_a_pipe(tmp_path, workers):
+    """While pytest reads options, it captures stdin."""
+    suite = Suite(tmp_path)
+    suite.write("ops/test_scale.py", CASES)
+    words = ("-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "--target", "cuda_sm90", *workers)
+    ran = run_python(*words, "--affected-by", "-", folder=tmp_path, input=DIFF)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert re.search(r"--affected-by selects [1-9]", ran.stdout), ran.stdout
+
+
+def test_another_run_has_the_same_diff(tmp_path, pytestconfig, monkeypatch):
+    """The run of a baseline cannot read stdin again."""
+    monkeypatch.setattr(affected_cases, "option", lambda *_: "\ndiff")
+    with affected_cases.edit_for_another_run(pytestconfig) as [word]:
+        assert affected_cases.edit_text(word.partition("=")[2], tmp_path) == "\ndiff"
+    monkeypatch.setattr(affected_cases, "option", lambda *_: "torch/_inductor/config.py:1")
+    with affected_cases.edit_for_another_run(pytestconfig) as words:
+        assert words == []
 
 
 HANGING = """

@@ -96,3 +96,32 @@ def test_the_gpu_free_worker_gets_the_tables(use):
         [sys.executable, "-c", code], env=worker.environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.split()[-1] == "cuda_mine"
+
+
+def test_a_variant_needs_only_what_differs(use):
+    use('[cuda_mine]\nvariant_of = "cuda_sm90"\n[cuda_mine.properties]\nmulti_processor_count = 77\n')
+    mine, base = targets()["cuda_mine"], targets()["cuda_sm90"]
+    assert mine.properties == {**base.properties, "multi_processor_count": 77}
+    assert (mine.device, mine.capability, mine.cudnn) == (base.device, base.capability, base.cudnn)
+    assert (mine.description, mine.confirmed) == ("a variant of cuda_sm90", table.UNCONFIRMED)
+    assert (mine.variant_of, mine.stores_code) == ("cuda_sm90", True)
+
+
+def test_a_variant_of_another_row_of_the_same_table(use):
+    base = row(more='assumed = ["warp_size", "name"]\n')
+    use(base + '[cuda_other]\nvariant_of = "cuda_mine"\ncudnn = 91900\n[cuda_other.properties]\nname = "other"\n')
+    other = targets()["cuda_other"]
+    assert other.properties == {"name": "other", "multi_processor_count": 7, "warp_size": 32}
+    assert (other.assumed, other.cudnn) == (("warp_size",), 91900)
+
+
+def test_a_cpu_variant(use):
+    use('[cpu_mine]\nvariant_of = "cpu_avx512"\nthreads = 3\n')
+    mine = targets()["cpu_mine"]
+    assert (mine.device, mine.isa, mine.threads) == ("cpu", "avx512", 3)
+
+
+@pytest.mark.parametrize("wrong", ['variant_of = "cuda_sm91"', "variant_of = 3", 'variant_of = "cuda_mine"'])
+def test_a_variant_of_no_row_is_refused(use, wrong):
+    with pytest.raises(TargetError, match="cuda_mine"):
+        use(f"[cuda_mine]\n{wrong}\n")

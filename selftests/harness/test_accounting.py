@@ -74,13 +74,19 @@ def test_pytest_and_the_record_must_agree(run):
 def test_numerics_are_named_last():
     mixed = [item("numbers", numerics=FAILED), item("code", code=UNSTORED), item("begun", compile=BEGUN)]
     assert accounting.failure_lines(mixed, Review()) == [
-        "code failed: op/code-cpu_avx2: CodeError: op/a: nothing is stored for torch 2.13",
         "numerics failed: op/numbers-cpu_avx2: NumericsError: wrong",
     ]
     many = [item(f"c{number}", numerics=FAILED) for number in range(accounting.MAX_FAILURES + 3)]
     assert accounting.failure_lines(many, Review())[-1] == "numerics failed: 3 more items"
 
 
-def test_a_run_may_fail_only_because_nothing_is_stored():
-    assert accounting.only_unstored([item("code", code=UNSTORED, numerics=PASSED)])
-    assert not accounting.only_unstored([item("code", code=UNSTORED), item("numbers", numerics=FAILED)])
+def test_cases_without_stored_code_are_counted_in_one_line():
+    many = [item(f"c{number}", code=UNSTORED, numerics=PASSED) for number in range(27)]
+    assert accounting.failure_lines(many, Review()) == []
+    assert accounting.unstored_lines(many) == [
+        "27 cases have no stored code yet: EXPECTTEST_ACCEPT=new pytest, with the arguments of this run, stores it"
+    ]
+    binary = CheckResult(Outcome.FAILED, "NoStoredBinariesError: op/a: no binaries are stored")
+    [line] = accounting.unstored_lines([item("one", binary=binary)])
+    assert line.startswith("1 case has no stored binaries yet (op/one): EXPECTTEST_ACCEPT=new")
+    assert accounting.unstored_lines([item("numbers", numerics=FAILED)]) == []

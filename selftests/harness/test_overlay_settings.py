@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.harness.overlay import report
 from conformance.settings import Overlay, Settings, SettingsError, parse_overlay, refuse_beside_written_failures
+from conformance.storage.runs import ItemRecord
 
 
 @pytest.fixture
@@ -57,3 +59,27 @@ def test_written_failures_are_those_of_a_plain_run(change, word):
     with pytest.raises(SettingsError, match=f"{word} makes other failures: leave one of them out"):
         refuse_beside_written_failures(Settings(write_known_failures="new", **change))
     refuse_beside_written_failures(Settings(write_known_failures="new"))
+
+
+def test_the_header_says_which_layers_are_empty(folder):
+    overlay = parse_overlay(["mine.toml"], "store", ["known"], folder)
+    [line] = report.header_lines(overlay)
+    assert line == (
+        f"laid over: --targets {folder}/mine.toml, --store {folder}/store (no expected_code/ in it), "
+        f"--known-failures {folder}/known (no *.toml in it)"
+    )
+    (folder / "store/expected_code").mkdir()
+    (folder / "known/mine.toml").write_text("")
+    assert "(" not in report.header_lines(overlay)[0]
+    assert report.header_lines(Overlay()) == []
+
+
+def test_the_end_names_a_table_whose_targets_have_no_item(folder):
+    overlay = parse_overlay(["mine.toml"], None, [], folder)
+    lines = report.summary_lines([ItemRecord("op/a", "cpu_avx2", "native", "2.13.0", "/store")], overlay)
+    assert lines == [f"targets: 1 items for targets of conformance, 0 items for targets in {folder}/mine.toml"]
+
+
+def test_a_folder_in_two_spellings_is_one(folder):
+    overlay = parse_overlay(["./mine.toml", "mine.toml"], None, ["known/", "store/../known"], folder)
+    assert overlay == Overlay((f"{folder}/mine.toml",), "", (f"{folder}/known",))

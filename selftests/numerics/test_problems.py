@@ -10,7 +10,7 @@ from conformance import case, tensor
 from conformance.cases.numerics_policy import COTANGENT_CALLS
 from conformance.cases.special_values import FLOATING
 from conformance.documentation import page_text
-from conformance.numerics import messages
+from conformance.numerics import check, messages
 from conformance.numerics.check import NumericsError, check_numerics
 from conformance.numerics.problem import RULES, Excuse, Problem, WrongValues, unexcused
 from conformance.numerics.wrong_values import wrong_values
@@ -249,3 +249,20 @@ def test_the_message_says_how_to_step_where_the_function_makes_an_optimizer():
         [again], 2, step_of_a_new_optimizer
     )
     assert '"recompiles": 2' in messages.advice([again], 2, relu)
+
+
+@pytest.mark.parametrize(
+    ("rules", "head", "line"),
+    [
+        (("recompiles", ""), "second call, with other values: the function is compiled again", ""),
+        (("recompiles", "recompiles"), "the function is compiled again", "other calls are compiled again too: nan"),
+        (("recompiles", "values"), "the function is compiled again", "other calls disagree too: nan"),
+        (("values", "recompiles"), "compiled disagrees with eager", "other calls are compiled again too: nan"),
+    ],
+)
+def test_a_recompile_is_no_disagreement(rules, head, line):
+    calls = zip(rules, ("second", "nan"), strict=True)
+    problems = [Problem("output", rule, "it is so", call) for rule, call in calls if rule]
+    lines = check._message(problems, RELU, "", "").splitlines()
+    assert lines[0].endswith(head)
+    assert not line or line in lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from suites import NATIVE, SM90
+from suites import NATIVE, SCALE, SM90
 from suites import PreloadedSuite as Suite
 
 from conformance.devices.torch_releases import BASELINE
@@ -37,7 +37,7 @@ def test_does_not_accept(accepted):
     before = accepted.stored()
     ran = accepted.run(*SM90, "-k", "f32", env={"EXPECTTEST_ACCEPT": "0"}).ends(1)
     ran.has_not("snapshots:")
-    ran.has("accept it with: EXPECTTEST_ACCEPT=1 pytest 'ops/test_scale.py::test_double[f32-cuda_sm90]'")
+    ran.has("1 case has no stored code yet (scale/double-f32): EXPECTTEST_ACCEPT=new pytest")
     assert accepted.stored() == before
 
 
@@ -106,10 +106,29 @@ def test_damaged_snapshot(accepted: Suite, damage):
     accepted.write(name, texts[damage])
     accepted.write("ops/expected_code/scale/double-f32.txt", "")
     ran, found = accepted.checks(*SM90)
-    ran.ends(1).has(messages[damage], "scale/double-f32-cuda_sm90: nothing is stored")
+    ran.ends(1).has(messages[damage], "1 case has no stored code yet (scale/double-f32)")
     ran.has_not("Traceback", "snapshots.py:")
     assert [outcome for _, _, outcome, _ in found] == ["passed", "passed", "failure"] * 2
 
     ran = accepted.accept(*SM90).ends(1)
     ran.has(f"not accepted: {accepted.root / name}:1: ", "snapshots: 1 new, 0 changed, 0 unchanged")
     assert (accepted.root / name).read_text() == texts[damage]
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+def test_the_first_run_of_a_project_has_one_line_for_all_cases_without_code(suite, workers):
+    """It fails, because nothing was compared; what is wrong besides is shown as ever."""
+    wrong = SCALE.replace("test_double", "test_wrong").replace('{"kernels": 1}', '{"kernels": 2}')
+    suite.write("ops/test_wrong.py", wrong)
+    ran = suite.run(*SM90, "--checks", "requirements,code", "-k", "double", *workers).ends(1)
+    ran.has(
+        "2 cases have no stored code yet (scale/double-f16, scale/double-f32): EXPECTTEST_ACCEPT=new pytest",
+        "2 items = 2 failed",
+    )
+    ran.has_not("FAILURES", "short test summary", "accept it with", "reproduce.py", "artifacts:")
+    ran = suite.run(*SM90, "--checks", "requirements,code", *workers).ends(1)
+    ran.has("4 cases have no stored code yet", "kernels: wanted 2, got 1", "requirements failed: wrong/wrong-f16")
+    ran.has_not("nothing is stored", "next: run reproduce.py")
+    ran = suite.run(*SM90, "--checks", "code", "-k", "double and f16", "-v", *workers).ends(1)
+    ran.has("accept it with: EXPECTTEST_ACCEPT=1 pytest 'ops/test_scale.py::test_double[f16-cuda_sm90]'")
+    suite.run(*SM90, "-k", "double", env={"EXPECTTEST_ACCEPT": "new"}).ends(0).has("snapshots: 2 new")

@@ -26,6 +26,7 @@ def declared(how: str, function: str = "def test_it(x):\n    return x * 2") -> s
             ":3: ",
             "test_it: the keyword 'colour' is neither a parameter of the function (x), nor one of grad, dynamic, ",
         ),
+        (declared("x=tensor(20, dtype=['f33'])"), ":3: ", "test_it: x.dtype is 'f33': it must be one of f64, f32, "),
         (declared("x=tensor(20, color='red')"), ":3: ", "tensor() has no property 'color'; it has shape, dtype, "),
         (declared("x=tensor(20, dtype=['f32', 'f32'])"), ":3: ", "axis 'x.dtype' has the label 'f32' twice"),
         (
@@ -49,6 +50,7 @@ def test_wrong_at_import(tmp_path, text, place, message):
     ("how", "message"),
     [
         ("require={'cuda u8': {'kernels': 1}}", "require['cuda u8']: 'u8' is no target, no device and no label"),
+        ("config={'max_autotun': True}", "config['max_autotun']: torch "),
         ("require={'all': {'kernel': 1}}", "no fact 'kernel': known are kernels, "),
         ("require={'all': {'same_code_as': 'that'}}", "same_code_as names 'that'; the functions of the file are it"),
     ],
@@ -57,7 +59,7 @@ def test_wrong_requirement(tmp_path, how, message):
     suite = Suite(tmp_path)
     suite.write("ops/test_it.py", declared(f"x=tensor(20), {how}"))
     ran = suite.run(*SM90).ends(4)
-    ran.has("test_it.py: test_it: require[", message)
+    ran.has("test_it.py: test_it: ", message)
     ran.has_not("Traceback", "plugin.py:")
 
 

@@ -214,3 +214,31 @@ def test_a_comparison_that_cannot_fail(suite):
         "ops/test_known.py", constant.replace("""require={"all": {"kernels": 1}}""", declared.replace("0", "1"))
     )
     suite.run(*about).ends(1).has("numerics['fill'] names 'output[1]', which is no constant; leave it out")
+
+
+def test_entries_that_were_written_beside_the_cases_are_read_once(suite):
+    """The folder of the cases is also that of both options, in whatever spelling."""
+    folder = suite.root / "ops/known_failures"
+    options = (*SM90, "--checks", "requirements")
+    ran = suite.run(*options, "--write-known-failures", "ops/known_failures").ends(1)
+    ran.has("written to", "the next run takes them from there: the folder belongs to the cases")
+    for place in (("ops/known_failures",), ("ops/../ops/known_failures", f"{folder}/")):
+        ran = suite.run(*options, *(word for each in place for word in ("--known-failures", each))).ends(0)
+        ran.has("3 known", "failures excused: 3 by entries in ").has_not("repeats")
+    suite.run(*options, "--write-known-failures", "ops/known_failures").ends(0).has("nothing to write to")
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1"), ("--continue-on-collection-errors",)])
+def test_a_file_that_cannot_be_imported_is_the_error(suite, workers):
+    """Nobody knows which cases it has, so an entry for one of them is not wrong."""
+    suite.write(
+        "ops/known_failures/mine.toml", entry("known", "requirements", "boom: planted").replace("known/", "gone/")
+    )
+    suite.write("ops/test_gone.py", "import no_such_package\n")
+    suite.write("mine.txt", "gone/known\nknown/passes\n")
+    words = ("ops", *SM90, "--checks", "requirements", "-k", "passes", "--subset", "mine.txt", *workers)
+    ran = suite.run(*words)
+    ran.has("No module named 'no_such_package'").has_not("there is no case", "names no case")
+    assert ran.status != 0
+    suite.write("ops/test_gone.py", "")
+    suite.run("ops", *SM90).has("there is no case 'gone/known'")

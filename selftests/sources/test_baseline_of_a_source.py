@@ -42,10 +42,12 @@ def test_a_wrong_commit_and_a_folder_without_torch_are_refused(repository, tmp_p
         baseline_run.baseline_source(str(tmp_path), tmp_path)
 
 
-def test_the_baseline_has_neither_this_source_nor_accepts(repository, tmp_path, monkeypatch):
+def test_the_baseline_has_neither_this_source_nor_accepts(repository, tmp_path, monkeypatch, capsys):
+    log = tmp_path / "baseline.log"
     seen, statuses = {}, [0, 4, 2]
 
-    def status(command, folder, environment):
+    def status(command, folder, log, environment):
+        log.write_text("\n".join(map(str, range(40))))
         seen.update(command=command, folder=folder, environment=environment)
         return statuses.pop(0)
 
@@ -53,16 +55,18 @@ def test_the_baseline_has_neither_this_source_nor_accepts(repository, tmp_path, 
     used = SourceInUse("other", "/other", "", "other", 1, "/laid")
     environment = {"PYTHONPATH": "/laid:/mine", VARIABLE: "{}", ACCEPT: "1", "HOME": "/home"}
     source = baseline_run.baseline_source(f"{repository.folder}@HEAD", tmp_path)
-    name = baseline_run.run_baseline(source, ["-k", "flip", "--baseline", "x"], tmp_path, used, environment)
+    name = baseline_run.run_baseline(source, ["-k", "flip", "--baseline", "x"], tmp_path, log, used, environment)
     assert seen["environment"] == {"PYTHONPATH": "/mine", "HOME": "/home"}
     assert seen["command"][:5] == [sys.executable, "-m", "pytest", "-k", "flip"]
     later = seen["command"][7:]
     assert f"--conformance-torch-source={repository.folder}@{repository.commits['first']}" in later
     assert {"--conformance-baseline=", f"--conformance-save-run={name}", "--conformance-checks=code"} <= set(later)
     with pytest.raises(RunError, match="ended with status 4, so there is nothing to compare with"):
-        baseline_run.run_baseline(source, [], tmp_path, used, environment)
+        baseline_run.run_baseline(source, [], tmp_path, log, used, environment)
+    printed = capsys.readouterr().out
+    assert ("\n38\n39\n" in printed, "\n24\n" in printed) == (True, False), "only the end of the run that did not run"
     with pytest.raises(SystemExit):
-        baseline_run.run_baseline(source, [], tmp_path, used, environment)
+        baseline_run.run_baseline(source, [], tmp_path, log, used, environment)
 
 
 def test_review_takes_the_same_word_once_there_is_a_run(repository, tmp_path, monkeypatch, capsys):
@@ -82,5 +86,7 @@ def test_a_commit_that_does_not_fit_is_one_sentence(repository, tmp_path):
     suite = Suite(tmp_path / "suite")
     suite.write("ops/test_scale.py", SCALE)
     result = suite.run(*SM90, f"--baseline={repository.folder}@HEAD").ends(4)
-    result.has("do not fit the binaries of torch", "ended with status 4, so there is nothing to compare with")
+    result.has(
+        "its output: ", "do not fit the binaries of torch", "ended with status 4, so there is nothing to compare with"
+    )
     suite.run(*SM90, "--baseline", str(repository.folder)).ends(4).has(f"write --baseline={repository.folder}")

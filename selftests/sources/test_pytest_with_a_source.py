@@ -6,7 +6,7 @@ import json
 import shutil
 
 import pytest
-from suites import SCALE, SM90, Suite
+from suites import CONFTEST, SCALE, SM90, Suite
 
 from conformance.devices.environment import torch_build
 from conformance.sources.torch_source import installed_files
@@ -52,6 +52,38 @@ def test_code_of_a_checkout_goes_into_a_folder_of_its_own_and_says_so(checkout, 
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+def test_what_comes_first_in_the_path_does_not_matter(checkout, tmp_path, workers):
+    """With --pyargs, pytest puts the folder of the installed packages first."""
+    suite = Suite(tmp_path / "suite")
+    suite.write("ops/test_scale.py", SCALE)
+    suite.write("conftest.py", f"{CONFTEST}import sys\n\nsys.path.insert(0, {str(torch_build().folder.parent)!r})\n")
+    words = ("-k", "f32", f"--torch-source={checkout}", "--checks", "code", "--save-run", "mine", *workers)
+    suite.run(*SM90, *words).ends(1)
+    [item] = (suite.root / ".conformance/runs/mine/items/scale").glob("*.json")
+    assert "+ 0.0)" in item.read_text()
+
+
+IMPORTS_ANOTHER = """
+import sys
+
+sys.meta_path[:] = [each for each in sys.meta_path if "TreeFinder" not in type(each).__name__]
+sys.path.insert(0, {!r})
+import torch
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("workers", "status"), [((), 4), (("-n", "1"), 1)])
+def test_a_run_that_imports_other_files_ends(checkout, tmp_path, workers, status):
+    suite = Suite(tmp_path / "suite")
+    suite.write("ops/test_scale.py", SCALE)
+    suite.write("ops/conftest.py", IMPORTS_ANOTHER.format(str(torch_build().folder.parent)))
+    ran = suite.run(*SM90, f"--torch-source={checkout}", "--checks", "requirements", *workers).ends(status)
+    ran.has(f"--torch-source {checkout}: Python has imported {torch_build().folder}/__init__.py, which is not below")
+    ran.has_not("passed")
+
+
 def test_one_command_compares_two_torches_as_two_runs(checkout, tmp_path):
     suite = Suite(tmp_path / "suite")
     suite.write("ops/test_scale.py", SCALE)
@@ -63,6 +95,8 @@ def test_one_command_compares_two_torches_as_two_runs(checkout, tmp_path):
         "- tmp2 = (tmp0 * tmp1 + 0.0)",
     )
     result.has(f"next: python -m conformance review --baseline {name}")
+    assert result.text.count("test session starts") == 1, "the run of the baseline prints into a file"
+    assert "1 item = 1 failed" in (suite.root / f".conformance/runs/{name}.log").read_text()
     assert suite.stored() == {}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from conformance.bisection import sides
 from conformance.devices.environment import TorchBuild
 from conformance.errors import ConformanceError
 from conformance.settings import Overlay, Settings, SettingsError, refuse_accepting_source
@@ -198,3 +199,41 @@ def test_code_of_a_source_is_accepted_only_into_a_folder_of_its_own():
         refuse_accepting_source(Settings(torch_source="/src", accept="all"))
     refuse_accepting_source(Settings(torch_source="/src", accept="all", overlay=Overlay(store="/mine")))
     refuse_accepting_source(Settings(torch_source="/src"))
+
+
+def test_a_folder_of_python_files_alone_keeps_the_installed_data_files(build, tmp_path):
+    write(build.folder.parent, {"other/t.jinja": "template", "other/u.json": "{}"})
+    write(tmp_path / "mine", {path: text for path, text in INSTALLED.items() if path.endswith(".py")} | {"a.py": "new"})
+    (tmp_path / "mine/torch/gone.py").unlink()
+    tree = lay(parse_source(str(tmp_path / "mine"), "--torch-source"), build)
+    assert (tree.changed, tree.removed) == (("a.py",), ("gone.py",))
+    assert (tree.torch / "other/t.jinja").read_text() == "template"
+    write(tmp_path / "mine", {"other/v.jinja": "another"})
+    tree = lay(parse_source(str(tmp_path / "mine"), "--torch-source"), build)
+    assert sorted(tree.removed) == ["gone.py", "other/t.jinja"], "a checkout has its templates"
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ("importing torch raises FileNotFoundError: [Errno 2] t.jinja", "are not complete: importing torch raises"),
+        ("importing torch raises ModuleNotFoundError: No module named 'torch.a'", "are not complete: importing torch"),
+        ("importing torch raises ModuleNotFoundError: No module named 'yaml'", "do not fit the binaries of torch 1.0"),
+        ("importing torch raises ImportError: cannot import name 'x'", "do not fit the binaries of torch 1.0"),
+    ],
+)
+def test_what_is_missing_is_not_blamed_on_the_binaries(build, checkout, monkeypatch, said, sentence):
+    monkeypatch.setattr(source_fit, "misfit", lambda _: said)
+    source = parse_source(str(checkout), "--torch-source")
+    with pytest.raises(source_fit.MisfitError, match=sentence):
+        source_fit.refuse_misfit(lay(source, build), source, build)
+
+
+def test_a_copy_of_python_files_with_an_empty_lib_is_no_side_of_its_own(build, tmp_path, monkeypatch):
+    monkeypatch.setattr(sides, "torch_build", lambda: build)
+    write(tmp_path / "mine", {path: text for path, text in INSTALLED.items() if path.endswith(".py")} | {"a.py": "new"})
+    (tmp_path / "mine/torch/lib").mkdir()
+    side = sides.parse_side(str(tmp_path / "mine"), "--new")
+    assert (side.is_environment, side.build, side.text("a.py")) == (False, build, "new")
+    write(tmp_path / "mine", {"lib/libtorch.so": "binary"})
+    assert sides.parse_side(str(tmp_path / "mine"), "--new").is_environment

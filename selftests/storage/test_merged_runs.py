@@ -91,10 +91,10 @@ def test_hidden_failure_is_named_and_sets_the_status(tmp_path, capsys, monkeypat
     monkeypatch.chdir(tmp_path)
     run(tmp_path / "cpu", record(checks={"numerics": FAILED}))
     run(tmp_path / "gpu", record(evidence="native"))
-    assert main(["merge", "cpu", "gpu", "-o", "all"]) == 1
-    line, *_, last = capsys.readouterr().out.splitlines()
+    assert main(["merge", "cpu", "gpu", "-o", "./all"]) == 1
+    line, *_, last, then = capsys.readouterr().out.splitlines()
     assert line == f"{F32}-cuda_sm90: kept native of gpu instead of emulated of cpu; numerics failed there"
-    assert last == "merged into all: 1 items"
+    assert (last, then) == ("merged into all: 1 items", "next: python -m conformance review ./all")
 
 
 def test_artifacts_of_kept_records_come_along(tmp_path):
@@ -129,7 +129,7 @@ def test_refusals_write_nothing(tmp_path, capsys, monkeypatch):
         assert main(["merge", *words, "-o", "out"]) == 2
         assert capsys.readouterr().err.startswith(f"error: {message}")
         assert not (tmp_path / "out").exists()
-    assert main(["merge", "a", "-o", "full"]) == 2
+    assert main(["merge", "a", "-o", "./full"]) == 2
     assert capsys.readouterr().err == "error: full exists already: name a new folder\n"
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".merge")) == []
 
@@ -159,7 +159,7 @@ def test_review_accept_and_baseline_read_it(tmp_path, capsys, monkeypatch):
     assert "snapshots: 2 new, 0 changed, 0 unchanged" in capsys.readouterr().out
     assert main(["review", "a", "--list", "--baseline", "all"]) == 0
     assert "nothing differs: 1 text unchanged" in capsys.readouterr().out
-    assert open_run(tmp_path, "all/").item(F32, "cuda_sm90") is not None
+    assert open_run(tmp_path, "all").item(F32, "cuda_sm90") is not None
 
 
 SCALE_CASES = """
@@ -169,3 +169,13 @@ from conformance import case, tensor
 def test_double(x):
     return x * 2
 """
+
+
+def test_a_name_is_that_of_a_run_as_save_run_takes_it(tmp_path, capsys, monkeypatch):
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    monkeypatch.chdir(tmp_path)
+    run(tmp_path / "cpu", record())
+    assert main(["merge", "cpu", "-o", "all"]) == 0
+    assert f"merged into {tmp_path}/.conformance/runs/all: 1 items" in capsys.readouterr().out
+    assert not (tmp_path / "all").exists()
+    assert open_run(tmp_path, "all").item(F32, "cuda_sm90") is not None

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.cases.axes import CaseError
 from conformance.cases.containers import copied_module, copy_to, is_module, tensors_of_module
-from conformance.cases.inputs import Recipe, dtype_of
+from conformance.cases.inputs import DTYPES, Recipe, dtype_of
+from conformance.cases.property_values import problem_of_name
 from conformance.cases.seeds import run_seed, seed_of
 
 if TYPE_CHECKING:
@@ -35,6 +36,13 @@ class ModuleInput(Recipe):
     properties: Mapping[str, Any]
     named: tuple[str, ...] = ()
     inherited: tuple[str, ...] = ("dtype", "training")
+
+    def problem_of(self, choice: Mapping[str, Any]) -> str:
+        """What is wrong with `dtype` or `training`; "" if nothing is."""
+        dtype, training = choice.get("dtype"), choice.get("training")
+        if dtype is not None and (problem := problem_of_name(dtype, DTYPES)):
+            return f"dtype is {dtype!r}: {problem}"
+        return "" if training in (None, True, False) else f"training is {training!r}: it must be True or False"
 
     def build(self, choice: Mapping[str, Any], position: int, call: int) -> Any:
         """The module on the CPU. The same choice, position, call and seed of the run give the same weights."""

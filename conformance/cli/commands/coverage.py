@@ -24,7 +24,7 @@ from conformance.coverage.questions import (
     report,
     unreachable_parts,
 )
-from conformance.devices.environment import HIDE_GPUS, torch_build
+from conformance.devices.environment import HIDE_DEVICES, torch_build
 from conformance.harness.affected_cases import map_for, map_path
 
 DESCRIPTION = """\
@@ -132,7 +132,7 @@ def _recording(arguments: argparse.Namespace, of_part: dict[str, Any]) -> int:
         **of_part,
     }
     command = [sys.executable, "-W", "ignore", "-m", "conformance.harness.coverage_recording", json.dumps(request)]
-    with subprocess.Popen(command, env=os.environ | HIDE_GPUS) as process, _passing_on(signal.SIGTERM, process):
+    with subprocess.Popen(command, env=os.environ | HIDE_DEVICES) as process, _passing_on(signal.SIGTERM, process):
         while True:
             with contextlib.suppress(KeyboardInterrupt):  # it has got the same signal, and keeps what it has
                 return process.wait()

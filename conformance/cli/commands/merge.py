@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+import shlex
 
 import conformance
+from conformance.cases.lookup import project_here
 from conformance.cli.run_options import find_run
 from conformance.storage.merged_runs import merge_runs
+from conformance.storage.runs import run_folder
 
 DESCRIPTION = """\
 Join runs of several machines, shards or targets into one run, which `review`,
@@ -28,15 +30,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "runs", nargs="+", metavar="RUN", help="the folder of a run, or its name below .conformance/runs"
     )
-    parser.add_argument("-o", "--output", required=True, type=Path, metavar="DIR", help="a new folder, for the result")
+    parser.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="NAME",
+        help="the new run: a name below .conformance/runs, as of --save-run, or the path of a folder, such as ./all",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Returns 1 if a record that failed was dropped for one that did not. Raises RunError."""
-    result = merge_runs([find_run(word) for word in arguments.runs], arguments.output, conformance.__version__)
+    runs = [find_run(word) for word in arguments.runs]
+    folder = run_folder(project_here().root, arguments.output)
+    result = merge_runs(runs, folder, conformance.__version__)
     for replaced in result.replaced:
         print(replaced)
     for name, count in result.items.items():
         print(f"{name}: {count} items")
-    print(f"merged into {arguments.output}: {sum(result.items.values())} items")
+    print(f"merged into {folder}: {sum(result.items.values())} items")
+    print(f"next: python -m conformance review {shlex.quote(arguments.output)}")
     return int(any(replaced.hides_failure for replaced in result.replaced))

@@ -20,7 +20,7 @@ from conformance.cli.source_option import OPTION
 from conformance.cli.watching.answers import Result
 from conformance.cli.watching.saved_files import SavedFiles
 from conformance.cli.watching.watcher import Answered, Begun, Watcher
-from conformance.devices.environment import HIDE_GPUS, torch_build
+from conformance.devices.environment import HIDE_DEVICES, torch_build
 from conformance.devices.machine import Machine
 from conformance.devices.targets import select_targets
 from conformance.errors import ConformanceError
@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
         }
         files = SavedFiles(edited, Path(conformance.__file__).parent)
         # A process that sees a GPU pretends none. Where no target is that GPU's, the layers do not see it.
-        environment = {} if has_native_gpu else HIDE_GPUS
+        environment = {} if has_native_gpu else HIDE_DEVICES
         watcher = Watcher(arguments.words, request, files, folder, tree, environment)
         stack.callback(watcher.close)
         _print_events(watcher)

@@ -12,17 +12,24 @@ from conformance.expectations.known_failures import load
 from conformance.settings import Overlay
 from conformance.storage.check_results import Outcome
 from conformance.storage.installed import installed_package
-from conformance.storage.locations import EXPECTED_CODE, KNOWN_FAILURES, overlay_root
+from conformance.storage.locations import EXPECTED_CODE, EXPECTED_DIGESTS, KNOWN_FAILURES, overlay_root
 from conformance.storage.runs import ItemRecord
 from conformance.storage.snapshots import Store
 from conformance.words import pluralise
 
 
 def header_lines(overlay: Overlay) -> list[str]:
-    """A line for pytest's header that names the overlay; none without one."""
+    """A line for pytest's header that names the overlay, and which parts of it are empty; none without one."""
     options = overlay.options()
-    pairs = zip(options[::2], options[1::2], strict=True)
-    return [f"laid over: {', '.join(f'{option} {path}' for option, path in pairs)}"] if options else []
+    pairs = list(zip(options[::2], options[1::2], strict=True))
+    empty = {overlay.store: f"no {EXPECTED_CODE}/ in it"} if overlay.store and not _has_code(overlay.store) else {}
+    empty |= {folder: "no *.toml in it" for folder in overlay.known_failures if not any(Path(folder).glob("*.toml"))}
+    texts = [f"{option} {path}{f' ({empty[path]})' if path in empty else ''}" for option, path in pairs]
+    return [f"laid over: {', '.join(texts)}"] if texts else []
+
+
+def _has_code(store: str) -> bool:
+    return any(overlay_root(store, name).is_dir() for name in (EXPECTED_CODE, EXPECTED_DIGESTS))
 
 
 def layer_lines(overlay: Overlay) -> list[str]:
@@ -57,6 +64,8 @@ def summary_lines(items: Sequence[ItemRecord], overlay: Overlay) -> list[str]:
         found = Counter((item.target, item.layers["target"]) for item in items if "target" in item.layers)
         own = sum("target" not in item.layers for item in items)
         counts = [f"{pluralise(count, 'item')} for {target} in {table}" for (target, table), count in found.items()]
+        used = {table for _, table in found}
+        counts += [f"0 items for targets in {table}" for table in overlay.targets if table not in used]
         lines.append(f"targets: {', '.join([f'{own:,} items for targets of conformance', *counts])}")
     if overlay.store:
         stored = [item for item in items if item.outcome("code") is Outcome.PASSED and "code" in item.layers]
@@ -65,8 +74,9 @@ def summary_lines(items: Sequence[ItemRecord], overlay: Overlay) -> list[str]:
         counts = [f"{count:,} as stored in {_place(place)}" for place, count in places.items()]
         lines.append(f"code: {', '.join([*counts, f'{over:,} as stored in {overlay.store}'])}")
     if overlay.known_failures:
+        own_layers = {Path(folder).resolve(): folder for folder in overlay.known_failures}
         known = [
-            item.layers.get(check) or _place(item.known)
+            item.layers.get(check) or own_layers.get(Path(item.known).resolve()) or _place(item.known)
             for item in items
             for check, result in item.checks.items()
             if result.outcome is Outcome.KNOWN

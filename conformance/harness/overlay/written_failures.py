@@ -43,7 +43,8 @@ def write(items: Sequence[ItemRecord], settings: Settings) -> tuple[list[str], b
         written = write_known_failures(folder, failures, torch, settings.backend_option)
     except ConformanceError as error:
         return [f"known failures: nothing was written: {error}"], True
-    return _lines(folder, written), False
+    own = {Path(item.known).resolve() for item in items}
+    return _lines(folder, written, is_own=own == {folder.resolve()}), False
 
 
 def _failures(item: ItemRecord) -> list[Failure]:
@@ -62,7 +63,8 @@ def _failures(item: ItemRecord) -> list[Failure]:
     ]
 
 
-def _lines(folder: Path, written: Written) -> list[str]:
+def _lines(folder: Path, written: Written, *, is_own: bool) -> list[str]:
+    """`is_own`: the folder lies beside the cases, so every run reads it."""
     lines = []
     if written.entries:
         entries = f"{written.entries} entr{'y' if written.entries == 1 else 'ies'}"
@@ -72,7 +74,9 @@ def _lines(folder: Path, written: Written) -> list[str]:
             f"known failures: {entries} for {pluralise(written.failures, 'failure')} written to {folder}: "
             f"{files}{more}; write into each why it fails"
         )
-        lines.append(f"known failures: the next run takes them with {option_name('known-failures')} {folder}")
+        option = f"with {option_name('known-failures')} {folder}"
+        how = "from there: the folder belongs to the cases" if is_own else option
+        lines.append(f"known failures: the next run takes them {how}")
     elif not written.left_out:
         lines.append(f"known failures: nothing to write to {folder}: no failure without an entry")
     for reason, failures in written.left_out.items():

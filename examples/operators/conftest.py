@@ -1,0 +1,3 @@
+"""The top conftest: pytest allows `pytest_plugins` only here."""
+
+pytest_plugins = ["conformance.plugin"]

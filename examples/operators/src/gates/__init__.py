@@ -1,0 +1,1 @@
+"""Gates: products with a sigmoid, as operators of our own."""
