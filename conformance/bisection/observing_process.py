@@ -18,7 +18,7 @@ from conformance.bisection.observation import Observation
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
 from conformance.compiler.capture_texts import code_text
-from conformance.compiler.compiler import Compiler, GeneratingError, checked_numerics
+from conformance.compiler.compiler import Compiler, GeneratingError, checked_numerics, compiler_for
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target, use_tables
 from conformance.errors import ConformanceError

@@ -17,7 +17,7 @@ from conformance.capture.json_worker import claim_stdout, serve
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
 from conformance.cases.inputs import Input
-from conformance.compiler.compiler import Compiler, GeneratingError
+from conformance.compiler.compiler import Compiler, GeneratingError, compiler_for
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target, use_tables
 from conformance.errors import ConformanceError, first_line
