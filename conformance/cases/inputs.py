@@ -253,7 +253,9 @@ def _problem_of_image(values: Mapping[str, Any]) -> str:
 
 def _problem_of_every_value(values: Mapping[str, Any]) -> str:
     small = {name: theirs for name, theirs in DTYPES.items() if name in EVERY_VALUE_DTYPES}
-    return _named("dtype", values.get("dtype"), problem_of_name(values.get("dtype"), small))
+    problem = problem_of_name(values.get("dtype"), small)
+    why = "; only dtypes of at most 16 bits have few enough values"
+    return _named("dtype", values.get("dtype"), problem and problem + why)
 
 
 def _every_value(
