@@ -1,4 +1,4 @@
-"""Where a generator captures: in this process for who watches the compiler, whatever GPU the machine has."""
+"""Where a compiler captures: in this process for who watches it, whatever GPU the machine has."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 
 import pytest
 
+from conformance.compiler import compiler
 from conformance.devices import machine as machine_module
 from conformance.devices.environment import HIDE_DEVICES, HIDE_VENDORS
 from conformance.devices.machine import Machine
 from conformance.devices.targets import targets
-from conformance.harness.generator import Generator
 
 H200 = {"capability": [9, 0], "properties": dict(targets()["cuda_sm90"].properties), "ordinals": [0]}
 ACME = {"capability": [0, 0], "target": "acme_host", "properties": {"name": "a vendor's device"}, "ordinals": [0]}
@@ -32,10 +32,8 @@ def test_another_gpu_of_the_machine_is_out_of_sight(monkeypatch, gpus, target, k
     for name in HIDE_DEVICES:
         monkeypatch.setenv(name, "mine")
     monkeypatch.setattr(Machine, "detect", lambda: Machine(("avx2",), gpus, 2))
-    made = []
-    monkeypatch.setattr(Generator, "__init__", lambda _, machine: made.append(machine))
-    Generator.in_this_process(target)
-    assert made[0].gpus == (gpus if kept else {})
+    monkeypatch.setattr(compiler.Compiler, "prepare", lambda _: None)
+    assert compiler.compiler_for(target).machine.gpus == (gpus if kept else {})
     assert os.environ["CUDA_VISIBLE_DEVICES"] == ("mine" if kept else "")
 
 
