@@ -56,7 +56,7 @@ from conformance.cases.lookup import cases_below
 from conformance.cases.roots import OPS
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target
-from conformance.harness.item import Item
+from conformance.harness.item.checks import Item
 from conformance.harness.session import Session
 from conformance.normalize.rules import apply_rules
 from conformance.settings import Settings

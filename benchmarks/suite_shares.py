@@ -27,7 +27,10 @@ PARTS = {
     "emulation": ["conformance.capture.emulation.wrapper:Emulation._load_wrapper"],
     "eager and compiled": ["conformance.numerics.comparison:CallComparison._call"],
     "float64": ["conformance.numerics.comparison:CallComparison._reference"],
-    "harness": ["conformance.harness.item:_ItemRun.run", "conformance.harness.captures_ahead:CapturesAhead._capture"],
+    "harness": [
+        "conformance.harness.item.checks:_ItemRun.run",
+        "conformance.harness.schedule.captures_ahead:CapturesAhead._capture",
+    ],
 }
 
 

@@ -31,8 +31,8 @@ MODULES = {PACKAGE: ("plugin",), f"{PACKAGE}.capture": ("compile", "exploration"
 #: Storey → its rooms, from the top. pyproject.toml has the same order for import-linter.
 STOREYS = {
     "tools": ("minimisation", "estimates", "bench", "bisection"),
-    "suite": ("report", "harness", "review", "storage", "coverage", "expectations", "sources", "models", "sweep"),
-    "engine": ("compiler", "numerics", "facts", "normalize", "capture", "cases", "devices"),
+    "suite": ("report", "harness", "review", "storage", "coverage", "expectations", "models", "sweep"),
+    "engine": ("compiler", "numerics", "facts", "normalize", "capture", "cases", "sources", "devices"),
 }
 
 Imports = Mapping[str, Set[str]]

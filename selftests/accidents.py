@@ -12,7 +12,7 @@ from conformance.storage.runs import Run
 CONFTEST = r"""
 import ctypes, os, signal, time
 from conformance.harness.accidents.process_memory import MemoryLimit
-from conformance.harness.item import _ItemRun
+from conformance.harness.item.checks import _ItemRun
 from conformance.harness.session import Session
 
 pytest_plugins = ["conformance.plugin"]

@@ -18,7 +18,7 @@ from conformance.cases.selectors import exclusion
 from conformance.compiler.capture_texts import code_text
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target, select_targets
-from conformance.harness.item_known_failures import ItemKnownFailures, problems_of
+from conformance.harness.item.known_failures import ItemKnownFailures, problems_of
 from conformance.harness.session import Session
 from conformance.normalize.text import canonical_text
 from conformance.settings import Settings

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.cli.run_options import find_run
-from conformance.harness.audit_report import joined_report
+from conformance.harness.ending.audit_report import joined_report
 from conformance.storage.runs import AUDIT, RunError, refuse_newer_format
 
 

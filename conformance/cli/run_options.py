@@ -9,7 +9,7 @@ from pathlib import Path
 
 from conformance.cases.case import Case, CaseError
 from conformance.cases.lookup import cases_below, package_cases, project_cases, project_here, suite_folder
-from conformance.harness.baseline_run import baseline_source, run_name
+from conformance.harness.selection.baseline_run import baseline_source, run_name
 from conformance.storage.locations import snapshot_store
 from conformance.storage.runs import LAST, Run, RunError, existing_runs, open_run
 

@@ -10,7 +10,7 @@ import pytest
 
 from conformance.cases.case import cases_of
 from conformance.cases.opt_outs import opt_outs
-from conformance.harness.item import Item
+from conformance.harness.item.checks import Item
 from conformance.harness.overlay.subset_selection import subset
 from conformance.settings import Settings
 from conformance.storage.runs import open_run

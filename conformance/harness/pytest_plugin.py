@@ -16,21 +16,7 @@ from conformance.compiler.garbage_collection import off_while_loading
 from conformance.devices.machine import Machine
 from conformance.devices.targets import GPUS, TargetError, use_tables
 from conformance.errors import ConformanceError
-from conformance.harness import (
-    affected_cases,
-    baseline_run,
-    chosen_options,
-    ci_annotations,
-    ci_summary,
-    collected_declarations,
-    continued_run,
-    empty_selection,
-    explanations,
-    failure_list,
-    junit,
-    quick,
-    summary,
-)
+from conformance.harness import explanations, quick
 from conformance.harness.accidents import guardian
 from conformance.harness.accidents.guarded_items import GuardedItems
 from conformance.harness.accidents.native_stderr import NativeStderr
@@ -41,12 +27,20 @@ from conformance.harness.accidents.worker_crashes import MANY_RESTARTS, Retiring
 from conformance.harness.collected import conformance_item, deselect, is_conformance_item, is_in_case_file
 from conformance.harness.configuration import header, initial_conftests, pytest_options
 from conformance.harness.configuration.pytest_options import is_enabled, option, read_project_settings
-from conformance.harness.declaration_lines import declaration_line
-from conformance.harness.item import Item
-from conformance.harness.item_errors import RaisedError
-from conformance.harness.overlay import subset_selection, written_failures
+from conformance.harness.ending import ci_annotations, ci_summary, failure_list, junit, summary
+from conformance.harness.item.checks import Item
+from conformance.harness.item.errors import RaisedError
+from conformance.harness.overlay import chosen_options, subset_selection, written_failures
 from conformance.harness.run_description import run_description
 from conformance.harness.schedule import registration, shards
+from conformance.harness.selection import (
+    affected_cases,
+    baseline_run,
+    collected_declarations,
+    continued_run,
+    empty_selection,
+)
+from conformance.harness.selection.declaration_lines import declaration_line
 from conformance.harness.session import Session
 from conformance.harness.subtests import SubtestReporter, WrongDeclarationsItem
 from conformance.settings import Settings, option_name

@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from conformance.harness import junit
 from conformance.harness.accidents.native_stderr import kept
+from conformance.harness.ending import junit
 
 
 class SubtestReporter:

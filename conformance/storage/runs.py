@@ -73,7 +73,7 @@ class ItemRecord:
     `seconds`: the wall time of compiling, 0 with `shared_with`. `cpu_seconds`: the CPU time of the worker and of its
     processes.
     `needs_fp64`: on a target without double precision, why the code needs it, so that the device would raise.
-    `audit`: with --audit, the verdict on each opt-out; see harness/item_audit.py.
+    `audit`: with --audit, the verdict on each opt-out; see harness/item/audit.py.
     `problems`: those of wrong numerics, as Problem.to_json gives them: all that known failures excused, and with
     --write-known-failures those that none excuses. `raised`: with that option, check → the type and message of its
     failure.

@@ -17,7 +17,7 @@ from suites import environment, run_python
 from conformance.cli.commands import coverage
 from conformance.coverage import map_file, questions
 from conformance.coverage.coverage_map import CoverageMap, MappedFile
-from conformance.harness import affected_cases
+from conformance.harness.selection import affected_cases
 from conformance.sources import conditions, executed_lines
 from conformance.sources.conditions import branch
 from conformance.sources.torch_source import blob_id

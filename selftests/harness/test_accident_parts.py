@@ -15,8 +15,8 @@ Thread 0x00007f4d1 (most recent call first):
 
 Current thread 0x00007f4d0 (most recent call first):
   File "/suite/ops/test_flip.py", line 7 in crash
-  File "/suite/conformance/harness/item.py", line 200 in _check_numerics
-  File "/suite/conformance/harness/item.py", line 100 in run
+  File "/suite/conformance/harness/item/checks.py", line 200 in _check_numerics
+  File "/suite/conformance/harness/item/checks.py", line 100 in run
   File "/lib/_pytest/python.py", line 1 in pytest_pyfunc_call
 
 Extension modules: numpy._core (total: 1)

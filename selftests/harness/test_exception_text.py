@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch._inductor import lowering
 
-from conformance.harness.exception_text import MOST, short_form
+from conformance.harness.item.exception_text import MOST, short_form
 
 HERE = Path(__file__)
 

@@ -10,8 +10,8 @@ import pytest
 from conformance.devices.targets import targets
 from conformance.harness.accidents import device_health
 from conformance.harness.accidents.device_health import DeviceState
-from conformance.harness.item_device import ItemDevice
-from conformance.harness.item_errors import DeviceError
+from conformance.harness.item.device import ItemDevice
+from conformance.harness.item.errors import DeviceError
 from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import ItemRecord
 

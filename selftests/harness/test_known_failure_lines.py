@@ -1,7 +1,7 @@
 """The end of a run counts its known failures by severity."""
 
 from conformance.expectations import known_failures
-from conformance.harness.known_failure_lines import known_failure_lines
+from conformance.harness.item.known_failure_lines import known_failure_lines
 from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import ItemRecord
 

@@ -17,7 +17,7 @@ from suites import PreloadedSuite as Suite
 #: Each item writes what is before it. Workers begin with an empty list.
 LOOKAHEAD = """
 import json
-from conformance.harness import item as harness_item
+from conformance.harness.item import checks as harness_item
 
 def recorded(self):
     upcoming = [f"{case.id}-{target.name}" for case, target in self.session.upcoming_items()]

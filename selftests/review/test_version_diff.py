@@ -6,7 +6,7 @@ import pytest
 from expecttest import assert_expected_inline
 
 from conformance.cli.main import main
-from conformance.harness.summary import unconfirmed_lines
+from conformance.harness.ending.summary import unconfirmed_lines
 from conformance.review.version_diff import split_grouped_assertions
 from conformance.storage.runs import ItemRecord
 from conformance.storage.snapshots import Store

@@ -9,7 +9,7 @@ from repositories import Repository
 from suites import SCALE, SM90, Suite
 
 from conformance.cli.main import main
-from conformance.harness import baseline_run
+from conformance.harness.selection import baseline_run
 from conformance.settings import ACCEPT
 from conformance.sources.git_repository import GitError
 from conformance.sources.source_in_use import VARIABLE, SourceInUse

@@ -16,7 +16,7 @@ from suites import PreloadedSuite as Suite
 
 from conformance.cli.main import main
 from conformance.facts import NAMES
-from conformance.harness.audit_report import audit_report
+from conformance.harness.ending.audit_report import audit_report
 from conformance.numerics.problem import Problem
 from conformance.storage import runs
 from conformance.storage.runs import FORMAT, ItemRecord, Run, RunError, open_run

@@ -25,7 +25,7 @@ from conformance.coverage.questions import (
     unreachable_parts,
 )
 from conformance.devices.environment import HIDE_DEVICES, torch_build
-from conformance.harness.affected_cases import map_for, map_path
+from conformance.harness.selection.affected_cases import map_for, map_path
 
 DESCRIPTION = """\
 Which lines and branches of Inductor's lowerings, decompositions, patterns and
@@ -131,7 +131,7 @@ def _recording(arguments: argparse.Namespace, of_part: dict[str, Any]) -> int:
         "processes": arguments.n,
         **of_part,
     }
-    command = [sys.executable, "-W", "ignore", "-m", "conformance.harness.coverage_recording", json.dumps(request)]
+    command = [sys.executable, "-W", "ignore", "-m", "conformance.harness.coverage_maps.recording", json.dumps(request)]
     with subprocess.Popen(command, env=os.environ | HIDE_DEVICES) as process, _passing_on(signal.SIGTERM, process):
         while True:
             with contextlib.suppress(KeyboardInterrupt):  # it has got the same signal, and keeps what it has

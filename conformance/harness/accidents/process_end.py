@@ -20,7 +20,7 @@ _LINES = 10
 #: What faulthandler writes first: when a time limit is over, and for a signal.
 _TIMEOUT, _FATAL = "Timeout (", "Fatal Python error: "
 #: Where a stack leaves the item: the frames that called this one are pytest's.
-_OUTERMOST = "conformance/harness/item.py"
+_OUTERMOST = "conformance/harness/item/checks.py"
 _INNERMOST_FUNCTION = "in run"
 
 

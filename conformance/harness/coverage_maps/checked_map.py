@@ -13,7 +13,7 @@ from conformance.coverage.recording import Executed, record
 from conformance.devices.environment import torch_build
 from conformance.harness.coverage_maps.item_captures import capture_of, name_of
 from conformance.harness.coverage_maps.progress import Progress
-from conformance.harness.item import Item
+from conformance.harness.item.checks import Item
 from conformance.sources.source_in_use import source_in_use
 
 

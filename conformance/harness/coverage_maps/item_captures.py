@@ -9,8 +9,8 @@ from conformance.capture.request import CaptureRequest
 from conformance.cases.case import Case
 from conformance.coverage.coverage_map import CoverageError
 from conformance.devices.targets import Target
-from conformance.harness.item import Item
-from conformance.harness.item_exclusion import missing_dtype
+from conformance.harness.item.checks import Item
+from conformance.harness.item.exclusion import missing_dtype
 from conformance.harness.session import Session
 
 

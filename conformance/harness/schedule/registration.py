@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from conformance.devices.machine import Machine
-from conformance.harness.captures_ahead import CapturesAhead
 from conformance.harness.item_process import ItemProcess
 from conformance.harness.schedule import gpu_binding
 from conformance.harness.schedule.batches import Batch, batches, scheduled_items
+from conformance.harness.schedule.captures_ahead import CapturesAhead
 from conformance.harness.schedule.lookahead import Lookahead
 from conformance.harness.schedule.progress_reporter import ProgressReporter
 from conformance.harness.session import Session

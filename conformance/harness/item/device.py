@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 from conformance.devices.targets import Target
 from conformance.harness.accidents import device_health
-from conformance.harness.item_errors import DeviceError
+from conformance.harness.item.errors import DeviceError
 from conformance.harness.session import Session
 from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import ItemRecord

@@ -7,7 +7,7 @@ from conformance.cases.numerics_policy import Policy
 from conformance.cases.selectors import exclusion
 from conformance.devices.cpp_exceptions import exceptions_problem
 from conformance.devices.targets import Target
-from conformance.harness.item_capture import ItemCapture
+from conformance.harness.item.capture import ItemCapture
 from conformance.harness.session import Session
 
 

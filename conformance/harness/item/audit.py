@@ -11,7 +11,7 @@ from conformance.cases.opt_outs import opt_outs
 if TYPE_CHECKING:
     from conformance.cases.case import Case
     from conformance.devices.targets import Target
-    from conformance.harness.item_known_failures import ItemKnownFailures
+    from conformance.harness.item.known_failures import ItemKnownFailures
     from conformance.numerics.audit import Judgement
     from conformance.numerics.problem import Problem
 

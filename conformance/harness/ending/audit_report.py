@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conformance.documentation import reference
-from conformance.harness.item_audit import IDLE, NEEDED, NOT_JUDGED, ONLY_ON_DEVICE
+from conformance.harness.item.audit import IDLE, NEEDED, NOT_JUDGED, ONLY_ON_DEVICE
 from conformance.settings import option_name
 from conformance.storage.runs import ItemRecord
 from conformance.words import pluralise

@@ -14,11 +14,11 @@ from conformance.devices.environment import cache_folder, triton_version
 from conformance.expectations import known_failures, requirements
 from conformance.expectations.known_failure_entry import ItemCheck, KnownFailureError
 from conformance.facts.binary import INCOMPLETE
-from conformance.harness import accounting, chosen_options
-from conformance.harness.audit_report import audit_report
-from conformance.harness.known_failure_lines import known_failure_lines
+from conformance.harness import accounting
+from conformance.harness.ending.audit_report import audit_report
+from conformance.harness.item.known_failure_lines import known_failure_lines
+from conformance.harness.overlay import chosen_options, subset_selection, written_failures
 from conformance.harness.overlay import report as overlay_report
-from conformance.harness.overlay import subset_selection, written_failures
 from conformance.harness.session import Session
 from conformance.numerics.problem import Problem
 from conformance.review import overview

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from conformance.harness import affected_cases
 from conformance.harness.configuration import pytest_options
+from conformance.harness.selection import affected_cases
 from conformance.settings import ACCEPT, long_name, option_name
 from conformance.sources.source_in_use import VARIABLE, SourceInUse, source_in_use
 from conformance.sources.torch_source import TorchSource, parse_source

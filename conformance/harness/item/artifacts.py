@@ -11,7 +11,7 @@ from conformance.cases.case import Case
 from conformance.devices.targets import Target
 from conformance.documentation import reference
 from conformance.errors import ConformanceError
-from conformance.harness.exception_text import short_form
+from conformance.harness.item.exception_text import short_form
 from conformance.harness.reproduction import script
 from conformance.harness.session import Session
 from conformance.numerics.problem import OF_THE_DECLARATION

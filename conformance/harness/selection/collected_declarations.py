@@ -11,9 +11,9 @@ import pytest
 
 from conformance.cases.case import Case, cases_of
 from conformance.cases.roots import OPS
-from conformance.harness import summary
 from conformance.harness.collected import is_conformance_item
 from conformance.harness.configuration import pytest_options
+from conformance.harness.ending import summary
 from conformance.harness.session import Session
 from conformance.storage.unused import prune_advice, unused_snapshots
 

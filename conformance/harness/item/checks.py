@@ -18,22 +18,22 @@ from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.devices.vendor_devices import vendor_devices
 from conformance.errors import ConformanceError, NotStoredError, first_line
-from conformance.harness import item_audit
-from conformance.harness.artifacts import ItemArtifacts
-from conformance.harness.chosen_options import NOT_OCCURRED
-from conformance.harness.item_capture import ItemCapture
-from conformance.harness.item_code import ItemCode
-from conformance.harness.item_device import ItemDevice
-from conformance.harness.item_errors import (
+from conformance.harness.item import audit as item_audit
+from conformance.harness.item.artifacts import ItemArtifacts
+from conformance.harness.item.capture import ItemCapture
+from conformance.harness.item.code import ItemCode
+from conformance.harness.item.device import ItemDevice
+from conformance.harness.item.errors import (
     DevicelessError,
     OutsideTensorError,
     RaisedError,
     SkipError,
     StaleKnownFailureError,
 )
-from conformance.harness.item_exclusion import exception_problem, generation_problem, item_exclusion, missing_dtype
-from conformance.harness.item_known_failures import ItemKnownFailures, problems_of
-from conformance.harness.known_failure_lines import LEFT_OUT
+from conformance.harness.item.exclusion import exception_problem, generation_problem, item_exclusion, missing_dtype
+from conformance.harness.item.known_failure_lines import LEFT_OUT
+from conformance.harness.item.known_failures import ItemKnownFailures, problems_of
+from conformance.harness.overlay.chosen_options import NOT_OCCURRED
 from conformance.harness.session import Session
 from conformance.normalize.text import canonical_text
 from conformance.numerics.audit import Audit, check_and_audit

@@ -1,7 +1,7 @@
 """Records a coverage map, or checks one, in a process of its own.
 
-`python -m conformance.harness.coverage_recording REQUEST`. pytest collects the items, so all its ways to select work.
-They are then captured without their devices, and not run.
+`python -m conformance.harness.coverage_maps.recording REQUEST`. pytest collects the items, so all its ways to select
+work. They are then captured without their devices, and not run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from conformance.harness.collected import conformance_item, is_conformance_item
 from conformance.harness.coverage_maps.checked_map import Check, checked, of_the_map
 from conformance.harness.coverage_maps.item_captures import capture_case
 from conformance.harness.coverage_maps.made_map import MadeMap
-from conformance.harness.item import Item
+from conformance.harness.item.checks import Item
 from conformance.harness.session import Session
 from conformance.storage.runs import FOLDER
 

@@ -9,10 +9,10 @@ from conformance.cases.needed_package import other_version
 from conformance.devices.targets import GPUS, Target
 from conformance.devices.vendor_devices import vendor_devices
 from conformance.documentation import reference
-from conformance.harness.accept_command import accept_command, advice_on_digest
 from conformance.harness.accounting import NOTHING_STORED
-from conformance.harness.chosen_options import reason_not_compared
-from conformance.harness.item_errors import CodeError, NoStoredCodeError, SkipError
+from conformance.harness.item.accept_command import accept_command, advice_on_digest
+from conformance.harness.item.errors import CodeError, NoStoredCodeError, SkipError
+from conformance.harness.overlay.chosen_options import reason_not_compared
 from conformance.harness.session import Session
 from conformance.review.diff import compare_texts
 from conformance.review.review import nearest_text

@@ -1,0 +1,1 @@
+"""Selection: which of the collected cases a run takes, and what their declarations say."""
