@@ -15,7 +15,7 @@ from conformance.capture.offline import compiler
 from conformance.cases.inputs import tensor
 from conformance.cases.selectors import TargetName, applying
 from conformance.devices.environment import torch_build
-from conformance.devices.targets import PUBLIC, base_of, code_base_of, targets
+from conformance.devices.targets import PUBLIC, code_base_of, targets
 from conformance.normalize.text import snapshot_text
 
 ROWS = [target for target in targets().values() if target.platform == "rocm"]
@@ -27,7 +27,7 @@ def test_a_row_names_its_sources_and_its_architecture(target):
     assert re.fullmatch(rf"{PUBLIC}([\w-]+#\d+(, )?)+", target.confirmed)
     assert target.name == f"rocm_{target.properties['gcnArchName'].partition(':')[0]}"
     assert not target.read_on_device
-    assert (base_of(target.name), code_base_of(target.name)) == ("cuda_sm80", "")
+    assert (target.variant_of, code_base_of(target.name)) == ("cuda_sm80", "")
 
 
 @names
