@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from conformance.cases.case import Case, CaseError
 from conformance.harness.this_process import native_gpus, reason_not_pretended
+from conformance.review.diff import ACCEPT_WITH
 
 if TYPE_CHECKING:
     from conformance.compiler.gpu_free_worker import GpuFreeWorker
@@ -81,7 +82,7 @@ def mismatch_message(node_id: str, error: BaseException) -> str:
     message, advice, _ = str(error).partition("To accept the new output, re-run test with")
     if node_id not in _tests or not isinstance(error, AssertionError) or not advice:
         return ""
-    return f"{message.strip()}\n\naccept it with: EXPECTTEST_ACCEPT=1 pytest -n 0 '{node_id}'"
+    return f"{message.strip()}\n\n{ACCEPT_WITH}EXPECTTEST_ACCEPT=1 pytest -n 0 '{node_id}'"
 
 
 def _case(test: Callable[..., Any], labels: str) -> Case:

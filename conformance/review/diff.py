@@ -11,6 +11,8 @@ from conformance.facts import changed_facts
 from conformance.normalize.text import canonical_text, parse_facts, split_facts
 
 MAX_DIFF_LINES = 60  # in a message
+#: Begins the line of a message that says how to accept what changed.
+ACCEPT_WITH = "accept it with: "
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Difference:
         if len(self.diff) > MAX_DIFF_LINES:
             lines.append(f"… {len(self.diff) - MAX_DIFF_LINES} more lines of diff")
         if self.accept:
-            lines += ["", f"accept it with: {self.accept}", f"how code is stored: {reference('snapshots')}"]
+            lines += ["", f"{ACCEPT_WITH}{self.accept}", f"how code is stored: {reference('snapshots')}"]
         return "\n".join(lines)
 
 

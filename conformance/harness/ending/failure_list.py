@@ -14,12 +14,13 @@ import pytest
 
 from conformance.harness import accounting
 from conformance.review import overview
+from conformance.review.diff import ACCEPT_WITH
 from conformance.review.review import Review
 
 #: So few explained failures are listed in full: an author who runs one case reads its whole diff.
 FEW = 3
 #: The lines that the short form of a failure keeps.
-_KEPT_LINES = ("accept it with: ", "artifacts: ")
+_KEPT_LINES = (ACCEPT_WITH, "artifacts: ")
 
 
 def lists_everything(config: pytest.Config) -> bool:

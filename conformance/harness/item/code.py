@@ -14,7 +14,7 @@ from conformance.harness.item.accept_command import accept_command, advice_on_di
 from conformance.harness.item.errors import CodeError, NoStoredCodeError, SkipError
 from conformance.harness.overlay.chosen_options import reason_not_compared
 from conformance.harness.session import Session
-from conformance.review.diff import compare_texts
+from conformance.review.diff import ACCEPT_WITH, compare_texts
 from conformance.review.review import nearest_text
 from conformance.settings import option_name
 from conformance.storage.digest_store import DigestStore
@@ -97,7 +97,7 @@ class ItemCode:
                     f"{option_name('save-run')} and {option_name('baseline')}"
                 )
             raise NoStoredCodeError(
-                f"{self.name}: {NOTHING_STORED} {torch_release(session.torch)}\n\naccept it with: {command}\n"
+                f"{self.name}: {NOTHING_STORED} {torch_release(session.torch)}\n\n{ACCEPT_WITH}{command}\n"
                 f"how code is stored: {reference('snapshots', 'adding-and-removing')}"
             )
         text, version = other
