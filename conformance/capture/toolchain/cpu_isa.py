@@ -12,8 +12,8 @@ from typing import Any
 from conformance.capture.patching.patch import Patch
 from conformance.devices.machine import instruction_sets
 
-#: Bytes of the caches of a core: a common size, the same for all targets.
-_CACHES = {"l1d_cache_size": 32 * 1024, "l2_cache_size": 1024 * 1024}
+#: Bytes of the caches of a core, for all targets: those of a server of 2023.
+_CACHES = {"l1d_cache_size": 48 * 1024, "l2_cache_size": 2 * 1024 * 1024}
 #: Instruction set of a target → Inductor's class for it.
 _CLASSES = {"avx2": "VecAVX2", "avx512": "VecAVX512", "neon": "VecNEON"}
 

@@ -150,6 +150,27 @@ def flags(target: str) -> str:
     return str(isas)
 
 
+def of_products(target: str) -> str:
+    """The instruction set of templates of products."""
+    from torch._inductor.codegen import cpp_micro_gemm
+
+    with isolation.isolated(targets()[target], "deviceless", {}):
+        return str(cpp_micro_gemm.pick_vec_isa())
+
+
+def caches(target: str) -> str:
+    with isolation.isolated(targets()[target], "deviceless", {}):
+        return str([torch.cpu.get_capabilities().get(f"l{level}_cache_size") for level in ("1d", "2")])
+
+
+def cache_of(getter: str) -> Callable[[str], str]:
+    def size(target: str) -> str:
+        with isolation.isolated(targets()[target], "deviceless", {}):
+            return str(getattr(torch._C._cpu, getter)())
+
+    return size
+
+
 def built(target: str) -> str:
     """The result of a build where a partial library exists."""
     from torch._inductor import codecache, cpp_builder
@@ -472,6 +493,10 @@ OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._inductor.runtime.triton_helpers:get_backend_options_for_target": code(doubled, x=random(40)),
     "torch._inductor.cpu_vec_isa:pick_vec_isa": total,
     "torch._inductor.codecache:pick_vec_isa": flags,
+    "torch._inductor.codegen.cpp_micro_gemm:pick_vec_isa": of_products,
+    "torch.cpu:get_capabilities": caches,
+    "torch._C._cpu:_L1d_cache_size": cache_of("_L1d_cache_size"),
+    "torch._C._cpu:_L2_cache_size": cache_of("_L2_cache_size"),
     "torch._inductor.cpu_vec_isa:VecISA.__bool__": unproven,
     "torch._inductor.fx_passes.fuse_attention:_sfdp_extra_check": attention_on_rocm,
     "torch.optim.adadelta:_get_capturable_supported_devices": stepped("Adadelta"),
