@@ -14,6 +14,8 @@ from conformance.devices.machine import instruction_sets
 
 #: Bytes of the caches of a core, for all targets: those of a server of 2023.
 _CACHES = {"l1d_cache_size": 48 * 1024, "l2_cache_size": 2 * 1024 * 1024}
+#: Instruction sets of x86-64.
+_X86 = ("avx2", "avx512")
 #: Instruction set of a target → Inductor's class for it.
 _CLASSES = {"avx2": "VecAVX2", "avx512": "VecAVX512", "neon": "VecNEON"}
 
@@ -34,6 +36,7 @@ def patches(isa: str) -> list[Patch]:
         Patch("torch._inductor.cpu_vec_isa:pick_vec_isa", pick, "this machine's instruction set would be used"),
         Patch("torch._inductor.codecache:pick_vec_isa", pick, imported_by_name),
         Patch("torch._inductor.codegen.cpp_micro_gemm:pick_vec_isa", pick, of_products),
+        *_architecture_patches(isa),
         *_cache_patches(),
         Patch(
             f"torch._inductor.cpu_vec_isa:{_CLASSES[isa]}.__bool__",
@@ -41,6 +44,14 @@ def patches(isa: str) -> list[Patch]:
             "it compiles and runs a probe; without compiler or hardware, the code silently becomes scalar",
         ),
     ]
+
+
+def _architecture_patches(isa: str) -> list[Patch]:
+    """The patch of the one question about the architecture, for a target of another one than this machine's."""
+    is_x86 = isa in _X86
+    if is_x86 == (not set(_X86).isdisjoint(instruction_sets())):
+        return []
+    return [Patch("torch.cpu:_is_avx2_supported", lambda _: lambda: is_x86, "flex attention asks it, and refuses Arm")]
 
 
 def _cache_patches() -> list[Patch]:

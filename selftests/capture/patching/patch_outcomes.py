@@ -158,6 +158,12 @@ def of_products(target: str) -> str:
         return str(cpp_micro_gemm.pick_vec_isa())
 
 
+def has_avx2(target: str) -> str:
+    """Wanted of cpu_neon, where this machine's answer differs."""
+    with isolation.isolated(targets()[target], "deviceless", {}):
+        return str(torch.cpu._is_avx2_supported())
+
+
 def caches(target: str) -> str:
     with isolation.isolated(targets()[target], "deviceless", {}):
         return str([torch.cpu.get_capabilities().get(f"l{level}_cache_size") for level in ("1d", "2")])
@@ -494,6 +500,7 @@ OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._inductor.cpu_vec_isa:pick_vec_isa": total,
     "torch._inductor.codecache:pick_vec_isa": flags,
     "torch._inductor.codegen.cpp_micro_gemm:pick_vec_isa": of_products,
+    "torch.cpu:_is_avx2_supported": has_avx2,
     "torch.cpu:get_capabilities": caches,
     "torch._C._cpu:_L1d_cache_size": cache_of("_L1d_cache_size"),
     "torch._C._cpu:_L2_cache_size": cache_of("_L2_cache_size"),
