@@ -52,7 +52,7 @@ def test_the_last_lines_of_stderr():
 
 
 def test_the_stack_is_that_of_the_item():
-    crash = ["test_flip.py", "item.py"]
+    crash = ["test_flip.py", "checks.py"]
     assert [frame.partition('",')[0].rpartition("/")[2] for frame in python_stack(DUMP)] == crash
     assert python_stack(TIMEOUT) == ['  File "/suite/ops/test_flip.py", line 9 in hang']
     assert python_stack("") == []

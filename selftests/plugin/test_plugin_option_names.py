@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from suites import CONFTEST, SCALE, SM90, Suite
+
+from conformance.harness.configuration.pytest_options import OPTIONS
 
 #: Collects two items of one target; `{}` is the prefix of our options.
 SELECT = ("--collect-only", "-q")
@@ -118,12 +122,16 @@ def test_switched_off(tmp_path):
     suite.run("-p", "no:conformance.plugin", *SM90).ends(4).has("unrecognized arguments: --target")
 
 
-def test_help_has_one_group(suite):
+def test_help_has_a_group_for_each_reader(suite):
     text = suite.run("--help").ends(0).text
-    group = text.partition("\nconformance: ")[2].partition("\n\n")[0]
-    assert "--conformance-device=LIST" in group
-    assert "--conformance-verify-deviceless" in group
-    assert text.count("--conformance-target=LIST") == 1
+    for title, option in {
+        "test the code and": "device=LIST",
+        "for compiler engineers": "affected-by=EDIT",
+        "for maintainers and CI": "verify-deviceless",
+    }.items():
+        assert f"--conformance-{option}" in text.partition(f"\nconformance: {title}")[2].partition("\n\n")[0]
+    for name in OPTIONS:
+        assert len(re.findall(rf"^  --conformance-{name}\b(?!-)", text, flags=re.MULTILINE)) == 1
 
 
 def test_arguments_that_are_too_long_for_a_path(suite):

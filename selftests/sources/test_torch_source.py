@@ -234,6 +234,6 @@ def test_a_copy_of_python_files_with_an_empty_lib_is_no_side_of_its_own(build, t
     write(tmp_path / "mine", {path: text for path, text in INSTALLED.items() if path.endswith(".py")} | {"a.py": "new"})
     (tmp_path / "mine/torch/lib").mkdir()
     side = sides.parse_side(str(tmp_path / "mine"), "--new")
-    assert (side.is_environment, side.build, side.text("a.py")) == (False, build, "new")
+    assert (side.build, side.text("a.py")) == (build, "new")
     write(tmp_path / "mine", {"lib/libtorch.so": "binary"})
-    assert sides.parse_side(str(tmp_path / "mine"), "--new").is_environment
+    assert sides.parse_side(str(tmp_path / "mine"), "--new").build.folder == tmp_path / "mine/torch"

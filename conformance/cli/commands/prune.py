@@ -24,7 +24,7 @@ examples:
   python -m conformance prune                  list them
   python -m conformance prune --yes            remove them
   python -m conformance prune --torch 2.11 --yes
-  python -m conformance prune --torch 2.11 tests/ops        list those of a folder"""
+  python -m conformance prune --torch 2.11 tests/ops   list those of a folder"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

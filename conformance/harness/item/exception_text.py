@@ -19,7 +19,7 @@ MOST = 18
 _FIRST, _LAST, _ERRORS = 5, 3, 3
 #: The most characters of a line.
 _WIDTH = 400
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = Path(__file__).parents[2]
 #: What torch puts after its own message.
 _ENDS = re.compile(
     r"^\s*(?:target: |args\[0\]: |kwargs: |from user code:|Found from ?:|Set TORCHDYNAMO_VERBOSE|Developer debug)"

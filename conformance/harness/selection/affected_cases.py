@@ -26,7 +26,7 @@ from conformance.sources import git_repository
 from conformance.storage.runs import FOLDER
 
 #: The maps of this package, which the distribution of the cases has.
-PACKAGED = Path(__file__).parent.parent / "coverage_maps"
+PACKAGED = Path(__file__).parents[2] / "coverage_maps"
 _OPTION = "affected-by"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from conformance.cases.roots import is_own_case_file
 
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = Path(__file__).parents[2]
 
 
 def declaration_line(excinfo: pytest.ExceptionInfo[BaseException]) -> str:
