@@ -31,7 +31,7 @@ _HARMLESS = ("TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_LOGS_FORMAT", "TORCH_TRACE",
              "TRITON_PTXAS_PATH")  # fmt: skip
 
 #: What pin_processor() sets.
-_PINNED = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+_PINNED = {"ATEN_CPU_CAPABILITY": "avx2"}
 
 #: Variables that hide all GPUs from the runtimes of CUDA, HIP and Level Zero.
 HIDE_GPUS = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ONEAPI_DEVICE_SELECTOR": "opencl:cpu"}
@@ -124,10 +124,11 @@ def remove_code_variables() -> tuple[str, ...]:
 
 
 def pin_processor() -> None:
-    """Makes eager's kernels and MKL's those that each x86-64 processor with AVX2 has. Call it before torch is imported.
+    """Makes eager's kernels those that each x86-64 processor with AVX2 has. Call it before torch is imported.
 
-    Otherwise eager's own values, such as a variance that overflows, and the sizes of packed weights would be others on
-    a processor with AVX-512. Compiled code is the target's in any case.
+    Otherwise eager's own values, such as a variance that overflows, would be others on a processor with AVX-512.
+    Compiled code is the target's in any case. MKL chooses by itself: pinned, it answers infinity in attention otherwise
+    on processors of AMD.
     """
     if platform.machine() in ("x86_64", "AMD64"):
         os.environ.update(_PINNED)
