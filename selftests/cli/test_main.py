@@ -11,16 +11,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_process import process
 
 from conformance.atomic_files import write_atomically
-from conformance.cli import diagnosis
 from conformance.cli.commands import doctor
-from conformance.cli.main import COMMANDS, GROUPS, main
-from conformance.devices import cpp_compiler, environment
+from conformance.cli.main import COMMANDS, GROUPS
+from conformance.devices import environment
 from conformance.devices.cpp_compiler import find_compiler
 from conformance.devices.machine import Machine
 from conformance.devices.targets import targets
-from conformance.devices.torch_releases import release_of
 
 ROOT = Path(__file__).parents[2]
 HFLIP = "flip/hflip-224-u8-contiguous"
@@ -52,33 +51,6 @@ def mine(tmp_path, monkeypatch):
     (tmp_path / "beside_mine.py").write_text("def sine(x):\n    return x.sin()\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-@pytest.fixture
-def call(capsys):
-    """Runs a command; returns its exit status, stdout and stderr."""
-
-    def run(*words):
-        try:
-            status = main(words)
-        except SystemExit as exit_:  # argparse's own
-            status = exit_.code
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return run
-
-
-def process(*words, **options):
-    environ = os.environ | {"PYTHONPATH": str(ROOT)} | options.pop("env", {})
-    return subprocess.run(
-        [sys.executable, "-m", "conformance", *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environ,
-        **options,
-    )
 
 
 def test_list(call):
@@ -313,109 +285,6 @@ def test_compare_two_targets(call):
     assert call("compare", HFLIP, "cpu_avx2", "cpu_avx512")[1] == out
     assert call("compare", f"{HFLIP}-cpu_avx2", "cpu_avx512")[1] == out
     assert call("compare", HFLIP, "--target", "cpu_avx2,cpu_avx512")[1] == out
-
-
-def test_doctor(call, monkeypatch):
-    status, out, err = call("doctor")
-    assert (status, err) == (0, "")
-    rows = dict(line.split(maxsplit=1) for line in out.partition("\n\n")[0].splitlines())
-    assert list(rows) == ["Python", "compiler", "Python.h", "torch", "Triton", "cpu", "cuda", "xpu", "rocm", "cache"]
-    assert environment.torch_build().version in rows["torch"]
-    assert out.endswith("\nThe suite can run here.\n")
-
-
-def test_doctor_without_a_compiler(call, monkeypatch):
-    for module in (cpp_compiler, diagnosis):
-        monkeypatch.setattr(module, "find_compiler", lambda: None)
-    monkeypatch.setattr(diagnosis, "install_command", lambda packages: f"apt-get install {packages['apt-get']}")
-    status, out, _ = call("doctor")
-    assert status == 0
-    assert re.search(r"^cpu +.*; nothing is run: no C\+\+ compiler was found", out, re.MULTILINE)
-    assert "\n      apt-get install g++\n" in out
-
-
-def test_doctor_with_a_wrong_cxx(call, monkeypatch):
-    monkeypatch.setenv("CXX", "foo")
-    status, out, _ = call("doctor")
-    assert status == 0
-    assert "CXX names foo, which is not installed" in out
-    assert "install g++" not in out
-    assert out.endswith("\n      unset CXX\n\nThe suite can run here, but for what is missing.\n")
-
-
-def test_doctor_builds_no_pretended_device(tmp_path):
-    ran = process("doctor", env={"CONFORMANCE_CACHE": str(tmp_path)})
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert re.search(r"^deviceless +the first run builds the pretended GPUs", ran.stdout, re.MULTILINE)
-    assert re.search(r"^cuda +deviceless; only generated: cuda_sm80", ran.stdout, re.MULTILINE)
-    assert not list(tmp_path.rglob("*.so"))
-
-
-def test_doctor_with_a_compiler_that_cannot_build_the_pretended_device(call, monkeypatch):
-    monkeypatch.setenv("CXX", "false")
-    status, out, _ = call("doctor")
-    assert status == 0
-    assert re.search(r"^deviceless +the pretended device cannot be built: ", out, re.MULTILINE)
-    assert re.search("^cuda +deviceless; nothing is generated: the pretended device cannot be", out, re.MULTILINE)
-    assert "A C++ compiler that builds C++20 with torch's headers." in out
-
-
-def test_doctor_without_triton(call, monkeypatch):
-    monkeypatch.setattr(environment, "triton_version", lambda: "")
-    status, out, _ = call("doctor")
-    assert status == 0
-    release = release_of(environment.torch_build().release)
-    pin = f"=={release.triton}" if release and release.triton else ""
-    assert f" -m pip install triton{pin}\n" in out
-
-
-@pytest.mark.parametrize(
-    ("version", "message"), [(None, "not installed"), ("2.8.0+cpu", r"2.8.0\+cpu is too old: the suite needs 2.11 ")]
-)
-def test_doctor_without_a_torch_that_will_do(call, monkeypatch, version, message):
-    def build():
-        if version is None:
-            raise environment.PreparationError("torch is not installed")
-        return environment.TorchBuild(version, (), Path())
-
-    monkeypatch.setattr(environment, "torch_build", build)
-    monkeypatch.setattr(environment, "set_cache_variables", lambda: None)
-    status, out, _ = call("doctor")
-    assert status == 1
-    assert re.search(f"^torch +{message}", out, re.MULTILINE)
-    assert " -m pip install 'torch>=2.11'\n" in out
-    assert out.endswith("\nThe suite cannot run here.\n")
-
-
-def test_doctor_with_a_cache_that_cannot_be_written(call, monkeypatch):
-    monkeypatch.setenv("CONFORMANCE_CACHE", "/proc/none")
-    status, out, _ = call("doctor")
-    assert status == 1
-    assert re.search("^cache +CONFORMANCE_CACHE=/proc/none cannot be written", out, re.MULTILINE)
-
-
-@pytest.mark.parametrize(
-    ("vendor", "built_for", "mode", "text", "missing"),
-    [
-        ("0x8086", (), 0o600, "a GPU of Intel that torch does not use: this torch is built without xpu", ""),
-        ("0x1002", (), 0o600, "a GPU of AMD that torch does not use: this torch is built without ROCm", ""),
-        ("0x8086", ("xpu",), 0o000, "a GPU of Intel that torch does not use", "Access to "),
-        ("0x8086", ("xpu",), 0o600, "a GPU of Intel that torch does not use", "The GPU's driver: "),
-    ],
-)
-def test_doctor_names_unused_gpus(tmp_path, monkeypatch, vendor, built_for, mode, text, missing):
-    (tmp_path / "drm/renderD128/device").mkdir(parents=True)
-    (tmp_path / "drm/renderD128/device/vendor").write_text(f"{vendor}\n")
-    (tmp_path / "dri").mkdir()
-    (tmp_path / "dri/renderD128").touch(mode)
-    monkeypatch.setattr(diagnosis.os, "access", lambda path, _how: bool(Path(path).stat().st_mode & 0o600))
-    monkeypatch.setattr(environment, "torch_build", lambda: environment.TorchBuild("2.13.0", built_for, tmp_path))
-    [found] = diagnosis.unused_render_nodes(Machine(), tmp_path / "drm", tmp_path / "dri")
-    assert text in found.text
-    assert found.missing.startswith(missing)
-    assert found.command.startswith("sudo usermod -aG ") is (missing == "Access to ")
-    used = Machine(gpus={"xpu": {}, "cuda": {}})
-    assert not list(diagnosis.unused_render_nodes(used, tmp_path / "drm", tmp_path / "dri"))
 
 
 def test_describe_device(call, monkeypatch):

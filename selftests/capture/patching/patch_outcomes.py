@@ -25,6 +25,7 @@ import torch._inductor.fx_passes.post_grad  # noqa: E402
 import torch._inductor.fx_passes.reduced_atomic_contention  # noqa: E402
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
+from processor_outcomes import cache_of, caches, flags, has_avx2, of_products  # noqa: E402
 from torch._inductor import config  # noqa: E402
 
 from conformance.capture import isolation  # noqa: E402
@@ -138,43 +139,6 @@ def queued(target: str) -> str:
 
 def scattered(x, i):
     return torch.zeros(10, device=x.device).index_put((i,), x, accumulate=True)
-
-
-def flags(target: str) -> str:
-    """The instruction set that the build of the C++ code uses."""
-    from torch._inductor import codecache
-
-    isas = []
-    with isolation.isolated(targets()[target], "deviceless", {}):
-        isas.append(codecache.pick_vec_isa())
-    return str(isas)
-
-
-def of_products(target: str) -> str:
-    """The instruction set of templates of products."""
-    from torch._inductor.codegen import cpp_micro_gemm
-
-    with isolation.isolated(targets()[target], "deviceless", {}):
-        return str(cpp_micro_gemm.pick_vec_isa())
-
-
-def has_avx2(target: str) -> str:
-    """Wanted of cpu_neon, where this machine's answer differs."""
-    with isolation.isolated(targets()[target], "deviceless", {}):
-        return str(torch.cpu._is_avx2_supported())
-
-
-def caches(target: str) -> str:
-    with isolation.isolated(targets()[target], "deviceless", {}):
-        return str([torch.cpu.get_capabilities().get(f"l{level}_cache_size") for level in ("1d", "2")])
-
-
-def cache_of(getter: str) -> Callable[[str], str]:
-    def size(target: str) -> str:
-        with isolation.isolated(targets()[target], "deviceless", {}):
-            return str(getattr(torch._C._cpu, getter)())
-
-    return size
 
 
 def built(target: str) -> str:
