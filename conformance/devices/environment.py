@@ -9,7 +9,6 @@ import importlib.metadata
 import importlib.util
 import logging
 import os
-import platform
 import runpy
 import tempfile
 from dataclasses import dataclass
@@ -29,9 +28,6 @@ _HARMLESS = ("TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_LOGS_FORMAT", "TORCH_TRACE",
              "TORCH_SHOW_CPP_STACKTRACES", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "TRITON_HOME",
              "TORCH_COMPILE_DEBUG_DIR", "TORCHDYNAMO_VERBOSE", "TRITON_LIBDEVICE_PATH",
              "TRITON_PTXAS_PATH")  # fmt: skip
-
-#: What pin_processor() sets.
-_PINNED = {"ATEN_CPU_CAPABILITY": "avx2"}
 
 #: Variables that hide all GPUs from the runtimes of CUDA, HIP and Level Zero.
 HIDE_GPUS = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ONEAPI_DEVICE_SELECTOR": "opencl:cpu"}
@@ -109,29 +105,11 @@ def triton_version() -> str:
 
 
 def remove_code_variables() -> tuple[str, ...]:
-    """Removes the variables that change generated code from the environment; returns their names, sorted.
-
-    What another process of the suite pinned stays.
-    """
-    names = sorted(
-        name
-        for name, value in os.environ.items()
-        if name.startswith(_PREFIXES) and name not in _HARMLESS and _PINNED.get(name) != value
-    )
+    """Removes the variables that change generated code from the environment; returns their names, sorted."""
+    names = sorted(name for name in os.environ if name.startswith(_PREFIXES) and name not in _HARMLESS)
     for name in names:
         del os.environ[name]
     return tuple(names)
-
-
-def pin_processor() -> None:
-    """Makes eager's kernels those that each x86-64 processor with AVX2 has. Call it before torch is imported.
-
-    Otherwise eager's own values, such as a variance that overflows, would be others on a processor with AVX-512.
-    Compiled code is the target's in any case. MKL chooses by itself: pinned, it answers infinity in attention otherwise
-    on processors of AMD.
-    """
-    if platform.machine() in ("x86_64", "AMD64"):
-        os.environ.update(_PINNED)
 
 
 def cache_folder() -> Path:

@@ -23,6 +23,7 @@ from conformance.numerics.error_profile import ErrorProfiles
 from conformance.numerics.float64 import computing_in_float64
 from conformance.numerics.outcome import Arguments, Outcome, call
 from conformance.numerics.problem import ORDINARY_CALLS, Problem
+from conformance.numerics.summation_error import SummationError
 from conformance.numerics.tolerance import NEIGHBOURS, Measurement, measure
 from conformance.words import pluralise
 
@@ -136,7 +137,7 @@ class CallComparison:
                 got.backward(cotangents)
             except Exception as error:
                 raise CandidateError from error
-        reference = self._reference(cotangents)
+        reference = self.reference(cotangents)
         problems += self._value_problems("outputs", comparable, got, eager, reference)
         problems += messages.input_problems(got, eager)
         kept = [n for n, tensor in eager.inputs.items() if messages.same_shape_and_dtype(got.inputs.get(n), tensor)]
@@ -200,7 +201,7 @@ class CallComparison:
                 got_tensor, eager_tensor, wide, policy, may_be_exact=may_be_exact, profiled=is_ordinary
             )
             if measurement.wrong_count and not measurement.exact and wide is not None:
-                sensitivity = self._sensitivity(part, name, wide)
+                sensitivity = self.sensitivity(part, name, wide)
                 measurement = measure(
                     got_tensor, eager_tensor, wide, policy, sensitivity, may_be_exact=may_be_exact, profiled=True
                 )
@@ -229,8 +230,8 @@ class CallComparison:
             for name, t in outputs.items()
         }
 
-    def _sensitivity(self, part: str, name: str, reference: torch.Tensor) -> torch.Tensor:
-        """How far each element of the float64 result moves when the inputs move by 1 ulp.
+    def sensitivity(self, part: str, name: str, reference: torch.Tensor) -> torch.Tensor:
+        """How far each element of the float64 result moves when the inputs move by 1 ulp, and sums by their rounding.
 
         With autocast, an ulp of float32 is one of the dtype that autocast casts to: it rounds each factor of a product.
 
@@ -258,18 +259,36 @@ class CallComparison:
     def _perturbed_outcome(self, seed: int, scale: float) -> Outcome:
         narrow = torch.get_autocast_dtype(torch.device(self.device).type) if self.mode == "autocast" else None
         cotangents = _perturbed_cotangents(self.used_cotangents, seed, scale, narrow)
-        return self._float64_outcome(_perturbed_arguments(self.arguments, seed, scale, narrow), cotangents)
+        arguments = _perturbed_arguments(self.arguments, seed, scale, narrow)
+        try:
+            return self._float64_outcome(arguments, cotangents, SummationError(seed, scale, self._epsilon_of_sums()))
+        except RuntimeError:  # flex_attention compiles itself in eager too, and Dynamo refuses the mode
+            return self._float64_outcome(arguments, cotangents)
 
-    def _float64_outcome(self, arguments: Arguments, cotangents: Mapping[str, torch.Tensor]) -> Outcome:
-        """The outcome in float64, in the case's mode. Leaves autocast out, which asks for a narrower dtype."""
+    def _epsilon_of_sums(self) -> float:
+        """The machine epsilon of the dtype in which sums are computed: float64 if an input has it, else float32."""
+        wide = any(tensor.dtype in (torch.float64, torch.complex128) for tensor in self.arguments.tensors().values())
+        return torch.finfo(torch.float64 if wide else torch.float32).eps
+
+    def _float64_outcome(
+        self,
+        arguments: Arguments,
+        cotangents: Mapping[str, torch.Tensor],
+        moved: contextlib.AbstractContextManager[Any] | None = None,
+    ) -> Outcome:
+        """The outcome in float64, in the case's mode. Leaves autocast out, which asks for a narrower dtype.
+
+        `moved`: a mode inside of which forward and backward run.
+        """
         mode = "plain" if self.mode == "autocast" else self.mode
-        with computing_in_float64():
+        with computing_in_float64(), moved or contextlib.nullcontext():
             with call_modes.enter_mode(mode, "cpu"):
                 outcome = call(self.eager, arguments.copy_to("cpu", widen=True))
             outcome.backward(dict(cotangents), widen=True)
         return outcome
 
-    def _reference(self, cotangents: Mapping[str, torch.Tensor]) -> Outcome | None:
+    def reference(self, cotangents: Mapping[str, torch.Tensor]) -> Outcome | None:
+        """The outcome in float64; None where the policy asks for none. Raises NumericsError if eager raises there."""
         if self.policy.reference == "eager" or self.policy.exact:
             return None
         self.used_cotangents = cotangents

@@ -113,7 +113,7 @@ class _CallLimits(CallComparison):
         wrong = [problem.tensor for problem in mine if problem.rule == "values"]
         if eager is not None and wrong:
             eager.backward(cotangents)
-            reference = self._reference(cotangents)
+            reference = self.reference(cotangents)
             limits = {title: self._limit(title, eager, reference) for title in wrong}
         return {
             "title": self.title,
@@ -137,6 +137,6 @@ class _CallLimits(CallComparison):
         floating = tensor.dtype.is_floating_point or tensor.dtype.is_complex
         sensitivity: torch.Tensor | float = 0.0
         if floating and wide is not None:
-            sensitivity = self._sensitivity(part, name, wide)
+            sensitivity = self.sensitivity(part, name, wide)
         may_be_exact = not self.special and self.cotangent_layout != EXPANDED
         return limit(tensor, wide, policy, sensitivity, may_be_exact=may_be_exact)

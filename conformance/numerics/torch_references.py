@@ -49,6 +49,16 @@ def inductor_decompositions() -> dict[Any, Callable[..., Any]]:
     return select_decomp_table()
 
 
+@functools.cache
+def functional_decompositions() -> dict[Any, Callable[..., Any]]:
+    """Overload → Inductor's decomposition, for operators that return new tensors."""
+    return {
+        op: function
+        for op, function in inductor_decompositions().items()
+        if isinstance(op, torch._ops.OpOverload) and not op._schema.is_mutable
+    }
+
+
 def decomposition(op: torch._ops.OpOverload, table: str = "inductor") -> Callable[..., Any]:
     """The decomposition of an overload (`torch.ops.aten.smooth_l1_loss.default`), from the table "inductor" or "core".
 

@@ -75,6 +75,7 @@ def test_two_operands(x, y, function):
 
 
 OPERANDS = {"x": tensor(5, 6, 8), "weight": tensor(5, 4, 8), "bias": tensor(5, 4)}
+UNDECIDED_VARIANCE = "the variance overflows in eager too: the width of its vectors decides between NaN and 0"
 OVERFLOW = {"without": {"huge": "whether a sum overflows depends on its order"}}
 
 
@@ -140,6 +141,7 @@ def test_linear_of_one_input(x, weight, bias):
     config={"fused": before_autograd("layernorm")},
     only=ONLY,
     require={"all": INDUCTOR_ONLY | {"patterns.batch_layernorm": 1}},
+    numerics={"without": dict.fromkeys(("huge", "full_range"), UNDECIDED_VARIANCE)},
 )
 def test_layer_norm(x, weight, bias, given):
     def norm(i):

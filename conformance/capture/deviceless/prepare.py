@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from conformance.capture.deviceless import pretended_device
-from conformance.devices.environment import pin_processor, remove_code_variables, set_cache_variables, torch_build
+from conformance.devices.environment import remove_code_variables, set_cache_variables, torch_build
 from conformance.devices.targets import GPUS
 
 
@@ -33,17 +33,14 @@ class Preparation:
 _prepared: list[Preparation] = []  # empty until prepare() is called, then one element
 
 
-def prepare(native: tuple[str, ...] = (), *, times: bool = False) -> Preparation:
+def prepare(native: tuple[str, ...] = ()) -> Preparation:
     """Removes variables that change code, sets cache folders, and pretends all GPU types except those in `native`.
 
-    Also pins the processor, except where the process `times` kernels. Only the first call has an effect. Later calls
-    return the first call's result.
+    Only the first call has an effect. Later calls return the first call's result.
     """
     if not _prepared:
         torch_was_imported = "torch" in sys.modules
         dropped = remove_code_variables()
-        if not times:
-            pin_processor()
         _process.others = _cache_variables()
         set_cache_variables()
         # SymPy caches 1000 results per function. Dynamic shapes need more: it saves a fifth of their CPU time

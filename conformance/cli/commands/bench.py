@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.what:
         raise BenchError("name the cases to measure, as in `bench flip`; `python -m conformance list` lists all")
     _refuse_unwritable(arguments)
-    prepare(GPUS, times=True)  # no device is pretended while something is timed; so this comes before the compiler
+    prepare(GPUS)  # no device is pretended while something is timed; so this comes before the compiler
     with contextlib.closing(compiler_here()) as compiler:
         machine = compiler.machine
         target = selection.select_target(machine, arguments.device, arguments.target, arguments.threads)
