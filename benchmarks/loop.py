@@ -69,6 +69,7 @@ class Checkout:
         environment = os.environ | variables
         environment["PYTHONPATH"] = f"{self.folder}{os.pathsep}{HERE}"
         environment["CONFORMANCE_CACHE"] = str(cache or self.cache)
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # with it, pytest compiles each module of the plugin anew
         before, start = _cpu_of_children(), time.perf_counter()
         done = subprocess.run(
             [sys.executable, *words], cwd=self.folder, env=environment, capture_output=True, text=True, check=False

@@ -5,6 +5,7 @@ An entry that excuses nothing is stale. So is a problem of an entry that occurs 
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -291,19 +292,28 @@ def _entries_of(folder: Path, layer: str, read: set[Path]) -> Iterator[KnownFail
         if file.resolve() in read:
             continue
         read.add(file.resolve())
-        name = str(file) if layer else file.name
         try:
-            data = tomllib.loads(file.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise KnownFailureError(f"{name} is not valid TOML: {error}") from error
+            state = file.stat()
+            yield from _entries_in(file, layer, (state.st_mtime_ns, state.st_size))
         except OSError as error:
             raise KnownFailureError(f"{file} cannot be read: {error.strerror}") from error
-        entries = data.pop("failure", [])
-        if data or not isinstance(entries, list):
-            key = min(data) if data else "failure"
-            raise KnownFailureError(f"{name}: {key!r} is not expected; the file is a list of [[failure]] tables")
-        for number, entry in enumerate(entries, 1):
-            yield replace(parse_entry(f"{name}, failure {number}", entry), layer=layer)
+
+
+@functools.cache
+def _entries_in(file: Path, layer: str, _state: tuple[int, int]) -> tuple[KnownFailure, ...]:
+    """The entries of one file, parsed once for each state of it: collection, items and summary ask for them."""
+    name = str(file) if layer else file.name
+    try:
+        data = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise KnownFailureError(f"{name} is not valid TOML: {error}") from error
+    entries = data.pop("failure", [])
+    if data or not isinstance(entries, list):
+        key = min(data) if data else "failure"
+        raise KnownFailureError(f"{name}: {key!r} is not expected; the file is a list of [[failure]] tables")
+    return tuple(
+        replace(parse_entry(f"{name}, failure {number}", entry), layer=layer) for number, entry in enumerate(entries, 1)
+    )
 
 
 def _excuses(failures: Iterable[KnownFailure]) -> list[Excuse]:
