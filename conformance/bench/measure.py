@@ -18,6 +18,7 @@ from conformance.cases.inputs import tensor
 from conformance.compiler.compiler import Compiler, GeneratingError
 from conformance.devices.targets import Target
 from conformance.facts import extract
+from conformance.facts.dynamo import nothing_compiled
 from conformance.numerics.cotangents import random_cotangent
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ class Bench:
             with _case_in_errors(measured, self.target):
                 if result.compiled is None:
                     raise GeneratingError("the compiled code cannot run here")
+                if text := nothing_compiled(result.capture):
+                    raise GeneratingError(text)
                 calls = _Calls.create(measured, result.compiled, self.target.device)
             yield result.capture, calls
 

@@ -15,7 +15,7 @@ Keys of @case(numerics={...}), all optional:
                 values
     without     what is not checked → reason. A group of special values (nan, inf, huge, denormals, edges, ties, wrap;
                 see special_values.py), "sizes" (other sizes with dynamic shapes), "expanded cotangents" or
-                "permuted cotangents", or the name of an input
+                "permuted cotangents", the name of an input, or "graphs": nothing need be compiled
     fill        tensor → why it is one constant in every call: {"output[1]": "it is zeros_like(x)"}. Without it, such a
                 tensor is refused, because no error in it could be found. Also for tensors that are always empty
     recompiles  how often later calls may compile again (default 0). Needs a `reason`
@@ -73,8 +73,10 @@ FLUSHED = {
 #: Calls with the values of the first one, whose cotangents have another layout. See numerics/cotangents.py.
 COTANGENT_CALLS = ("expanded cotangents", "permuted cotangents")
 
+#: In `without`: no graph of the case needs to reach Inductor.
+GRAPHS = "graphs"
 #: What `without` may name, besides inputs.
-OMISSIBLE = (*special_values.GROUPS, "sizes", *COTANGENT_CALLS)
+OMISSIBLE = (*special_values.GROUPS, "sizes", *COTANGENT_CALLS, GRAPHS)
 
 
 #: Holds the factor of cases that name none, if the project sets one, so that processes which this one starts use it.

@@ -9,7 +9,11 @@ from conformance.devices.targets import Target
 
 def origin(capture: Capture, target: Target) -> str:
     """How a capture was made, and with which versions: `compiled and run here; torch 2.13.0`."""
-    if capture.mode == "native":
+    from conformance.facts.dynamo import nothing_compiled
+
+    if text := nothing_compiled(capture):
+        how = text
+    elif capture.mode == "native":
         how = "compiled and run here"
     else:
         how = "generated, not run" if target.device == "cpu" else "generated without the device"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from conformance.capture.model import Capture
 from conformance.capture.observers.dynamo import GRAPH_BREAKS, GUARDS, first_line
 from conformance.facts.model import Fact, ObservedCapture
 
+_ANOTHER_BREAK = "*** While handling this graph break, another graph break occurred: ***"
 _JUMP = "generic_jump"  # the only kind of break that Dynamo's counter does not count
 
 
@@ -32,6 +34,20 @@ def graph_break_lines(counters: Mapping[str, Mapping[str, int]]) -> list[str]:
             lines.append(_with_code(first, codes.pop(0) if codes else ""))
     jumps = [code for reason, codes in places.items() if reason.startswith(_JUMP) for code in codes]
     return lines + [_with_code("data-dependent branch", code) for code in jumps]
+
+
+def nothing_compiled(capture: Capture) -> str:
+    """Says that no graph reached Inductor, with the graph breaks; "" where one did."""
+    if capture.modules:
+        return ""
+    breaks = graph_break_lines(capture.counters) or _skipped_frames(capture.counters)
+    return f"nothing was compiled: no graph reached Inductor ({'; '.join(breaks or ['Dynamo found no operator'])})"
+
+
+def _skipped_frames(counters: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Reasons for which Dynamo leaves whole functions to Python: `Dynamic shape operator`, `graph break in loop`."""
+    parts = [part for reason in counters.get("unimplemented", {}) for part in reason.split(_ANOTHER_BREAK)]
+    return list(dict.fromkeys(map(first_line, parts)))
 
 
 def _with_code(reason: str, code: str) -> str:

@@ -89,6 +89,12 @@ def failure_message(heading: Heading, texts: list[str], shown: int = SHOWN) -> s
     return "\n".join(lines)
 
 
+def nothing_compiled(case: str, text: str) -> str:
+    """The message of a check that would compare eager with eager. `text`: what was not compiled, and why."""
+    allowed = 'numerics={"without": {"graphs": "why"}}'
+    return f"{case}: {text}\nEager would be compared with itself. If that is meant, say why: @case(…, {allowed})"
+
+
 def advice(problems: Sequence[Problem], recompiles: int = 0, function: Callable[..., Any] | None = None) -> str:
     """One line: the keys of `numerics` that would excuse all problems, as an author writes them, or that none would.
 

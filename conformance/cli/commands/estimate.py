@@ -23,6 +23,7 @@ from conformance.errors import first_line
 from conformance.estimates import EstimateError, compare, table
 from conformance.estimates.model import Estimate, estimate
 from conformance.estimates.report import Report
+from conformance.facts.dynamo import nothing_compiled
 
 _TOP = 20
 
@@ -136,6 +137,8 @@ def _estimate(compiler: Compiler, case: Case, target: Target, speeds: Speeds) ->
             raise EstimateError(
                 f"{case.id} for {target.name} has no code to estimate: compiling raises {result.capture.error}"
             )
+        if text := nothing_compiled(result.capture):
+            raise EstimateError(f"{case.id} for {target.name}: {text}")
         return estimate(result.capture, speeds), origin(result.capture, target)
 
 

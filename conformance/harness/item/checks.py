@@ -366,6 +366,7 @@ class _ItemRun:
             self.record.reused = f"numerics passed before: {self.source.looked_up.passed_before}"
             self.report.note("numerics", self.record.reused)
             return
+        self._refuse_uncompiled(captured.capture)
         try:
             if captured.worker_numerics is not None:
                 if self.audit is not None:
@@ -387,6 +388,17 @@ class _ItemRun:
                 raise SkipError(self._reason_not_run())
         except NotEmulatedError as error:
             raise SkipError(f"not emulated: {error}") from None
+
+    def _refuse_uncompiled(self, capture: Capture) -> None:
+        """Raises NumericsError where no graph reached Inductor, unless the case says why or expects an exception."""
+        from conformance.cases.numerics_policy import GRAPHS, Policy
+        from conformance.facts.dynamo import nothing_compiled
+        from conformance.numerics import messages
+        from conformance.numerics.comparison import NumericsError
+
+        policy = Policy.for_case(self.case, self.target.name, self.target.device)
+        if (text := nothing_compiled(capture)) and not policy.raises and GRAPHS not in policy.without:
+            raise NumericsError(messages.nothing_compiled(self.case.id, text))
 
     def _record_audit(self) -> None:
         if self.audit is not None:
