@@ -64,6 +64,7 @@ class JsonWorker:
         self._environment = dict(environment)
         self._echo_stderr = echo_stderr
         self._running: _Process | None = None
+        self.said = ""  # what the worker wrote to stderr during the last request that it answered
 
     def ask(self, request: Mapping[str, Any], limit: float) -> dict[str, Any]:
         """Sends a request and returns the worker's answer.
@@ -73,9 +74,11 @@ class JsonWorker:
         """
         try:
             running = self._running or self._start()
+            before = os.fstat(running.stderr.fileno()).st_size
             with contextlib.suppress(BrokenPipeError):  # the worker has ended: reading its answer says how
                 running.requests.write(json.dumps(request).encode() + b"\n")
             answer = json.loads(self._read_line(running, limit))
+            self.said = _stderr_from(running, before).decode(errors="replace")
         except BaseException:
             self.close()
             raise

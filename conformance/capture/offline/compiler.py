@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -40,6 +41,11 @@ STAGES = {
 #: Version of the cached launches. Raise it when the meaning of one of their numbers changes.
 _CACHE_FORMAT = 2
 
+#: How a line begins with which Triton's compiler prints its program after an error.
+_PROGRAM = ("module", "#", "{-#", '"builtin.module"')
+#: A line of the compiler before that: an error at a line of the kernel's text, or words without a place.
+_DIAGNOSTIC = re.compile(r"(?:\S+\.py:(?P<line>\d+):\d+: (?P<error>error: )?)?(?P<text>(?!\S*Warning|/)\S.*)")
+
 _TRITON = re.compile(r"async_compile\.triton\('(\w+)', '''(.*?)''', device_str='(\w+)'\)", re.DOTALL)
 
 
@@ -61,6 +67,11 @@ class Kernel:
     text: str
     device: str
     module: str
+
+    @property
+    def is_users(self) -> bool:
+        """Whether a user wrote the kernel. Inductor then writes another decorator around it."""
+        return "@triton_heuristics.user_autotune(" in self.text
 
 
 @dataclass(frozen=True)
@@ -124,6 +135,16 @@ def launches(kernel: Kernel) -> list[Launch]:
     return compiled
 
 
+def build_kernels_of_users(capture: Capture) -> None:
+    """Compiles the kernels that users wrote as far as the installed Triton can: its interpreter takes more than it.
+
+    Raises KernelError with the compiler's own diagnostic.
+    """
+    for kernel in kernels(capture):
+        if kernel.is_users:
+            launches(kernel)
+
+
 def compile_uncached(kernel: Kernel) -> tuple[list[Launch], float]:
     """Compiles a kernel without the suite's cache. Returns the launches and the CPU seconds, with those of ptxas."""
     answer = _ask_worker(kernel)
@@ -184,8 +205,22 @@ def _ask_worker(kernel: Kernel, stage: str = "") -> dict[str, Any]:
         raise KernelError(f"{title} crashed the compiler for {kernel.device}: {error}") from None
     if "raised" in answer:
         where = f"line {answer['line']} of its text, `{answer['source']}`: " if answer.get("line") else ""
-        raise KernelError(f"{title} does not compile for {kernel.device}: {where}{answer['raised']}")
+        said = _diagnostic(_worker().said) or answer["raised"]
+        raise KernelError(f"{title} does not compile for {kernel.device}: {where}{said}")
     return answer
+
+
+def _diagnostic(said: str) -> str:
+    """The compiler's own words in what it wrote to stderr before it printed its program; "" without any.
+
+    `kernel.py:9:25: error: 'tt.load' op …` becomes `line 9: 'tt.load' op …`.
+    """
+    words = itertools.takewhile(lambda line: not line.startswith(_PROGRAM), said.splitlines())
+    found = [match for match in map(_DIAGNOSTIC.fullmatch, words) if match]
+    errors = [each for each in found if each["error"]] or found
+    return "; ".join(
+        dict.fromkeys(f"line {each['line']}: {each['text']}" if each["line"] else each["text"] for each in errors)
+    )
 
 
 @functools.cache

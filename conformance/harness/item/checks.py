@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
+from conformance.capture.offline.compiler import build_kernels_of_users
 from conformance.capture.request import CaptureRequest
 from conformance.cases import custom_operators, outside_tensors
 from conformance.cases.case import Case, CaseError
@@ -367,6 +368,8 @@ class _ItemRun:
             self.report.note("numerics", self.record.reused)
             return
         self._refuse_uncompiled(captured.capture)
+        if self.source.emulates:
+            build_kernels_of_users(captured.capture)
         try:
             if captured.worker_numerics is not None:
                 if self.audit is not None:
