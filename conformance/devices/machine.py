@@ -25,6 +25,7 @@ from conformance.devices.vendor_devices import VendorDeviceError, probed, vendor
 _ISA_FLAGS = {
     "avx2": {"avx2", "fma", "f16c"},
     "avx512": {"avx512f", "avx512dq", "avx512vl", "avx512bw", "fma"},
+    "amx": {"avx512f", "avx512dq", "avx512vl", "avx512bw", "avx512_vnni", "fma", "amx_tile", "amx_bf16", "amx_int8"},
     "neon": {"asimd"},
 }
 

@@ -26,7 +26,7 @@ DEVICES = BUILT_IN
 GPUS = ("cuda", "xpu")
 #: Platform → the device type under which torch shows its GPUs: torch built for ROCm calls AMD's GPUs cuda.
 PLATFORMS = {"rocm": "cuda"}
-ISAS = ("avx2", "avx512", "neon")
+ISAS = ("avx2", "avx512", "amx", "neon")
 
 #: How `confirmed` begins if users of the device posted the values.
 PUBLIC = "public: "

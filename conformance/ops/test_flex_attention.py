@@ -37,7 +37,7 @@ def window(_batch, _head, query, key):
 @case(
     **QKV,
     dtype=["f32", "bf16"],
-    only={**ONLY, **dict.fromkeys(("cpu_avx2 f32", "cpu_avx512 f32"), "one dtype is enough, and Inductor refuses Arm")},
+    only=ONLY | dict.fromkeys(("cpu_avx2 f32", "cpu_avx512 f32", "cpu_amx f32"), "one dtype is enough; not on Arm"),
     require=TEMPLATE,
     numerics={"without": HUGE},
 )

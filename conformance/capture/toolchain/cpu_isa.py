@@ -15,9 +15,9 @@ from conformance.devices.machine import instruction_sets
 #: Bytes of the caches of a core, for all targets: those of a server of 2023.
 _CACHES = {"l1d_cache_size": 48 * 1024, "l2_cache_size": 2 * 1024 * 1024}
 #: Instruction sets of x86-64.
-_X86 = ("avx2", "avx512")
+_X86 = ("avx2", "avx512", "amx")
 #: Instruction set of a target → Inductor's class for it.
-_CLASSES = {"avx2": "VecAVX2", "avx512": "VecAVX512", "neon": "VecNEON"}
+_CLASSES = {"avx2": "VecAVX2", "avx512": "VecAVX512", "amx": "VecAMX", "neon": "VecNEON"}
 
 
 def instruction_set(name: str) -> Any:

@@ -43,7 +43,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, processor: str) -> None:
     cpu_vec_isa.valid_vec_isa_list.cache_clear()
 
 
-@pytest.mark.parametrize("target", ["cpu_avx2", "cpu_avx512", "cpu_neon"])
+@pytest.mark.parametrize("target", ["cpu_avx2", "cpu_avx512", "cpu_amx", "cpu_neon"])
 @pytest.mark.parametrize("name", CASES)
 def test_code_is_that_of_the_target(monkeypatch, name, target):
     case, _ = find_case(name, ())

@@ -56,7 +56,7 @@ def is_here(device, isa):
     if isa == "neon":
         return platform.machine() in ("aarch64", "arm64")
     capability = torch.backends.cpu.get_cpu_capability()
-    return capability.startswith("AVX512" if isa == "avx512" else "AVX")
+    return capability.startswith("AVX" if isa == "avx2" else "AVX512")
 
 
 def stop(reason):
