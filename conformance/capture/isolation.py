@@ -240,6 +240,8 @@ def isolated(
         clear_caches()
         # without it, several sizes of one code object become dynamic, and Dynamo stops after 8 recompiles
         torch._dynamo.reset()
+        if mode == "native":
+            cpu_isa.use_natively(target.isa)
         stack.enter_context(applied(patches(target, mode, queries)))
         if queries is not None and pretended:
             stack.enter_context(gpu_patches.registered_target(queries))

@@ -218,6 +218,9 @@ def test_failing_registration(install):
     assert registration_problem(vendor_devices()["nova"]) == message
 
 
-def test_code_like_is_for_vendors():
-    with pytest.raises(TargetError, match="unknown key 'code_like'"):
-        targets._target("cpu_mine", {"device": "cpu", "description": "", "confirmed": "", "code_like": "cpu_avx2"})
+def test_code_like_names_a_row(tmp_path):
+    path = tmp_path / "targets.toml"
+    row = {"device": "cpu", "description": "", "confirmed": "", "isa": "avx2", "code_like": "cpu_none"}
+    path.write_text(tomli_w.dumps({"cpu_mine": row}))
+    with pytest.raises(TargetError, match="target cpu_mine: code_like is 'cpu_none'; known are cpu_mine"):
+        targets.targets(path)

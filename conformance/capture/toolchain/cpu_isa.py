@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from conformance.capture.patching.patch import Patch
+from conformance.devices.environment import PreparationError
 from conformance.devices.machine import instruction_sets
 
 #: Bytes of the caches of a core, for all targets: those of a server of 2023.
@@ -27,6 +28,18 @@ def instruction_set(name: str) -> Any:
     return getattr(cpu_vec_isa, _CLASSES[name])()
 
 
+def use_natively(isa: str) -> None:
+    """Prepares this process for code of an instruction set that the processor has. Raises PreparationError.
+
+    Linux lets a process use the tiles of AMX once it asks for them, or ends it by a signal. Inductor asks while it
+    probes the instruction set, and captures leave that out. Private: torch.cpu has no public function that asks.
+    """
+    import torch
+
+    if isa == "amx" and not torch.cpu._init_amx():
+        raise PreparationError("Linux refuses this process the tiles of AMX: select other targets than cpu_amx")
+
+
 def patches(isa: str) -> list[Patch]:
     """The patches that make Inductor generate code for an instruction set of the table: `avx2`."""
     pick = _pick_isa(isa)
@@ -38,11 +51,22 @@ def patches(isa: str) -> list[Patch]:
         Patch("torch._inductor.codegen.cpp_micro_gemm:pick_vec_isa", pick, of_products),
         *_architecture_patches(isa),
         *_cache_patches(),
+        *(_amx_patches() if isa == "amx" else ()),
         Patch(
             f"torch._inductor.cpu_vec_isa:{_CLASSES[isa]}.__bool__",
             lambda _: lambda self: True,
             "it compiles and runs a probe; without compiler or hardware, the code silently becomes scalar",
         ),
+    ]
+
+
+def _amx_patches() -> list[Patch]:
+    """The patches that answer for the first processors with AMX: all have AVX512_BF16, and none has AMX-FP16."""
+    why = "the probe that finds it out is left out, so weights of 8 bits would not get AMX's kernel"
+    later = "later processors have it: products of float16 would be those of this machine"
+    return [
+        Patch("torch._inductor.cpu_vec_isa:VecAMX._is_avx512_bf16_supported", lambda _: True, why),
+        Patch("torch.cpu:_is_amx_fp16_supported", _returns(False), later, optional=True),
     ]
 
 
@@ -69,7 +93,7 @@ def _cache_patches() -> list[Patch]:
     ]
 
 
-def _returns(value: int) -> Callable[[Any], Callable[[], int]]:
+def _returns(value: int) -> Callable[[Any], Callable[..., int]]:
     return lambda _original: lambda: value
 
 

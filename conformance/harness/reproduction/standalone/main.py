@@ -55,8 +55,10 @@ def is_here(device, isa):
         return getattr(torch, device).is_available()
     if isa == "neon":
         return platform.machine() in ("aarch64", "arm64")
+    if isa == "amx":
+        return torch.cpu._is_amx_tile_supported()
     capability = torch.backends.cpu.get_cpu_capability()
-    return capability.startswith("AVX" if isa == "avx2" else "AVX512")
+    return capability.startswith("AVX512" if isa == "avx512" else "AVX")
 
 
 def stop(reason):
