@@ -216,11 +216,3 @@ def test_failing_registration(install):
     install()
     message = "nova-conformance 2.1 cannot register the device nova: OSError: no driver"
     assert registration_problem(vendor_devices()["nova"]) == message
-
-
-def test_code_like_names_a_row(tmp_path):
-    path = tmp_path / "targets.toml"
-    row = {"device": "cpu", "description": "", "confirmed": "", "isa": "avx2", "code_like": "cpu_none"}
-    path.write_text(tomli_w.dumps({"cpu_mine": row}))
-    with pytest.raises(TargetError, match="target cpu_mine: code_like is 'cpu_none'; known are cpu_mine"):
-        targets.targets(path)

@@ -40,15 +40,18 @@ def use_natively(isa: str) -> None:
         raise PreparationError("Linux refuses this process the tiles of AMX: select other targets than cpu_amx")
 
 
-def patches(isa: str) -> list[Patch]:
-    """The patches that make Inductor generate code for an instruction set of the table: `avx2`."""
+def patches(isa: str, ask: Callable[[], object] | None = None) -> list[Patch]:
+    """The patches that make Inductor generate code for an instruction set of the table: `avx2`.
+
+    `ask`: called where Inductor chooses the kernel of a product from a template.
+    """
     pick = _pick_isa(isa)
     imported_by_name = "codecache imports it by name; if both differ, code is built with the wrong flags"
     of_products = "it imports it by name; templates of products would be those of this machine, such as of AMX"
     return [
         Patch("torch._inductor.cpu_vec_isa:pick_vec_isa", pick, "this machine's instruction set would be used"),
         Patch("torch._inductor.codecache:pick_vec_isa", pick, imported_by_name),
-        Patch("torch._inductor.codegen.cpp_micro_gemm:pick_vec_isa", pick, of_products),
+        Patch("torch._inductor.codegen.cpp_micro_gemm:pick_vec_isa", _with_question(pick, ask), of_products),
         *_architecture_patches(isa),
         *_cache_patches(),
         *(_amx_patches() if isa == "amx" else ()),
@@ -115,6 +118,20 @@ CODEGEN_PATCHES = [
     Patch("torch._inductor.cpp_builder:is_gcc", lambda _: lambda: True, "pragmas depend on the compiler's name"),
     Patch("torch._inductor.cpp_builder:is_msvc_cl", lambda _: lambda: False, "pragmas depend on the compiler's name"),
 ]
+
+
+def _with_question(
+    make: Callable[[Any], Callable[..., Any]], ask: Callable[[], object] | None
+) -> Callable[[Any], Callable[..., Any]]:
+    """Makes what `make` makes, and calls `ask` with each call of it."""
+    if ask is None:
+        return make
+
+    def pick_vec_isa(pick: Callable[[], Any]) -> Any:
+        ask()
+        return pick()
+
+    return lambda original: functools.partial(pick_vec_isa, make(original))
 
 
 def _pick_isa(name: str) -> Callable[[Any], Callable[..., Any]]:
