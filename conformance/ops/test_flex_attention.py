@@ -37,11 +37,7 @@ def window(_batch, _head, query, key):
 @case(
     **QKV,
     dtype=["f32", "bf16"],
-    only={
-        **ONLY,
-        **dict.fromkeys(("cpu_avx2 f32", "cpu_avx512 f32"), "one dtype is enough, and Inductor refuses Arm"),
-        "cpu_amx bf16": "AMX has a kernel of its own for bfloat16",
-    },
+    only={**ONLY, **dict.fromkeys(("cpu_avx2 f32", "cpu_avx512 f32"), "one dtype is enough, and Inductor refuses Arm")},
     require=TEMPLATE,
     numerics={"without": HUGE},
 )
