@@ -19,7 +19,7 @@ from conformance.devices.targets import targets
 
 OPS = Path(__file__).parent.parent.parent / "conformance" / "ops"
 #: For each operator's file, the cases are every n-th.
-SAMPLE = {"flip": 15, "softmax": 15, "reduction": 25, "mm": 6, "sum": 12, "triton_kernel": 6, "sdpa": 12, "cpp_templates": 1}
+SAMPLE = {"flip": 15, "softmax": 15, "reduction": 25, "mm": 6, "sum": 12, "triton_kernel": 6, "sdpa": 12}
 #: Text that differs between two captures of one target: a counter of graphs, files in the cache, addresses.
 RUN_DEPENDENT = re.compile(r"^(# AOT ID|\s*# kernel path).*$|0x[0-9a-f]+", re.MULTILINE)
 

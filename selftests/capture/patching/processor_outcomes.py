@@ -45,9 +45,9 @@ def of_amx(target: str) -> str:
 
 def has_amx_fp16(target: str) -> str:
     """On a processor that has it."""
-    with mock.patch.object(torch.cpu, "_is_amx_fp16_supported", lambda: True):
-        with isolation.isolated(targets()[target], "deviceless", {}):
-            return str(torch.cpu._is_amx_fp16_supported())
+    here = mock.patch.object(torch.cpu, "_is_amx_fp16_supported", return_value=True)
+    with here, isolation.isolated(targets()[target], "deviceless", {}):
+        return str(torch.cpu._is_amx_fp16_supported())
 
 
 def caches(target: str) -> str:
