@@ -24,6 +24,8 @@ from conformance.devices.targets import GPUS, Target, multiprocessor_count
 
 #: So many captures are kept. The targets of a case follow each other, so the last few would do.
 _KEPT = 32
+#: Instruction set → the one that Inductor vectorises for in the same way.
+_SAME_VECTORS = {"amx": "avx512"}
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class SharedCaptures:
     def find(self, case: Case, target: Target) -> SharedCapture | None:
         """The capture of another target that is the same for this one; None if there is none."""
         for shared in self._kept.get(_key(case, target), ()):
-            if shared.target == target or (target.device not in GPUS and shared.target.name != target.code_like):
+            if shared.target == target or not _may_share(shared.target, target):
                 continue
             if _policy(case, shared.target) == _policy(case, target) and shared.queries.have_the_same_answers(target):
                 return shared
@@ -91,6 +93,14 @@ class SharedCaptures:
 
 def _key(case: Case, target: Target) -> tuple[str, str, str]:
     return str(case.file), case.id, target.family
+
+
+def _may_share(first: Target, other: Target) -> bool:
+    """Whether all that tells two targets apart is asked for."""
+    if other.device in GPUS:
+        return True
+    same = first.threads == other.threads and first.isa in (other.isa, _SAME_VECTORS.get(other.isa))
+    return same and other.code_like == first.name
 
 
 def _policy(case: Case, target: Target) -> Policy:

@@ -84,6 +84,7 @@ def test_amx_finds_that_of_avx512_unless_it_has_a_product_from_a_template(case):
         shared.add(each, avx512, result.capture, result.queries)
     assert shared.find(case, targets()["cpu_amx"]).for_target(targets()["cpu_amx"]).target == "cpu_amx"
     assert shared.find(case, targets()["cpu_avx2"]) is None
+    assert shared.find(case, dataclasses.replace(targets()["cpu_amx"], threads=3)) is None
     assert shared.find(product, targets()["cpu_amx"]) is None
 
 
