@@ -72,7 +72,7 @@ class Compilation:
             raise environment.PreparationError(f"{target.name} cannot be generated without the device: {reason}")
         self._request, self._fn = request, fn or case.fn
         self.emulation = _new_emulation(target) if request.emulate and emulation is None else emulation
-        self.queries = DeviceQueries(target) if mode == "deviceless" and target.device != "cpu" else None
+        self.queries = DeviceQueries(target) if mode == "deviceless" or target.device == "cpu" else None
         self._recorder = Recorder()
         defers = request.defer_build and mode == "native" and kernel_language(target.device) == "cpp"
         self.deferred = DeferredModules() if defers else None

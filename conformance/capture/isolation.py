@@ -199,7 +199,8 @@ def clear_caches() -> None:
 def patches(target: Target, mode: Mode, queries: DeviceQueries | None = None) -> list[Patch]:
     """All patches of torch for a capture of the target in the mode. `queries`: gets what torch asks."""
     if target.isa:
-        return [*_common_patches(target), *cpu_isa.patches(target.isa)]
+        ask = functools.partial(queries.ask, "instruction set") if queries is not None else None
+        return [*_common_patches(target), *cpu_isa.patches(target.isa, ask)]
     pretended = mode == "deviceless"
     device = gpu_patches.patches(target, queries) if pretended else [_AUTOTUNE_BLOCK]
     host = cpu_isa.patches(isa) if (isa := cpu_isa.isa_beside_gpu()) else []
@@ -240,6 +241,8 @@ def isolated(
         clear_caches()
         # without it, several sizes of one code object become dynamic, and Dynamo stops after 8 recompiles
         torch._dynamo.reset()
+        if mode == "native":
+            cpu_isa.use_natively(target.isa)
         stack.enter_context(applied(patches(target, mode, queries)))
         if queries is not None and pretended:
             stack.enter_context(gpu_patches.registered_target(queries))

@@ -4,6 +4,9 @@ The first target's item is captured. Another target's capture is the same if its
 that torch asked (deviceless/device_queries.py), and if its numerics have the same policy. Then only the properties of
 the device differ, which Inductor writes into each Triton kernel. So code that is made for one target alone has the same
 text.
+
+A CPU target shares the capture of the row that its `code_like` names, if Inductor did not ask for the instruction set
+of a product from a template. Natively it shares the numerics too: they passed with the same code.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from conformance.devices.targets import GPUS, Target, multiprocessor_count
 
 #: So many captures are kept. The targets of a case follow each other, so the last few would do.
 _KEPT = 32
+#: Instruction set → the one that Inductor vectorises for in the same way.
+_SAME_VECTORS = {"amx": "avx512"}
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,8 @@ class SharedCapture:
 
     def for_target(self, target: Target) -> Capture:
         """The capture as it is for another target that shares it."""
+        if target.device not in GPUS:
+            return dataclasses.replace(self.capture, target=target.name, seconds=0.0)
         written = (repr(kernel_properties(self.target)), repr(kernel_properties(target)))
         modules = [
             Module(
@@ -76,10 +83,8 @@ class SharedCaptures:
 
     def find(self, case: Case, target: Target) -> SharedCapture | None:
         """The capture of another target that is the same for this one; None if there is none."""
-        if target.device not in GPUS:
-            return None
         for shared in self._kept.get(_key(case, target), ()):
-            if shared.target == target:
+            if shared.target == target or not _may_share(shared.target, target):
                 continue
             if _policy(case, shared.target) == _policy(case, target) and shared.queries.have_the_same_answers(target):
                 return shared
@@ -88,6 +93,14 @@ class SharedCaptures:
 
 def _key(case: Case, target: Target) -> tuple[str, str, str]:
     return str(case.file), case.id, target.family
+
+
+def _may_share(first: Target, other: Target) -> bool:
+    """Whether all that tells two targets apart is asked for."""
+    if other.device in GPUS:
+        return True
+    same = first.threads == other.threads and first.isa in (other.isa, _SAME_VECTORS.get(other.isa))
+    return same and other.code_like == first.name
 
 
 def _policy(case: Case, target: Target) -> Policy:

@@ -21,10 +21,12 @@ from conformance.devices import environment
 from conformance.devices.targets import GPUS, Target, matching_target, multiprocessor_count, targets
 from conformance.devices.vendor_devices import VendorDeviceError, probed, vendor_devices
 
+_AVX512 = {"avx512f", "avx512dq", "avx512vl", "avx512bw", "fma"}
 #: Instruction set → the flags of /proc/cpuinfo that it needs, as in the build flags of Inductor's own classes.
 _ISA_FLAGS = {
     "avx2": {"avx2", "fma", "f16c"},
-    "avx512": {"avx512f", "avx512dq", "avx512vl", "avx512bw", "fma"},
+    "avx512": _AVX512,
+    "amx": {*_AVX512, "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8"},
     "neon": {"asimd"},
 }
 

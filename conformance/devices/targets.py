@@ -26,7 +26,7 @@ DEVICES = BUILT_IN
 GPUS = ("cuda", "xpu")
 #: Platform → the device type under which torch shows its GPUs: torch built for ROCm calls AMD's GPUs cuda.
 PLATFORMS = {"rocm": "cuda"}
-ISAS = ("avx2", "avx512", "neon")
+ISAS = ("avx2", "avx512", "amx", "neon")
 
 #: How `confirmed` begins if users of the device posted the values.
 PUBLIC = "public: "
@@ -56,8 +56,8 @@ class Target:
     target with such a row is a variant: it runs on request.
     `stores_code`: whether code is stored for the target, and compared. Without it, its numerics and requirements are
     checked, and `variant_of` says whose known failures hold.
-    `code_like`: a vendor's row only: the name of a row whose kernels Inductor generates in the same way. The known
-    failures of that row hold for this target too, and so do the selectors that name it.
+    `code_like`: the name of a row whose kernels Inductor generates in the same way. The known failures of that row
+    hold for this target too, and so do the selectors that name it.
     `local`: made from a real GPU that matches no row. No code is stored for it.
     `table`: the file of the row, if it is a further table (see use_tables); "" for this package's table.
 
@@ -204,6 +204,8 @@ def _check_variant(target: Target, known: Mapping[str, Target]) -> None:
             f"target {target.name}: variant_of is {target.variant_of!r}; it must name a {target.device} row that is "
             "not a variant itself"
         )
+    if target.code_like and target.code_like not in known:
+        raise TargetError(f"target {target.name}: code_like is {target.code_like!r}; known are {', '.join(known)}")
 
 
 def families() -> tuple[str, ...]:
@@ -239,7 +241,7 @@ def selector_words(name: str, device: str) -> set[str]:
 
 def _target(name: str, row: dict[str, Any], vendor: VendorDevice | None = None) -> Target:
     known = {each.name for each in dataclasses.fields(Target)} - {"name", "local", "table"}
-    known -= {"cudnn", "flash_attention", "capability", "platform"} if vendor else {"code_like"}
+    known -= {"cudnn", "flash_attention", "capability", "platform"} if vendor else set()
     unknown = set(row) - known
     if unknown:
         raise TargetError(f"target {name}: unknown key {min(unknown)!r}; known are {', '.join(sorted(known))}")

@@ -26,6 +26,7 @@ _COUNTERS = (
     "cat_linear",  # from 2.15 on
     "b2b_gemm",
     "apply_gumbel_max_trick",
+    "cpp_micro_gemm_amx_counter",  # products from a template by the tiles of AMX
     "numpy_compat_normalization",
     "var_std_reduction_dedup",  # from 2.15 on
     "scaled_mm_output_scale_fused",  # from 2.15 on

@@ -203,7 +203,10 @@ GROUPED = {
 @case(
     x=tensor(8, 24, dtype="bf16"),
     **FROZEN | {"config": {"grouped": GROUPED}, "only": {"cpu_avx512": PACKED_BF16}},
-    require={"all": {"extern": [], "fallbacks": [], "kernels": 1, "graph_breaks": 0}},
+    require={
+        "all": {"extern": [], "fallbacks": [], "kernels": 1, "graph_breaks": 0},
+        "cpu_amx": {"patterns.cpp_micro_gemm_amx_counter": ">=1"},
+    },
 )
 def test_grouped_heads(x):
     return [torch.relu(y) for y in heads(x)]

@@ -14,6 +14,7 @@ from conformance.capture.request import CaptureRequest
 from conformance.capture.shared_captures import SharedCaptures
 from conformance.cases.case import Case
 from conformance.cases.loader import cases_in
+from conformance.cases.selectors import exclusion
 from conformance.devices.targets import targets
 
 OPS = Path(__file__).parent.parent.parent / "conformance" / "ops"
@@ -43,7 +44,10 @@ def test_shared_and_alone_are_the_same(operator):
 
 def compare_shared_and_alone(case):
     shared = SharedCaptures()
-    for name, others in {"cuda_sm80": ("cuda_sm90", "cuda_sm100"), "xpu_pvc": ("xpu_bmg",)}.items():
+    sharing = {"cuda_sm80": ("cuda_sm90", "cuda_sm100"), "xpu_pvc": ("xpu_bmg",), "cpu_avx512": ("cpu_amx",)}
+    for name, others in sharing.items():
+        if exclusion(case, targets()[name]):
+            continue
         target = targets()[name]
         result = made(case, target)
         shared.add(case, target, result.capture, result.queries)
@@ -70,6 +74,18 @@ def test_another_target_of_the_device_type_finds_it(case):
     assert shared.find(case, targets()["xpu_pvc"]) is None
     assert shared.find(case, targets()["cpu_avx2"]) is None
     assert shared.find(dataclasses.replace(case, name="other"), targets()["cuda_sm90"]) is None
+
+
+def test_amx_finds_that_of_avx512_unless_it_has_a_product_from_a_template(case):
+    shared, avx512 = SharedCaptures(), targets()["cpu_avx512"]
+    product = next(iter(cases_in(OPS / "test_cpp_templates.py").values()))
+    for each in (case, product):
+        result = made(each, avx512)
+        shared.add(each, avx512, result.capture, result.queries)
+    assert shared.find(case, targets()["cpu_amx"]).for_target(targets()["cpu_amx"]).target == "cpu_amx"
+    assert shared.find(case, targets()["cpu_avx2"]) is None
+    assert shared.find(case, dataclasses.replace(targets()["cpu_amx"], threads=3)) is None
+    assert shared.find(product, targets()["cpu_amx"]) is None
 
 
 def test_numerics_with_another_policy_are_not_shared(case):

@@ -61,6 +61,7 @@ def test_rows_are_added_behind_ours(tmp_path, use):
     [
         (row("cuda_sm90"), "0.toml: cuda_sm90 is a target of this package already: give your target another name"),
         (row("cuda-mine"), "0.toml: 'cuda-mine' cannot name a target; use letters, digits, _ and ."),
+        (row(more='code_like = "cuda_none"\n'), "code_like is 'cuda_none'; known are cpu_avx2"),
         (row(more='variant_of = "cuda_none"\n'), "variant_of is 'cuda_none'; it must name a cuda row"),
         (row(more='table = "x"\n'), "0.toml: target cuda_mine: unknown key 'table'"),
         ("[cuda_mine]\ndevice = 1\n", "0.toml: target cuda_mine: device is 1; it must be a string"),

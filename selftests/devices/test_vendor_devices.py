@@ -216,8 +216,3 @@ def test_failing_registration(install):
     install()
     message = "nova-conformance 2.1 cannot register the device nova: OSError: no driver"
     assert registration_problem(vendor_devices()["nova"]) == message
-
-
-def test_code_like_is_for_vendors():
-    with pytest.raises(TargetError, match="unknown key 'code_like'"):
-        targets._target("cpu_mine", {"device": "cpu", "description": "", "confirmed": "", "code_like": "cpu_avx2"})

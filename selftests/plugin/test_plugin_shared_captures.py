@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from suites import NATIVE
 from suites import PreloadedSuite as Suite
 
 CASES = """
@@ -84,6 +85,18 @@ def test_a_fault_of_one_target_is_found_there(suite):
 def test_a_fault_of_all_targets_fails_on_each(suite):
     ran = suite.run(*THREE, "--checks", "numerics", "-p", "wrong_everywhere", "-k", "double").ends(1)
     assert ran.outcomes()["failed"] == 3
+    assert shared(suite) == {}
+
+
+@pytest.mark.skipif(not NATIVE, reason="no target of the table is native here")
+def test_a_cpu_row_with_the_same_code_shares_native_numerics(suite):
+    """As cpu_amx does with cpu_avx512, on any processor."""
+    suite.write("mine.toml", f'[cpu_mine]\nvariant_of = "{NATIVE}"\ncode_like = "{NATIVE}"\n')
+    both = ("--targets", "mine.toml", "--target", f"{NATIVE},cpu_mine")
+    options = (*both, "--checks", "numerics", "--fresh", "-k", "double")
+    suite.run(*options).ends(0).has("numerics passed: 2 native")
+    assert shared(suite) == {"scale/double-cpu_mine": NATIVE}
+    assert suite.run(*options, "-p", "wrong_everywhere").ends(1).outcomes()["failed"] == 2
     assert shared(suite) == {}
 
 

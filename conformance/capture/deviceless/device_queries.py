@@ -230,6 +230,7 @@ _ANSWERS: Mapping[str, Callable[[Target], Any]] = {
     "compute capability": _compute_capability,
     "multiprocessors": lambda target: multiprocessor_count(target.properties),
     "bf16": _has_bf16,
+    "instruction set": lambda target: target.isa,  # of a product from a C++ template
     "memory": lambda target: target.properties["total_memory"],
     "integrated": lambda target: target.properties.get("is_integrated_gpu", False),
     "shared memory": _shared_memory,

@@ -10,14 +10,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from conformance.capture.patching.patch import Patch
+from conformance.devices.environment import PreparationError
 from conformance.devices.machine import instruction_sets
 
 #: Bytes of the caches of a core, for all targets: those of a server of 2023.
 _CACHES = {"l1d_cache_size": 48 * 1024, "l2_cache_size": 2 * 1024 * 1024}
 #: Instruction sets of x86-64.
-_X86 = ("avx2", "avx512")
+_X86 = ("avx2", "avx512", "amx")
 #: Instruction set of a target → Inductor's class for it.
-_CLASSES = {"avx2": "VecAVX2", "avx512": "VecAVX512", "neon": "VecNEON"}
+_CLASSES = {"avx2": "VecAVX2", "avx512": "VecAVX512", "amx": "VecAMX", "neon": "VecNEON"}
 
 
 def instruction_set(name: str) -> Any:
@@ -27,22 +28,48 @@ def instruction_set(name: str) -> Any:
     return getattr(cpu_vec_isa, _CLASSES[name])()
 
 
-def patches(isa: str) -> list[Patch]:
-    """The patches that make Inductor generate code for an instruction set of the table: `avx2`."""
+def use_natively(isa: str) -> None:
+    """Prepares this process for code of an instruction set that the processor has. Raises PreparationError.
+
+    Linux lets a process use the tiles of AMX once it asks for them, or ends it by a signal. Inductor asks while it
+    probes the instruction set, and captures leave that out. Private: torch.cpu has no public function that asks.
+    """
+    import torch
+
+    if isa == "amx" and not torch.cpu._init_amx():
+        raise PreparationError("Linux refuses this process the tiles of AMX: select other targets than cpu_amx")
+
+
+def patches(isa: str, ask: Callable[[], object] | None = None) -> list[Patch]:
+    """The patches that make Inductor generate code for an instruction set of the table: `avx2`.
+
+    `ask`: called where Inductor chooses the kernel of a product from a template.
+    """
     pick = _pick_isa(isa)
     imported_by_name = "codecache imports it by name; if both differ, code is built with the wrong flags"
     of_products = "it imports it by name; templates of products would be those of this machine, such as of AMX"
     return [
         Patch("torch._inductor.cpu_vec_isa:pick_vec_isa", pick, "this machine's instruction set would be used"),
         Patch("torch._inductor.codecache:pick_vec_isa", pick, imported_by_name),
-        Patch("torch._inductor.codegen.cpp_micro_gemm:pick_vec_isa", pick, of_products),
+        Patch("torch._inductor.codegen.cpp_micro_gemm:pick_vec_isa", _with_question(pick, ask), of_products),
         *_architecture_patches(isa),
         *_cache_patches(),
+        *(_amx_patches() if isa == "amx" else ()),
         Patch(
             f"torch._inductor.cpu_vec_isa:{_CLASSES[isa]}.__bool__",
             lambda _: lambda self: True,
             "it compiles and runs a probe; without compiler or hardware, the code silently becomes scalar",
         ),
+    ]
+
+
+def _amx_patches() -> list[Patch]:
+    """The patches that answer for the first processors with AMX: all have AVX512_BF16, and none has AMX-FP16."""
+    why = "the probe that finds it out is left out, so weights of 8 bits would not get AMX's kernel"
+    later = "later processors have it: products of float16 would be those of this machine"
+    return [
+        Patch("torch._inductor.cpu_vec_isa:VecAMX._is_avx512_bf16_supported", lambda _: True, why),
+        Patch("torch.cpu:_is_amx_fp16_supported", _returns(False), later, optional=True),
     ]
 
 
@@ -69,7 +96,7 @@ def _cache_patches() -> list[Patch]:
     ]
 
 
-def _returns(value: int) -> Callable[[Any], Callable[[], int]]:
+def _returns(value: int) -> Callable[[Any], Callable[..., int]]:
     return lambda _original: lambda: value
 
 
@@ -91,6 +118,20 @@ CODEGEN_PATCHES = [
     Patch("torch._inductor.cpp_builder:is_gcc", lambda _: lambda: True, "pragmas depend on the compiler's name"),
     Patch("torch._inductor.cpp_builder:is_msvc_cl", lambda _: lambda: False, "pragmas depend on the compiler's name"),
 ]
+
+
+def _with_question(
+    make: Callable[[Any], Callable[..., Any]], ask: Callable[[], object] | None
+) -> Callable[[Any], Callable[..., Any]]:
+    """Makes what `make` makes, and calls `ask` with each call of it."""
+    if ask is None:
+        return make
+
+    def pick_vec_isa(pick: Callable[[], Any]) -> Any:
+        ask()
+        return pick()
+
+    return lambda original: functools.partial(pick_vec_isa, make(original))
 
 
 def _pick_isa(name: str) -> Callable[[Any], Callable[..., Any]]:

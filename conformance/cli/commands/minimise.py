@@ -37,7 +37,7 @@ examples:
   python -m conformance minimise bug.py --target cpu_avx512 --output smallest.py"""
 
 #: The width in bits by which Inductor chooses an instruction set of x86.
-_WIDTHS = {"avx2": 256, "avx512": 512}
+_WIDTHS = {"avx2": 256, "avx512": 512, "amx": 512}
 
 
 class MinimiseError(ConformanceError, ValueError):

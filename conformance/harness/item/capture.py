@@ -70,7 +70,8 @@ class ItemCapture:
         """
         if self._session.settings.captures != "shared" or result.shared_with:
             return
-        if not self.emulates or record.outcome("numerics") is Outcome.PASSED:
+        runs = self.emulates or self._mode == "native"
+        if not runs or record.outcome("numerics") is Outcome.PASSED:
             ran = result.extents() if self.emulates and not record.reused else None
             self._session.shared_captures.add(self._case, self._target, result.capture, result.queries, ran)
 
@@ -78,7 +79,7 @@ class ItemCapture:
         """The capture of another target that is the same for this one, if nothing must run for this one alone."""
         from conformance.capture.result import CaptureResult
 
-        if self._mode == "native" or self._session.settings.captures != "shared":
+        if self.is_on_device or self._session.settings.captures != "shared":
             return None
         shared = self._session.shared_captures.find(self._case, self._target)
         if shared is None:

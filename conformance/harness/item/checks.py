@@ -376,7 +376,7 @@ class _ItemRun:
                     self.audit.judgements += captured.judgements
                 self.record.error_profiles = list(captured.error_profiles)
                 captured.worker_numerics()
-            elif captured.shared_with and self.source.emulates:
+            elif captured.shared_with and (self.source.emulates or self.mode == "native"):
                 self.report.note("numerics", f"the code of {captured.shared_with} is the same, and it ran")
             elif captured.compiled is not None:
                 case = self.case if self.mode == "native" else with_device_strides(self.case)

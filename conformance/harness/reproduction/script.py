@@ -21,7 +21,7 @@ from conformance.settings import config_text
 
 NAME, WITH_SUITE, INPUTS = "reproduce.py", "reproduce_with_suite.py", "inputs.pt"
 #: The width in bits by which Inductor chooses an instruction set of x86.
-_WIDTHS = {"avx2": 256, "avx512": 512}
+_WIDTHS = {"avx2": 256, "avx512": 512, "amx": 512}
 #: Inductor's cache would hide a change of Inductor.
 _NO_CACHES = {"fx_graph_cache": False, "fx_graph_remote_cache": False}
 #: The modules whose text is a part of the script, and what they import.

@@ -101,6 +101,9 @@ class CapturesAhead:
         settings = session.settings
         if kernel_language(target.device) != "cpp" or settings.kernels != "batched" or settings.backend_option:
             return False
+        others = {each.name for each in session.selected_targets} if settings.captures == "shared" else set()
+        if target.device == "cpu" and target.code_like in others:
+            return False  # in its turn, it may share the capture of that row
         if session.mode(target) != "native" or session.compiler.generation_problem(target) or exclusion(case, target):
             return False
         try:

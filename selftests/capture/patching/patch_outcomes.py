@@ -25,7 +25,7 @@ import torch._inductor.fx_passes.post_grad  # noqa: E402
 import torch._inductor.fx_passes.reduced_atomic_contention  # noqa: E402
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
-from processor_outcomes import cache_of, caches, flags, has_avx2, of_products  # noqa: E402
+from processor_outcomes import cache_of, caches, flags, has_amx_fp16, has_avx2, of_amx, of_products  # noqa: E402
 from torch._inductor import config  # noqa: E402
 
 from conformance.capture import isolation  # noqa: E402
@@ -465,6 +465,8 @@ OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch._inductor.codecache:pick_vec_isa": flags,
     "torch._inductor.codegen.cpp_micro_gemm:pick_vec_isa": of_products,
     "torch.cpu:_is_avx2_supported": has_avx2,
+    "torch._inductor.cpu_vec_isa:VecAMX._is_avx512_bf16_supported": of_amx,
+    "torch.cpu:_is_amx_fp16_supported": has_amx_fp16,
     "torch.cpu:get_capabilities": caches,
     "torch._C._cpu:_L1d_cache_size": cache_of("_L1d_cache_size"),
     "torch._C._cpu:_L2_cache_size": cache_of("_L2_cache_size"),

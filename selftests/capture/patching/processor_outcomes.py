@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from unittest import mock
 
 import torch
 
@@ -32,6 +33,21 @@ def has_avx2(target: str) -> str:
     """Wanted of cpu_neon, where this machine's answer differs."""
     with isolation.isolated(targets()[target], "deviceless", {}):
         return str(torch.cpu._is_avx2_supported())
+
+
+def of_amx(target: str) -> str:
+    """The flags of AVX512_BF16, which kernels of 8-bit weights need."""
+    from torch._inductor import codecache
+
+    with isolation.isolated(targets()[target], "deviceless", {}):
+        return codecache.pick_vec_isa().build_arch_flags()
+
+
+def has_amx_fp16(target: str) -> str:
+    """On a processor that has it."""
+    here = mock.patch.object(torch.cpu, "_is_amx_fp16_supported", return_value=True)
+    with here, isolation.isolated(targets()[target], "deviceless", {}):
+        return str(torch.cpu._is_amx_fp16_supported())
 
 
 def caches(target: str) -> str:

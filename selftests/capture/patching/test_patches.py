@@ -14,7 +14,7 @@ DRIVER = Path(__file__).with_name("patches_driver.py")
 
 #: These targets have all patches. A patch that two targets share is tested with the first one, but not with the target
 #: that this machine would choose itself: there, nothing changes without the patch.
-TARGETS = ("cuda_sm90", "xpu_pvc", "cpu_avx2", "cpu_avx512", "cpu_neon")
+TARGETS = ("cuda_sm90", "xpu_pvc", "cpu_avx2", "cpu_avx512", "cpu_amx", "cpu_neon")
 
 LISTED = """
 import json, sys

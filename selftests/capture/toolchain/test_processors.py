@@ -24,8 +24,9 @@ PROCESSORS = {
     "avx2": (FEATURES[:1], 3, 32 * 1024, 512 * 1024),
     "amx": (FEATURES, 64, 64 * 1024, 4 * 1024 * 1024),
 }
-#: A loop, a reduction, and a template with products.
-CASES = ("flip/hflip-224-u8-contiguous", "flex_attention/plain-f32")
+#: Products from templates: AMX has kernels of its own for these, and none for the others.
+OF_TILES = ("cpp_templates/bmm-bf16-template", "cpp_templates/integer_weight-frozen")
+CASES = ("flip/hflip-224-u8-contiguous", "flex_attention/plain-f32", "cpp_templates/bmm-f16-template", *OF_TILES)
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, processor: str) -> None:
@@ -43,7 +44,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, processor: str) -> None:
     cpu_vec_isa.valid_vec_isa_list.cache_clear()
 
 
-@pytest.mark.parametrize("target", ["cpu_avx2", "cpu_avx512", "cpu_neon"])
+@pytest.mark.parametrize("target", ["cpu_avx2", "cpu_avx512", "cpu_amx", "cpu_neon"])
 @pytest.mark.parametrize("name", CASES)
 def test_code_is_that_of_the_target(monkeypatch, name, target):
     case, _ = find_case(name, ())
@@ -57,3 +58,4 @@ def test_code_is_that_of_the_target(monkeypatch, name, target):
                 texts[whole_text(result.capture, targets()[target])] = processor
     cpu_vec_isa.valid_vec_isa_list.cache_clear()
     assert len(texts) == 1, f"only {' and '.join(texts.values())} agree"
+    assert ("_amx_kernel_" in texts.popitem()[0]) is (target == "cpu_amx" and name in OF_TILES)

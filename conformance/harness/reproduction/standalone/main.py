@@ -55,6 +55,8 @@ def is_here(device, isa):
         return getattr(torch, device).is_available()
     if isa == "neon":
         return platform.machine() in ("aarch64", "arm64")
+    if isa == "amx":
+        return torch.cpu._is_amx_tile_supported()  # noqa: SLF001 - it has no public name
     capability = torch.backends.cpu.get_cpu_capability()
     return capability.startswith("AVX512" if isa == "avx512" else "AVX")
 
