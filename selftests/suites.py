@@ -18,7 +18,8 @@ import preloaded
 import tomli_w
 
 from conformance.cases.special_values import FLOATING
-from conformance.devices.environment import HIDE_GPUS, cache_folder
+from conformance.devices.cache_folder import cache_folder
+from conformance.devices.environment import HIDE_GPUS
 from conformance.devices.machine import Machine, instruction_sets
 from conformance.devices.targets import targets
 

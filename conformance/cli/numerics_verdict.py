@@ -40,7 +40,7 @@ def numerics_verdict(case: Case, result: CaptureResult, target: Target, *, nativ
     Raises CaseError for a malformed numerics policy, and GeneratingError for other exceptions.
     """
     from conformance.capture.emulation.errors import EmulationError, NotEmulatedError
-    from conformance.cases.numerics_policy import PolicyError
+    from conformance.cases.tolerance_policy import PolicyError
     from conformance.numerics.check import NumericsError
 
     how = "" if native else " (emulated)"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from conformance.cases.case import Case, CaseError
 from conformance.harness.this_process import native_gpus, reason_not_pretended
-from conformance.review.diff import ACCEPT_WITH
+from conformance.review.accept_command import ACCEPT_WITH
 
 if TYPE_CHECKING:
     from conformance.compiler.gpu_free_worker import GpuFreeWorker

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conformance.capture.deviceless.prepare import prepare
-from conformance.cases import numerics_policy, sample_selection, seeds
+from conformance.cases import sample_selection, seeds, tolerance_policy
 from conformance.cases.case import Case
 from conformance.cases.roots import STORAGE_ROOTS
 from conformance.compiler.compiler import Compiler
 from conformance.devices import environment, targets
+from conformance.devices.cache_folder import cache_folder
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target
 from conformance.devices.torch_releases import BASELINE
@@ -110,7 +111,7 @@ class Session:
     def prepare(self) -> None:
         """Sets up this process before torch is imported, and finds out for which devices no code can be generated."""
         seeds.use_run_seed(self.settings.seed)
-        numerics_policy.use_default_factor(self.settings.factor)
+        tolerance_policy.use_default_factor(self.settings.factor)
         settings = self.settings
         sample_selection.use(
             sample_selection.SampleSelection(settings.samples, settings.dtypes, settings.special_values)
@@ -193,7 +194,7 @@ class Session:
     @functools.cached_property
     def passed_numerics(self) -> PassedNumerics:
         """Which numerics passed before, in this run or another one."""
-        return PassedNumerics(environment.cache_folder() / FOLDER)
+        return PassedNumerics(cache_folder() / FOLDER)
 
     def missing_devices(self) -> list[str]:
         """Selected device types and platforms of which no selected target runs here."""

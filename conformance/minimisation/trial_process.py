@@ -153,7 +153,7 @@ def _check_program(compiler: Compiler, request: Mapping[str, Any], target: Targe
 
 
 def _problems(case: Case, compiled: Any, device: str, call: Mapping[str, Any], target: Target) -> list[Any]:
-    from conformance.cases.numerics_policy import Policy
+    from conformance.cases.tolerance_policy import Policy
     from conformance.numerics.check import Call, Comparison, check_call
 
     policy = Policy.for_case(case, target.name, device)

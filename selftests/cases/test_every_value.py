@@ -7,11 +7,11 @@ import torch
 from suites import FOREIGN, NATIVE, REPOSITORY
 
 from conformance import case, every_value
-from conformance.cases.inputs import dtype_of
+from conformance.cases.dtypes import dtype_of
 from conformance.cases.lookup import cases_below
-from conformance.cases.numerics_policy import Policy
 from conformance.cases.roots import OPS
 from conformance.cases.selectors import exclusion
+from conformance.cases.tolerance_policy import Policy
 from conformance.devices.targets import targets
 from conformance.numerics.check import Comparison, NumericsError, calls, check_numerics
 

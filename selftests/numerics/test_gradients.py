@@ -8,7 +8,7 @@ import torch
 import conformance
 from conformance import case, tensor
 from conformance.cases.lookup import cases_below
-from conformance.cases.numerics_policy import COTANGENT_CALLS
+from conformance.cases.tolerance_policy import COTANGENT_CALLS
 from conformance.numerics.check import NumericsError, check_numerics
 from conformance.numerics.cotangents import random_cotangent
 

@@ -196,7 +196,7 @@ def test_sizes_of_a_module_stay_and_the_others_change():
 
 
 def _policy(only):
-    from conformance.cases.numerics_policy import Policy
+    from conformance.cases.tolerance_policy import Policy
 
     return Policy.for_case(only, "", "cpu")
 

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from conformance import case, edges, tensor
 from conformance.cases.case import CaseError
-from conformance.cases.numerics_policy import validate
+from conformance.cases.tolerance_policy import validate
 from conformance.numerics.check import NumericsError, check_numerics
 
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from conformance import case, tensor
-from conformance.cases.numerics_policy import COTANGENT_CALLS
 from conformance.cases.special_values import FLOATING
+from conformance.cases.tolerance_policy import COTANGENT_CALLS
 from conformance.documentation import page_text
 from conformance.numerics import check, messages
 from conformance.numerics.check import NumericsError, check_numerics

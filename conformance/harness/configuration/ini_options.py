@@ -77,7 +77,7 @@ class ProjectSettings:
     """The ini options of a project. What it does not set is None, or "" for a text.
 
     `targets`: names with commas, as --target takes them. `checks`: as in Settings. `drift`: "report", "fail" or "".
-    `baseline_torch`: "2.13" or "". `factor`: see numerics_policy.py. `item_timeout`: seconds.
+    `baseline_torch`: "2.13" or "". `factor`: see tolerance_policy.py. `item_timeout`: seconds.
     `texts`: a line `name = value` for each option that is set.
     """
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conformance.cases import numerics_policy, seeds
+from conformance.cases import seeds, tolerance_policy
 from conformance.devices import environment
 from conformance.harness.reuse.case_source import case_source
 from conformance.harness.reuse.file_states import digest_of, folder_states
@@ -89,7 +89,7 @@ def _parts(case: Case, target: Target, machine: Machine, capture: Capture) -> It
     yield from (capture.mode, json.dumps(dataclasses.asdict(target), sort_keys=True, default=repr))
     yield from (str(case.file), case.id, _source(case).digest, str(case.grad), str(case.dynamic), case.mode)
     yield from (repr(case.config), repr(case.numerics), capture.joint_graph, str(seeds.run_seed()))
-    yield str(numerics_policy.default_factor())
+    yield str(tolerance_policy.default_factor())
     for module, code in zip(capture.modules, codes, strict=True):
         yield from (module.kind, code, json.dumps(_runtime(module), sort_keys=True))
 
