@@ -31,7 +31,7 @@ CONFTEST = 'pytest_plugins = ["conformance.plugin"]\n'
 NATIVE = next((f"cpu_{isa}" for isa in Machine(isas=instruction_sets()).isas), "")
 FOREIGN = "cpu_avx2" if NATIVE == "cpu_neon" else "cpu_neon"
 
-#: The exit status of a run with an entry that excuses nothing, in a project without conformance_baseline_torch.
+#: The exit status of a run with an entry that excuses nothing, in a project without conformance_strict_torch.
 STALE_STATUS = 1
 
 #: For an entry of known_failures: the output's numbers are wrong, in any call and by any amount.

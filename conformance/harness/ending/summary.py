@@ -349,8 +349,8 @@ def _add_known_failures(items: Sequence[ItemRecord], summary: Summary, session: 
     layers += [(None, items, (layer,)) for layer in settings.overlay.known_failures]
     for folder, group, overlays in layers:
         try:
-            baseline = session.known_failures_baseline(folder)
-            failures = known_failures.load(folder, settings.backend_option, baseline, overlays, settings.baseline_torch)
+            strict = session.strict_release(folder)
+            failures = known_failures.load(folder, settings.backend_option, strict, overlays, settings.strict_torch)
         except KnownFailureError as error:  # the file has changed since the run began
             summary.lines.append(f"known failure: {error}")
             summary.failed = True
