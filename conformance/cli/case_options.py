@@ -106,3 +106,11 @@ def add_adhoc_options(parser: argparse.ArgumentParser) -> None:
 
 def adhoc_options(arguments: argparse.Namespace) -> AdhocOptions:
     return AdhocOptions(tuple(arguments.input), tuple(arguments.grad), arguments.dynamic, tuple(arguments.config))
+
+
+def adhoc_words(arguments: argparse.Namespace) -> list[str]:
+    """The words of the command line that give these options again."""
+    given = {"--input": arguments.input, "--config": arguments.config}
+    words = [word for option, values in given.items() for value in values for word in (option, value)]
+    words += [f"--grad={','.join(filter(None, arguments.grad))}"] if arguments.grad else []
+    return [*words, "--dynamic"] if arguments.dynamic else words

@@ -27,7 +27,7 @@ from conformance.harness.accidents.worker_crashes import MANY_RESTARTS, Retiring
 from conformance.harness.collected import conformance_item, deselect, is_conformance_item, is_in_case_file
 from conformance.harness.configuration import header, initial_conftests, pytest_options
 from conformance.harness.configuration.pytest_options import is_enabled, option, read_project_settings
-from conformance.harness.ending import ci_annotations, ci_summary, failure_list, junit, summary
+from conformance.harness.ending import failure_list, github, junit, summary
 from conformance.harness.item.checks import Item
 from conformance.harness.item.errors import RaisedError
 from conformance.harness.overlay import chosen_options, subset_selection, written_failures
@@ -41,7 +41,6 @@ from conformance.harness.selection import (
     continued_run,
     empty_selection,
 )
-from conformance.harness.selection.declaration_lines import declaration_line
 from conformance.harness.session import Session
 from conformance.harness.subtests import SubtestReporter, WrongDeclarationsItem
 from conformance.settings import Settings, option_name
@@ -407,7 +406,9 @@ def pytest_make_collect_report() -> Any:
         return report
     if isinstance(excinfo.value, pytest.UsageError):
         report.longrepr = str(excinfo.value)
-    elif isinstance(excinfo.value, (ConformanceError, ValueError)) and (line := declaration_line(excinfo)):
+    elif isinstance(excinfo.value, (ConformanceError, ValueError)) and (
+        line := collected_declarations.declaration_line(excinfo)
+    ):
         report.longrepr = f"{line}: {excinfo.value}"
     return report
 
@@ -481,6 +482,6 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     terminalreporter.write_sep("-", "conformance")
     for line in (*result.lines, *result.ending):
         terminalreporter.write_line(line)
-    ci_summary.append((*result.lines, *result.ending))
-    for line in ci_annotations.error_commands([*failed, *terminalreporter.stats.get("error", [])], config.rootpath):
+    github.append_summary((*result.lines, *result.ending))
+    for line in github.error_commands([*failed, *terminalreporter.stats.get("error", [])], config.rootpath):
         terminalreporter.write_line(line)

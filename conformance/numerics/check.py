@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from conformance.capture.emulation.errors import NotEmulatedError
-from conformance.capture.observers.recompiles import compiled_frames
+from conformance.capture.observers.dynamo import compiled_frames
 from conformance.capture.tf32 import without_tf32
 from conformance.cases import call_modes, special_values
 from conformance.cases.case import resized_arguments

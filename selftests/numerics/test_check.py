@@ -4,8 +4,9 @@ import re
 
 import pytest
 import torch
+from checking import case_of
 
-from conformance import case, image, tensor
+from conformance import image, tensor
 from conformance.capture import invoke
 from conformance.cases import seeds
 from conformance.cases.containers import copy_to
@@ -15,12 +16,6 @@ from conformance.devices.environment import torch_build
 from conformance.numerics.check import NumericsError, check_numerics
 from conformance.numerics.measurement import measure
 from conformance.numerics.problem import ORDINARY_CALLS
-
-
-def case_of(fn, **declared):
-    fn.__name__ = f"test_{fn.__name__}" if not fn.__name__.startswith("test_") else fn.__name__
-    (only,) = case(**declared)(fn).cases
-    return only
 
 
 def exp(x):

@@ -19,7 +19,7 @@ from conformance.bench import BenchError, compare, markdown, selection, table
 from conformance.bench.report import Report
 from conformance.capture.deviceless.prepare import prepare
 from conformance.cases.case import Case
-from conformance.cli.case_options import add_adhoc_options, adhoc_options
+from conformance.cli.case_options import add_adhoc_options, adhoc_options, adhoc_words
 from conformance.cli.overlay_options import of_subset
 from conformance.compiler.compiler import Compiler, GeneratingError, compiler_here
 from conformance.devices import environment
@@ -226,10 +226,8 @@ def command(arguments: argparse.Namespace) -> str:
     words = ["python", "-m", "conformance", "bench", *arguments.what]
     for name in ("device", "target"):
         words += [f"--{name}", getattr(arguments, name)] if getattr(arguments, name) else []
-    for name in ("axis", "input", "config"):
-        words += [word for value in getattr(arguments, name) for word in (f"--{name}", value)]
-    words += [f"--grad={','.join(filter(None, arguments.grad))}"] if arguments.grad else []
-    words += ["--dynamic"] if arguments.dynamic else []
+    words += [word for value in arguments.axis for word in ("--axis", value)]
+    words += adhoc_words(arguments)
     words += ["--threads", str(arguments.threads)] if arguments.threads != 1 else []
     words += ["--min-time", f"{arguments.min_time:g}"] if arguments.min_time != _SECONDS else []
     words += ["--markdown", str(arguments.markdown)] if arguments.markdown else []
