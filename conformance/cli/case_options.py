@@ -69,6 +69,16 @@ def selected_parts(arguments: argparse.Namespace) -> tuple[list[str], list[str]]
     return parts, stages
 
 
+def add_what_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "what",
+        nargs="*",
+        default=[],
+        metavar="CASE|PATH",
+        help="parts of case ids, with * and ?; files and folders; or an ad-hoc function",
+    )
+
+
 def add_adhoc_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options that `adhoc_options` reads."""
     group = parser.add_argument_group(

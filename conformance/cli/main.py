@@ -10,15 +10,14 @@ import re
 import signal
 import sys
 import textwrap
-import threading
 from collections.abc import Iterator, Sequence
 from types import ModuleType
-from typing import Any
 
 import conformance
 from conformance.cli import overlay_options
 from conformance.devices import environment
 from conformance.errors import ConformanceError
+from conformance.terminal import recorded_interruptions
 
 #: Who needs it → command → its module in cli/commands/ and its help. Only the module of the called command is imported:
 #: help is fast.
@@ -72,7 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=conformance.__version__)
-    with _interruptions() as interruptions:
+    by_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with contextlib.ExitStack() as stack:
+        interruptions = stack.enter_context(recorded_interruptions()) if by_default else []
         try:
             status = _run(parser, words)
             sys.stdout.flush()
@@ -135,26 +136,6 @@ def _command_lines() -> Iterator[str]:
     for number, (group, commands) in enumerate(GROUPS.items()):
         yield f"{'' if number == 0 else chr(10)}{group}:"
         yield from (f"  {name:<{width}}  {text}" for name, (_, text) in commands.items())
-
-
-@contextlib.contextmanager
-def _interruptions() -> Iterator[list[int]]:
-    """Records each Ctrl-C: an import of a module in C may make another error of the KeyboardInterrupt."""
-    recorded: list[int] = []
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
-        yield recorded
-        return
-
-    def interrupt(number: int, _frame: Any) -> None:
-        recorded.append(number)
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield recorded
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _first_word(words: Sequence[str]) -> str:

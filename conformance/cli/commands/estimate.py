@@ -12,7 +12,13 @@ from conformance.atomic_files import check_writable
 from conformance.bench.selection import select_cases
 from conformance.capture.wrappers.unloaded import without_values
 from conformance.cases.case import Case
-from conformance.cli.case_options import add_adhoc_options, adhoc_options, adhoc_words, project_targets
+from conformance.cli.case_options import (
+    add_adhoc_options,
+    add_what_argument,
+    adhoc_options,
+    adhoc_words,
+    project_targets,
+)
 from conformance.cli.overlay_options import of_subset
 from conformance.compiler.capture_texts import origin
 from conformance.compiler.compiler import Compiler, GeneratingError, compiler_here
@@ -42,13 +48,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "what",
-        nargs="*",
-        default=[],
-        metavar="CASE|PATH",
-        help="parts of case ids, with * and ?; files and folders; or an ad-hoc function",
-    )
+    add_what_argument(parser)
     parser.add_argument(
         "--target",
         action="append",

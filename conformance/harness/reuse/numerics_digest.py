@@ -16,11 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import conformance
 from conformance.cases import seeds, tolerance_policy
+from conformance.cases.roots import CASE_ROOTS
 from conformance.devices import environment
 from conformance.harness.reuse.case_source import case_source
 from conformance.harness.reuse.file_states import digest_of, folder_states
-from conformance.harness.reuse.harness_state import harness_state
 from conformance.harness.reuse.machine_state import gpu_state, machine_state
 from conformance.harness.reuse.torch_files import torch_files
 
@@ -136,3 +137,18 @@ def _triton_state() -> str:
     folders = spec.submodule_search_locations if spec is not None else None
     parts = [f"{folder}/{path} {state}" for folder in folders or () for path, state in folder_states(Path(folder))]
     return digest_of([environment.triton_version(), *parts])
+
+
+#: Folders that no result depends on, and those of cases: the digest of an item has the text of its own case.
+_LEFT_OUT = (
+    *("bench", "cli", "expected_binary", "expected_code", "known_failures", "review"),
+    *(root.name for root in CASE_ROOTS),
+)
+_SUFFIXES = (".py", ".cpp", ".toml")
+
+
+@functools.cache
+def harness_state(folder: Path = Path(conformance.__file__).parent) -> str:
+    """The digest of the texts of the suite: how inputs are made, code is emulated, results are compared. 10 ms."""
+    paths = [path for path, _ in folder_states(folder, without=_LEFT_OUT) if path.endswith(_SUFFIXES)]
+    return digest_of(part for path in paths for part in (path, (folder / path).read_text(encoding="utf-8")))
