@@ -23,7 +23,7 @@ from conformance.capture.request import CaptureRequest
 from conformance.cases.lookup import cases_below
 from conformance.devices.machine import Machine
 from conformance.devices.targets import targets
-from conformance.numerics import tolerance
+from conformance.numerics import measurement
 from conformance.numerics.check import check_numerics
 from conformance.numerics.comparison import NumericsError
 
@@ -51,7 +51,7 @@ def time_cases(files: list[Path], every: int) -> None:
     prepare(())
     profiles, numerics = Clock(), Clock()
     for name in ("buckets_of", "eager_error_up_to_bucket"):
-        setattr(tolerance, name, profiles.wrap(getattr(tolerance, name)))
+        setattr(measurement, name, profiles.wrap(getattr(measurement, name)))
     target = targets()[f"cpu_{Machine.detect().isas[0]}"]
     start, count = time.process_time(), 0
     for case in itertools.islice(cases_below(files), 0, None, every):

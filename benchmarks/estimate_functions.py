@@ -9,7 +9,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from conformance import case
-from conformance.cases.inputs import Input, dtype_of
+from conformance.cases.dtypes import dtype_of
+from conformance.cases.inputs import Input
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,10 +21,10 @@ import torch
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance.cases.numerics_policy import Policy
+from conformance.cases.tolerance_policy import Policy
 from conformance.numerics.comparison import CallComparison, Comparison
+from conformance.numerics.measurement import ulp_of
 from conformance.numerics.outcome import Arguments
-from conformance.numerics.tolerance import ulp_of
 from conformance.numerics.torch_references import functional_decompositions
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}

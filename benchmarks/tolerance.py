@@ -27,14 +27,14 @@ from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.request import CaptureRequest
 from conformance.cases.case import Case
 from conformance.cases.lookup import cases_below
-from conformance.cases.numerics_policy import OMISSIBLE
+from conformance.cases.tolerance_policy import OMISSIBLE
 from conformance.devices.machine import Machine
 from conformance.devices.targets import targets
 from conformance.errors import first_line
 from conformance.numerics import comparison
 from conformance.numerics.check import check_numerics
 from conformance.numerics.comparison import NumericsError
-from conformance.numerics.tolerance import bits_equal, eager_error_at_magnitude, ulp_of
+from conformance.numerics.measurement import bits_equal, eager_error_at_magnitude, ulp_of
 
 FLOORS = (0.5, 1.0, 2.0, 4.0, 8.0)
 

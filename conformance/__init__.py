@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from conformance.cases.inputs import EDGE_SIZES, edges, every_value, image, tensor
     from conformance.cases.nested.groups import group
     from conformance.cases.nested.modules import module
-    from conformance.cases.numerics_policy import FLUSHED
     from conformance.cases.optional_module import optional_module
+    from conformance.cases.tolerance_policy import FLUSHED
     from conformance.devices.vendor_devices import VendorDevice
     from conformance.harness.contracts import contract
     from conformance.harness.explanations import explanation
@@ -52,7 +52,7 @@ __version__ = "0.2.0"
 _MODULES = {
     "Case": "conformance.cases.case",
     "EDGE_SIZES": "conformance.cases.inputs",
-    "FLUSHED": "conformance.cases.numerics_policy",
+    "FLUSHED": "conformance.cases.tolerance_policy",
     "REDUCTIONS": "conformance.numerics.torch_references",
     "VendorDevice": "conformance.devices.vendor_devices",
     "assert_agrees_with_eager": "conformance.numerics.check",

@@ -146,7 +146,7 @@ class Settings:
     `captures`: whether targets share captures that are the same for them, one of CAPTURES.
     `seed`: of all that is drawn at random, see cases/seeds.py.
     `fresh`: also run numerics that passed before. `audit`: judge the opt-outs of cases instead of running all checks.
-    `default_targets`: what the ini file names; `targets` replaces it. `baseline_torch`: the release on which a known
+    `default_targets`: what the ini file names; `targets` replaces it. `strict_torch`: the release on which a known
     failure of the project that excuses nothing is an error; "" for all that it names. `factor`: the numerics factor of
     cases that name none; None for the policy's.
     `inductor_config`: options of Inductor that replace those of the cases, named as in a case's `config`.
@@ -182,7 +182,7 @@ class Settings:
     captures: str = CAPTURES[0]
     audit: bool = False
     default_targets: str | None = None
-    baseline_torch: str = ""
+    strict_torch: str = ""
     factor: float | None = None
     inductor_config: Mapping[str, Any] = field(default_factory=dict)
     samples: int = 1

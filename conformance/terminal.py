@@ -9,9 +9,11 @@ import contextlib
 import io
 import os
 import shutil
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -126,3 +128,22 @@ def progress(total: int) -> Iterator[Callable[[str], None]]:
             started = True
 
         yield start
+
+
+@contextlib.contextmanager
+def recorded_interruptions() -> Iterator[list[int]]:
+    """Records each Ctrl-C in the main thread: a compile, or an import of a C module, may swallow KeyboardInterrupt."""
+    recorded: list[int] = []
+
+    def interrupt(number: int, _frame: Any) -> None:
+        recorded.append(number)
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield recorded
+        return
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield recorded
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -11,13 +11,13 @@ from conformance.storage.runs import Run
 #: An item's checks are replaced: so an accident takes milliseconds, and the limit of a hang can be short.
 CONFTEST = r"""
 import ctypes, os, signal, time
-from conformance.harness.accidents.process_memory import MemoryLimit
+from conformance.harness.accidents import process_memory
 from conformance.harness.item.checks import _ItemRun
 from conformance.harness.session import Session
 
 pytest_plugins = ["conformance.plugin"]
 Session.set_up_torch = lambda self: None
-MemoryLimit.__init__.__defaults__ = (200,)
+process_memory.LIMIT = 200
 kept = []
 
 def planted(self):

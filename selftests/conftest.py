@@ -1,4 +1,4 @@
-"""Fixtures of the plugin's selftests."""
+"""Fixtures of the selftests of the plugin and the command line."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 import wheels
 from suites import SCALE, SM90, PreloadedSuite, Suite
 
+from conformance.cli.main import main
 from conformance.storage import durations
 from conformance.storage.runs import private_folder
 
@@ -44,6 +45,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         values = tuple(item.callspec.params[name] for name in names) if hasattr(item, "callspec") else ()
         place[item] = first.setdefault((item.path, values) if values else number, number)
     items.sort(key=place.__getitem__)
+
+
+@pytest.fixture
+def call(capsys):
+    """Runs a command; returns its exit status, stdout and stderr."""
+
+    def run(*words):
+        try:
+            status = main([str(word) for word in words])
+        except SystemExit as exit_:  # argparse's own
+            status = exit_.code
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return run
 
 
 @pytest.fixture

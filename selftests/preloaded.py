@@ -72,7 +72,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 def _started(variables: str) -> subprocess.Popen[str]:
     """The template with these early variables, as JSON. It ends with this process, whose pipe it reads."""
-    from conformance.devices.environment import cache_folder
+    from conformance.devices.cache_folder import cache_folder
 
     env = json.loads(variables)
     process = subprocess.Popen(
@@ -177,7 +177,7 @@ def _become(request: _Request, dropped: Sequence[str]) -> None:
     import torch
 
     from conformance.capture.deviceless import prepare
-    from conformance.devices.environment import set_cache_variables
+    from conformance.devices.cache_folder import set_cache_variables
 
     os.setsid()
     os.chdir(request.folder)

@@ -18,7 +18,8 @@ import preloaded
 import tomli_w
 
 from conformance.cases.special_values import FLOATING
-from conformance.devices.environment import HIDE_GPUS, cache_folder
+from conformance.devices.cache_folder import cache_folder
+from conformance.devices.environment import HIDE_GPUS
 from conformance.devices.machine import Machine, instruction_sets
 from conformance.devices.targets import targets
 
@@ -30,7 +31,7 @@ CONFTEST = 'pytest_plugins = ["conformance.plugin"]\n'
 NATIVE = next((f"cpu_{isa}" for isa in Machine(isas=instruction_sets()).isas), "")
 FOREIGN = "cpu_avx2" if NATIVE == "cpu_neon" else "cpu_neon"
 
-#: The exit status of a run with an entry that excuses nothing, in a project without conformance_baseline_torch.
+#: The exit status of a run with an entry that excuses nothing, in a project without conformance_strict_torch.
 STALE_STATUS = 1
 
 #: For an entry of known_failures: the output's numbers are wrong, in any call and by any amount.

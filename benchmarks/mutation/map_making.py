@@ -17,7 +17,7 @@ from pathlib import Path
 from sympy.core.cache import clear_cache
 
 import conformance
-from conformance.devices.environment import cache_folder
+from conformance.devices.cache_folder import cache_folder
 from mutation.reached import Collector, Reached, joined, lines_traced
 from mutation.sources import Source
 from mutation.suite import TARGETS, Suite

@@ -30,7 +30,7 @@ DOCS = ROOT / "docs"
 #: Public names without a docstring → the file that has a comment above them.
 CONSTANTS = {
     "EDGE_SIZES": "conformance/cases/inputs.py",
-    "FLUSHED": "conformance/cases/numerics_policy.py",
+    "FLUSHED": "conformance/cases/tolerance_policy.py",
     "REDUCTIONS": "conformance/numerics/torch_references.py",
 }
 _BY = "written by ci/documentation/written_parts.py"

@@ -11,7 +11,8 @@ from typing import Any
 from conformance.bench import BenchError
 from conformance.cases.adhoc import AdhocOptions, is_adhoc_function, resolve_case
 from conformance.cases.case import COMPILE_KEYWORDS, Case, label_of
-from conformance.cases.inputs import DTYPES, LAYOUTS
+from conformance.cases.dtypes import DTYPES
+from conformance.cases.inputs import LAYOUTS
 from conformance.cases.lookup import is_test_path, selected_cases
 from conformance.devices.machine import Machine
 from conformance.devices.targets import DEVICES, Target, TargetError, select_targets

@@ -22,6 +22,8 @@ from conformance.review.symptoms import text_symptoms
 _PLACES = 3
 #: So many texts of a cause are looked at for one with its edit.
 _TRIED = 20
+#: So many captures are made for one place at most.
+_CAPTURES = 100
 
 MakeBlamer = Callable[[Side, Side, Observer, Question, int], Blamer]
 
@@ -32,13 +34,12 @@ def blame_causes(
     sides: tuple[Side, Side],
     *,
     tables: Sequence[str] = (),
-    captures: int = 100,
     make: MakeBlamer = Blamer,
 ) -> Iterator[tuple[Cause, CauseFunctions]]:
     """Yields each cause as soon as its functions are found, those of one target together.
 
-    `sides`: the torch of the old texts, and that of the new ones. `tables`: files of further targets. `captures`: for
-    one place at most. Raises ObserverError and BlameError where nothing can be observed at all.
+    `sides`: the torch of the old texts, and that of the new ones. `tables`: files of further targets.
+    Raises ObserverError and BlameError where nothing can be observed at all.
     """
     common = Counter(target for cause in causes for target in cause.targets)
     chosen = {cause.id: example_of(review, cause, common) for cause in causes}
@@ -46,7 +47,7 @@ def blame_causes(
         here = [cause for cause in causes if chosen[cause.id].item.target == target]
         words = {cause.id: _word(review, chosen[cause.id].item) for cause in here}
         observer = Observer(tuple(dict.fromkeys(words.values())), target, tables=tuple(tables))
-        with contextlib.closing(make(*sides, observer, Question(), captures)) as blamer:
+        with contextlib.closing(make(*sides, observer, Question(), _CAPTURES)) as blamer:
             blamer.observe_sides()
             for cause in here:
                 found = _functions(blamer, cause, chosen[cause.id], words[cause.id])

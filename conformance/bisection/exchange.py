@@ -23,6 +23,7 @@ from typing import Any
 
 from conformance.bisection.differences import Difference, classes_of, definitions_of, is_function
 from conformance.bisection.executed_code import below_torch
+from conformance.bisection.missing_names import give_names
 from conformance.sources.units import without_docstring
 
 
@@ -137,20 +138,12 @@ class Exchange:
         """Lets the modules of torch define what only their new texts define, when somebody asks for it by its name."""
         for name, module in list(sys.modules.items()):
             if name.startswith("torch.") and type(module) is ModuleType and getattr(module, "__file__", None):
-                vars(module)["__getattr__"] = self._getter(module, vars(module).get("__getattr__"))
+                give_names(module, self._defined_names)
 
-    def _getter(self, module: ModuleType, before: Callable[[str], Any] | None) -> Callable[[str], Any]:
-        def get(name: str) -> Any:
-            written = sys._getframe(1).f_code.co_names  # noqa: SLF001 - not what hasattr asks for
-            if name in written and (path := self._path_of(module.__name__)):
-                self._add_definitions(path, vars(module), [name])
-                if name in vars(module):
-                    return vars(module)[name]
-            if before is None:
-                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
-            return before(name)
-
-        return get
+    def _defined_names(self, module: ModuleType, name: str) -> Mapping[str, Any]:
+        if path := self._path_of(module.__name__):
+            self._add_definitions(path, vars(module), [name])
+        return vars(module) if path else {}
 
     def culprit(self, error: BaseException, chosen: Sequence[Difference]) -> Difference | None:
         """Which of the exchanged functions raised this: the one that `apply` was at, or one that old code calls in

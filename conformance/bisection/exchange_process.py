@@ -15,11 +15,10 @@ from typing import Any
 
 from conformance.bisection.differences import Difference
 from conformance.bisection.exchange import Exchange, config_modules, function_index
-from conformance.bisection.missing_modules import MissingModules
+from conformance.bisection.missing_modules import MissingModules, PythonFiles
 from conformance.bisection.missing_names import MissingNames
 from conformance.bisection.observation import Observation
 from conformance.bisection.observing_process import UNOBSERVED, observation, unobserved
-from conformance.bisection.python_files import PythonFiles
 from conformance.capture.forked_call import ForkedCallError, call_in_fork, use_one_thread
 from conformance.capture.json_worker import claim_stdout, serve
 from conformance.cases.adhoc import AdhocOptions

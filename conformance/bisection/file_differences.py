@@ -15,7 +15,7 @@ from typing import Any
 from conformance import atomic_files
 from conformance.bisection import differences
 from conformance.bisection.differences import Difference
-from conformance.devices.environment import cache_folder
+from conformance.devices.cache_folder import cache_folder
 
 #: Below the cache folder.
 FOLDER = "differences"

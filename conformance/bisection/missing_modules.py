@@ -1,9 +1,9 @@
-"""Modules that the imported torch lacks and another one has: exchanged functions import them from there."""
+"""Python files of another torch: their texts, and modules that the imported torch lacks, for exchanged functions."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -52,3 +52,25 @@ def _is_asked_by_torch() -> bool:
     while frame.f_back and (frame.f_code.co_filename == __file__ or "importlib" in frame.f_code.co_filename):
         frame = frame.f_back
     return bool(below_torch(frame.f_code.co_filename))
+
+
+class PythonFiles(Mapping[str, str]):
+    """Path below torch/ → text, which is read when it is asked for. `packages`: the folder that holds torch/."""
+
+    def __init__(self, packages: Path) -> None:
+        self._torch = packages / "torch"
+        self._texts: dict[str, str] = {}
+
+    def __getitem__(self, path: str) -> str:
+        if path not in self._texts:
+            try:
+                self._texts[path] = (self._torch / path).read_text(encoding="utf-8", errors="replace")
+            except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+                raise KeyError(path) from None
+        return self._texts[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return (str(each.relative_to(self._torch)) for each in self._torch.rglob("*.py"))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -52,19 +52,28 @@ class MissingNames:
     def install(self, *modules: ModuleType) -> None:
         """For the rest of the process, as attributes of these modules."""
         for module in modules:
-            vars(module)["__getattr__"] = self._getter(module, vars(module).get("__getattr__"))
+            give_names(module, self._placeholders)
 
-    def _getter(self, module: ModuleType, before: Callable[[str], Any] | None) -> Callable[[str], Any]:
-        def get(name: str) -> Any:
-            written = sys._getframe(1).f_code.co_names  # noqa: SLF001 - not what hasattr asks for
-            if name not in self._names or name not in written:
-                if before is None:
-                    raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
-                return before(name)
-            full_name = f"{module.__name__}.{name}"
-            return self._made.setdefault(full_name, Placeholder(full_name))
+    def _placeholders(self, module: ModuleType, name: str) -> dict[str, Placeholder]:
+        if name not in self._names:
+            return {}
+        full_name = f"{module.__name__}.{name}"
+        return {name: self._made.setdefault(full_name, Placeholder(full_name))}
 
-        return get
+
+def give_names(module: ModuleType, find: Callable[[ModuleType, str], Mapping[str, Any]]) -> None:
+    """Lets code that writes a name which the module lacks find it. `find`: gives what it has of that name."""
+    before: Callable[[str], Any] | None = vars(module).get("__getattr__")
+
+    def get(name: str) -> Any:
+        written = sys._getframe(1).f_code.co_names  # noqa: SLF001 - not what hasattr asks for
+        if name in written and name in (found := find(module, name)):
+            return found[name]
+        if before is None:
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+        return before(name)
+
+    vars(module)["__getattr__"] = get
 
 
 def _declared(packages: Path) -> set[str]:

@@ -15,7 +15,8 @@ from conformance import atomic_files
 from conformance.bisection.observer import Observed, Observer
 from conformance.cases.adhoc import is_adhoc_function, resolve_case
 from conformance.cases.roots import is_own_case_file
-from conformance.devices.environment import cache_folder, torch_build, triton_version
+from conformance.devices.cache_folder import cache_folder
+from conformance.devices.environment import torch_build, triton_version
 from conformance.devices.targets import targets
 
 #: Below the cache folder.

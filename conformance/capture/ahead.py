@@ -21,7 +21,7 @@ from conformance.capture.request import CaptureRequest
 from conformance.capture.result import CaptureResult
 from conformance.capture.toolchain.kernel_batch import KernelBatch
 from conformance.cases.case import Case
-from conformance.cases.numerics_policy import Policy
+from conformance.cases.tolerance_policy import Policy
 from conformance.devices.targets import Target
 
 

@@ -19,7 +19,7 @@ from conformance.cases.case import Case
 from conformance.cases.compiler_options import split_options
 from conformance.cases.containers import Leaf, copy_to, leaves_of, module_with
 from conformance.cases.inputs import Input
-from conformance.cases.numerics_policy import Policy
+from conformance.cases.tolerance_policy import Policy
 from conformance.errors import ConformanceError, first_line
 
 

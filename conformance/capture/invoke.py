@@ -8,7 +8,7 @@ from typing import Any
 from conformance.cases import call_modes
 from conformance.cases.case import Case
 from conformance.cases.containers import copy_to
-from conformance.cases.numerics_policy import Policy
+from conformance.cases.tolerance_policy import Policy
 
 #: Exceptions of these packages wrap the original exception.
 _COMPILER = ("torch._dynamo", "torch._inductor")

@@ -19,7 +19,7 @@ from typing import Any
 from conformance.capture.deviceless.device_queries import DeviceQueries, kernel_properties
 from conformance.capture.model import Capture, Module
 from conformance.cases.case import Case
-from conformance.cases.numerics_policy import Policy
+from conformance.cases.tolerance_policy import Policy
 from conformance.devices.targets import GPUS, Target, multiprocessor_count
 
 #: So many captures are kept. The targets of a case follow each other, so the last few would do.

@@ -51,7 +51,7 @@ class Case:
     call_modes.py.
     `prepare`: called before the arguments are made.
     `only`: selector → reason: the targets and torch versions that the case is for; empty: all.
-    `require`, `missed`: selector → fact → value: see expectations/. `numerics`: see numerics_policy.py.
+    `require`, `missed`: selector → fact → value: see expectations/. `numerics`: see tolerance_policy.py.
     `needs`: the package that the case needs beside torch; "" if none.
     `combined`: made by --thorough from axes that vary one at a time. Nothing is stored for such a case.
     `checks`: the only checks of the case; empty: all that the run selects.
@@ -221,7 +221,7 @@ def case(
       version. `python -m conformance show ID --facts` lists the facts. See expectations/requirements.py.
     - `missed`: as `require`, for what Inductor should do and does not do yet; `judgement` says why it should. It fails
       nothing; `python -m conformance list --missed` lists it. See expectations/missed_optimisations.py.
-    - `numerics`: a wider or narrower tolerance, or a check to leave out, each with a reason. See numerics_policy.py.
+    - `numerics`: a wider or narrower tolerance, or a check to leave out, each with a reason. See tolerance_policy.py.
     - `only`: selector → reason, if the case cannot run everywhere: {"gpu": "Triton has no backend for the CPU"}. On
       other targets pytest skips it and prints the reason.
     - `needs`: a package that the case needs beside torch, such as "transformers". Where it is not installed, or does

@@ -7,7 +7,7 @@ dtypes = ["i64", "bool"]                 # optional: holds in these dtypes alone
 torch = ">=2.13"                         # optional: holds on these versions alone
 constant = ["output"]                    # optional: tensors that are the same constant in every call of numerics; a
                                          # gradient counts only in cases that have gradients
-numerics = { factor = 2, reason = "…" }  # optional: see numerics_policy.py
+numerics = { factor = 2, reason = "…" }  # optional: see tolerance_policy.py
 leaves_out = ["numerics"]                # optional: checks that are not made; the record of an item has the reason
 only = { cuda = "…" }                    # optional: selector → reason
 reason = "zeros() has no input"          # why

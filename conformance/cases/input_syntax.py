@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conformance.cases.inputs import DTYPES, LAYOUTS, Input, tensor
+from conformance.cases.dtypes import DTYPES
+from conformance.cases.inputs import LAYOUTS, Input, tensor
 from conformance.errors import ConformanceError, first_line
 
 _TENSOR = re.compile(r"(?P<shape>scalar(?=:|$)|\d+(?:x\d+)+|\d+(?=:))(?P<rest>(?::[^:]*)*)")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from conformance.cases.containers import Leaf
+from conformance.cases.dtypes import DTYPES, EVERY_VALUE_BYTES, EVERY_VALUE_DTYPES, INTEGERS, dtype_of
 from conformance.cases.property_values import (
     problem_of_bound,
     problem_of_layout,
@@ -25,24 +26,6 @@ from conformance.cases.seeds import seed_of
 if TYPE_CHECKING:
     import torch
 
-#: Short names of dtypes, as they stand in ids → torch's names.
-DTYPES = {
-    "f64": "float64",
-    "f32": "float32",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "i64": "int64",
-    "i32": "int32",
-    "i16": "int16",
-    "i8": "int8",
-    "u8": "uint8",
-    "bool": "bool",
-    "c64": "complex64",
-    "c128": "complex128",
-}
-
-_INTEGERS = ("i64", "i32", "i16", "i8", "u8", "bool")
-
 LAYOUTS = ("contiguous", "channels_last", "transposed", "sliced", "offset", "strided", "expanded")
 
 #: Sizes at which generated code often goes wrong: 0, 1, around a vector of 8 or 16, a prime, around a block of 1024.
@@ -50,21 +33,8 @@ EDGE_SIZES = (0, 1, 7, 8, 15, 16, 17, 31, 127, 1023, 1024, 1025)
 
 #: Arguments of tensor() that are numbers, or None.
 _BOUNDS = ("low", "high", "zeros")
-#: every_value() has dtypes of at most so many bytes.
-_EVERY_VALUE_BYTES = 2
-EVERY_VALUE_DTYPES = ("f16", "bf16", "i16", "i8", "u8", "bool")
-
 #: (before, after) of rows and of columns: torchvision's benchmarks slice rows 9:-12 and columns 12:-10.
 SLICE_MARGINS = ((9, 12), (12, 10))
-
-
-def dtype_of(name: str) -> torch.dtype:
-    """The torch dtype of a short name. Raises ValueError, which lists the known names."""
-    import torch
-
-    if name not in DTYPES:
-        raise ValueError(f"unknown dtype {name!r}: known are {', '.join(DTYPES)}")
-    return getattr(torch, DTYPES[name])
 
 
 def edges(*around: int | None, sizes: Sequence[int] = EDGE_SIZES) -> list[tuple[int, ...]]:
@@ -98,7 +68,7 @@ class Recipe(Leaf):
 
     def can_have_gradient(self, choice: Mapping[str, Any]) -> bool:
         """Whether it can require a gradient: its dtype is floating or complex, or unknown."""
-        return str(self.values(choice).get("dtype", "f32")) not in _INTEGERS
+        return str(self.values(choice).get("dtype", "f32")) not in INTEGERS
 
     def problem_of(self, choice: Mapping[str, Any]) -> str:
         """What is wrong with a value of a property, beginning with its name; "" if nothing is."""
@@ -272,7 +242,7 @@ def _every_value(
     kind = dtype_of(dtype)
     if kind == torch.bool:
         values = torch.tensor([False, True])
-    elif kind.is_complex or kind.itemsize > _EVERY_VALUE_BYTES:
+    elif kind.is_complex or kind.itemsize > EVERY_VALUE_BYTES:
         raise ValueError(f"every_value() has no dtype {dtype!r}: only dtypes of at most 16 bits have few enough values")
     else:
         bits = torch.arange(1 << 8 * kind.itemsize, dtype=torch.int32)

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from conformance.cases.numerics_policy import is_wide
 from conformance.cases.selectors import TargetName, applying
+from conformance.cases.tolerance_policy import is_wide
 
 if TYPE_CHECKING:
     from conformance.cases.case import Case

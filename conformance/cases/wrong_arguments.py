@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from conformance.cases.containers import Leaf, is_module, items_of
-from conformance.cases.inputs import DTYPES
+from conformance.cases.dtypes import DTYPES
 from conformance.cases.nested.groups import Group, members, modules_in
 from conformance.cases.nested.modules import ModuleInput
 

@@ -69,6 +69,16 @@ def selected_parts(arguments: argparse.Namespace) -> tuple[list[str], list[str]]
     return parts, stages
 
 
+def add_what_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "what",
+        nargs="*",
+        default=[],
+        metavar="CASE|PATH",
+        help="parts of case ids, with * and ?; files and folders; or an ad-hoc function",
+    )
+
+
 def add_adhoc_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options that `adhoc_options` reads."""
     group = parser.add_argument_group(
@@ -106,3 +116,11 @@ def add_adhoc_options(parser: argparse.ArgumentParser) -> None:
 
 def adhoc_options(arguments: argparse.Namespace) -> AdhocOptions:
     return AdhocOptions(tuple(arguments.input), tuple(arguments.grad), arguments.dynamic, tuple(arguments.config))
+
+
+def adhoc_words(arguments: argparse.Namespace) -> list[str]:
+    """The words of the command line that give these options again."""
+    given = {"--input": arguments.input, "--config": arguments.config}
+    words = [word for option, values in given.items() for value in values for word in (option, value)]
+    words += [f"--grad={','.join(filter(None, arguments.grad))}"] if arguments.grad else []
+    return [*words, "--dynamic"] if arguments.dynamic else words

@@ -15,7 +15,7 @@ from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
 from conformance.cli.capture_sections import Block, comparable_blocks
 from conformance.cli.case_options import EXPLORED
-from conformance.cli.source_option import INSTALLED, OPTION
+from conformance.cli.overlay_options import INSTALLED, SOURCE_OPTION
 from conformance.compiler.capture_texts import origin
 from conformance.compiler.compiler import Compiler, compiler_here
 from conformance.devices.targets import Target, use_tables
@@ -85,7 +85,7 @@ def side_of_source(source: str, request: Mapping[str, Any]) -> ComparedSide:
     ran = subprocess.run(command, input=given, stdout=subprocess.PIPE, text=True, check=False)
     answers = [line for line in ran.stdout.splitlines() if line.startswith(_ANSWER)]
     if not answers:
-        raise SideError(f"the process that compiles with {OPTION} {source} ended with status {ran.returncode}")
+        raise SideError(f"the process that compiles with {SOURCE_OPTION} {source} ended with status {ran.returncode}")
     answer = json.loads(answers[-1].removeprefix(_ANSWER))
     if "error" in answer:
         raise SideError(answer["error"])
@@ -102,7 +102,7 @@ def main() -> int:
     request = json.load(sys.stdin)
     try:
         if request["source"] != INSTALLED:
-            use_source(request["source"], OPTION)
+            use_source(request["source"], SOURCE_OPTION)
         use_tables(request["tables"])
         options = AdhocOptions.from_json(request["options"])
         with contextlib.closing(compiler_here()) as compiler:

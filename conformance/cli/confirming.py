@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import conformance
-from conformance.cli.diagnosis import Finding
+from conformance.cli.doctor_checks import Finding
 from conformance.cli.overlay_options import pytest_words
 from conformance.cli.run_options import snapshot_folders
 from conformance.devices import environment

@@ -6,19 +6,18 @@ import argparse
 import contextlib
 import importlib
 import os
+import re
 import signal
 import sys
 import textwrap
-import threading
 from collections.abc import Iterator, Sequence
 from types import ModuleType
-from typing import Any
 
 import conformance
-from conformance.cli import overlay_options, source_option
-from conformance.cli.optional_values import separate_optional_values
+from conformance.cli import overlay_options
 from conformance.devices import environment
 from conformance.errors import ConformanceError
+from conformance.terminal import recorded_interruptions
 
 #: Who needs it → command → its module in cli/commands/ and its help. Only the module of the called command is imported:
 #: help is fast.
@@ -57,6 +56,8 @@ _FORMER = {
     "audit": "report --audit RUN…",
     "drop": "prune --torch RELEASE --yes",
 }
+#: An option whose value is optional → what the value looks like, and what to write in place of the option without one.
+_WITH_OPTIONAL_VALUE = {"--graph": ("[a-z]+", "--graph=all"), "--grad": (r"\w+(,\w+)*", "--grad=")}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,7 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=conformance.__version__)
-    with _interruptions() as interruptions:
+    by_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with contextlib.ExitStack() as stack:
+        interruptions = stack.enter_context(recorded_interruptions()) if by_default else []
         try:
             status = _run(parser, words)
             sys.stdout.flush()
@@ -103,15 +106,28 @@ def _run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
             command.description, command.epilog = called.DESCRIPTION, called.EXAMPLES
             called.add_arguments(command)
             overlay_options.add_overlay_options(name, command)
-            source_option.add_source_option(name, command)
-    options = parser.parse_args(separate_optional_values(words))
+            overlay_options.add_source_option(name, command)
+    options = parser.parse_args(_separate_optional_values(words))
     if called is None:
         parser.error("the first word has to be a command")
     if _first_word(words) != "docs":
         environment.refuse_unbuilt_torch()
-    source_option.use_source_option(_first_word(words), options)
+    overlay_options.use_source_option(_first_word(words), options)
     overlay_options.use_overlay(_first_word(words), options)
     return int(called.run(options))
+
+
+def _separate_optional_values(words: Sequence[str]) -> list[str]:
+    """The command line so that `--graph CASE` does not take the case as the value of `--graph`.
+
+    argparse alone takes any next word as the value.
+    """
+    separated = []
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        pattern, without_value = _WITH_OPTIONAL_VALUE.get(word, ("", ""))
+        takes_value = not following or following.startswith("-") or re.fullmatch(pattern, following)
+        separated.append(without_value if pattern and not takes_value else word)
+    return separated
 
 
 def _command_lines() -> Iterator[str]:
@@ -120,26 +136,6 @@ def _command_lines() -> Iterator[str]:
     for number, (group, commands) in enumerate(GROUPS.items()):
         yield f"{'' if number == 0 else chr(10)}{group}:"
         yield from (f"  {name:<{width}}  {text}" for name, (_, text) in commands.items())
-
-
-@contextlib.contextmanager
-def _interruptions() -> Iterator[list[int]]:
-    """Records each Ctrl-C: an import of a module in C may make another error of the KeyboardInterrupt."""
-    recorded: list[int] = []
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
-        yield recorded
-        return
-
-    def interrupt(number: int, _frame: Any) -> None:
-        recorded.append(number)
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield recorded
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _first_word(words: Sequence[str]) -> str:

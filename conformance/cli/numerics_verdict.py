@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from conformance.cases.case import Case, CaseError
+from conformance.cases.tolerance_policy import PolicyError
 from conformance.compiler.compiler import GeneratingError, checked_numerics
 from conformance.devices.targets import Target
 from conformance.terminal import styled
@@ -40,7 +41,6 @@ def numerics_verdict(case: Case, result: CaptureResult, target: Target, *, nativ
     Raises CaseError for a malformed numerics policy, and GeneratingError for other exceptions.
     """
     from conformance.capture.emulation.errors import EmulationError, NotEmulatedError
-    from conformance.cases.numerics_policy import PolicyError
     from conformance.numerics.check import NumericsError
 
     how = "" if native else " (emulated)"

@@ -1,4 +1,4 @@
-"""The options that lay a user's own targets, snapshots and known failures over ours, in commands as in pytest."""
+"""The options that lay a user's own over what is installed: targets, snapshots, known failures, files of a checkout."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from conformance.settings import (
     parse_overlay,
     typed_inductor_config,
 )
+from conformance.sources.source_in_use import use_source
 from conformance.storage.runs import Run, RunError
 
 _TABLES: Mapping[str, Any] = {
@@ -61,6 +62,12 @@ _OF_COMMANDS = {
 }
 #: Commands that write into the store, and so may create it.
 _WRITING = ("review", "accept")
+
+SOURCE_OPTION = "--torch-source"
+#: Names the installed torch as a side of `compare`.
+INSTALLED = "installed"
+#: Commands that compile cases with the Python files of a PyTorch checkout. `compare` may take two.
+_OF_SOURCE = ("show", "watch", "compare", "bench", "estimate", "minimise")
 
 
 def add_overlay_options(command: str, parser: argparse.ArgumentParser) -> None:
@@ -139,3 +146,28 @@ def of_subset(cases: Sequence[Case], file: str | None) -> list[Case]:
 def pytest_words(overlay: Overlay, subset: str | None, name: Any) -> list[str]:
     """The options for a pytest that a command starts. `name`: gives the name of an option."""
     return [*overlay.options(name), *((name("subset"), str(Path(subset).absolute())) if subset else ())]
+
+
+def add_source_option(command: str, parser: argparse.ArgumentParser) -> None:
+    if command not in _OF_SOURCE:
+        return
+    twice: dict[str, Any] = {"action": "append", "default": []} if command == "compare" else {}
+    also = f"; given twice, compare what the two generate; `{INSTALLED}` is the installed torch" if twice else ""
+    parser.add_argument(
+        SOURCE_OPTION,
+        dest="torch_source",
+        metavar="PATH[@COMMIT]",
+        help=f"use the Python files of this PyTorch checkout, or of a commit of it, with the installed binaries{also}",
+        **twice,
+    )
+
+
+def use_source_option(command: str, arguments: argparse.Namespace) -> None:
+    """Call it before torch is imported, and before the installed torch is read.
+
+    Raises SourceError, GitError, LayError and MisfitError.
+    """
+    given = getattr(arguments, "torch_source", None) if command in _OF_SOURCE else None
+    words = given if isinstance(given, list) else [given] if given else []
+    if len(words) == 1 and words[0] != INSTALLED:
+        use_source(words[0], SOURCE_OPTION)

@@ -13,6 +13,15 @@ from conformance.devices.targets import TargetError
 from conformance.facts import NAMES
 
 
+def add_case_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "words", nargs="*", default=[], metavar="CASE", help="case ids, pytest node ids, FILE::id, or ad-hoc functions"
+    )
+    parser.add_argument(
+        "--target", metavar="TARGET", help="the target; default: the first of the project's conformance_targets"
+    )
+
+
 def add_question_options(parser: argparse.ArgumentParser) -> None:
     questions = parser.add_mutually_exclusive_group()
     questions.add_argument("--code", action="store_true", help="ask for the normalised code: the default")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from conformance.capture.compiled_forms import CompiledFormError
+from conformance.capture.deviceless import pretended_device
 from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.request import CaptureRequest
 from conformance.cases.case import Case
@@ -103,7 +104,6 @@ class Compiler:
         import torch
 
         from conformance.capture import isolation
-        from conformance.capture.deviceless import pretended_device
 
         environment.disable_trace_records()
         torch.set_num_threads(self._thread_count)

@@ -21,10 +21,11 @@ from conformance.capture.json_worker import JsonWorker, WorkerError, claim_stdou
 from conformance.capture.model import Capture
 from conformance.capture.request import CaptureRequest
 from conformance.capture.result import CaptureResult
-from conformance.cases.adhoc import AdhocCase
+from conformance.cases.adhoc import AdhocCase, AdhocOptions, resolve_case
 from conformance.cases.case import Case
+from conformance.cases.loader import cases_in
 from conformance.devices.environment import HIDE_GPUS
-from conformance.devices.targets import Target, use_tables
+from conformance.devices.targets import Target, targets, use_tables
 from conformance.errors import ConformanceError
 from conformance.numerics.audit import Audit, Judgement, check_and_audit
 from conformance.numerics.problem import Problem
@@ -129,10 +130,6 @@ def _capture(message: dict[str, Any]) -> dict[str, Any]:
 
 def _request(message: dict[str, Any]) -> CaptureRequest:
     """The request that the parent sent."""
-    from conformance.cases.adhoc import AdhocOptions, resolve_case
-    from conformance.cases.loader import cases_in
-    from conformance.devices.targets import targets
-
     if "spec" in message:
         sent = message["adhoc"]
         options = AdhocOptions(

@@ -97,7 +97,7 @@ class _File:
         text = parsed(self._text or "")
         if not 1 <= line <= len(text.lines):
             raise CoverageError(f"{self._name}:{line}: the file has {len(text.lines)} lines")
-        self._select_lines([line], text, or_function=True)
+        self._select_lines([line], text)
 
     def _select_block(self, block: Block) -> None:
         text = parsed(self._text) if self._text is not None else None
@@ -107,7 +107,7 @@ class _File:
             return
         numbers = range(first, first + len(block.removed))
         if _is_paired(block):
-            self._select_lines([n for n in numbers if not is_only_comment([text.lines[n - 1]])], text, or_function=True)
+            self._select_lines([n for n in numbers if not is_only_comment([text.lines[n - 1]])], text)
             return
         names = {self._function_at(n) for n in numbers if not is_only_comment([text.lines[n - 1]])}
         if block.added and not is_only_comment(block.added):
@@ -118,7 +118,7 @@ class _File:
         if SKELETON in names and not self._adds_only_functions(block):
             self._select_everything(first)
 
-    def _select_lines(self, numbers: Iterable[int], text: Text, *, or_function: bool) -> None:
+    def _select_lines(self, numbers: Iterable[int], text: Text) -> None:
         """Selects what executes the statements at these lines; without a statement there, the functions."""
         for number in numbers:
             name = self._function_at(number)
@@ -126,9 +126,9 @@ class _File:
                 self._select_everything(number)
                 continue
             statement = text.statement(number)
-            if not self._is_exact or (statement is None and or_function):
+            if not self._is_exact or statement is None:
                 self._select_function(name)
-            elif statement is not None:
+            else:
                 self._select(statement)
 
     def _select_function(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The environment that must be set before torch is imported: variables and cache folders. And which torch is installed.
+"""The environment that must be set before torch is imported: variables. And which torch is installed.
 
 capture/deviceless/prepare.py calls this once per process, as early as it can. Nothing here imports torch.
 """
@@ -10,7 +10,6 @@ import importlib.util
 import logging
 import os
 import runpy
-import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -110,40 +109,6 @@ def remove_code_variables() -> tuple[str, ...]:
     for name in names:
         del os.environ[name]
     return tuple(names)
-
-
-def cache_folder() -> Path:
-    """The folder for compiled objects and the pretended device: CONFORMANCE_CACHE if that is set, else the user's cache
-    folder, else (if that cannot be written to) a temporary folder.
-
-    Raises PreparationError if CONFORMANCE_CACHE is set and cannot be written to.
-    """
-    if text := os.environ.get("CONFORMANCE_CACHE"):
-        if problem := _write_problem(Path(text)):
-            raise PreparationError(f"CONFORMANCE_CACHE={text} cannot be written to ({problem}): name another folder")
-        return Path(text)
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "conformance"
-    return Path(tempfile.gettempdir()) / f"conformance-{os.getuid()}" if _write_problem(folder) else folder
-
-
-def _write_problem(folder: Path) -> str:
-    """Why the folder cannot be written to, "" if it can. Creates the folder if needed."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return ""
-    except OSError as error:
-        return error.strerror or str(error)
-
-
-def set_cache_variables() -> None:
-    """Points Inductor's and Triton's caches to a folder for this torch version, unless the variables are set already.
-
-    Workers and later runs share these compiled objects; other programs that use Inductor do not.
-    """
-    folder = cache_folder() / f"torch-{torch_build().version}"
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(folder / "inductor"))
-    os.environ.setdefault("TRITON_CACHE_DIR", str(folder / "triton"))
 
 
 def disable_trace_records() -> None:

@@ -11,7 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from conformance.devices.variant_rows import completed_rows
 from conformance.devices.vendor_devices import BUILT_IN, VendorDevice, device_types, vendor_devices
 from conformance.errors import ConformanceError
 from conformance.settings import option_name
@@ -61,7 +60,7 @@ class Target:
     `local`: made from a real GPU that matches no row. No code is stored for it.
     `table`: the file of the row, if it is a further table (see use_tables); "" for this package's table.
 
-    A further row with `variant_of` needs only what differs from that row: see completed_rows.
+    A further row with `variant_of` needs only what differs from that row: see _completed_rows.
     """
 
     name: str
@@ -143,7 +142,7 @@ def targets(path: Path = TABLE) -> dict[str, Target]:
         found |= _vendor_rows(device, found)
     for file in _FURTHER if path == TABLE else ():
         further = _further_rows(file)
-        for name, row in completed_rows(further, rows | further).items():
+        for name, row in _completed_rows(further, rows | further).items():
             if name in found:
                 owner = found[name].table or "this package"
                 raise TargetError(f"{file}: {name} is a target of {owner} already: give your target another name")
@@ -158,7 +157,7 @@ def _vendor_rows(device: VendorDevice, taken: Mapping[str, Target]) -> dict[str,
     where = f"the targets of {device.package} ({device.targets})"
     try:
         rows = tomllib.loads(device.targets.read_text(encoding="utf-8"))
-        rows = completed_rows(rows, rows)
+        rows = _completed_rows(rows, rows)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise TargetError(f"{where} are not valid TOML: {error}") from error
     found = {}
@@ -360,3 +359,31 @@ def _names(text: str | None, known: list[str], kind: str, ini_option: str = "") 
             where = f" in {ini_option}" if ini_option else ""
             raise TargetError(f"unknown {kind} {name!r}{where}; known are {', '.join(known)}")
     return names
+
+
+#: What each row says for itself.
+_OWN = ("variant_of", "stores_code", "assumed", "description", "confirmed")
+
+
+def _completed_rows(rows: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Name → row, with the keys and the properties that a variant leaves out. `known`: the rows that may be named.
+
+    Only rows of further tables and of vendors are completed; those of this package's table say everything. What is no
+    row stays as it is: reading it as a target says what is wrong.
+    """
+    return {name: _completed(row, known) for name, row in rows.items()}
+
+
+def _completed(row: Any, known: Mapping[str, Any]) -> Any:
+    base = known.get(row.get("variant_of", "")) if isinstance(row, dict) else None
+    if not isinstance(base, dict) or base is row:
+        return row
+    inherited = {key: value for key, value in base.items() if key not in _OWN}
+    described = {"description": f"a variant of {row['variant_of']}", "confirmed": "unconfirmed"}
+    result = inherited | described | row
+    own, properties = row.get("properties", {}), base.get("properties", {})
+    if isinstance(own, dict) and properties:
+        result["properties"] = properties | own
+        assumed = [name for name in base.get("assumed", ()) if name not in own]
+        result["assumed"] = list(dict.fromkeys([*assumed, *row.get("assumed", ())]))
+    return result

@@ -21,7 +21,7 @@ class TorchRelease:
 
     name: str
     triton: str = ""
-    baseline: bool = False
+    strict: bool = False
     xpu_compiler: str = ""
 
     @property
@@ -38,7 +38,7 @@ def _read() -> tuple[TorchRelease, ...]:
 
 RELEASES = _read()
 OLDEST, NEWEST = RELEASES[0].number, RELEASES[-1].number
-[BASELINE] = (each.name for each in RELEASES if each.baseline)
+[STRICT] = (each.name for each in RELEASES if each.strict)
 #: The releases that are tested.
 TESTED = tuple(each for each in RELEASES if each.triton)
 #: The page about changes from one tested release to the next → the names of both.

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from conformance.cases.numerics_policy import COTANGENT_CALLS
 from conformance.cases.special_values import GROUPS
+from conformance.cases.tolerance_policy import COTANGENT_CALLS
 from conformance.errors import ConformanceError
 from conformance.numerics.problem import (
     KINDS,

@@ -15,7 +15,7 @@ from typing import Literal
 from packaging.version import Version
 
 from conformance.devices.targets import excused_like
-from conformance.devices.torch_releases import BASELINE
+from conformance.devices.torch_releases import STRICT
 from conformance.documentation import reference
 from conformance.expectations.known_failure_entry import (
     ItemCheck,
@@ -57,15 +57,15 @@ class EntryProblem:
 class KnownFailures:
     """All entries. `used`: the checks that they excused. `backend_option`: the run's, see Settings.backend_option.
 
-    `baseline`: the torch release on which an entry that excuses nothing is an error, such as BASELINE; on others, it is
-    a notice. "": an error on each release that the entry is for. `overlay_baseline`: the same for entries of overlays.
+    `strict`: the torch release on which an entry that excuses nothing is an error, such as STRICT; on others, it is
+    a notice. "": an error on each release that the entry is for. `overlay_strict`: the same for entries of overlays.
     """
 
     failures: list[KnownFailure] = field(default_factory=list)
     used: set[ItemCheck] = field(default_factory=set)
     backend_option: str = ""
-    baseline: str = BASELINE
-    overlay_baseline: str = ""
+    strict: str = STRICT
+    overlay_strict: str = ""
 
     def entry_for(
         self, case_id: str, check: str, target: str, torch_version: str, mode: str = ""
@@ -232,8 +232,8 @@ class KnownFailures:
     def _severity(self, torch_version: str, failure: KnownFailure) -> Literal["error", "notice"]:
         """Of an entry that excuses nothing on this torch."""
         release = Version(release_of(torch_version)).release[:2]
-        baseline = self.overlay_baseline if failure.layer else self.baseline
-        return "error" if not baseline or release == Version(baseline).release else "notice"
+        strict = self.overlay_strict if failure.layer else self.strict
+        return "error" if not strict or release == Version(strict).release else "notice"
 
     def _applies(self, failure: KnownFailure, torch_version: str, mode: str) -> bool:
         return failure.applies_to(torch_version, mode, self.backend_option)
@@ -257,11 +257,11 @@ class KnownFailures:
 def load(
     folder: Path | None,
     backend_option: str = "",
-    baseline: str = BASELINE,
+    strict: str = STRICT,
     overlays: Sequence[str] = (),
-    overlay_baseline: str = "",
+    overlay_strict: str = "",
 ) -> KnownFailures:
-    """All entries of the folder's *.toml files, by name of the file. `backend_option`, `baseline`, `overlay_baseline`:
+    """All entries of the folder's *.toml files, by name of the file. `backend_option`, `strict`, `overlay_strict`:
     see KnownFailures.
 
     `overlays`: further folders, whose entries apply too. A file that is named twice counts once. Raises
@@ -280,7 +280,7 @@ def load(
                         )
                 by_item[item].append(failure)
             failures.append(failure)
-    return KnownFailures(failures, backend_option=backend_option, baseline=baseline, overlay_baseline=overlay_baseline)
+    return KnownFailures(failures, backend_option=backend_option, strict=strict, overlay_strict=overlay_strict)
 
 
 def _entries_of(folder: Path, layer: str, read: set[Path]) -> Iterator[KnownFailure]:

@@ -17,8 +17,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from conformance.cases.case import Case, CaseError
+from conformance.devices import environment
+from conformance.devices.environment import PreparationError
+from conformance.devices.targets import select_targets, targets
+from conformance.devices.vendor_devices import vendor_devices
 from conformance.harness.this_process import native_gpus, reason_not_pretended
-from conformance.review.diff import ACCEPT_WITH
+from conformance.review.accept_command import ACCEPT_WITH
 
 if TYPE_CHECKING:
     from conformance.compiler.gpu_free_worker import GpuFreeWorker
@@ -48,8 +52,6 @@ def explanation(test: Callable[..., Any], labels: str, *, target: str) -> Explan
     from conformance.capture.compile import capture
     from conformance.capture.request import CaptureRequest
     from conformance.compiler.capture_texts import code_text, facts_text, graph_text
-    from conformance.devices import environment
-    from conformance.devices.targets import select_targets, targets
 
     _tests.add(_current_test())
     case = _case(test, labels)
@@ -96,15 +98,13 @@ def _case(test: Callable[..., Any], labels: str) -> Case:
 
 def _skip_reason(target: Target) -> str:
     """Why this process cannot explain a case on the target; "" where it can."""
-    from conformance.devices import environment
-    from conformance.devices.torch_releases import BASELINE
-    from conformance.devices.vendor_devices import vendor_devices
+    from conformance.devices.torch_releases import STRICT
     from conformance.storage.snapshots import torch_release
 
     if vendor := vendor_devices().get(target.device):
         return f"explanations are generated without the device, and {vendor.package} generates no code without it"
-    if _current_test() and torch_release(environment.torch_build().version) != BASELINE:
-        return f"this explanation is written for torch {BASELINE}"
+    if _current_test() and torch_release(environment.torch_build().version) != STRICT:
+        return f"this explanation is written for torch {STRICT}"
     return reason_not_pretended(target)
 
 
@@ -124,6 +124,4 @@ def _skip(reason: str) -> NoReturn:
         import pytest
 
         pytest.skip(reason)
-    from conformance.devices.environment import PreparationError
-
     raise PreparationError(reason)

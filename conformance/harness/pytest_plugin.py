@@ -27,12 +27,13 @@ from conformance.harness.accidents.worker_crashes import MANY_RESTARTS, Retiring
 from conformance.harness.collected import conformance_item, deselect, is_conformance_item, is_in_case_file
 from conformance.harness.configuration import header, initial_conftests, pytest_options
 from conformance.harness.configuration.pytest_options import is_enabled, option, read_project_settings
-from conformance.harness.ending import ci_annotations, ci_summary, failure_list, junit, summary
+from conformance.harness.ending import failure_list, github, junit, summary
 from conformance.harness.item.checks import Item
 from conformance.harness.item.errors import RaisedError
 from conformance.harness.overlay import chosen_options, subset_selection, written_failures
 from conformance.harness.run_description import run_description
 from conformance.harness.schedule import registration, shards
+from conformance.harness.schedule.workers import is_worker, worker_count
 from conformance.harness.selection import (
     affected_cases,
     baseline_run,
@@ -40,7 +41,6 @@ from conformance.harness.selection import (
     continued_run,
     empty_selection,
 )
-from conformance.harness.selection.declaration_lines import declaration_line
 from conformance.harness.session import Session
 from conformance.harness.subtests import SubtestReporter, WrongDeclarationsItem
 from conformance.settings import Settings, option_name
@@ -90,7 +90,7 @@ def _use_source(word: str | None) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Forks: items run in a child process, so that a crash ends one item and not the run."""
-    if _is_worker(config) or not is_enabled(config):
+    if is_worker(config) or not is_enabled(config):
         return
     with _usage_errors():  # a second time where a conftest loads the plugin
         _use_source(option(config, "torch-source"))
@@ -122,7 +122,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if is_enabled(config):
         with _usage_errors():
             _settings(config)
-    if not _is_worker(config):
+    if not is_worker(config):
         junit.install(config)
 
 
@@ -139,16 +139,12 @@ def pytest_collection() -> Any:
         return (yield)
 
 
-def _is_worker(config: pytest.Config) -> bool:
-    return hasattr(config, "workerinput")
-
-
 def _settings(config: pytest.Config) -> Settings:
     """The settings, read once: configure_expecttest changes the environment variable that they are read from."""
     if _SETTINGS not in config.stash:
         read = config.stash[_SETTINGS] = pytest_options.read_settings(config, _worker_data(config).get("accept"))
         use_tables(read.overlay.targets)
-        settings.configure_expecttest(read.accept, workers=_is_worker(config) or _worker_count(config) > 1)
+        settings.configure_expecttest(read.accept, workers=is_worker(config) or worker_count(config) > 1)
     return config.stash[_SETTINGS]
 
 
@@ -157,21 +153,16 @@ def _worker_data(config: pytest.Config) -> dict[str, Any]:
     return json.loads(getattr(config, "workerinput", {}).get("conformance", "{}"))
 
 
-def _worker_count(config: pytest.Config) -> int:
-    count = config.getoption("numprocesses", None)
-    return count if isinstance(count, int) and count else 1
-
-
 def _session(config: pytest.Config) -> Session:
     """This process's session; the first call starts it. Raises pytest.UsageError."""
     if _SESSION not in config.stash:
         with _usage_errors():
-            session = _start_worker_session(config) if _is_worker(config) else _start_session(config)
+            session = _start_worker_session(config) if is_worker(config) else _start_session(config)
             session.prepare()
             put_back()
-            if not _is_worker(config):
+            if not is_worker(config):
                 chosen_options.refuse_wrong(session.settings)
-            if not _is_worker(config) and not config.option.collectonly:
+            if not is_worker(config) and not config.option.collectonly:
                 session.refuse_unusable_targets(initial_conftests.importers(config))
             affected_cases.selection(session.settings, config.rootpath)
             config.stash[_SESSION] = session
@@ -182,7 +173,7 @@ def _session(config: pytest.Config) -> Session:
 
 def _watch_items(config: pytest.Config, session: Session) -> None:
     """Registers what a process that runs items needs, so that an accident costs one item."""
-    if _is_worker(config):
+    if is_worker(config):
         try:
             file = open_worker_file(session.run, config.workerinput["workerid"])  # type: ignore[attr-defined] # by xdist
         except OSError as error:
@@ -220,7 +211,7 @@ def _start_session(config: pytest.Config) -> Session:
         machine, run = Machine.from_json(link.past.session["machine"]), Run(Path(link.past.session["run"]))
     else:
         machine, run = Machine.detect(), new_run(config.rootpath, options.save_run, link.guardian if link else None)
-    session = Session(options, machine, run, workers=_worker_count(config))
+    session = Session(options, machine, run, workers=worker_count(config))
     if options.write_known_failures:
         written_failures.refuse_folder(Path(options.write_known_failures))
     if options.baseline:
@@ -268,7 +259,7 @@ def pytest_configure_node(node: Any) -> None:
         config.pluginmanager.register(WorkerCrashes(config, lambda: _run_of_workers(config), limit), _CRASHES)
     if session is None:
         name = config.stash.setdefault(_WORKERS_RUN, unique_run_name())
-        node.workerinput["conformance"] = json.dumps({"workers_run": name, "workers": _worker_count(config)})
+        node.workerinput["conformance"] = json.dumps({"workers_run": name, "workers": worker_count(config)})
     else:
         node.workerinput["conformance"] = json.dumps(session.to_json() | {"accept": session.settings.accept})
 
@@ -285,7 +276,7 @@ def _session_of_workers_run(config: pytest.Config) -> Session | None:
     run = _run_of_workers(config)
     if run is None:
         return None
-    session = Session(_settings(config), Machine.detect(), run, workers=_worker_count(config))
+    session = Session(_settings(config), Machine.detect(), run, workers=worker_count(config))
     run.write_description(run_description(config.rootpath, session))
     return session
 
@@ -354,7 +345,7 @@ def _declaration_problem(config: pytest.Config, items: list[pytest.Item], *, all
         refuse_other_files(option_name("torch-source"))
         collected_declarations.check(config, config.stash[_SESSION], tests, all_imported=all_imported)
     except ConformanceError as error:
-        if not _is_worker(config):
+        if not is_worker(config):
             raise pytest.UsageError(str(error)) from None
         return str(error)
     return ""
@@ -415,7 +406,9 @@ def pytest_make_collect_report() -> Any:
         return report
     if isinstance(excinfo.value, pytest.UsageError):
         report.longrepr = str(excinfo.value)
-    elif isinstance(excinfo.value, (ConformanceError, ValueError)) and (line := declaration_line(excinfo)):
+    elif isinstance(excinfo.value, (ConformanceError, ValueError)) and (
+        line := collected_declarations.declaration_line(excinfo)
+    ):
         report.longrepr = f"{line}: {excinfo.value}"
     return report
 
@@ -433,7 +426,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     finished = config.stash.get(_SESSION, None)
     if finished is not None:
         finished.compiler.close()
-    if _is_worker(config):
+    if is_worker(config):
         return
     finished = finished or _session_of_workers_run(config)
     if finished is None:
@@ -489,6 +482,6 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     terminalreporter.write_sep("-", "conformance")
     for line in (*result.lines, *result.ending):
         terminalreporter.write_line(line)
-    ci_summary.append((*result.lines, *result.ending))
-    for line in ci_annotations.error_commands([*failed, *terminalreporter.stats.get("error", [])], config.rootpath):
+    github.append_summary((*result.lines, *result.ending))
+    for line in github.error_commands([*failed, *terminalreporter.stats.get("error", [])], config.rootpath):
         terminalreporter.write_line(line)

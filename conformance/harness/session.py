@@ -14,15 +14,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from conformance.capture.backends import BackendError, backend_named
 from conformance.capture.deviceless.prepare import prepare
-from conformance.cases import numerics_policy, sample_selection, seeds
+from conformance.cases import sample_selection, seeds, tolerance_policy
 from conformance.cases.case import Case
 from conformance.cases.roots import STORAGE_ROOTS
 from conformance.compiler.compiler import Compiler
 from conformance.devices import environment, targets
+from conformance.devices.cache_folder import cache_folder
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target
-from conformance.devices.torch_releases import BASELINE
+from conformance.devices.torch_releases import STRICT
 from conformance.devices.vendor_devices import VendorDevice, vendor_devices
 from conformance.expectations import known_failures
 from conformance.harness.accidents.process_memory import MemoryLimit
@@ -110,7 +112,7 @@ class Session:
     def prepare(self) -> None:
         """Sets up this process before torch is imported, and finds out for which devices no code can be generated."""
         seeds.use_run_seed(self.settings.seed)
-        numerics_policy.use_default_factor(self.settings.factor)
+        tolerance_policy.use_default_factor(self.settings.factor)
         settings = self.settings
         sample_selection.use(
             sample_selection.SampleSelection(settings.samples, settings.dtypes, settings.special_values)
@@ -193,7 +195,7 @@ class Session:
     @functools.cached_property
     def passed_numerics(self) -> PassedNumerics:
         """Which numerics passed before, in this run or another one."""
-        return PassedNumerics(environment.cache_folder() / FOLDER)
+        return PassedNumerics(cache_folder() / FOLDER)
 
     def missing_devices(self) -> list[str]:
         """Selected device types and platforms of which no selected target runs here."""
@@ -220,14 +222,14 @@ class Session:
         """
         folder, settings = self.known_failures_folder(case), self.settings
         overlays = settings.overlay.known_failures
-        baseline = self.known_failures_baseline(folder)
-        return _known_failures(folder, settings.backend_option, baseline, overlays, settings.baseline_torch)
+        strict = self.strict_release(folder)
+        return _known_failures(folder, settings.backend_option, strict, overlays, settings.strict_torch)
 
-    def known_failures_baseline(self, folder: Path | None) -> str:
-        """The `baseline` of a folder's KnownFailures: the package's own release, or the project's."""
+    def strict_release(self, folder: Path | None) -> str:
+        """The `strict` of a folder's KnownFailures: the package's own release, or the project's."""
         own = [(each / KNOWN_FAILURES).resolve() for each in STORAGE_ROOTS]
         is_own = folder is not None and folder.resolve() in own
-        return BASELINE if is_own else self.settings.baseline_torch
+        return STRICT if is_own else self.settings.strict_torch
 
     def known_failures_folder(self, case: Case) -> Path:
         """known_failures/ beside the case's file."""
@@ -257,8 +259,6 @@ def _load_ipex(torch_version: str) -> None:
 
 
 def _refuse_unknown_backend(backend: str) -> None:
-    from conformance.capture.backends import BackendError, backend_named
-
     try:
         backend_named(backend)
     except BackendError as error:
@@ -267,9 +267,9 @@ def _refuse_unknown_backend(backend: str) -> None:
 
 @functools.cache
 def _known_failures(
-    folder: Path, backend_option: str, baseline: str, overlays: tuple[str, ...], overlay_baseline: str
+    folder: Path, backend_option: str, strict: str, overlays: tuple[str, ...], overlay_strict: str
 ) -> known_failures.KnownFailures:
-    return known_failures.load(folder, backend_option, baseline, overlays, overlay_baseline)
+    return known_failures.load(folder, backend_option, strict, overlays, overlay_strict)
 
 
 @functools.cache

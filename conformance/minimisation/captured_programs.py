@@ -12,7 +12,7 @@ from conformance.capture.dynamo_graphs import NotWritableError, Recorder, record
 from conformance.cases import call_modes
 from conformance.cases.case import Case
 from conformance.cases.containers import copy_to
-from conformance.cases.numerics_policy import Policy
+from conformance.cases.tolerance_policy import Policy
 from conformance.errors import first_line
 from conformance.minimisation.program import EagerRun, Program
 from conformance.minimisation.trial import Call

@@ -16,7 +16,9 @@ from conformance.capture.forked_call import ForkedCallError, call_in_fork
 from conformance.capture.json_worker import claim_stdout, serve
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
+from conformance.cases.containers import copy_to
 from conformance.cases.inputs import Input
+from conformance.cases.tolerance_policy import Policy
 from conformance.compiler.compiler import Compiler, GeneratingError, compiler_for
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target, use_tables
@@ -153,7 +155,6 @@ def _check_program(compiler: Compiler, request: Mapping[str, Any], target: Targe
 
 
 def _problems(case: Case, compiled: Any, device: str, call: Mapping[str, Any], target: Target) -> list[Any]:
-    from conformance.cases.numerics_policy import Policy
     from conformance.numerics.check import Call, Comparison, check_call
 
     policy = Policy.for_case(case, target.name, device)
@@ -163,8 +164,6 @@ def _problems(case: Case, compiled: Any, device: str, call: Mapping[str, Any], t
 
 
 def _case(fn: Any, inputs: Mapping[str, Any], config: Mapping[str, Any], numerics: Mapping[str, Any]) -> Case:
-    from conformance.cases.containers import copy_to
-
     def recipe(value: Any) -> Input:
         return Input(lambda **_: copy_to(value.detach(), "cpu"), {})
 

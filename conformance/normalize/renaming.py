@@ -19,7 +19,7 @@ CPP = re.compile(
 )
 
 
-def renumber(text: str, pattern: re.Pattern[str], shape: str = "{core}{number}") -> str:
+def renumber(text: str, pattern: re.Pattern[str]) -> str:
     """Renumbers what `pattern` matches from 0, each core separately: `buf7, buf2` → `buf0, buf1`.
 
     `pattern` has the groups `core` and `number`, and may have `rest`. Removes nothing.
@@ -30,7 +30,7 @@ def renumber(text: str, pattern: re.Pattern[str], shape: str = "{core}{number}")
         groups = match.groupdict(default="")
         numbers = new_numbers.setdefault(groups["core"].lstrip("_"), {})
         number = numbers.setdefault(groups["number"], len(numbers))
-        return shape.format(core=groups["core"], number=number) + groups.get("rest", "")
+        return f"{groups['core']}{number}{groups.get('rest', '')}"
 
     return pattern.sub(rename, text)
 

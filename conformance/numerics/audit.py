@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from conformance.cases import special_values
-from conformance.cases.numerics_policy import COTANGENT_CALLS, GRAPHS, OMISSIBLE, Policy
 from conformance.cases.opt_outs import OptOut, opt_outs
+from conformance.cases.tolerance_policy import COTANGENT_CALLS, GRAPHS, OMISSIBLE, Policy
 from conformance.numerics.problem import SIZE_CALLS, Problem
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ container types, shared storage, changed inputs and gradients. `check_numerics` 
 values, calls with other sizes under dynamic shapes, and calls with special values. The code that the first call
 compiled must serve all of them.
 
-tolerance.py says how far a value may be from float64, cases/numerics_policy.py what a case may declare, and
+measurement.py says how far a value may be from float64, cases/tolerance_policy.py what a case may declare, and
 docs/numerics.md describes the whole check.
 """
 
@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from conformance.capture.emulation.errors import NotEmulatedError
-from conformance.capture.observers.recompiles import compiled_frames
+from conformance.capture.observers.dynamo import compiled_frames
 from conformance.capture.tf32 import without_tf32
 from conformance.cases import call_modes, special_values
 from conformance.cases.case import resized_arguments
 from conformance.cases.containers import copy_to
-from conformance.cases.numerics_policy import COTANGENT_CALLS, Policy, default_factor
+from conformance.cases.tolerance_policy import COTANGENT_CALLS, Policy, default_factor
 from conformance.numerics import messages
 from conformance.numerics.comparison import CallComparison, CandidateError, Comparison, NumericsError, raised_problem
 from conformance.numerics.outcome import Arguments

@@ -12,19 +12,19 @@ import torch
 from conformance.capture import invoke
 from conformance.cases import call_modes
 from conformance.cases.containers import copy_to
-from conformance.cases.numerics_policy import Policy
 from conformance.cases.outside_tensors import advice
 from conformance.cases.seeds import seed_of
+from conformance.cases.tolerance_policy import Policy
 from conformance.errors import ConformanceError
 from conformance.numerics import error_profile, messages
 from conformance.numerics.constants import Constants
 from conformance.numerics.cotangents import EXPANDED, random_cotangent
 from conformance.numerics.error_profile import ErrorProfiles
 from conformance.numerics.float64 import computing_in_float64
+from conformance.numerics.measurement import NEIGHBOURS, Measurement, measure
 from conformance.numerics.outcome import Arguments, Outcome, call
 from conformance.numerics.problem import ORDINARY_CALLS, Problem
 from conformance.numerics.summation_error import SummationError
-from conformance.numerics.tolerance import NEIGHBOURS, Measurement, measure
 from conformance.words import pluralise
 
 #: To see how sensitive a result is, the check perturbs the inputs this often. Only where a tensor disagrees.

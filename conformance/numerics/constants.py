@@ -28,7 +28,7 @@ class Constants:
         return self._constant().keys() <= fill.keys()
 
     def problems(self, fill: Mapping[str, str]) -> Iterator[Problem]:
-        """A problem for each tensor that nothing can be wrong with. `fill`: see cases/numerics_policy.py."""
+        """A problem for each tensor that nothing can be wrong with. `fill`: see cases/tolerance_policy.py."""
         constant = self._constant()
         for title, found in constant.items():
             if title not in fill:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from conformance.cases.numerics_policy import COTANGENT_CALLS
+from conformance.cases.tolerance_policy import COTANGENT_CALLS
 
 EXPANDED, _PERMUTED = COTANGENT_CALLS
 

@@ -90,7 +90,7 @@ def is_over_limit(buckets: Buckets) -> bool:
 def eager_error_up_to_bucket(eager_error: torch.Tensor, magnitude: torch.Tensor, least: int) -> torch.Tensor:
     """For each element, the largest error of its bucket and of all lower ones, and of at least `least` elements.
 
-    No less than tolerance.eager_error_at_magnitude, and much faster: it does not sort. `eager_error`, `magnitude`:
+    No less than measurement.eager_error_at_magnitude, and much faster: it does not sort. `eager_error`, `magnitude`:
     float64 of one shape; the magnitudes are finite. Returns float64 of that shape.
     """
     number, _ = _bucket_numbers(magnitude.flatten())

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from conformance.cases.case import Case
-from conformance.cases.numerics_policy import Policy
+from conformance.cases.tolerance_policy import Policy
 from conformance.numerics import messages
 from conformance.numerics.check import Call, calls
 from conformance.numerics.comparison import CallComparison, Comparison
@@ -61,10 +61,10 @@ def limit(
     *,
     may_be_exact: bool,
 ) -> dict[str, Any]:
-    """How far the values of a tensor may be from float64. The arguments: see tolerance.measure.
+    """How far the values of a tensor may be from float64. The arguments: see measurement.measure.
 
     `exact`: not at all from eager. `expected`: float64 or complex128, or None for eager's values. `factor`, `floor`,
-    `sensitivity`: see tolerance.py. `may be exact`: where eager equals float64, compiled must. `one ulp`: that of the
+    `sensitivity`: see measurement.py. `may be exact`: where eager equals float64, compiled must. `one ulp`: that of the
     largest element counts for all.
     """
     floating = eager.dtype.is_floating_point or eager.dtype.is_complex

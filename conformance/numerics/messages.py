@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from conformance.cases.numerics_policy import OMISSIBLE
 from conformance.cases.seeds import run_seed
+from conformance.cases.tolerance_policy import OMISSIBLE
 from conformance.documentation import reference
 from conformance.numerics.error_pattern import error_pattern
+from conformance.numerics.measurement import Measurement, bits_equal
 from conformance.numerics.problem import SIZE_CALLS, Problem
-from conformance.numerics.tolerance import Measurement, bits_equal
 from conformance.numerics.wrong_values import wrong_values
 from conformance.settings import option_name
 

@@ -60,8 +60,8 @@ class Problem:
     """One thing that is wrong in one call.
 
     `tensor`: "output[1]", "gradient of x", "x after the call"; for aliasing, both names; "" for the whole call.
-    `rule`: one of RULES. `text`: for messages, of one or more lines. `call`: "first", "second", one of SIZE_CALLS
-    or COTANGENT_CALLS of cases/numerics_policy.py, or a group of special values. `wrong_values`: for the rule "values".
+    `rule`: one of RULES. `text`: for messages, of one or more lines. `call`: "first", "second", one of SIZE_CALLS or
+    COTANGENT_CALLS of cases/tolerance_policy.py, or a group of special values. `wrong_values`: for the rule "values".
     `factor`: for this rule, the least factor on eager's error with which the values would pass; 0 if none helps.
     `error`: for this rule, the error of the worst element in ulp.
     """

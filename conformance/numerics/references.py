@@ -73,7 +73,7 @@ def _declared_for_installed_torch(disagree: Mapping[str, str]) -> dict[str, str]
 
 def disagreements(cases: list[Case]) -> dict[str, list[str]]:
     """Operator → messages: one for each reference, group of values and signature that disagrees with eager."""
-    from conformance.cases.numerics_policy import Policy
+    from conformance.cases.tolerance_policy import Policy
     from conformance.numerics.operator_recorder import operator_calls, references_of
 
     found: dict[str, list[str]] = {}
@@ -114,7 +114,7 @@ def _disagreement(candidate: Callable[..., Any], call: OperatorCall, group: str)
 def _case_calls(cases: list[Case]) -> Iterator[tuple[Case, str, Mapping[str, Any]]]:
     """(case, group of values, arguments) of each call. Skips cases that differ only in how they are compiled."""
     from conformance.cases import special_values
-    from conformance.cases.numerics_policy import Policy
+    from conformance.cases.tolerance_policy import Policy
 
     called = set()
     for case in cases:

@@ -10,12 +10,11 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from conformance.harness.ending.junit import FORMAT, PROPERTY
 from conformance.report.columns import Cell, Cells
 from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import NOT_ENDED, message_file
 
-#: The property `conformance.format` of each test suite.
-FORMAT = 1
 #: Characters that XML 1.0 cannot hold, in no form.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _TAGS = {
@@ -46,8 +45,8 @@ def junit_report(cells: Cells, title: str) -> str:
 def _suite(torch: str, cells: Iterable[Cell]) -> ET.Element:
     suite = ET.Element("testsuite", name=f"torch {torch}")
     properties = ET.SubElement(suite, "properties")
-    ET.SubElement(properties, "property", name="conformance.format", value=str(FORMAT))
-    ET.SubElement(properties, "property", name="conformance.torch", value=torch)
+    ET.SubElement(properties, "property", name=f"{PROPERTY}format", value=str(FORMAT))
+    ET.SubElement(properties, "property", name=f"{PROPERTY}torch", value=torch)
     seconds, counts = 0.0, Counter[str]()
     for cell in cells:
         seconds += cell.record.cpu_seconds if cell.record else 0.0

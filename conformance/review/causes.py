@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from conformance import facts
-from conformance.cases.inputs import DTYPES
+from conformance.cases.dtypes import DTYPES
 from conformance.devices.targets import targets
 from conformance.normalize.text import canonical_text
 from conformance.review.cause_search import CauseSearch, FoundCause, SearchedText

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from conformance.documentation import reference
 from conformance.facts import changed_facts
 from conformance.normalize.text import canonical_text, parse_facts, split_facts
+from conformance.review.accept_command import ACCEPT_WITH
 
 MAX_DIFF_LINES = 60  # in a message
-#: Begins the line of a message that says how to accept what changed.
-ACCEPT_WITH = "accept it with: "
 
 
 @dataclass(frozen=True)

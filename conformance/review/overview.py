@@ -59,10 +59,10 @@ def cause_line(cause: Cause) -> str:
     return f"{shorten(cause.title)}  ({pluralise(len(cause.members), 'text')}: {cause.reach})"
 
 
-def example_lines(cause: Cause, lines: int = MAX_EXAMPLE_LINES) -> list[str]:
+def example_lines(cause: Cause) -> list[str]:
     """Returns the place of a cause's example, and the lines of diff that contain the change."""
     where = f", {cause.example.where}" if cause.example.where else ""
-    return [f"{cause.example.item.name}{where}", *cut_hunk(cause.example.hunk, lines)]
+    return [f"{cause.example.item.name}{where}", *cut_hunk(cause.example.hunk, MAX_EXAMPLE_LINES)]
 
 
 def cut_hunk(hunk: Sequence[str], lines: int) -> list[str]:

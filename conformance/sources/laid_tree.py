@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from conformance import atomic_files
-from conformance.devices.environment import TorchBuild, cache_folder
+from conformance.devices.cache_folder import cache_folder
+from conformance.devices.environment import TorchBuild
 from conformance.errors import ConformanceError
 from conformance.sources.torch_source import TorchSource, installed_files
 

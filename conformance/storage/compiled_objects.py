@@ -48,13 +48,13 @@ def prune_if_due(folder: Path, now: float | None = None) -> int:
     return 0
 
 
-def prune(folder: Path, now: float, *, max_age: float = MAX_AGE, max_size: int = MAX_SIZE) -> int:
+def prune(folder: Path, now: float, *, max_size: int = MAX_SIZE) -> int:
     """Deletes old files of the cache folder, then empty folders. Returns the number of deleted files."""
     files = sorted(_files(folder), key=lambda each: each.used)
     size, deleted = sum(each.size for each in files), 0
     for each in files:
         age = now - each.used
-        if age <= IN_USE or (age <= max_age and size <= max_size):
+        if age <= IN_USE or (age <= MAX_AGE and size <= max_size):
             break
         with contextlib.suppress(OSError):
             Path(each.path).unlink()

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from conformance import atomic_files
-from conformance.cases.inputs import DTYPES
+from conformance.cases.dtypes import DTYPES
 from conformance.storage import digests, snapshot_format
 from conformance.storage.installed import refuse_installed
 from conformance.storage.overlaid_store import OverlaidStore

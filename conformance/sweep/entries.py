@@ -15,7 +15,7 @@ from conformance.cases.axes import CaseError
 from conformance.cases.case import Case
 from conformance.cases.containers import Leaf, is_module, with_items
 from conformance.cases.declaration_tables import Declarations
-from conformance.cases.inputs import dtype_of
+from conformance.cases.dtypes import dtype_of
 from conformance.cases.nested.groups import Group
 from conformance.cases.sample_selection import SampleSelection
 from conformance.sweep.samples import SampleInput, Source, drawn_samples, tensors_of

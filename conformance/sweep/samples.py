@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.cases.axes import CaseError
 from conformance.cases.containers import copy_to, leaves_of
-from conformance.cases.inputs import Input, dtype_of
+from conformance.cases.dtypes import dtype_of
+from conformance.cases.inputs import Input
 from conformance.cases.seeds import run_seed
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import signal
 import types
@@ -19,7 +20,6 @@ from conformance.bench.timing import Spread
 from conformance.cases.adhoc import AdhocOptions
 from conformance.cases.case import Case
 from conformance.cases.roots import OPS
-from conformance.cli.main import main
 from conformance.compiler.compiler import GeneratingError
 from conformance.devices.machine import Machine
 from conformance.devices.targets import TargetError, targets
@@ -46,15 +46,8 @@ def mine(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def call(capsys):
-    """Runs `bench`; returns its exit status, stdout and stderr."""
-
-    def run(*words):
-        status = main(["bench", *words])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return run
+def call(call):
+    return functools.partial(call, "bench")
 
 
 def test_a_run_on_the_cpu(mine, call):

@@ -7,8 +7,7 @@ import sys
 
 import pytest
 
-from conformance.bisection.missing_modules import MissingModules
-from conformance.bisection.python_files import PythonFiles
+from conformance.bisection.missing_modules import MissingModules, PythonFiles
 from conformance.devices.environment import torch_build
 
 

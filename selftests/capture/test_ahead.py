@@ -14,7 +14,7 @@ from suites import NATIVE
 from conformance.capture import ahead
 from conformance.capture.ahead import NotAheadError, capture_ahead
 from conformance.capture.compile import capture
-from conformance.capture.observers.recompiles import compiled_frames
+from conformance.capture.observers.dynamo import compiled_frames
 from conformance.capture.request import CaptureRequest
 from conformance.cases.loader import cases_in
 from conformance.cases.roots import OPS

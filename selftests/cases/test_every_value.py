@@ -4,14 +4,15 @@ import re
 
 import pytest
 import torch
+from checking import case_of
 from suites import FOREIGN, NATIVE, REPOSITORY
 
-from conformance import case, every_value
-from conformance.cases.inputs import dtype_of
+from conformance import every_value
+from conformance.cases.dtypes import dtype_of
 from conformance.cases.lookup import cases_below
-from conformance.cases.numerics_policy import Policy
 from conformance.cases.roots import OPS
 from conformance.cases.selectors import exclusion
+from conformance.cases.tolerance_policy import Policy
 from conformance.devices.targets import targets
 from conformance.numerics.check import Comparison, NumericsError, calls, check_numerics
 
@@ -33,12 +34,6 @@ def test_negative(x):
 
 def identity(x):
     return x.clone()
-
-
-def case_of(fn, **declared):
-    fn.__name__ = f"test_{fn.__name__.removeprefix('test_')}"
-    (only,) = case(**declared)(fn).cases
-    return only
 
 
 def bits(tensor):

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from checking import case_of
 
-from conformance import case, tensor
+from conformance import tensor
 from conformance.cases import seeds, special_values
 from conformance.numerics.messages import reproduction
 from conformance.settings import SettingsError, parse_seed
@@ -20,12 +21,6 @@ def one(x, y):
 
 def other(x, y):
     return x * y
-
-
-def case_of(fn, **declared):
-    fn.__name__ = f"test_{fn.__name__.removeprefix('test_')}"
-    (only,) = case(**declared)(fn).cases
-    return only
 
 
 def inputs():

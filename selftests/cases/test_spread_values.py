@@ -7,7 +7,7 @@ import torch
 
 from conformance import case, tensor
 from conformance.cases import special_values
-from conformance.cases.inputs import dtype_of
+from conformance.cases.dtypes import dtype_of
 from conformance.cases.spread_values import spread_exponents, uniform_integers
 
 OPEN = (None, None)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_process import process
 
-from conformance.cli import diagnosis
+from conformance.cli import doctor_checks
 from conformance.devices import cpp_compiler, environment
 from conformance.devices.machine import Machine
 from conformance.devices.torch_releases import release_of
@@ -26,9 +26,9 @@ def test_doctor(call, monkeypatch):
 
 
 def test_doctor_without_a_compiler(call, monkeypatch):
-    for module in (cpp_compiler, diagnosis):
+    for module in (cpp_compiler, doctor_checks):
         monkeypatch.setattr(module, "find_compiler", lambda: None)
-    monkeypatch.setattr(diagnosis, "install_command", lambda packages: f"apt-get install {packages['apt-get']}")
+    monkeypatch.setattr(doctor_checks, "install_command", lambda packages: f"apt-get install {packages['apt-get']}")
     status, out, _ = call("doctor")
     assert status == 0
     assert re.search(r"^cpu +.*; nothing is run: no C\+\+ compiler was found", out, re.MULTILINE)
@@ -80,7 +80,6 @@ def test_doctor_without_a_torch_that_will_do(call, monkeypatch, version, message
         return environment.TorchBuild(version, (), Path())
 
     monkeypatch.setattr(environment, "torch_build", build)
-    monkeypatch.setattr(environment, "set_cache_variables", lambda: None)
     status, out, _ = call("doctor")
     assert status == 1
     assert re.search(f"^torch +{message}", out, re.MULTILINE)
@@ -109,11 +108,11 @@ def test_doctor_names_unused_gpus(tmp_path, monkeypatch, vendor, built_for, mode
     (tmp_path / "drm/renderD128/device/vendor").write_text(f"{vendor}\n")
     (tmp_path / "dri").mkdir()
     (tmp_path / "dri/renderD128").touch(mode)
-    monkeypatch.setattr(diagnosis.os, "access", lambda path, _how: bool(Path(path).stat().st_mode & 0o600))
+    monkeypatch.setattr(doctor_checks.os, "access", lambda path, _how: bool(Path(path).stat().st_mode & 0o600))
     monkeypatch.setattr(environment, "torch_build", lambda: environment.TorchBuild("2.13.0", built_for, tmp_path))
-    [found] = diagnosis.unused_render_nodes(Machine(), tmp_path / "drm", tmp_path / "dri")
+    [found] = doctor_checks.unused_render_nodes(Machine(), tmp_path / "drm", tmp_path / "dri")
     assert text in found.text
     assert found.missing.startswith(missing)
     assert found.command.startswith("sudo usermod -aG ") is (missing == "Access to ")
     used = Machine(gpus={"xpu": {}, "cuda": {}})
-    assert not list(diagnosis.unused_render_nodes(used, tmp_path / "drm", tmp_path / "dri"))
+    assert not list(doctor_checks.unused_render_nodes(used, tmp_path / "drm", tmp_path / "dri"))

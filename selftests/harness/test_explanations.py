@@ -12,11 +12,11 @@ from conformance.cases.case import CaseError
 from conformance.devices import environment
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import TargetError
-from conformance.devices.torch_releases import BASELINE
+from conformance.devices.torch_releases import STRICT
 from conformance.storage.snapshots import torch_release
 
 on_baseline = pytest.mark.skipif(
-    torch_release(environment.torch_build().version) != BASELINE, reason=f"written for torch {BASELINE}"
+    torch_release(environment.torch_build().version) != STRICT, reason=f"written for torch {STRICT}"
 )
 
 FILE = '''
@@ -79,13 +79,13 @@ def test_unknown_names():
 
 def test_on_another_torch_it_is_skipped(monkeypatch):
     monkeypatch.setattr(environment, "torch_build", lambda: environment.TorchBuild("2.14.1+cpu", (), Path()))
-    with pytest.raises(pytest.skip.Exception, match=f"written for torch {BASELINE}"):
+    with pytest.raises(pytest.skip.Exception, match=f"written for torch {STRICT}"):
         explanation(sine, "f32-forward", target="cpu_avx2")
 
 
 def test_what_cannot_be_generated_is_skipped_in_a_test_and_raised_elsewhere(monkeypatch):
     monkeypatch.setattr(environment, "triton_version", lambda: "")
-    if torch_release(environment.torch_build().version) == BASELINE:
+    if torch_release(environment.torch_build().version) == STRICT:
         with pytest.raises(pytest.skip.Exception, match="Triton is not installed"):
             explanation(sine, "f32-forward", target="xpu_pvc")
     monkeypatch.delenv("PYTEST_CURRENT_TEST")

@@ -12,7 +12,7 @@ INI = """
 addopts = ["--no-such-option"]
 required_plugins = ["no-such-plugin"]
 conformance_targets = ["cpu_avx2", "cuda_sm90"]
-conformance_baseline_torch = "2.15"
+conformance_strict_torch = "2.15"
 """
 
 READ = """
@@ -34,7 +34,7 @@ def test_read_from_a_folder_below(tmp_path):
     (tmp_path / "ops").mkdir()
     ran = read(tmp_path / "ops")
     assert "targets='cpu_avx2,cuda_sm90'" in ran.stdout
-    assert "baseline_torch='2.15'" in ran.stdout
+    assert "strict_torch='2.15'" in ran.stdout
     assert ran.stderr == ""
     assert len(ran.stdout.splitlines()) == 1
 

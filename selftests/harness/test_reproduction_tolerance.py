@@ -8,10 +8,10 @@ import random
 import pytest
 import torch
 
-from conformance.cases.numerics_policy import Policy
+from conformance.cases.tolerance_policy import Policy
 from conformance.harness.reproduction.standalone import tolerance as standalone
 from conformance.numerics.limits import limit
-from conformance.numerics.tolerance import measure, ulp_of
+from conformance.numerics.measurement import measure, ulp_of
 
 FLOATING = (
     torch.float64,

@@ -17,8 +17,7 @@ from conformance.harness.reuse import case_source as case_source_module
 from conformance.harness.reuse import machine_state, numerics_digest
 from conformance.harness.reuse.case_source import case_source
 from conformance.harness.reuse.file_states import digest_of, folder_states
-from conformance.harness.reuse.harness_state import harness_state
-from conformance.harness.reuse.numerics_digest import reason_to_run
+from conformance.harness.reuse.numerics_digest import harness_state, reason_to_run
 from conformance.harness.reuse.torch_files import TorchFiles, torch_files
 
 CASES = """

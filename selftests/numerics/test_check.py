@@ -4,23 +4,18 @@ import re
 
 import pytest
 import torch
+from checking import case_of
 
-from conformance import case, image, tensor
+from conformance import image, tensor
 from conformance.capture import invoke
 from conformance.cases import seeds
 from conformance.cases.containers import copy_to
-from conformance.cases.numerics_policy import COTANGENT_CALLS, Policy, PolicyError
 from conformance.cases.special_values import FLOATING
+from conformance.cases.tolerance_policy import COTANGENT_CALLS, Policy, PolicyError
 from conformance.devices.environment import torch_build
 from conformance.numerics.check import NumericsError, check_numerics
+from conformance.numerics.measurement import measure
 from conformance.numerics.problem import ORDINARY_CALLS
-from conformance.numerics.tolerance import measure
-
-
-def case_of(fn, **declared):
-    fn.__name__ = f"test_{fn.__name__}" if not fn.__name__.startswith("test_") else fn.__name__
-    (only,) = case(**declared)(fn).cases
-    return only
 
 
 def exp(x):

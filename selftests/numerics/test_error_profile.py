@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from conformance import case, tensor
-from conformance.cases.numerics_policy import Policy
+from conformance.cases.tolerance_policy import Policy
 from conformance.numerics.check import NumericsError, Observed, check_numerics
 from conformance.numerics.error_profile import MOST_BUCKETS, ErrorProfiles, Errors
-from conformance.numerics.tolerance import measure
+from conformance.numerics.measurement import measure
 
 
 def _rounded(seed: int, scale: float, count: int = 2000) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -4,19 +4,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from checking import case_of
 
 import conformance
-from conformance import case, tensor
+from conformance import tensor
 from conformance.cases.lookup import cases_below
-from conformance.cases.numerics_policy import COTANGENT_CALLS
+from conformance.cases.tolerance_policy import COTANGENT_CALLS
 from conformance.numerics.check import NumericsError, check_numerics
 from conformance.numerics.cotangents import random_cotangent
-
-
-def case_of(fn, **declared):
-    fn.__name__ = f"test_{fn.__name__.removeprefix('test_')}"
-    (only,) = case(**declared)(fn).cases
-    return only
 
 
 def exp(x):

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from checking import case_of, fails_with
 from torch import nn
 
-from conformance import case, group, module, tensor
+from conformance import group, module, tensor
 from conformance.numerics.check import NumericsError, calls, check_numerics
 from conformance.numerics.comparison import Comparison
 from conformance.numerics.problem import SIZE_CALLS
@@ -47,12 +48,6 @@ class Result:
     parts: Any = None
 
 
-def case_of(fn, **declared):
-    fn.__name__ = f"test_{fn.__name__.removeprefix('test_')}"
-    (only,) = case(**declared)(fn).cases
-    return only
-
-
 def applied(net, x):
     return net(x)
 
@@ -79,13 +74,6 @@ AVERAGE = case_of(applied, net=module(Average, 7), x=tensor(5, 7), grad=True)
 BATCH = case_of(in_place, batch=group(Batch(tensor(5, 7), tensor(7))))
 STATE = case_of(rates, state=group({"first": tensor(3), "kept": tensor(3)}), x=tensor(5))
 PAIR = case_of(results, pair=group(Pair(tensor(5, 7), tensor(7))), grad="pair.x")
-
-
-def fails_with(a_case, compiled, *texts):
-    with pytest.raises(NumericsError) as caught:
-        check_numerics(a_case, compiled, "cpu")
-    for text in texts:
-        assert text in str(caught.value), str(caught.value)
 
 
 @pytest.mark.parametrize("a_case", [AVERAGE, BATCH, STATE, PAIR], ids=lambda each: each.name)
@@ -196,7 +184,7 @@ def test_sizes_of_a_module_stay_and_the_others_change():
 
 
 def _policy(only):
-    from conformance.cases.numerics_policy import Policy
+    from conformance.cases.tolerance_policy import Policy
 
     return Policy.for_case(only, "", "cpu")
 

@@ -3,28 +3,16 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from checking import case_of, fails_with
 
-from conformance import case, edges, tensor
+from conformance import edges, tensor
 from conformance.cases.case import CaseError
-from conformance.cases.numerics_policy import validate
-from conformance.numerics.check import NumericsError, check_numerics
-
-
-def case_of(fn, **declared):
-    fn.__name__ = f"test_{fn.__name__.removeprefix('test_')}"
-    (only,) = case(**declared)(fn).cases
-    return only
+from conformance.cases.tolerance_policy import validate
+from conformance.numerics.check import check_numerics
 
 
 def exp(x):
     return torch.exp(x)
-
-
-def fails_with(a_case, compiled, *texts):
-    with pytest.raises(NumericsError) as caught:
-        check_numerics(a_case, compiled, "cpu")
-    for text in texts:
-        assert text in str(caught.value), str(caught.value)
 
 
 def spoilt(*index):

@@ -5,10 +5,11 @@ import re
 
 import pytest
 import torch
+from checking import case_of
 
-from conformance import case, tensor
-from conformance.cases.numerics_policy import COTANGENT_CALLS
+from conformance import tensor
 from conformance.cases.special_values import FLOATING
+from conformance.cases.tolerance_policy import COTANGENT_CALLS
 from conformance.documentation import page_text
 from conformance.numerics import check, messages
 from conformance.numerics.check import NumericsError, check_numerics
@@ -16,12 +17,6 @@ from conformance.numerics.problem import RULES, Excuse, Problem, WrongValues, un
 from conformance.numerics.wrong_values import wrong_values
 
 NAN, INF = float("nan"), float("inf")
-
-
-def case_of(fn, **declared):
-    fn.__name__ = f"test_{fn.__name__.removeprefix('test_')}"
-    (only,) = case(**declared)(fn).cases
-    return only
 
 
 def problems_of(a_case, compiled):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from conformance.cases.numerics_policy import Policy
+from conformance.cases.tolerance_policy import Policy
 from conformance.numerics.comparison import CallComparison, Comparison
 from conformance.numerics.outcome import Arguments
 from conformance.numerics.summation_error import SummationError

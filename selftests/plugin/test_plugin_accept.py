@@ -6,7 +6,7 @@ import pytest
 from suites import NATIVE, SCALE, SM90
 from suites import PreloadedSuite as Suite
 
-from conformance.devices.torch_releases import BASELINE
+from conformance.devices.torch_releases import STRICT
 from conformance.settings import parse_accept
 from conformance.storage.snapshots import Store
 
@@ -61,10 +61,10 @@ def test_new_adds_only(accepted):
         accepted.stored()["scale/double-f16.txt"].replace("1: mul", "2: mul"),
     )
     store = Store(changed.parent.parent)
-    before = store.read("scale/double-f16").text(BASELINE, "cuda_sm90")
+    before = store.read("scale/double-f16").text(STRICT, "cuda_sm90")
     ran = accepted.run("--target", "cuda_sm90,xpu_bmg", env={"EXPECTTEST_ACCEPT": "new"}).ends(1)
     ran.has("snapshots: 2 new, 0 changed, 0 unchanged", "scale/double-f16-cuda_sm90: ")
-    assert store.read("scale/double-f16").text(BASELINE, "cuda_sm90") == before
+    assert store.read("scale/double-f16").text(STRICT, "cuda_sm90") == before
 
 
 def test_refused_in_ci(accepted):

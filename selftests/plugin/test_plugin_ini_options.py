@@ -88,7 +88,8 @@ def test_the_command_line_wins(suite):
         ("conformance_targets = ,", "pytest.ini: conformance_targets is not a list of targets, such as"),
         ("conformance_checks = speed", "pytest.ini: conformance_checks is not a list of some of these: numerics"),
         ("conformance_drift = ignore", "pytest.ini: conformance_drift is not report or fail: 'ignore'"),
-        ("conformance_baseline_torch = 2", "pytest.ini: conformance_baseline_torch is not a torch release, such as"),
+        ("conformance_strict_torch = 2", "pytest.ini: conformance_strict_torch is not a torch release, such as"),
+        ("conformance_baseline_torch = 2.13", "pytest.ini: conformance_baseline_torch is conformance_strict_torch now"),
         ("conformance_factor = many", "pytest.ini: conformance_factor is not a number of 0 or more, such as 4"),
         ("conformance_factor = -1", "pytest.ini: conformance_factor is not a number of 0 or more, such as 4: -1.0"),
         ("conformance_item_timeout = -1", "pytest.ini: conformance_item_timeout is not a number of seconds, or 0"),
@@ -102,8 +103,8 @@ def test_wrong_values(suite, line, message):
 
 def test_wrong_types_in_toml(suite):
     (suite.root / "pytest.ini").unlink()
-    suite.write("pyproject.toml", "[tool.pytest]\nconformance_baseline_torch = 2.13\n")
-    suite.run().ends(4).has("pyproject.toml: conformance_baseline_torch is not a torch release, such as 2.13; in TOML")
+    suite.write("pyproject.toml", "[tool.pytest]\nconformance_strict_torch = 2.13\n")
+    suite.run().ends(4).has("pyproject.toml: conformance_strict_torch is not a torch release, such as 2.13; in TOML")
 
 
 def test_help_lists_them(suite):
@@ -140,7 +141,7 @@ def test_idle_known_failures(suite):
     suite.write("ops/known_failures/scale.toml", IDLE)
     about = (*SM90, "--checks", "requirements")
     suite.run(*about).ends(1).has("scale.toml, failure 1")
-    with_ini(suite, "conformance_baseline_torch = 1.0").run(*about).ends(0).has("scale.toml, failure 1")
+    with_ini(suite, "conformance_strict_torch = 1.0").run(*about).ends(0).has("scale.toml, failure 1")
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ import pytest
 from suites import NATIVE, SM90, WRONG_OUTPUT, section
 from suites import PreloadedSuite as Suite
 
-from conformance.devices.environment import cache_folder
+from conformance.devices.cache_folder import cache_folder
 from conformance.storage.passed_numerics import FOLDER
 
 CASES = """

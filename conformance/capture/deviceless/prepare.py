@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from conformance.capture.deviceless import pretended_device
-from conformance.devices.environment import remove_code_variables, set_cache_variables, torch_build
+from conformance.devices.cache_folder import set_cache_variables
+from conformance.devices.environment import remove_code_variables, torch_build
 from conformance.devices.targets import GPUS
 
 

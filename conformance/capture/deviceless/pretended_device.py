@@ -183,7 +183,7 @@ def _build_library(build: TorchBuild) -> Path:
 
 
 def _library_path(build: TorchBuild, cxx: str) -> Path:
-    from conformance.devices.environment import cache_folder
+    from conformance.devices.cache_folder import cache_folder
 
     key = hashlib.sha256(
         "\n".join([build.version, str(build.binaries), cxx, *(source.read_text() for source in _SOURCES)]).encode()

@@ -63,3 +63,14 @@ def _init(original: Callable[..., Any]) -> Callable[..., Any]:
         original(self, f_code, output_graph, *args, **kwargs)
 
     return init
+
+
+def compiled_frames() -> int:
+    """The number of frames that Dynamo compiled in this process since its counters were cleared.
+
+    Dynamo compiles a frame again if no compiled code fits the call, so a larger number after a call shows it. Its
+    counters are private; the public torch.compiler can forbid a recompilation, but not count it.
+    """
+    import torch._dynamo.utils
+
+    return torch._dynamo.utils.counters["frames"]["total"]

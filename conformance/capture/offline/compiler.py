@@ -26,6 +26,7 @@ from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.json_worker import JsonWorker, WorkerError, WorkerTimeoutError
 from conformance.capture.model import Capture
 from conformance.devices import environment
+from conformance.devices.cache_folder import cache_folder
 from conformance.devices.environment import HIDE_GPUS
 from conformance.errors import ConformanceError
 
@@ -182,7 +183,7 @@ def _cache_file(kernel: Kernel) -> Path:
 
 
 def _folder() -> Path:
-    return environment.cache_folder() / f"torch-{environment.torch_build().version}" / "offline"
+    return cache_folder() / f"torch-{environment.torch_build().version}" / "offline"
 
 
 def _ask_worker(kernel: Kernel, stage: str = "") -> dict[str, Any]:

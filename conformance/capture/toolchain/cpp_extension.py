@@ -13,6 +13,7 @@ from conformance.atomic_files import lock_folder
 from conformance.capture.toolchain.atomic_build import is_partial
 from conformance.cases.custom_operators import needs_cuda_compiler
 from conformance.devices import environment
+from conformance.devices.cache_folder import cache_folder
 from conformance.devices.cpp_compiler import find_compiler, missing_compiler_message
 
 
@@ -38,7 +39,7 @@ def load_cpp_extension(name: str, source: str) -> None:
     if find_compiler() is None:
         raise ExtensionError(f"{name} needs a C++ compiler: {missing_compiler_message()}")
     key = hashlib.sha256(f"{torch.__version__}\n{sys.version}\n{source}".encode()).hexdigest()[:16]
-    folder = environment.cache_folder() / f"extension-{name}-{key}"
+    folder = cache_folder() / f"extension-{name}-{key}"
     with lock_folder(folder, ExtensionError):
         built = next((path for path in folder.glob("*.so") if not is_partial(path)), None)
         library = built or _build(name, source, folder)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import copy
 import operator
+import tempfile
 import types
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from conformance.capture import debug_output
 
 if TYPE_CHECKING:
     from conformance.capture.emulation.wrapper import Emulation
@@ -48,7 +48,7 @@ def generate_module(graph: Any, emulation: Emulation | None = None) -> Any:
     Calls of the returned module run the lowered graph eagerly, or the emulated code while the emulation runs.
     """
     code, _ = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
-    debug_output.write_output_code(code.value)
+    _write_output_code(code.value)
     eager = eager_function(graph)
     emulated = emulation.load(code.value, graph) if emulation else None
 
@@ -123,22 +123,7 @@ def _is_lowering(node: Any) -> bool:
 
 def _uninitialised_result(example: Any) -> Callable[..., Any]:
     """A function that returns uninitialised tensors like those of `example`."""
-    import torch
-    from torch.utils._pytree import tree_map
-
-    def size(number: Any) -> int:
-        return int(number.node.hint) if isinstance(number, torch.SymInt) else int(number)
-
-    def uninitialised(value: Any) -> Any:
-        if not isinstance(value, torch.Tensor):
-            return value
-        sizes, strides = map(size, value.size()), map(size, value.stride())
-        return torch.empty_strided(tuple(sizes), tuple(strides), dtype=value.dtype, device=value.device)
-
-    def result_of_a_lowering(*_arguments: Any, **_options: Any) -> Any:
-        return tree_map(uninitialised, example)
-
-    return result_of_a_lowering
+    return lambda *_arguments, **_options: _uninitialised(example)
 
 
 def _changed_tensor(node: Any) -> Any:
@@ -157,17 +142,43 @@ def _uninitialised_results(lowered: Any, values: list[Any], *, zeros: bool = Fal
 
     Private: torch._subclasses.fake_tensor and torch.utils._pytree, which torch.compile itself uses.
     """
-    import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.utils._pytree import tree_map
 
     with FakeTensorMode(allow_non_fake_inputs=True):
-        results = lowered(*values)
+        return _uninitialised(lowered(*values), zeros=zeros)
+
+
+def _uninitialised(values: Any, *, zeros: bool = False) -> Any:
+    """Tensors like these; where a size is a symbol, of its hint."""
+    import torch
+    from torch.utils._pytree import tree_map
+
+    def size(number: Any) -> int:
+        return int(number.node.hint) if isinstance(number, torch.SymInt) else int(number)
 
     def uninitialised(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
-        made = torch.empty_strided(value.size(), value.stride(), dtype=value.dtype, device=value.device)
+        sizes, strides = map(size, value.size()), map(size, value.stride())
+        made = torch.empty_strided(tuple(sizes), tuple(strides), dtype=value.dtype, device=value.device)
         return made.zero_() if zeros else made
 
-    return tree_map(uninitialised, results)
+    return tree_map(uninitialised, values)
+
+
+def _write_output_code(code: str) -> None:
+    """Writes generated code to the log (TORCH_LOGS=output_code) and the debug folder (TORCH_COMPILE_DEBUG).
+
+    GraphLowering.compile_to_module does the same for code that it compiles.
+    """
+    from torch._inductor import config
+    from torch._inductor.codecache import output_code_log  # TORCH_LOGS=output_code enables this logger
+    from torch._inductor.virtualized import V
+
+    output_code_log.debug("Output code: \n%s", code)
+    if config.trace.enabled:  # TORCH_COMPILE_DEBUG sets it
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "output_code.py")
+            path.write_text(code, encoding="utf-8")
+            debug: Any = V.debug
+            debug.output_code(str(path))

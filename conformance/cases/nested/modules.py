@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.cases.axes import CaseError
 from conformance.cases.containers import copied_module, copy_to, is_module, tensors_of_module
-from conformance.cases.inputs import DTYPES, Recipe, dtype_of
+from conformance.cases.dtypes import DTYPES, dtype_of
+from conformance.cases.inputs import Recipe
 from conformance.cases.property_values import problem_of_name
 from conformance.cases.seeds import run_seed, seed_of
 

@@ -7,9 +7,7 @@ import contextlib
 import os
 import platform
 import shlex
-import signal
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,14 +17,14 @@ from conformance.bench import BenchError, compare, markdown, selection, table
 from conformance.bench.report import Report
 from conformance.capture.deviceless.prepare import prepare
 from conformance.cases.case import Case
-from conformance.cli.case_options import add_adhoc_options, adhoc_options
+from conformance.cli.case_options import add_adhoc_options, add_what_argument, adhoc_options, adhoc_words
 from conformance.cli.overlay_options import of_subset
 from conformance.compiler.compiler import Compiler, GeneratingError, compiler_here
 from conformance.devices import environment
 from conformance.devices.machine import Machine, processor_name
 from conformance.devices.targets import GPUS, Target
 from conformance.errors import first_line
-from conformance.terminal import progress
+from conformance.terminal import progress, recorded_interruptions
 
 if TYPE_CHECKING:
     from conformance.bench.measure import Bench
@@ -45,13 +43,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "what",
-        nargs="*",
-        default=[],
-        metavar="CASE|PATH",
-        help="parts of case ids, with * and ?; files and folders; or an ad-hoc function",
-    )
+    add_what_argument(parser)
     parser.add_argument(
         "--device", metavar="DEVICE", help="cpu (the default), cuda or xpu; this machine must have the device"
     )
@@ -146,7 +138,7 @@ def _measure(
     bench = Bench(compiler, target, arguments.min_time, clock_for(target))
     failed = 0
     interrupted = False
-    with threads(target.threads or 1), _interruptions() as interruptions:
+    with threads(target.threads or 1), recorded_interruptions() as interruptions:
         try:
             for problem in _measure_each(bench, cases, report, interruptions):
                 failed += 1
@@ -163,25 +155,6 @@ def _measure(
     elif interrupted:
         print("interrupted before anything was measured", file=sys.stderr)
     return 130 if interrupted else int(bool(failed))
-
-
-@contextlib.contextmanager
-def _interruptions() -> Iterator[list[int]]:
-    """Records each Ctrl-C. A compilation may swallow the KeyboardInterrupt, if it comes in a callback for example."""
-    recorded: list[int] = []
-
-    def interrupt(number: int, _frame: Any) -> None:
-        recorded.append(number)
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield recorded
-        return
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield recorded
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _measure_each(bench: Bench, cases: Sequence[Case], report: Report, interruptions: Sequence[int]) -> Iterator[str]:
@@ -226,10 +199,8 @@ def command(arguments: argparse.Namespace) -> str:
     words = ["python", "-m", "conformance", "bench", *arguments.what]
     for name in ("device", "target"):
         words += [f"--{name}", getattr(arguments, name)] if getattr(arguments, name) else []
-    for name in ("axis", "input", "config"):
-        words += [word for value in getattr(arguments, name) for word in (f"--{name}", value)]
-    words += [f"--grad={','.join(filter(None, arguments.grad))}"] if arguments.grad else []
-    words += ["--dynamic"] if arguments.dynamic else []
+    words += [word for value in arguments.axis for word in ("--axis", value)]
+    words += adhoc_words(arguments)
     words += ["--threads", str(arguments.threads)] if arguments.threads != 1 else []
     words += ["--min-time", f"{arguments.min_time:g}"] if arguments.min_time != _SECONDS else []
     words += ["--markdown", str(arguments.markdown)] if arguments.markdown else []

@@ -13,7 +13,7 @@ from conformance.bisection.history import History
 from conformance.bisection.observation import Question
 from conformance.bisection.observer import Observer
 from conformance.cli.case_options import add_adhoc_options, adhoc_options
-from conformance.cli.question_options import add_question_options, observer_of, question_of
+from conformance.cli.question_options import add_case_arguments, add_question_options, observer_of, question_of
 from conformance.devices.environment import torch_build
 from conformance.errors import ConformanceError
 from conformance.review.diff import diff_lines
@@ -45,12 +45,7 @@ class BisectCommandError(ConformanceError, ValueError):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s CASE... --source PATH --good A --bad B"
-    parser.add_argument(
-        "words", nargs="*", default=[], metavar="CASE", help="case ids, pytest node ids, FILE::id, or ad-hoc functions"
-    )
-    parser.add_argument(
-        "--target", metavar="TARGET", help="the target; default: the first of the project's conformance_targets"
-    )
+    add_case_arguments(parser)
     parser.add_argument("--source", required=True, metavar="REPOSITORY", help="a git checkout of PyTorch")
     parser.add_argument(
         "--good", required=True, metavar="COMMIT", help="an old commit: what it gives is the good answer"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from conformance.bisection.blamer import Blamed, BlameError, Blamer
 from conformance.bisection.sides import INSTALLED, parse_side
 from conformance.cli.case_options import add_adhoc_options
-from conformance.cli.question_options import add_question_options, observer_of, question_of
+from conformance.cli.question_options import add_case_arguments, add_question_options, observer_of, question_of
 from conformance.terminal import heading
 
 DESCRIPTION = """\
@@ -29,16 +29,7 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s CASE... [--old SIDE] --new SIDE [options]"
-    parser.add_argument(
-        "words",
-        nargs="*",
-        default=[],
-        metavar="CASE",
-        help="case ids, node ids, FILE::id, or ad-hoc functions",
-    )
-    parser.add_argument(
-        "--target", metavar="TARGET", help="the target; default: the first of the project's conformance_targets"
-    )
+    add_case_arguments(parser)
     sides = "a virtual environment, a folder that holds torch/, or PATH@COMMIT"
     parser.add_argument(
         "--old", default=INSTALLED, metavar="SIDE", help=f"the torch before: {sides}; default: {INSTALLED}"

@@ -21,12 +21,13 @@ from conformance.cli.case_options import (
 )
 from conformance.cli.compared_side import ComparedSide, captured_side, side_of_source
 from conformance.cli.highlighting import highlighted
+from conformance.cli.overlay_options import SOURCE_OPTION
 from conformance.cli.side_by_side import facts_side_by_side, side_by_side
-from conformance.cli.source_option import OPTION
 from conformance.cli.stored_changes import compare_releases, is_release
 from conformance.compiler.compiler import Compiler, compiler_here
 from conformance.devices.targets import Target, TargetError, families, select_targets, targets
 from conformance.errors import ConformanceError
+from conformance.normalize.text import facts_block
 from conformance.review.diff import diff_lines
 from conformance.review.kernel_sets import compared_kernels
 from conformance.review.kernel_sets import lines as kernel_lines
@@ -105,9 +106,11 @@ def run(arguments: argparse.Namespace) -> int:
     parts, stages = selected_parts(arguments)
     parts = parts or ([] if arguments.compiled else ["facts", "code"])
     if arguments.compiled and len(arguments.torch_source) > 1:
-        raise CompareError(f"--compiled compares two forms of one case: give {OPTION} once at most")
+        raise CompareError(f"--compiled compares two forms of one case: give {SOURCE_OPTION} once at most")
     if len(arguments.torch_source) > 2:
-        raise CompareError(f"{OPTION} is given {len(arguments.torch_source)} times, and compare takes two at most")
+        raise CompareError(
+            f"{SOURCE_OPTION} is given {len(arguments.torch_source)} times, and compare takes two at most"
+        )
     if len(arguments.torch_source) == 2:
         first, second = _of_two_sources(arguments, words, parts, stages)
     else:
@@ -140,7 +143,7 @@ def _compare_releases(arguments: argparse.Namespace) -> int:
     of_cases = {
         "--compiled": arguments.compiled,
         "--side-by-side": arguments.side_by_side,
-        OPTION: arguments.torch_source,
+        SOURCE_OPTION: arguments.torch_source,
         **{f"--{part}": True for part in selected_parts(arguments)[0]},
         "--input": arguments.input,
         "--grad": arguments.grad,
@@ -162,7 +165,7 @@ def _of_two_sources(
     """One case on one target, with the Python files of two checkouts or commits."""
     options, sources = adhoc_options(arguments), arguments.torch_source
     with contextlib.closing(compiler_here()) as compiler:
-        name, _, target = _one_case(words, options, compiler, f"two {OPTION}")
+        name, _, target = _one_case(words, options, compiler, f"two {SOURCE_OPTION}")
     request = {
         "case": name,
         "target": target.name,
@@ -195,8 +198,6 @@ def _compare(
         differ |= not same
         print("\n" + heading("# facts: the same" if same else "# facts differ"))
         if same:
-            from conformance.normalize.text import facts_block
-
             print(highlighted(facts_block(first.facts).rstrip("\n"), "facts"))
         else:
             print(facts_side_by_side(first.facts, second.facts, _distinct_names(first.name, second.name)))

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from conformance.cases.lookup import suite_folder
-from conformance.cli import confirming, diagnosis
+from conformance.cli import confirming, doctor_checks
 from conformance.cli.commands.doctor import print_missing
 from conformance.cli.run_options import add_paths_argument
 from conformance.storage.confirm_archive import SUFFIX
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     paths = arguments.paths or [suite_folder()]
     confirming.check_output(arguments.output)
-    findings = list(diagnosis.findings())
+    findings = list(doctor_checks.findings())
     print("\n".join(f"{finding.name:<10} {finding.text}" for finding in findings))
     print_missing(findings)
     try:

@@ -131,7 +131,7 @@ def _recording(arguments: argparse.Namespace, of_part: dict[str, Any]) -> int:
         "processes": arguments.n,
         **of_part,
     }
-    command = [sys.executable, "-W", "ignore", "-m", "conformance.harness.coverage_maps.recording", json.dumps(request)]
+    command = [sys.executable, "-W", "ignore", "-m", "conformance.cli.map_recording.recording", json.dumps(request)]
     with subprocess.Popen(command, env=os.environ | HIDE_DEVICES) as process, _passing_on(signal.SIGTERM, process):
         while True:
             with contextlib.suppress(KeyboardInterrupt):  # it has got the same signal, and keeps what it has

@@ -7,8 +7,8 @@ import itertools
 import platform
 import sys
 
-from conformance.cli import diagnosis
-from conformance.cli.diagnosis import Finding
+from conformance.cli import doctor_checks
+from conformance.cli.doctor_checks import Finding
 from conformance.devices.machine import Machine
 from conformance.devices.target_rows import target_row
 from conformance.devices.targets import GPUS
@@ -38,10 +38,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.describe_device:
         return describe_device(Machine.detect())
     layers = [Finding(*_named(line)) for line in layer_lines(arguments.overlay)]
-    width = max(map(len, (*diagnosis.names(), *(each.name for each in layers))))
+    width = max(map(len, (*doctor_checks.names(), *(each.name for each in layers))))
     python = Finding("Python", f"{platform.python_version()} ({sys.executable})")
     findings = []
-    for finding in itertools.chain([python], diagnosis.findings(), layers):
+    for finding in itertools.chain([python], doctor_checks.findings(), layers):
         print(_row(finding, width), flush=True)
         findings.append(finding)
     print_missing(findings)

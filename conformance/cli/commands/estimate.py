@@ -12,7 +12,13 @@ from conformance.atomic_files import check_writable
 from conformance.bench.selection import select_cases
 from conformance.capture.wrappers.unloaded import without_values
 from conformance.cases.case import Case
-from conformance.cli.case_options import add_adhoc_options, adhoc_options, project_targets
+from conformance.cli.case_options import (
+    add_adhoc_options,
+    add_what_argument,
+    adhoc_options,
+    adhoc_words,
+    project_targets,
+)
 from conformance.cli.overlay_options import of_subset
 from conformance.compiler.capture_texts import origin
 from conformance.compiler.compiler import Compiler, GeneratingError, compiler_here
@@ -43,13 +49,7 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "what",
-        nargs="*",
-        default=[],
-        metavar="CASE|PATH",
-        help="parts of case ids, with * and ?; files and folders; or an ad-hoc function",
-    )
+    add_what_argument(parser)
     parser.add_argument(
         "--target",
         action="append",
@@ -152,10 +152,8 @@ def _refuse_unwritable(path: Path) -> None:
 def _about(arguments: argparse.Namespace) -> dict[str, str]:
     """What an estimate depends on, as text."""
     words = ["python", "-m", "conformance", "estimate", *arguments.what]
-    for name in ("target", "input", "config"):
-        words += [word for value in getattr(arguments, name) for word in (f"--{name}", value)]
-    words += [f"--grad={','.join(filter(None, arguments.grad))}"] if arguments.grad else []
-    words += ["--dynamic"] if arguments.dynamic else []
+    words += [word for value in arguments.target for word in ("--target", value)]
+    words += adhoc_words(arguments)
     words += ["--product", arguments.product] if arguments.product else []
     return {
         "torch": environment.torch_build().version,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from conformance.cases.adhoc import resolve_case
 from conformance.cli.case_options import add_adhoc_options, adhoc_options, print_shadowed, project_targets
 from conformance.devices.targets import Target, TargetError
 from conformance.errors import ConformanceError
@@ -107,7 +108,6 @@ def _of_script(arguments: argparse.Namespace, target_of: Callable[[str], Target]
 
 
 def _of_case(arguments: argparse.Namespace, target_of: Callable[[str], Target], known: set[str], output: Path) -> int:
-    from conformance.cases.adhoc import resolve_case
     from conformance.minimisation.captured_programs import programs_of_case
     from conformance.minimisation.failure import Failure
     from conformance.minimisation.trial import Call, Trials

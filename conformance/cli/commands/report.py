@@ -12,6 +12,7 @@ from conformance.bench.report import Report
 from conformance.cli.joined_audits import join_audits
 from conformance.cli.run_options import find_run
 from conformance.storage.runs import RunError
+from conformance.words import pluralise
 
 DESCRIPTION = """\
 Write a report of one or several runs: one HTML file that needs no network. The
@@ -76,7 +77,6 @@ def run(arguments: argparse.Namespace) -> int:
     from conformance.report.markdown_summary import markdown_summary
     from conformance.report.page import page
     from conformance.storage.merged_runs import refuse_several_configurations
-    from conformance.words import pluralise
 
     if not (arguments.output or arguments.markdown or arguments.json or arguments.junit):
         arguments.output = Path("report.html")

@@ -16,7 +16,7 @@ from typing import Any
 
 import conformance
 from conformance.cli.case_options import add_adhoc_options, adhoc_options
-from conformance.cli.source_option import OPTION
+from conformance.cli.overlay_options import SOURCE_OPTION
 from conformance.cli.watching.answers import Result
 from conformance.cli.watching.saved_files import SavedFiles
 from conformance.cli.watching.watcher import Answered, Begun, Watcher
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         folder = Path(tempfile.mkdtemp(prefix="conformance-watch-"))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         (folder / "tree").mkdir()
-        tree = use_live_tree(OPTION, folder / "tree")
+        tree = use_live_tree(SOURCE_OPTION, folder / "tree")
         is_commit = tree is None and source_in_use() is not None
         edited = tree.source if tree is not None else None if is_commit else torch_build().folder
         request = {

@@ -21,7 +21,7 @@ from conformance.cases.adhoc import is_adhoc_function
 from conformance.cli.watching.answers import Result
 from conformance.cli.watching.layers import ANSWER, COMPILER, TORCH, LayerEndedError, LayerProcess
 from conformance.cli.watching.saved_files import SaveBell, SavedFiles, States, changed, is_below, real
-from conformance.devices.environment import cache_folder
+from conformance.devices.cache_folder import cache_folder
 from conformance.harness.accidents.process_end import ProcessEnd
 from conformance.sources.live_tree import LiveTree
 

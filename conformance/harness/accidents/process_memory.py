@@ -26,11 +26,9 @@ def used() -> int | None:
 
 
 class MemoryLimit:
-    """Why this process must not run another item, by its memory. `limit`: MiB above those of the first call."""
+    """Why this process must not run another item, by its memory: LIMIT MiB above that of the first call."""
 
-    def __init__(self, limit: int = LIMIT) -> None:
-        self._limit = limit
-        self._first: int | None = None
+    _first: int | None = None
 
     def reason(self) -> str:
         """The reason; "" if the process may run another item."""
@@ -40,4 +38,4 @@ class MemoryLimit:
         if self._first is None:
             self._first = now
         grown = now - self._first
-        return f"the process has grown by {grown:,} MiB" if grown >= self._limit else ""
+        return f"the process has grown by {grown:,} MiB" if grown >= LIMIT else ""

@@ -38,7 +38,7 @@ INI_OPTIONS = {
         "code that differs from the nearest torch's, where this torch has no snapshots: report (the default) or fail",
         "report or fail",
     ),
-    "conformance_baseline_torch": _IniOption(
+    "conformance_strict_torch": _IniOption(
         "string",
         "a known failure that excuses nothing is an error on this torch release, and a notice on others; without this "
         "option, it is an error on each release that the known failure names",
@@ -70,6 +70,8 @@ INI_OPTIONS = {
         "a list of folders",
     ),
 }
+#: Former option → what to write now.
+_FORMER = {"conformance_baseline_torch": "conformance_strict_torch"}
 
 
 @dataclass(frozen=True)
@@ -77,14 +79,14 @@ class ProjectSettings:
     """The ini options of a project. What it does not set is None, or "" for a text.
 
     `targets`: names with commas, as --target takes them. `checks`: as in Settings. `drift`: "report", "fail" or "".
-    `baseline_torch`: "2.13" or "". `factor`: see numerics_policy.py. `item_timeout`: seconds.
+    `strict_torch`: "2.13" or "". `factor`: see tolerance_policy.py. `item_timeout`: seconds.
     `texts`: a line `name = value` for each option that is set.
     """
 
     targets: str | None = None
     checks: tuple[str, ...] | None = None
     drift: str = ""
-    baseline_torch: str = ""
+    strict_torch: str = ""
     factor: float | None = None
     item_timeout: float | None = None
     texts: Sequence[str] = ()
@@ -94,6 +96,8 @@ def add_ini_options(parser: pytest.Parser) -> None:
     """Declares the ini options."""
     for name, option in INI_OPTIONS.items():
         parser.addini(name, option.help, type=option.type, default=None)
+    for name, new in _FORMER.items():
+        parser.addini(name, f"is {new} now", default=None)
 
 
 def read_project_settings(config: pytest.Config) -> ProjectSettings:
@@ -110,6 +114,9 @@ def read_project_settings(config: pytest.Config) -> ProjectSettings:
             raise SettingsError(f"{wrong}: {found!r}")
         return found
 
+    for name, new in _FORMER.items():
+        if config.getini(name) is not None:
+            raise SettingsError(f"{file}: {name} is {new} now")
     targets = value("conformance_targets", lambda names: bool(_names(names)))
     known = (*settings.CHECKS, *settings.OPTIONAL_CHECKS)
     checks = value("conformance_checks", lambda names: bool(_names(names)) and set(_names(names)) <= set(known))
@@ -117,7 +124,7 @@ def read_project_settings(config: pytest.Config) -> ProjectSettings:
         targets=",".join(_names(targets)) if targets else None,
         checks=tuple(name for name in known if name in _names(checks)) if checks else None,
         drift=value("conformance_drift", lambda text: text in ("report", "fail")) or "",
-        baseline_torch=value("conformance_baseline_torch", lambda text: bool(re.fullmatch(r"\d+\.\d+", text))) or "",
+        strict_torch=value("conformance_strict_torch", lambda text: bool(re.fullmatch(r"\d+\.\d+", text))) or "",
         factor=value("conformance_factor", lambda number: 0 <= number < float("inf")),
         item_timeout=value("conformance_item_timeout", lambda number: number >= 0),
         texts=[f"{name} = {_text(set_)}" for name in INI_OPTIONS if (set_ := config.getini(name)) is not None],

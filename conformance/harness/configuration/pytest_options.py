@@ -275,7 +275,7 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
         dtypes=settings.parse_dtypes(value("dtypes")),
         special_values=value("special-values"),
         default_targets=project.targets,
-        baseline_torch=project.baseline_torch,
+        strict_torch=project.strict_torch,
         factor=project.factor,
         inductor_config=settings.parse_inductor_config(value("inductor-config")),
         overlay=_overlay(config, creates=bool(accepts)),

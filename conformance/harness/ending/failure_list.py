@@ -14,7 +14,7 @@ import pytest
 
 from conformance.harness import accounting
 from conformance.review import overview
-from conformance.review.diff import ACCEPT_WITH
+from conformance.review.accept_command import ACCEPT_WITH
 from conformance.review.review import Review
 
 #: So few explained failures are listed in full: an author who runs one case reads its whole diff.

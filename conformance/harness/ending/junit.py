@@ -1,4 +1,6 @@
-"""JUnit XML with one test case for each check. pytest itself writes one for each item and counts failures twice."""
+"""The JUnit file of pytest, with a test case for each check. pytest itself writes one for each item and counts failures
+twice. report/junit_report.py writes the same entries of several runs.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ else:
 
 #: The names of properties that belong to one check begin with this; the check's name follows.
 PROPERTY = "conformance."
-#: The property `conformance.format` of the test suite; docs/formats.md describes the entries.
+#: The property `conformance.format` of a test suite; docs/formats.md describes the entries.
 FORMAT = 1
 
 

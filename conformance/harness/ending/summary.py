@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from conformance import facts
-from conformance.cases import numerics_policy, option_names
+from conformance.cases import option_names, tolerance_policy
 from conformance.cases.case import Case, CaseError
-from conformance.devices.environment import cache_folder, triton_version
+from conformance.devices.cache_folder import cache_folder
+from conformance.devices.environment import triton_version
 from conformance.expectations import known_failures, requirements
 from conformance.expectations.known_failure_entry import ItemCheck, KnownFailureError
 from conformance.facts.binary import INCOMPLETE
@@ -84,7 +85,7 @@ def refuse_wrong_declarations(
     if session.settings.subset and all_imported:
         subset_selection.refuse_unknown_lines(session.settings.subset, cases, list(targets), combined)
     requirements.validate(cases, targets.values(), facts.NAMES)
-    numerics_policy.validate(cases)
+    tolerance_policy.validate(cases)
     if not session.settings.backend_option:
         option_names.validate(cases)
     collected = [folder.resolve() for folder in folders]
@@ -348,8 +349,8 @@ def _add_known_failures(items: Sequence[ItemRecord], summary: Summary, session: 
     layers += [(None, items, (layer,)) for layer in settings.overlay.known_failures]
     for folder, group, overlays in layers:
         try:
-            baseline = session.known_failures_baseline(folder)
-            failures = known_failures.load(folder, settings.backend_option, baseline, overlays, settings.baseline_torch)
+            strict = session.strict_release(folder)
+            failures = known_failures.load(folder, settings.backend_option, strict, overlays, settings.strict_torch)
         except KnownFailureError as error:  # the file has changed since the run began
             summary.lines.append(f"known failure: {error}")
             summary.failed = True

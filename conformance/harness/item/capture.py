@@ -11,6 +11,7 @@ from conformance.cases.case import Case
 from conformance.devices.targets import Target
 from conformance.harness.reuse.lookup import LookUp, look_up
 from conformance.harness.session import Session
+from conformance.normalize.wrapper_modules import normalise
 from conformance.settings import option_name
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord
@@ -117,8 +118,6 @@ class ItemCapture:
         Returns a paragraph for the failure's message where the capture is shared and the second one has other code,
         which must not happen; "" otherwise.
         """
-        from conformance.normalize.wrapper_modules import normalise
-
         if self.is_on_device or any(module.ir_pre_fusion for module in capture.modules):
             return ""
         device = self._target.device

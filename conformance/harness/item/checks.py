@@ -9,16 +9,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
+from conformance import facts
+from conformance.capture.backends import UnsupportedCaseError, function_via, with_plain_tuples
 from conformance.capture.offline.compiler import build_kernels_of_users
 from conformance.capture.request import CaptureRequest
 from conformance.cases import custom_operators, outside_tensors
 from conformance.cases.case import Case, CaseError
+from conformance.cases.selectors import values_for
 from conformance.compiler import garbage_collection
 from conformance.compiler.capture_texts import code_text
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.devices.vendor_devices import vendor_devices
 from conformance.errors import ConformanceError, NotStoredError, first_line
+from conformance.facts import double_precision
 from conformance.harness.item import audit as item_audit
 from conformance.harness.item.artifacts import ItemArtifacts
 from conformance.harness.item.capture import ItemCapture
@@ -36,7 +40,7 @@ from conformance.harness.item.known_failure_lines import LEFT_OUT
 from conformance.harness.item.known_failures import ItemKnownFailures, problems_of
 from conformance.harness.overlay.chosen_options import NOT_OCCURRED
 from conformance.harness.session import Session
-from conformance.normalize.text import canonical_text
+from conformance.normalize.text import canonical_text, snapshot_text
 from conformance.numerics.audit import Audit, check_and_audit
 from conformance.review.diff import compare_texts
 from conformance.settings import option_name
@@ -174,10 +178,6 @@ class _ItemRun:
                 self.source.share(found, self.record)
 
     def _check_capture(self, captured: CaptureResult) -> None:
-        from conformance import facts
-        from conformance.facts import double_precision
-        from conformance.normalize.text import snapshot_text
-
         capture = captured.capture
         found = facts.extract(capture)
         self.record.facts, self.record.fact_values = found.lines(), found.values()
@@ -227,7 +227,6 @@ class _ItemRun:
             self._check(name, None, skip)
 
     def _check_other_numerics(self) -> None:
-        from conformance.capture.backends import UnsupportedCaseError, function_via, with_plain_tuples
         from conformance.numerics.check import check_numerics
 
         settings = self.session.settings
@@ -394,7 +393,7 @@ class _ItemRun:
 
     def _refuse_uncompiled(self, capture: Capture) -> None:
         """Raises NumericsError where no graph reached Inductor, unless the case says why or expects an exception."""
-        from conformance.cases.numerics_policy import GRAPHS, Policy
+        from conformance.cases.tolerance_policy import GRAPHS, Policy
         from conformance.facts.dynamo import nothing_compiled
         from conformance.numerics import messages
         from conformance.numerics.comparison import NumericsError
@@ -430,9 +429,6 @@ class _ItemRun:
 
     def _check_deviceless(self, native: Capture) -> None:
         """Compares the device's code with code that is generated for the same case without the device."""
-        from conformance import facts
-        from conformance.normalize.text import snapshot_text
-
         if vendor := vendor_devices().get(self.target.device):
             raise SkipError(f"{vendor.package} generates no code without the device")
         if native.mode != "native" or self.target.device == "cpu":
@@ -458,7 +454,6 @@ class _ItemRun:
 
     def _skip_without_code(self, capture: Capture) -> None:
         """Skips where compiling raises what eager raises: there is no code for requirements or missed optimisations."""
-        from conformance.cases.selectors import values_for
         from conformance.expectations.requirements import wanted_facts
 
         wanted = [*wanted_facts(self.case, self.target), *values_for(self.case.missed, self.case, self.target)]

@@ -9,14 +9,16 @@ from conformance.cases.needed_package import other_version
 from conformance.devices.targets import GPUS, Target
 from conformance.devices.vendor_devices import vendor_devices
 from conformance.documentation import reference
+from conformance.facts import binary
 from conformance.harness.accounting import NOTHING_STORED
-from conformance.harness.item.accept_command import accept_command, advice_on_digest
 from conformance.harness.item.errors import CodeError, NoStoredCodeError, SkipError
 from conformance.harness.overlay.chosen_options import reason_not_compared
 from conformance.harness.session import Session
-from conformance.review.diff import ACCEPT_WITH, compare_texts
+from conformance.review.accept_command import ACCEPT_WITH, accept_command, advice_on_digest
+from conformance.review.diff import compare_texts
 from conformance.review.review import nearest_text
 from conformance.settings import option_name
+from conformance.storage import binaries
 from conformance.storage.digest_store import DigestStore
 from conformance.storage.digests import in_form_of
 from conformance.storage.runs import ItemRecord
@@ -111,9 +113,6 @@ class ItemCode:
 
     def check_binary(self, capture: Capture) -> None:
         """Compiles every kernel to a binary. Compares their resources with the stored ones. Raises BinaryError."""
-        from conformance.facts import binary
-        from conformance.storage import binaries
-
         record, session = self.record, self.session
         if reason := reason_not_compared(session.settings):
             raise SkipError(reason)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from conformance.cases.case import Case
-from conformance.cases.numerics_policy import Policy
 from conformance.cases.selectors import exclusion
+from conformance.cases.tolerance_policy import Policy
 from conformance.devices.cpp_exceptions import exceptions_problem
 from conformance.devices.targets import Target
 from conformance.harness.item.capture import ItemCapture

@@ -16,11 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conformance.cases import numerics_policy, seeds
+import conformance
+from conformance.cases import seeds, tolerance_policy
+from conformance.cases.roots import CASE_ROOTS
 from conformance.devices import environment
 from conformance.harness.reuse.case_source import case_source
 from conformance.harness.reuse.file_states import digest_of, folder_states
-from conformance.harness.reuse.harness_state import harness_state
 from conformance.harness.reuse.machine_state import gpu_state, machine_state
 from conformance.harness.reuse.torch_files import torch_files
 
@@ -89,7 +90,7 @@ def _parts(case: Case, target: Target, machine: Machine, capture: Capture) -> It
     yield from (capture.mode, json.dumps(dataclasses.asdict(target), sort_keys=True, default=repr))
     yield from (str(case.file), case.id, _source(case).digest, str(case.grad), str(case.dynamic), case.mode)
     yield from (repr(case.config), repr(case.numerics), capture.joint_graph, str(seeds.run_seed()))
-    yield str(numerics_policy.default_factor())
+    yield str(tolerance_policy.default_factor())
     for module, code in zip(capture.modules, codes, strict=True):
         yield from (module.kind, code, json.dumps(_runtime(module), sort_keys=True))
 
@@ -136,3 +137,18 @@ def _triton_state() -> str:
     folders = spec.submodule_search_locations if spec is not None else None
     parts = [f"{folder}/{path} {state}" for folder in folders or () for path, state in folder_states(Path(folder))]
     return digest_of([environment.triton_version(), *parts])
+
+
+#: Folders that no result depends on, and those of cases: the digest of an item has the text of its own case.
+_LEFT_OUT = (
+    *("bench", "cli", "expected_binary", "expected_code", "known_failures", "review"),
+    *(root.name for root in CASE_ROOTS),
+)
+_SUFFIXES = (".py", ".cpp", ".toml")
+
+
+@functools.cache
+def harness_state(folder: Path = Path(conformance.__file__).parent) -> str:
+    """The digest of the texts of the suite: how inputs are made, code is emulated, results are compared. 10 ms."""
+    paths = [path for path, _ in folder_states(folder, without=_LEFT_OUT) if path.endswith(_SUFFIXES)]
+    return digest_of(part for path in paths for part in (path, (folder / path).read_text(encoding="utf-8")))

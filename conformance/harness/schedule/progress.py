@@ -205,19 +205,13 @@ def _kinds(items: Sequence[ScheduledItem], native: Collection[str]) -> dict[str,
 
 
 def _short(seconds: float) -> str:
-    if seconds < 90:
-        return f"{_tens(seconds)} s"
+    """Whole tens of seconds, else minutes: an estimate is not more exact."""
     minutes = round(seconds / 60)
+    if seconds < 90:
+        return f"{max(10, round(seconds / 10) * 10)} s"
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _in_words(seconds: float) -> str:
-    if seconds < 90:
-        return f"{_tens(seconds)} seconds"
-    minutes = round(seconds / 60)
-    return f"{minutes} minutes" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def _tens(seconds: float) -> int:
-    """Whole tens: an estimate is not more exact."""
-    return max(10, round(seconds / 10) * 10)
+    number, unit = _short(seconds).split(" ", 1)
+    return f"{number} {({'s': 'seconds', 'min': 'minutes'}).get(unit, unit)}"

@@ -5,13 +5,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from conformance.devices.machine import Machine
 from conformance.harness.item_process import ItemProcess
-from conformance.harness.schedule import gpu_binding
+from conformance.harness.schedule import workers
 from conformance.harness.schedule.batches import Batch, batches, scheduled_items
 from conformance.harness.schedule.captures_ahead import CapturesAhead
 from conformance.harness.schedule.lookahead import Lookahead
@@ -23,7 +21,7 @@ from conformance.storage.runs import private_folder
 
 def register(config: pytest.Config, session: Session) -> None:
     """Call this once in each process, when its session has begun."""
-    is_worker = hasattr(config, "workerinput")
+    is_worker = workers.is_worker(config)
     project = private_folder(config.rootpath)
     if session.workers > 1 and not is_worker:
         durations.copy(project, session.run.folder)
@@ -35,7 +33,7 @@ def register(config: pytest.Config, session: Session) -> None:
         config.pluginmanager.register(CapturesAhead(session), "conformance_captures_ahead")
         config.pluginmanager.register(lookahead, "conformance_lookahead")  # pytest calls the last one first
     else:
-        config.pluginmanager.register(Workers(session.machine, plan))
+        config.pluginmanager.register(workers.Workers(session.machine, plan))
     if not is_worker:
         config.pluginmanager.register(ProgressReporter(config, session))
 
@@ -43,23 +41,3 @@ def register(config: pytest.Config, session: Session) -> None:
 def _plan(session: Session, project: Path, node_ids: Sequence[str]) -> list[Batch]:
     known = durations.read(session.run.folder if session.workers > 1 else project)
     return batches(scheduled_items(node_ids, known), session.workers)
-
-
-class Workers:
-    """A plugin for the process that starts workers."""
-
-    def __init__(self, machine: Machine, plan: functools.partial[list[Batch]]) -> None:
-        self._machine, self._plan = machine, plan
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:
-        gpu_binding.bind(self._machine, specs)
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
-        """None, which is pytest-xdist's own choice, with another --dist and where the user limits what is sent."""
-        if config.getoption("dist") != "load" or config.getoption("maxschedchunk"):
-            return None
-        from conformance.harness.schedule.batch_scheduling import BatchScheduling
-
-        return BatchScheduling(config, log, self._plan)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conformance.cases.case import Case, cases_of
-from conformance.cases.roots import OPS
+from conformance.cases.roots import OPS, is_own_case_file
 from conformance.harness.collected import is_conformance_item
 from conformance.harness.configuration import pytest_options
 from conformance.harness.ending import summary
@@ -60,3 +60,22 @@ def _collected_folders(config: pytest.Config) -> list[Path]:
         return []
     folders = [Path(config.invocation_params.dir, argument) for argument in config.args]
     return folders if all(folder.is_dir() for folder in folders) else []
+
+
+_PACKAGE = Path(__file__).parents[2]
+
+
+def declaration_line(excinfo: pytest.ExceptionInfo[BaseException]) -> str:
+    """FILE:LINE of the code that called into this package, if the error was raised in the package; else ""."""
+    *outer, inner = excinfo.traceback
+    if not _is_harness_file(inner.path):
+        return ""
+    for entry in reversed(outer):
+        if not _is_harness_file(entry.path):
+            return f"{os.path.relpath(entry.path)}:{entry.lineno + 1}"
+    return ""
+
+
+def _is_harness_file(file: str | Path) -> bool:
+    """Whether a file belongs to this package and is no file of cases."""
+    return Path(file).is_relative_to(_PACKAGE) and not is_own_case_file(Path(file))

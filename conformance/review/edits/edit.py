@@ -44,7 +44,7 @@ class Edit:
     `key`: equal for the same edit in any text. `title`: describes the edit with the names and numbers of this text;
     `abstract`: without them. `part`: the changed part: "forward triton_poi_fused_add_0", "forward call" or
     "joint graph". `site`: the number of the changed line pair, or run of lines, in that part. `hunk`: a few lines of
-    diff around it. `span`: the changed tokens, if the edit is within a line.
+    diff around it.
     """
 
     key: EditKey
@@ -53,7 +53,6 @@ class Edit:
     part: str
     site: int
     hunk: tuple[str, ...] = field(compare=False)
-    span: Span | None = None
 
 
 @functools.lru_cache(maxsize=4096)
@@ -134,10 +133,8 @@ class _Pair:
     def _tokens(self, part: Part, number: int) -> tuple[Token, ...]:
         return tokens.tokenise(part.lines[number], self.graph)
 
-    def _edit(
-        self, number: int, key: EditKey, title: str, abstract: str, *, site: int | None = None, span: Span | None = None
-    ) -> Edit:
-        return Edit(key, title, abstract, self.b.label, number if site is None else site, self._hunk(number), span)
+    def _edit(self, number: int, key: EditKey, title: str, abstract: str, *, site: int | None = None) -> Edit:
+        return Edit(key, title, abstract, self.b.label, number if site is None else site, self._hunk(number))
 
     def _hunk(self, number: int, around: int = 2) -> tuple[str, ...]:
         """Returns the rows around one as a diff: removed lines before added lines."""
@@ -240,7 +237,7 @@ class _Pair:
     def _around(self, number: int, span: Span, removed: Sequence[Token], added: Sequence[Token]) -> Edit:
         """Returns the edit of brackets, and the tokens beside them, around unchanged tokens."""
         key = ("around", *token_keys(tuple(removed)), "→", *token_keys(tuple(added)))
-        return self._edit(number, key, *span.titles(), span=span)
+        return self._edit(number, key, *span.titles())
 
     def _within_line(self, number: int, span: Span) -> Edit:
         """Returns the edit of tokens that were removed, added or replaced."""
@@ -249,7 +246,7 @@ class _Pair:
         place = place_name(new, start) or place_name(old, span.old_range[0])
         if removed and added:
             if len(removed) == len(added) == 1 and is_identifier(removed[0]) and is_identifier(added[0]):
-                return self._renamed_word(number, base_name(removed[0]), base_name(added[0]), span)
+                return self._renamed_word(number, base_name(removed[0]), base_name(added[0]))
             templated = any(t.text == "<" for t in (*removed, *added)) and any(t.kind == "word" for t in added)
             keys = [token_keys(run, element_types=not templated) for run in (removed, added)]
             where = (place,) if place else neighbour_keys(old, *span.old_range) if is_short(removed, added) else ()
@@ -263,19 +260,19 @@ class _Pair:
                 for abstract in (False, True)
             ]
             key = ("replaced", *keys[0], "→", *keys[1], *where)
-            return self._edit(number, key, *(title + inside for title in titles), span=span)
+            return self._edit(number, key, *(title + inside for title in titles))
         verb, run = ("added to", added) if added else ("removed from", removed)
         bare = run[1:] if len(run) > 1 and run[0].text in (",", "&&", "||") else run
         bare = bare[:-1] if len(bare) > 1 and bare[-1].text == "," else bare
         where = (place,) if place else neighbour_keys(old, *span.old_range)
         inside = place or tokens.join_tokens(new[max(0, start - 3) : end + 3])
         texts = [f"{verb} `{inside}`: `{tokens.join_tokens(bare, abstract=abstract)}`" for abstract in (False, True)]
-        return self._edit(number, (verb, *token_keys(bare), *where), *texts, span=span)
+        return self._edit(number, (verb, *token_keys(bare), *where), *texts)
 
-    def _renamed_word(self, number: int, old: str, new: str, span: Span) -> Edit:
+    def _renamed_word(self, number: int, old: str, new: str) -> Edit:
         words = changed_words(old, new)
         abstract = f"`{words[0]}` → `{words[1]}`"
-        return self._edit(number, ("replaced", *words), f"`{old}` → `{new}`", abstract, span=span)
+        return self._edit(number, ("replaced", *words), f"`{old}` → `{new}`", abstract)
 
     def _values(
         self, number: int, old: tuple[Token, ...], new: tuple[Token, ...], i: int, end: int, j: int

@@ -1,6 +1,6 @@
 """Which elements of a result are wrong. A part of each `reproduce.py`.
 
-The rule is that of conformance/numerics/tolerance.py, written again so that it needs torch alone. A selftest checks
+The rule is that of conformance/numerics/measurement.py, written again so that it needs torch alone. A selftest checks
 that both give the same verdict.
 """
 

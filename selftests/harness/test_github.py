@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.harness.ending.ci_annotations import MOST, error_commands
+from conformance.harness.ending.github import MOST, error_commands
 
 CI = {"GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": "/work/repository"}
 ROOT = Path("/work/repository/library")

@@ -1,6 +1,6 @@
 """Records a coverage map, or checks one, in a process of its own.
 
-`python -m conformance.harness.coverage_maps.recording REQUEST`. pytest collects the items, so all its ways to select
+`python -m conformance.cli.map_recording.recording REQUEST`. pytest collects the items, so all its ways to select
 work. They are then captured without their devices, and not run.
 """
 
@@ -19,15 +19,15 @@ import pytest
 from conformance.capture.forked_call import use_one_thread
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.selectors import exclusion
+from conformance.cli.map_recording.checked_map import Check, checked, of_the_map
+from conformance.cli.map_recording.item_captures import capture_case
+from conformance.cli.map_recording.made_map import MadeMap
 from conformance.coverage import map_file
 from conformance.coverage.coverage_map import CoverageError
 from conformance.coverage.recording import Executed
 from conformance.errors import ConformanceError
 from conformance.harness.accidents.guardian import end_with
 from conformance.harness.collected import conformance_item, is_conformance_item
-from conformance.harness.coverage_maps.checked_map import Check, checked, of_the_map
-from conformance.harness.coverage_maps.item_captures import capture_case
-from conformance.harness.coverage_maps.made_map import MadeMap
 from conformance.harness.item.checks import Item
 from conformance.harness.session import Session
 from conformance.storage.runs import FOLDER

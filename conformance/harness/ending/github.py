@@ -1,4 +1,4 @@
-"""Annotations of GitHub's CI: a failure is shown at the line of its case, in the diff of a pull request."""
+"""GitHub's CI: a failure is shown at the line of its case in the diff, and the end of a run on the page of its job."""
 
 from __future__ import annotations
 
@@ -47,3 +47,15 @@ def _data(text: str) -> str:
 
 def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+#: GitHub shows the Markdown that a step appends to this file on the page of the job.
+VARIABLE = "GITHUB_STEP_SUMMARY"
+
+
+def append_summary(lines: Iterable[str]) -> None:
+    """Appends the lines to the job's summary. Does nothing outside of GitHub's CI."""
+    if file := os.environ.get(VARIABLE):
+        text = "\n".join(["### conformance", "", "```text", *lines, "```", ""])
+        with Path(file).open("a", encoding="utf-8") as summary:
+            summary.write(text)

@@ -6,13 +6,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from conformance.cli.map_recording.item_captures import capture_of, name_of
+from conformance.cli.map_recording.progress import Progress
 from conformance.coverage import map_file
 from conformance.coverage.coverage_map import CoverageError, CoverageMap, MappedFile, MappedFunction
 from conformance.coverage.drift import present
 from conformance.coverage.recording import Executed, record
 from conformance.devices.environment import torch_build
-from conformance.harness.coverage_maps.item_captures import capture_of, name_of
-from conformance.harness.coverage_maps.progress import Progress
 from conformance.harness.item.checks import Item
 from conformance.sources.source_in_use import source_in_use
 from conformance.sources.torch_source import blob_id

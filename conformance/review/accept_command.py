@@ -12,6 +12,9 @@ from conformance.settings import Overlay, option_name
 from conformance.storage.digests import is_digest
 from conformance.storage.installed import installed_package
 
+#: Begins the line of a message that says how to accept what changed.
+ACCEPT_WITH = "accept it with: "
+
 
 def accept_command(case: Case, target: Target, overlay: Overlay) -> str:
     """The command that stores this item's text as its new snapshot."""

@@ -26,7 +26,7 @@ from functools import cached_property
 
 import torch
 
-from conformance.cases.numerics_policy import Policy
+from conformance.cases.tolerance_policy import Policy
 from conformance.numerics.error_profile import Buckets, buckets_of, eager_error_up_to_bucket
 
 NEIGHBOURS = 64

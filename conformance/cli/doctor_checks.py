@@ -16,6 +16,7 @@ from conformance.capture.deviceless import pretended_device
 from conformance.capture.deviceless.prepare import prepare
 from conformance.compiler.compiler import Compiler
 from conformance.devices import environment
+from conformance.devices.cache_folder import cache_folder
 from conformance.devices.cpp_compiler import (
     DEFAULT_COMPILER,
     compiler_problem,
@@ -236,7 +237,7 @@ def _unused_gpu() -> Finding:
 
 def _cache() -> Finding:
     try:
-        folder = environment.cache_folder()
+        folder = cache_folder()
     except PreparationError as error:
         command = "export CONFORMANCE_CACHE=/path/to/a/folder"
         return Finding("cache", str(error), "A cache folder that can be written.", command, fatal=True)

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from conformance.cases.roots import CASE_ROOTS
-from conformance.harness.selection.declaration_lines import declaration_line
+from conformance.harness.selection.collected_declarations import declaration_line
 
 FILE = """
 from conformance import tensor
