@@ -38,7 +38,7 @@ def graph_break_lines(counters: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 def nothing_compiled(capture: Capture) -> str:
     """Says that no graph reached Inductor, with the graph breaks; "" where one did."""
-    if capture.modules:
+    if capture.modules or capture.counters.get("stats", {}).get("unique_graphs"):  # a pass may remove a whole graph
         return ""
     breaks = graph_break_lines(capture.counters) or _skipped_frames(capture.counters)
     return f"nothing was compiled: no graph reached Inductor ({'; '.join(breaks or ['Dynamo found no operator'])})"

@@ -260,10 +260,9 @@ class CallComparison:
         narrow = torch.get_autocast_dtype(torch.device(self.device).type) if self.mode == "autocast" else None
         cotangents = _perturbed_cotangents(self.used_cotangents, seed, scale, narrow)
         arguments = _perturbed_arguments(self.arguments, seed, scale, narrow)
-        try:
-            return self._float64_outcome(arguments, cotangents, SummationError(seed, scale, self._epsilon_of_sums()))
-        except RuntimeError:  # flex_attention compiles itself in eager too, and Dynamo refuses the mode
-            return self._float64_outcome(arguments, cotangents)
+        moved = SummationError(seed, scale, self._epsilon_of_sums())
+        with torch.compiler.set_stance("force_eager"):  # flex_attention compiles itself, and Dynamo refuses the mode
+            return self._float64_outcome(arguments, cotangents, moved)
 
     def _epsilon_of_sums(self) -> float:
         """The machine epsilon of the dtype in which sums are computed: float64 if an input has it, else float32."""

@@ -10,6 +10,7 @@ def capture(**found):
 
 def test_a_graph_is_something():
     assert nothing_compiled(capture(modules=[Module("inference", "")])) == ""
+    assert nothing_compiled(capture(counters={"stats": {"unique_graphs": 1}})) == ""  # a pass removed all of it
 
 
 def test_the_reasons_of_graph_breaks_and_of_skipped_functions_are_named():
