@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import io
 import os
 import signal
 import sys
@@ -72,6 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=conformance.__version__)
     with _interruptions() as interruptions:
         try:
+            _escape_what_no_locale_has()
             status = _run(parser, words)
             sys.stdout.flush()
         except KeyboardInterrupt:
@@ -108,7 +110,7 @@ def _run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
     if called is None:
         parser.error("the first word has to be a command")
     if _first_word(words) != "docs":
-        environment.refuse_unbuilt_torch()
+        environment.refuse_unusable_torch()
     source_option.use_source_option(_first_word(words), options)
     overlay_options.use_overlay(_first_word(words), options)
     return int(called.run(options))
@@ -140,6 +142,13 @@ def _interruptions() -> Iterator[list[int]]:
         yield recorded
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _escape_what_no_locale_has() -> None:
+    """Messages have signs such as ≤: where the locale is not UTF-8, they are escaped instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _first_word(words: Sequence[str]) -> str:

@@ -5,8 +5,10 @@ capture/deviceless/prepare.py calls this once per process, as early as it can. N
 
 from __future__ import annotations
 
+import codecs
 import importlib.metadata
 import importlib.util
+import locale
 import logging
 import os
 import platform
@@ -75,7 +77,7 @@ def torch_build() -> TorchBuild:
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
         raise PreparationError("torch is not installed: pip install torch (2.11 or newer)")
-    refuse_unbuilt_torch()
+    refuse_unusable_torch()
     return build_in(Path(spec.submodule_search_locations[0]))
 
 
@@ -87,11 +89,18 @@ def build_in(folder: Path) -> TorchBuild:
     return TorchBuild(version["__version__"], gpus, folder, bool(version.get("hip")))
 
 
-def refuse_unbuilt_torch() -> None:
-    """Raises PreparationError where Python finds a checkout of PyTorch that was not built before the installed torch.
+def refuse_unusable_torch() -> None:
+    """Raises PreparationError where torch or its compiler cannot be imported.
 
-    `python -m` looks for packages in the current folder first, so that happens in the folder of a checkout.
+    Python may find a checkout of PyTorch that was not built before the installed torch: `python -m` looks in the current
+    folder first. Or it may read files in an encoding in which those of Inductor, which are UTF-8, are no text.
     """
+    encoding = locale.getpreferredencoding(False)
+    if codecs.lookup(encoding).name != "utf-8" and not _decodes_every_byte(encoding):
+        raise PreparationError(
+            f"Python reads text as {encoding} here, and torch's compiler cannot be imported so: set PYTHONUTF8=1, or "
+            "LC_ALL=C.UTF-8"
+        )
     spec = importlib.util.find_spec("torch")
     folder = Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
     if folder and not (folder / "version.py").is_file():
@@ -99,6 +108,14 @@ def refuse_unbuilt_torch() -> None:
             f"Python would import {folder}, which is a checkout of PyTorch that was not built, and not the installed "
             "torch: run the command in another folder. --torch-source and --source take the path of a checkout"
         )
+
+
+def _decodes_every_byte(encoding: str) -> bool:
+    try:
+        bytes(range(256)).decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 @cache
