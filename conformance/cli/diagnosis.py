@@ -21,6 +21,7 @@ from conformance.devices.cpp_compiler import (
     compiler_problem,
     find_compiler,
     missing_compiler_message,
+    openmp_problem,
 )
 from conformance.devices.cpp_exceptions import exceptions_problem
 from conformance.devices.environment import PreparationError
@@ -90,7 +91,9 @@ def _compiler() -> Finding:
         return Finding("compiler", f"none: {missing_compiler_message()}", missing, command)
     version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.splitlines()
     missing = ""
-    if exceptions_problem():
+    if problem := openmp_problem(path):
+        missing = f"OpenMP. Without it, code for cpu is generated but not run: {problem}."
+    elif exceptions_problem():
         missing = (
             "A C++ compiler that uses this machine's C++ library. Otherwise an exception of a kernel ends a process."
         )

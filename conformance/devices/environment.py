@@ -92,8 +92,8 @@ def build_in(folder: Path) -> TorchBuild:
 def refuse_unusable_torch() -> None:
     """Raises PreparationError where torch or its compiler cannot be imported.
 
-    Python may find a checkout of PyTorch that was not built before the installed torch: `python -m` looks in the current
-    folder first. Or it may read files in an encoding in which those of Inductor, which are UTF-8, are no text.
+    Python may find a checkout of PyTorch that was not built before the installed torch: `python -m` looks in the
+    current folder first. Or it may read files in an encoding in which those of Inductor, which are UTF-8, are no text.
     """
     encoding = locale.getpreferredencoding(False)
     if codecs.lookup(encoding).name != "utf-8" and not _decodes_every_byte(encoding):

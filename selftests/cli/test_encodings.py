@@ -37,4 +37,3 @@ def test_encodings(encoding, is_refused, monkeypatch):
             environment.refuse_unusable_torch()
     else:
         environment.refuse_unusable_torch()
-
