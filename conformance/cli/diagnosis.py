@@ -27,7 +27,7 @@ from conformance.devices.cpp_exceptions import exceptions_problem
 from conformance.devices.environment import PreparationError
 from conformance.devices.machine import Machine
 from conformance.devices.targets import GPUS, PLATFORMS, families, targets
-from conformance.devices.torch_releases import NEWEST, OLDEST, release_of
+from conformance.devices.torch_releases import NEWEST, OLDEST
 from conformance.devices.vendor_devices import vendor_devices
 from conformance.errors import first_line
 
@@ -130,17 +130,12 @@ def _triton() -> Finding:
     version = environment.triton_version()
     if version:
         return Finding("Triton", version)
-    release = release_of(_release())
-    pin = f"=={release.triton}" if release and release.triton else ""
-    command = f"{short_executable(sys.executable)} -m pip install triton{pin}"
-    return Finding("Triton", "not installed", "Triton. Without it, no code for cuda and xpu is generated.", command)
-
-
-def _release() -> tuple[int, int]:
     try:
-        return environment.torch_build().release
+        wanted = environment.triton_to_install()
     except PreparationError:
-        return (0, 0)
+        wanted = "triton"
+    command = f"{short_executable(sys.executable)} -m pip install {wanted}"
+    return Finding("Triton", "not installed", "Triton. Without it, no code for cuda and xpu is generated.", command)
 
 
 def _devices(machine: Machine) -> Iterator[Finding]:

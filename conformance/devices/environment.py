@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from conformance.devices.targets import GPUS
+from conformance.devices.torch_releases import release_of
 from conformance.errors import ConformanceError
 
 #: Variables that torch, Inductor, Triton and the runtimes below them read. Of 229 that were tried, 62 change or break
@@ -123,6 +124,17 @@ def triton_version() -> str:
     """The version of the installed Triton, "" if there is none. Does not import Triton."""
     names = ("triton", "pytorch-triton-xpu", "triton-xpu", "pytorch-triton")
     return next((each.version for name in names for each in importlib.metadata.distributions(name=name)), "")
+
+
+def triton_to_install() -> str:
+    """What pip takes as the Triton that goes with the installed torch, such as "triton==3.7.1"."""
+    release = release_of(torch_build().release)
+    return f"triton=={release.triton}" if release and release.triton else "triton"
+
+
+def missing_triton_message() -> str:
+    """Why no code for GPUs is generated, and how to get it. Call it only if there is no Triton."""
+    return f"Triton is not installed: pip install {triton_to_install()}"
 
 
 def remove_code_variables() -> tuple[str, ...]:
