@@ -29,6 +29,7 @@ from conformance.cases.property_values import problem_of_keyword
 from conformance.cases.wrong_arguments import problem_of_argument
 from conformance.documentation import reference
 from conformance.settings import CHECKS
+from conformance.words import did_you_mean
 
 __all__ = ["COMPILE_KEYWORDS", "Case", "CaseError", "CaseFunction", "case", "label_of", "resized_arguments"]
 
@@ -349,11 +350,13 @@ class _Declaration:
         open_properties = {name for each in self.recipes.values() for name in each.open_properties}
         for name in declared:
             if name not in self.parameters and name not in COMPILE_KEYWORDS and name not in open_properties:
+                own = inspect.signature(case).parameters
+                near = did_you_mean(name, [*own, *self.parameters, *COMPILE_KEYWORDS, *open_properties])
                 raise CaseError(
                     f"{self.fn.__name__}: the keyword {name!r} is neither a parameter of the function "
                     f"({', '.join(self.parameters) or 'it has none'}), nor one of {', '.join(COMPILE_KEYWORDS)}, "
                     f"nor a property that an input leaves open ({', '.join(sorted(open_properties)) or 'none does'}): "
-                    f"{reference('public-names', 'keywords-of-case')}"
+                    f"{reference('public-names', 'keywords-of-case')}{near}"
                 )
 
     def cases(self, rows: Iterable[tuple[str, ...]], *, combined: bool = False) -> Iterator[Case]:

@@ -22,12 +22,13 @@ from conformance.devices.cpp_compiler import (
     compiler_problem,
     find_compiler,
     missing_compiler_message,
+    openmp_problem,
 )
 from conformance.devices.cpp_exceptions import exceptions_problem
 from conformance.devices.environment import PreparationError
 from conformance.devices.machine import Machine
 from conformance.devices.targets import GPUS, PLATFORMS, families, targets
-from conformance.devices.torch_releases import NEWEST, OLDEST, release_of
+from conformance.devices.torch_releases import NEWEST, OLDEST
 from conformance.devices.vendor_devices import vendor_devices
 from conformance.errors import first_line
 
@@ -91,7 +92,9 @@ def _compiler() -> Finding:
         return Finding("compiler", f"none: {missing_compiler_message()}", missing, command)
     version = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout.splitlines()
     missing = ""
-    if exceptions_problem():
+    if problem := openmp_problem(path):
+        missing = f"OpenMP. Without it, code for cpu is generated but not run: {problem}."
+    elif exceptions_problem():
         missing = (
             "A C++ compiler that uses this machine's C++ library. Otherwise an exception of a kernel ends a process."
         )
@@ -128,17 +131,12 @@ def _triton() -> Finding:
     version = environment.triton_version()
     if version:
         return Finding("Triton", version)
-    release = release_of(_release())
-    pin = f"=={release.triton}" if release and release.triton else ""
-    command = f"{short_executable(sys.executable)} -m pip install triton{pin}"
-    return Finding("Triton", "not installed", "Triton. Without it, no code for cuda and xpu is generated.", command)
-
-
-def _release() -> tuple[int, int]:
     try:
-        return environment.torch_build().release
+        wanted = environment.triton_to_install()
     except PreparationError:
-        return (0, 0)
+        wanted = "triton"
+    command = f"{short_executable(sys.executable)} -m pip install {wanted}"
+    return Finding("Triton", "not installed", "Triton. Without it, no code for cuda and xpu is generated.", command)
 
 
 def _devices(machine: Machine) -> Iterator[Finding]:

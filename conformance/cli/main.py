@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
+import io
 import os
 import re
 import signal
@@ -75,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with contextlib.ExitStack() as stack:
         interruptions = stack.enter_context(recorded_interruptions()) if by_default else []
         try:
+            _escape_what_no_locale_has()
             status = _run(parser, words)
             sys.stdout.flush()
         except KeyboardInterrupt:
@@ -111,7 +113,7 @@ def _run(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
     if called is None:
         parser.error("the first word has to be a command")
     if _first_word(words) != "docs":
-        environment.refuse_unbuilt_torch()
+        environment.refuse_unusable_torch()
     overlay_options.use_source_option(_first_word(words), options)
     overlay_options.use_overlay(_first_word(words), options)
     return int(called.run(options))
@@ -136,6 +138,13 @@ def _command_lines() -> Iterator[str]:
     for number, (group, commands) in enumerate(GROUPS.items()):
         yield f"{'' if number == 0 else chr(10)}{group}:"
         yield from (f"  {name:<{width}}  {text}" for name, (_, text) in commands.items())
+
+
+def _escape_what_no_locale_has() -> None:
+    """Messages have signs such as ≤: where the locale is not UTF-8, they are escaped instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _first_word(words: Sequence[str]) -> str:

@@ -16,7 +16,9 @@ def list_missed(run: str, *, as_json: bool) -> int:
     """Prints the missed optimisations of a run as Markdown or JSON. Raises RunError."""
     items = list(find_run(run).items())
     if not any("requirements" in item.checks for item in items):
-        raise RunError(f"the run {run} has no facts: run pytest with the check `requirements`")
+        raise RunError(
+            f"no item of the run {run} has facts: each was left out, or ran without the check `requirements`"
+        )
     if as_json:
         rows = [{"case": item.case, "target": item.target, **missed} for item in items for missed in item.missed]
         print(json.dumps({"format": FORMAT, "missed": rows}, indent=1))

@@ -66,7 +66,7 @@ class Compiler:
             if device in self.machine.gpus:
                 continue
             if not triton:
-                self.generation_problems[device] = "Triton is not installed: pip install triton"
+                self.generation_problems[device] = environment.missing_triton_message()
             elif prepared.problem:
                 self.generation_problems[device] = prepared.problem
         build = environment.torch_build()

@@ -5,8 +5,10 @@ capture/deviceless/prepare.py calls this once per process, as early as it can. N
 
 from __future__ import annotations
 
+import codecs
 import importlib.metadata
 import importlib.util
+import locale
 import logging
 import os
 import runpy
@@ -15,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from conformance.devices.targets import GPUS
+from conformance.devices.torch_releases import release_of
 from conformance.errors import ConformanceError
 
 #: Variables that torch, Inductor, Triton and the runtimes below them read. Of 229 that were tried, 62 change or break
@@ -70,7 +73,7 @@ def torch_build() -> TorchBuild:
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
         raise PreparationError("torch is not installed: pip install torch (2.11 or newer)")
-    refuse_unbuilt_torch()
+    refuse_unusable_torch()
     return build_in(Path(spec.submodule_search_locations[0]))
 
 
@@ -82,11 +85,18 @@ def build_in(folder: Path) -> TorchBuild:
     return TorchBuild(version["__version__"], gpus, folder, bool(version.get("hip")))
 
 
-def refuse_unbuilt_torch() -> None:
-    """Raises PreparationError where Python finds a checkout of PyTorch that was not built before the installed torch.
+def refuse_unusable_torch() -> None:
+    """Raises PreparationError where torch or its compiler cannot be imported.
 
-    `python -m` looks for packages in the current folder first, so that happens in the folder of a checkout.
+    Python may find a checkout of PyTorch that was not built before the installed torch: `python -m` looks in the
+    current folder first. Or it may read files in an encoding in which those of Inductor, which are UTF-8, are no text.
     """
+    encoding = locale.getpreferredencoding(False)
+    if codecs.lookup(encoding).name != "utf-8" and not _decodes_every_byte(encoding):
+        raise PreparationError(
+            f"Python reads text as {encoding} here, and torch's compiler cannot be imported so: set PYTHONUTF8=1, or "
+            "LC_ALL=C.UTF-8"
+        )
     spec = importlib.util.find_spec("torch")
     folder = Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
     if folder and not (folder / "version.py").is_file():
@@ -96,11 +106,30 @@ def refuse_unbuilt_torch() -> None:
         )
 
 
+def _decodes_every_byte(encoding: str) -> bool:
+    try:
+        bytes(range(256)).decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 @cache
 def triton_version() -> str:
     """The version of the installed Triton, "" if there is none. Does not import Triton."""
     names = ("triton", "pytorch-triton-xpu", "triton-xpu", "pytorch-triton")
     return next((each.version for name in names for each in importlib.metadata.distributions(name=name)), "")
+
+
+def triton_to_install() -> str:
+    """What pip takes as the Triton that goes with the installed torch, such as "triton==3.7.1"."""
+    release = release_of(torch_build().release)
+    return f"triton=={release.triton}" if release and release.triton else "triton"
+
+
+def missing_triton_message() -> str:
+    """Why no code for GPUs is generated, and how to get it. Call it only if there is no Triton."""
+    return f"Triton is not installed: pip install {triton_to_install()}"
 
 
 def remove_code_variables() -> tuple[str, ...]:

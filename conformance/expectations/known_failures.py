@@ -25,6 +25,7 @@ from conformance.expectations.known_failure_entry import (
     release_of,
 )
 from conformance.numerics.problem import Excuse, Problem, unexcused
+from conformance.words import did_you_mean
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -250,7 +251,7 @@ class KnownFailures:
             for key, names in {"case": named, "target": failure.targets}.items():
                 for name in names:
                     if name not in known[key]:
-                        hint = _nearest_name(name, known[key])
+                        hint = did_you_mean(name, known[key])
                         raise KnownFailureError(f"{failure.where}: there is no {key} {name!r}{hint}")
 
 
@@ -325,10 +326,3 @@ def _excuses_the_same(one: KnownFailure, other: KnownFailure) -> bool:
     if (one.torch, one.error, one.mode, one.excuses) != (other.torch, other.error, other.mode, other.excuses):
         return False
     return not set(one.backend_options).isdisjoint(other.backend_options)
-
-
-def _nearest_name(name: str, known: set[str]) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(name, sorted(known), 1)
-    return f"; did you mean {near[0]!r}?" if near else ""

@@ -25,6 +25,7 @@ from conformance.cases.selectors import DeclarationError, applying, parse_torch_
 from conformance.cases.wanted_matches import WantedMatches, wanted_matches_of
 from conformance.documentation import reference
 from conformance.errors import ConformanceError
+from conformance.words import did_you_mean
 
 if TYPE_CHECKING:
     from conformance.cases.case import Case
@@ -200,7 +201,10 @@ def validate(cases: Iterable[Case], targets: Iterable[Target], facts: Iterable[s
                     _validate_judgement(where, value)
                 elif facts is not None and fact.partition(".")[0] not in set(facts):
                     others = PARTNER_FACTS if keyword == "require" else (JUDGEMENT,)
-                    raise DeclarationError(f"{where}: no fact {fact!r}: known are {', '.join([*facts, *others])}")
+                    names = [*facts, *others]
+                    raise DeclarationError(
+                        f"{where}: no fact {fact!r}: known are {', '.join(names)}{did_you_mean(fact, names)}"
+                    )
         try:
             wanted_matches_of(members[0])
         except CaseError as error:
@@ -231,9 +235,10 @@ def _validate_selector(where: str, selector: str, wanted: Any, known: set[str], 
         if word.startswith("torch"):
             parse_torch_range(where, word)
         elif word != "all" and word not in known and word not in labels:
+            names = ["all", *sorted(known), *sorted(labels)]
             raise DeclarationError(
                 f"{where}: {word!r} is no target, no device and no label of these cases; "
-                f"known are {', '.join(['all', *sorted(known), *sorted(labels)])}"
+                f"known are {', '.join(names)}{did_you_mean(word, names)}"
             )
 
 

@@ -102,11 +102,11 @@ def is_unstored(detail: str) -> bool:
 def unstored_lines(items: Sequence[ItemRecord]) -> list[str]:
     """A line that counts the cases without stored code, with what stores it, and one for binaries; else none.
 
-    It names few cases.
+    It names few cases. An item whose numerics fail is not counted: nothing stores its code.
     """
     lines = []
     for check, name in (("code", "code"), ("binary", "binaries")):
-        cases = {item.case for item in items if _is_unstored(item.checks.get(check))}
+        cases = {item.case for item in items if _is_unstored(item.checks.get(check)) and not _is_wrong(item)}
         if cases:
             named = f" ({', '.join(sorted(cases))})" if len(cases) <= _NAMED else ""
             verb = "has" if len(cases) == 1 else "have"
@@ -118,6 +118,11 @@ def unstored_lines(items: Sequence[ItemRecord]) -> list[str]:
 
 def _is_unstored(result: CheckResult | None) -> bool:
     return result is not None and result.outcome is Outcome.FAILED and is_unstored(result.detail)
+
+
+def _is_wrong(item: ItemRecord) -> bool:
+    numerics = item.checks.get("numerics")
+    return numerics is not None and numerics.outcome is Outcome.FAILED
 
 
 def failure_lines(items: Sequence[ItemRecord], review: Review) -> list[str]:

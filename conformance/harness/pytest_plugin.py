@@ -30,6 +30,7 @@ from conformance.harness.configuration.pytest_options import is_enabled, option,
 from conformance.harness.ending import failure_list, github, junit, summary
 from conformance.harness.item.checks import Item
 from conformance.harness.item.errors import RaisedError
+from conformance.harness.item.exception_text import short_sections
 from conformance.harness.overlay import chosen_options, subset_selection, written_failures
 from conformance.harness.run_description import run_description
 from conformance.harness.schedule import registration, shards
@@ -390,8 +391,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         item.session.shouldstop = str(call.excinfo.value)  # no later item could be recorded
     if is_conformance_item(item) and call.excinfo is not None and isinstance(call.excinfo.value, _WITHOUT_TRACEBACK):
         report.longrepr = call.excinfo.getrepr(style="value", chain=False)
-        if isinstance(call.excinfo.value, RaisedError) and getattr(report.longrepr, "reprcrash", None):
-            report.longrepr.reprcrash.message = str(call.excinfo.value)  # it begins with the type of what was raised
+        if isinstance(call.excinfo.value, RaisedError):
+            if getattr(report.longrepr, "reprcrash", None):  # its message begins with the type of what was raised
+                report.longrepr.reprcrash.message = str(call.excinfo.value)
+            if item.config.getoption("verbose") <= 0:
+                report.sections = short_sections(report.sections)
     elif call.excinfo is not None and (message := explanations.mismatch_message(item.nodeid, call.excinfo.value)):
         report.longrepr = message
     return report
@@ -474,8 +478,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         if failed:
             terminalreporter.stats["failed"] = failure_list.one_each(failed)
     if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
-        keyword = config.option.keyword if _SESSION in config.stash else ""
-        if reason := empty_selection.reason(config, keyword):
+        deselected = bool(terminalreporter.stats.get("deselected"))
+        if reason := empty_selection.reason(config, deselected=deselected):
             terminalreporter.write_line(reason)
     if result is None or not result.lines:
         return

@@ -30,7 +30,7 @@ def reason_not_pretended(target: Target) -> str:
     if target.device == "cpu" or native_gpus():
         return ""
     if not environment.triton_version():
-        return "Triton is not installed: pip install triton"
+        return environment.missing_triton_message()
     return "" if target.device in prepared.pretended_devices else prepared.problem
 
 

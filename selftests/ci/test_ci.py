@@ -62,6 +62,12 @@ def test_hosted_rows_name_a_python_and_the_others_leave_it_to_the_machine(matrix
         assert bool(row.python) == row.runner.hosted, row
 
 
+def test_each_python_that_is_supported_has_a_row(matrix):
+    pythons = {row.python for row in matrix.load() if row.torch}
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert pythons - {""} == set(re.findall(r"Python :: (3\.\d+)", text))
+
+
 def test_hosted_rows_name_the_architecture_of_their_machine(matrix):
     for row in matrix.load():
         assert bool(row.runner.machine) == row.runner.hosted, row

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -56,3 +58,31 @@ def test_workflow_of_the_example_tries_torches_of_the_table_and_accepts_nothing(
         assert triton == tritons[minor]
         assert minor in (LOSSES / "tests/expected_code/losses/rounded.txt").read_text()
     assert not re.search(r"EXPECTTEST_ACCEPT\s*[=:]", text)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("source", ["an index", "a wheel", "a checkout"])
+def test_workflow_of_the_example_installs_from(source, tmp_path, distributions):
+    """The command of the workflow, where pip finds the package so. torch and what else is installed are left out."""
+    [command] = re.findall(r"- run: (pip install .*)", (LOSSES / ".github/workflows/test.yml").read_text())
+    project = tmp_path / "losses"
+    shutil.copytree(LOSSES, project, ignore=shutil.ignore_patterns(".conformance", "*.egg-info"))
+    (project / "wheels").mkdir()
+    shutil.copy2(distributions.harness, project / "wheels")
+    variable = {"an index": "", "a wheel": "wheels/conformance-*.whl", "a checkout": str(REPOSITORY)}[source]
+    own = command.removeprefix("pip install ").partition("}} ")[2].partition("}} ")[2]
+    report = ["--dry-run", "--no-deps", "--ignore-installed", "--no-build-isolation", "--no-index", "--report", "-"]
+    words = f"{sys.executable} -m pip -q --disable-pip-version-check install {' '.join(report)} {own}"
+    ran = subprocess.run(
+        ["bash", "-c", words],
+        cwd=project,
+        env=environment({"PYTHONPATH": None, "CONFORMANCE": variable}),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    installed = {each["metadata"]["name"] for each in json.loads(ran.stdout)["install"]}
+    assert installed == ({"losses"} if source == "an index" else {"losses", "conformance"})
+    assert 'test = ["conformance' in (project / "pyproject.toml").read_text(), "an index gives what the extra names"

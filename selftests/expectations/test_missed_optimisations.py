@@ -91,4 +91,4 @@ def test_a_run_without_facts(tmp_path, monkeypatch, capsys):
     suite.accept(*SM90, "--checks", "code").ends(0)
     monkeypatch.chdir(tmp_path)
     assert main(["list", "--missed"]) == 2
-    assert "the run last has no facts: run pytest with the check `requirements`" in capsys.readouterr().err
+    assert "no item of the run last has facts: each was left out, or ran without" in capsys.readouterr().err

@@ -71,6 +71,13 @@ def test_pytest_and_the_record_must_agree(run):
     ]
 
 
+def test_code_that_nothing_would_store_is_not_promised():
+    wrong = item("wrong", numerics=FAILED, code=UNSTORED)
+    assert accounting.unstored_lines([wrong]) == []
+    [line] = accounting.unstored_lines([wrong, item("right", numerics=PASSED, code=UNSTORED)])
+    assert line.startswith("1 case has no stored code yet (op/right)")
+
+
 def test_numerics_are_named_last():
     mixed = [item("numbers", numerics=FAILED), item("code", code=UNSTORED), item("begun", compile=BEGUN)]
     assert accounting.failure_lines(mixed, Review()) == [

@@ -133,7 +133,7 @@ def varied(cases: int) -> dict[str, float]:
     return {name: 20.0 if number % 97 == 0 else 0.1 + number % 13 / 4 for number, name in enumerate(names)}
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 16])
+@pytest.mark.parametrize("workers", [1, 2, 3, 16, 64])
 @pytest.mark.parametrize("cases", [1, 2, 9, 200])
 def test_all_tests_run_once(workers, cases):
     simulation = Simulation(varied(cases), workers)
@@ -141,7 +141,7 @@ def test_all_tests_run_once(workers, cases):
     assert sorted(simulation.ran) == sorted(simulation.names)
 
 
-@pytest.mark.parametrize("workers", [2, 3, 16])
+@pytest.mark.parametrize("workers", [2, 3, 16, 64])
 def test_no_worker_works_alone_for_long(workers):
     simulation = Simulation(varied(200), workers)
     simulation.run()

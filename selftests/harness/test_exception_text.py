@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch._inductor import lowering
 
-from conformance.harness.item.exception_text import MOST, short_form
+from conformance.harness.item.exception_text import MOST, short_form, short_sections
 
 HERE = Path(__file__)
 
@@ -75,3 +75,15 @@ def test_a_long_message_keeps_its_ends_and_its_errors():
     assert any(line.startswith("… ") for line in lines)
     assert len(lines) <= MOST
     assert max(map(len, short_form(RuntimeError("x" * 5000), HERE))) < 500
+
+
+def test_what_torch_logs_beside_it_is_short():
+    log = "\n".join(["failed while attempting", *("  a frame" for _ in range(30)), "raise it", "RuntimeError: no"])
+    printed = "\n".join("mine" for _ in range(9))
+    sections = short_sections([("Captured stderr call", log), ("Captured stdout call", printed), ("log", "a\nb")])
+    assert dict(sections) == {
+        "Captured stderr call": "failed while attempting\n… 30 more lines: pytest -v shows them …\n"
+        "raise it\nRuntimeError: no",
+        "Captured stdout call": printed,
+        "log": "a\nb",
+    }

@@ -26,6 +26,7 @@ def declared(how: str, function: str = "def test_it(x):\n    return x * 2") -> s
             ":3: ",
             "test_it: the keyword 'colour' is neither a parameter of the function (x), nor one of grad, dynamic, ",
         ),
+        (declared("x=tensor(20), requires={}"), ":3: ", "test_it: the keyword 'requires' is neither"),
         (declared("x=tensor(20, dtype=['f33'])"), ":3: ", "test_it: x.dtype is 'f33': it must be one of f64, f32, "),
         (declared("x=tensor(20, color='red')"), ":3: ", "tensor() has no property 'color'; it has shape, dtype, "),
         (declared("x=tensor(20, dtype=['f32', 'f32'])"), ":3: ", "axis 'x.dtype' has the label 'f32' twice"),
@@ -43,6 +44,8 @@ def test_wrong_at_import(tmp_path, text, place, message):
     if sys.version_info < (3, 11) and not message.startswith("tensor()"):
         place = place.replace("3", "4")  # the line of the function, not that of its decorator
     ran.has(f"ops/test_it.py{place}{message}")
+    if "'requires'" in message:
+        ran.has("`; did you mean 'require'?")
     ran.has_not("Traceback", "case.py:", "inputs.py:", "plugin.py:")
 
 
@@ -52,6 +55,8 @@ def test_wrong_at_import(tmp_path, text, place, message):
         ("require={'cuda u8': {'kernels': 1}}", "require['cuda u8']: 'u8' is no target, no device and no label"),
         ("config={'max_autotun': True}", "config['max_autotun']: torch "),
         ("require={'all': {'kernel': 1}}", "no fact 'kernel': known are kernels, "),
+        ("require={'all': {'kernel': 1}}", "; did you mean 'kernels'?"),
+        ("only={'gpus': 'it is slow'}", "; did you mean 'gpu'?"),
         ("require={'all': {'same_code_as': 'that'}}", "same_code_as names 'that'; the functions of the file are it"),
     ],
 )
@@ -90,3 +95,11 @@ def test_two_cases_with_one_id(tmp_path):
     ran.has("two cases have the id scale/double-f32: in ", "one/test_scale.py and in ", "two/test_scale.py")
     ran.has_not("Traceback")
     suite.run(*SM90, "--collect-only", "two").ends(0)
+
+
+def test_no_case_at_all(tmp_path):
+    """Such as after `pip install 'conformance[suite]'`, with a command of a checkout."""
+    suite = Suite(tmp_path)
+    suite.run(*SM90).ends(5).has("no case was collected; those of the suite run with: pytest --pyargs conformance.ops")
+    suite.write("ops/test_scale.py", SCALE)
+    suite.run(*SM90, "-k", "nothing").ends(5).has("-k 'nothing' selects no item").has_not("no case was collected")

@@ -13,10 +13,13 @@ CONFTEST = """
 pytest_plugins = ["conformance.plugin"]
 
 def pytest_collection_modifyitems():
+    import logging
+
     import torch
     from torch._inductor import lowering
 
     def planted(*arguments):
+        logging.getLogger("torch._inductor").error("planted\\n" * 30)
         raise NotImplementedError("no such thing for this device")
 
     lowering.lowerings[torch.ops.aten.sin.default] = planted
@@ -54,6 +57,7 @@ def test_a_compile_failure_is_short(ran):
     text = Path(whole.partition(": ")[2]).read_text()
     assert "Traceback (most recent call last)" in text
     assert "TensorBox(" in text
+    ran.has("28 more lines: pytest -v shows them")
     ran.has("to reproduce", "artifacts: ", "/failures/it/refused-cuda_sm90").has_not("TensorBox(", "item.py:")
 
 

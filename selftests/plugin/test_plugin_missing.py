@@ -12,6 +12,8 @@ import time
 import pytest
 from suites import FOREIGN, NATIVE, SCALE, SM90, PreloadedSuite, Suite
 
+from conformance.devices.environment import triton_to_install
+
 CHECKS = ("--checks", "numerics,requirements")
 NO_COMPILER = {"PATH": "/nowhere", "CXX": None}
 
@@ -110,7 +112,7 @@ def test_a_run_that_compares_less_says_so(preloaded_suite):
     every = chosen(NATIVE, FOREIGN, "cuda_sm90")
     ran = suite.run(*every).ends(0)
     ran.has(
-        "cannot run: Triton is not installed: pip install triton (1 item)",
+        f"cannot run: Triton is not installed: pip install {triton_to_install()} (1 item)",
         f"numerics did not run: this machine has no {FOREIGN}: its code was generated but not run (1 item)",
         "3 items = 2 passed + 1 cannot run; numerics of 1 item did not run",
     )

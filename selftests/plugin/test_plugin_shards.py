@@ -45,15 +45,13 @@ def test_shards_run_each_item_once_and_a_run_goes_on(tmp_path, monkeypatch, caps
     ]
     monkeypatch.chdir(tmp_path)
     assert main(["merge", "shard1", "shard2", "-o", "all"]) == 0, capsys.readouterr().err
-    assert {item.name for item in Run(tmp_path / "all").items()} == flips | {"shards/slow-cuda_sm90"}
-    assert set(Run(tmp_path / "all").selected().values()) == flips | {"shards/slow-cuda_sm90"}
+    assert {item.name for item in Run(runs / "all").items()} == flips | {"shards/slow-cuda_sm90"}
+    assert set(Run(runs / "all").selected().values()) == flips | {"shards/slow-cuda_sm90"}
 
     rest = (*SM90, "--checks", "requirements", "--missing")
     suite.run(*rest, "shard1", "--save-run", "rest").ends(0)
     assert {item.name for item in Run(runs / "rest").items()} == flips
-    suite.run(*rest, str(tmp_path / "all")).ends(pytest.ExitCode.NO_TESTS_COLLECTED).has(
-        "the run lacks no selected item"
-    )
+    suite.run(*rest, str(runs / "all")).ends(pytest.ExitCode.NO_TESTS_COLLECTED).has("the run lacks no selected item")
     record = Run(runs / "rest").item_named("shards/flip-i32-cuda_sm90")
     record.checks["requirements"] = CheckResult(Outcome.FAILED, NOT_ENDED)  # as after kill -9
     Run(runs / "rest").write_item(record)

@@ -96,7 +96,7 @@ def _with_files_read(arguments: Iterable[str]) -> Iterable[str]:
     for argument in arguments:
         file = Path(argument[1:])
         if argument.startswith("@") and file.is_file():
-            yield from _with_files_read(file.read_text().splitlines())
+            yield from _with_files_read(file.read_text(encoding="utf-8").splitlines())
         else:
             yield argument
 

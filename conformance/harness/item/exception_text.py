@@ -17,6 +17,8 @@ from conformance.errors import first_line
 MOST = 18
 #: Of a message, so many lines at its beginning and at its end are kept, and so many with "error" between them.
 _FIRST, _LAST, _ERRORS = 5, 3, 3
+#: Of a captured section, so many lines at its beginning and at its end are shown.
+_BEGINS, _CLOSES = 1, 2
 #: The most characters of a line.
 _WIDTH = 400
 _PACKAGE = Path(__file__).parents[2]
@@ -47,6 +49,20 @@ def short_form(error: BaseException, case_file: Path) -> list[str]:
     if place := _innermost_frame_of_torch(error):
         lines.append(f"raised in {place}")
     return [line if len(line) <= _WIDTH else f"{line[:_WIDTH]}…" for line in lines][:MOST]
+
+
+def short_sections(sections: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """What pytest captured beside an exception, with few lines of what was logged: torch logs whole tracebacks."""
+    return [(name, _short_log(text) if "stdout" not in name else text) for name, text in sections]
+
+
+def _short_log(text: str) -> str:
+    lines = text.splitlines()
+    left = len(lines) - _BEGINS - _CLOSES
+    if left <= 1:
+        return text
+    kept = [*lines[:_BEGINS], f"… {left} more lines: pytest -v shows them …", *lines[-_CLOSES:]]
+    return "\n".join(line if len(line) <= _WIDTH else f"{line[:_WIDTH]}…" for line in kept)
 
 
 def _more_of_message(text: str) -> list[str]:
