@@ -10,7 +10,7 @@ from conformance.devices import environment
 from conformance.devices.environment import PreparationError
 
 #: Python reads and writes ASCII: by default it takes UTF-8 in this locale.
-ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
 SENTENCE = "here, and torch's compiler cannot be imported so: set PYTHONUTF8=1, or LC_ALL=C.UTF-8"
 
 

@@ -238,7 +238,7 @@ def test_modes_surround_the_call():
         ({"without": {"nan": ""}}, "it must be the reason"),
         (
             {"without": {"everything": "why"}},
-            "ties, exponents, full_range, wrap, sizes, expanded cotangents, permuted cotangents, x",
+            "ties, exponents, full_range, wrap, sizes, expanded cotangents, permuted cotangents, graphs, x",
         ),
         ({"branch": "zero"}, "a list of numbers"),
         ({"branch": {"y": [1]}}, "the inputs are x"),
