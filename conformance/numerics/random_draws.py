@@ -29,8 +29,6 @@ FALLBACK = "fallback_random"
 DRAWS, LIMIT = 16, 6.5
 #: Values that differ by so many roundings of their dtype are the same.
 ROUNDINGS = 16
-#: A share of rounding errors in sums of products, in bfloat16 too.
-_LINEAR = 1e-3
 _WIDE = (torch.float64, torch.complex128)
 
 
@@ -94,7 +92,8 @@ def _other_numbers_in_the_backward(
     gaps = [[_gaps(fn, arguments, case.mode, device, seed) for seed in range(4)] for fn in (case.fn, compiled)]
     for name in gaps[0][0]:
         eager, got = (max(each.get(name, 0.0) for each in side) for side in gaps)
-        if eager < _LINEAR and got > 100 * _LINEAR:
+        eps = _epsilon(arguments.tensors()[name])
+        if eager <= eps and got > ROUNDINGS * eps:
             yield f"gradient of {name}: the backward uses other numbers than the forward"
 
 

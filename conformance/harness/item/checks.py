@@ -35,7 +35,13 @@ from conformance.harness.item.errors import (
     SkipError,
     StaleKnownFailureError,
 )
-from conformance.harness.item.exclusion import exception_problem, generation_problem, item_exclusion, missing_dtype
+from conformance.harness.item.exclusion import (
+    exception_problem,
+    generation_problem,
+    item_exclusion,
+    missing_dtype,
+    refuse_uncompiled,
+)
 from conformance.harness.item.known_failure_lines import LEFT_OUT
 from conformance.harness.item.known_failures import ItemKnownFailures, problems_of
 from conformance.harness.item.random_functions import compared
@@ -368,7 +374,7 @@ class _ItemRun:
             self.record.reused = f"numerics passed before: {self.source.looked_up.passed_before}"
             self.report.note("numerics", self.record.reused)
             return
-        self._refuse_uncompiled(captured.capture)
+        refuse_uncompiled(self.case, self.target, captured.capture)
         if self.source.emulates:
             build_kernels_of_users(captured.capture)
         try:
@@ -401,17 +407,6 @@ class _ItemRun:
                 raise SkipError(self._reason_not_run())
         except NotEmulatedError as error:
             raise SkipError(f"not emulated: {error}") from None
-
-    def _refuse_uncompiled(self, capture: Capture) -> None:
-        """Raises NumericsError where no graph reached Inductor, unless the case says why or expects an exception."""
-        from conformance.cases.tolerance_policy import GRAPHS, Policy
-        from conformance.facts.dynamo import nothing_compiled
-        from conformance.numerics import messages
-        from conformance.numerics.comparison import NumericsError
-
-        policy = Policy.for_case(self.case, self.target.name, self.target.device)
-        if (text := nothing_compiled(capture)) and not policy.raises and GRAPHS not in policy.without:
-            raise NumericsError(messages.nothing_compiled(self.case.id, text))
 
     def _record_audit(self) -> None:
         if self.audit is not None:
