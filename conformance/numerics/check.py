@@ -31,6 +31,7 @@ from conformance.numerics import messages
 from conformance.numerics.comparison import CallComparison, CandidateError, Comparison, NumericsError, raised_problem
 from conformance.numerics.outcome import Arguments
 from conformance.numerics.problem import ORDINARY_CALLS, SIZE_CALLS, Problem
+from conformance.numerics.random_draws import is_seeded
 
 if TYPE_CHECKING:
     from conformance.cases.case import Case
@@ -231,6 +232,7 @@ def _problems(
         special=call.kind == "special",
         cotangent_layout=call.name if call.kind == "cotangents" else "",
         call=call.name,
+        same_draws=is_seeded(case),
     )
     if call.kind == "sizes" and (error := call_comparison.eager_error()):
         comparison.notes.append(f"{call.title}: skipped, because eager raises {error}")

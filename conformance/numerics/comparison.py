@@ -24,6 +24,7 @@ from conformance.numerics.float64 import computing_in_float64
 from conformance.numerics.measurement import NEIGHBOURS, Measurement, measure
 from conformance.numerics.outcome import Arguments, Outcome, call
 from conformance.numerics.problem import ORDINARY_CALLS, Problem
+from conformance.numerics.random_draws import NarrowDraws
 from conformance.numerics.summation_error import SummationError
 from conformance.words import pluralise
 
@@ -93,7 +94,8 @@ class CallComparison:
     values, so the candidate must raise what eager raises, and a result of eager that equals float64 in every element
     may be luck.
     `cotangents`: one tensor for each output that requires a gradient, with its shape and dtype; None: random ones.
-    `cotangent_layout`: of random cotangents, see cotangents.py.
+    `cotangent_layout`: of random cotangents, see cotangents.py. `same_draws`: the candidate draws the random numbers
+    that eager draws, so float64 draws them too.
     """
 
     eager: Callable[..., Any]
@@ -109,6 +111,7 @@ class CallComparison:
     cotangents: list[torch.Tensor] | None = None
     cotangent_layout: str = ""
     call: str = "first"
+    same_draws: bool = False
     used_cotangents: Mapping[str, torch.Tensor] = field(default_factory=dict)
     _perturbed_outcomes: list[tuple[Outcome, Outcome]] | None = None
 
@@ -163,6 +166,7 @@ class CallComparison:
 
     def _call(self, fn: Callable[..., Any]) -> Outcome:
         arguments = self.arguments.copy_to(self.device)  # made outside inference mode, as the capture's are
+        torch.manual_seed(seed_of(self.call))
         with call_modes.enter_mode(self.mode, self.device):
             return call(fn, arguments)
 
@@ -264,6 +268,12 @@ class CallComparison:
         with torch.compiler.set_stance("force_eager"):  # flex_attention compiles itself, and Dynamo refuses the mode
             return self._float64_outcome(arguments, cotangents, moved)
 
+    @property
+    def _narrow_dtype(self) -> torch.dtype:
+        """The dtype in which eager draws: that of the first floating input."""
+        dtypes = [tensor.dtype for tensor in self.arguments.tensors().values()]
+        return next((dtype for dtype in dtypes if dtype.is_floating_point), torch.get_default_dtype())
+
     def _epsilon_of_sums(self) -> float:
         """The machine epsilon of the dtype in which sums are computed: float64 if an input has it, else float32."""
         wide = any(tensor.dtype in (torch.float64, torch.complex128) for tensor in self.arguments.tensors().values())
@@ -280,7 +290,9 @@ class CallComparison:
         `moved`: a mode inside of which forward and backward run.
         """
         mode = "plain" if self.mode == "autocast" else self.mode
-        with computing_in_float64(), moved or contextlib.nullcontext():
+        draws = NarrowDraws(self._narrow_dtype) if self.same_draws else contextlib.nullcontext()
+        torch.manual_seed(seed_of(self.call))
+        with computing_in_float64(), moved or contextlib.nullcontext(), draws:
             with call_modes.enter_mode(mode, "cpu"):
                 outcome = call(self.eager, arguments.copy_to("cpu", widen=True))
             outcome.backward(dict(cotangents), widen=True)

@@ -54,14 +54,16 @@ class Entry:
 def entries() -> list[Entry]:
     """All entries, in PyTorch's order. Raises CaseError where what PyTorch's module needs is not installed."""
     try:
-        from torch.testing._internal.common_methods_invocations import op_db
+        from torch.testing._internal import common_methods_invocations
     except ImportError as error:
         raise CaseError(
             f"PyTorch's sample inputs cannot be imported: {error}; install what it names, such as: pip install numpy "
             "expecttest"
         ) from error
+    # Entries of random functions set a seed around the function, where Dynamo breaks the graph: nothing was compiled.
+    common_methods_invocations.wrapper_set_seed = _called
     found: dict[str, Entry] = {}
-    for op in op_db:
+    for op in common_methods_invocations.op_db:
         name = f"{op.name}_{op.variant_test_name}" if op.variant_test_name else op.name
         name = name.replace(".", "_").replace("-", "_")
         if name in found:
@@ -70,6 +72,10 @@ def entries() -> list[Entry]:
             )
         found[name] = Entry(name, op)
     return list(found.values())
+
+
+def _called(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    return op(*args, **kwargs)
 
 
 def cases_of(entry: Entry, file: Path, selection: SampleSelection, declarations: Declarations) -> list[Case]:

@@ -26,7 +26,8 @@ def _build_atomically(original: Callable[..., Any]) -> Callable[..., Any]:
     """The original takes a lock and builds the missing files of the builders under it."""
 
     def worker_compile_cpp(lock_path: str, cpp_builders: Sequence[Any]) -> None:
-        return original(lock_path, tuple(map(AtomicBuilder, cpp_builders)))
+        atomic = (each if isinstance(each, AtomicBuilder) else AtomicBuilder(each) for each in cpp_builders)
+        return original(lock_path, tuple(atomic))  # inside another capture's context, they are atomic already
 
     return worker_compile_cpp
 

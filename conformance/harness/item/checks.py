@@ -35,9 +35,16 @@ from conformance.harness.item.errors import (
     SkipError,
     StaleKnownFailureError,
 )
-from conformance.harness.item.exclusion import exception_problem, generation_problem, item_exclusion, missing_dtype
+from conformance.harness.item.exclusion import (
+    exception_problem,
+    generation_problem,
+    item_exclusion,
+    missing_dtype,
+    refuse_uncompiled,
+)
 from conformance.harness.item.known_failure_lines import LEFT_OUT
 from conformance.harness.item.known_failures import ItemKnownFailures, problems_of
+from conformance.harness.item.random_functions import compared
 from conformance.harness.overlay.chosen_options import NOT_OCCURRED
 from conformance.harness.session import Session
 from conformance.normalize.text import canonical_text, snapshot_text
@@ -133,6 +140,7 @@ class _ItemRun:
         self.artifacts = ItemArtifacts(item.session, item.case, item.target)
         self.code = ItemCode(item.session, item.case, item.target, self.record)
         self.audit = Audit() if item.session.settings.audit else None
+        self.how_compared = ""  # a note of the numerics check, where it is not the usual one
 
     def run(self) -> None:
         excluded = item_exclusion(self.session, self.case, self.target, self.source)
@@ -313,7 +321,7 @@ class _ItemRun:
         stale = self.known_failures.stale_entry(check)
         if verdict := self._wrong_entry(check, stale):
             return verdict
-        detail = self.record.reused if check == "numerics" else ""
+        detail = (self.record.reused or self.how_compared) if check == "numerics" else ""
         if stale and (chosen := self.session.settings.typed_inductor_config):
             detail = f"{NOT_OCCURRED}{chosen}"
         return _Verdict(Outcome.PASSED, detail)
@@ -366,7 +374,7 @@ class _ItemRun:
             self.record.reused = f"numerics passed before: {self.source.looked_up.passed_before}"
             self.report.note("numerics", self.record.reused)
             return
-        self._refuse_uncompiled(captured.capture)
+        refuse_uncompiled(self.case, self.target, captured.capture)
         if self.source.emulates:
             build_kernels_of_users(captured.capture)
         try:
@@ -382,25 +390,23 @@ class _ItemRun:
                 check = functools.partial(check_numerics, run_options=self.session.settings.typed_inductor_config)
                 check = check if self.audit is None else functools.partial(check_and_audit, self.audit)
                 observed = Observed()
+                emulates = self.source.emulates
                 try:
-                    check(case, captured.compiled, device, target, observed=observed, already_called=True)
+                    with compared(self.session, case, self.target, captured, emulates=emulates) as (
+                        case,
+                        compiled,
+                        note,
+                    ):
+                        check(case, compiled, device, target, observed=observed, already_called=True)
+                    if note:
+                        self.how_compared = note
+                        self.report.note("numerics", note)
                 finally:
                     self.record.error_profiles = observed.comparison.error_profiles.to_json()
             else:
                 raise SkipError(self._reason_not_run())
         except NotEmulatedError as error:
             raise SkipError(f"not emulated: {error}") from None
-
-    def _refuse_uncompiled(self, capture: Capture) -> None:
-        """Raises NumericsError where no graph reached Inductor, unless the case says why or expects an exception."""
-        from conformance.cases.tolerance_policy import GRAPHS, Policy
-        from conformance.facts.dynamo import nothing_compiled
-        from conformance.numerics import messages
-        from conformance.numerics.comparison import NumericsError
-
-        policy = Policy.for_case(self.case, self.target.name, self.target.device)
-        if (text := nothing_compiled(capture)) and not policy.raises and GRAPHS not in policy.without:
-            raise NumericsError(messages.nothing_compiled(self.case.id, text))
 
     def _record_audit(self) -> None:
         if self.audit is not None:

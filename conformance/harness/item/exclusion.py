@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from conformance.capture.model import Capture
 from conformance.cases.case import Case
 from conformance.cases.selectors import exclusion
-from conformance.cases.tolerance_policy import Policy
+from conformance.cases.tolerance_policy import GRAPHS, Policy
 from conformance.devices.cpp_exceptions import exceptions_problem
 from conformance.devices.targets import Target
 from conformance.harness.item.capture import ItemCapture
@@ -55,3 +56,14 @@ def _compares_nothing(session: Session, case: Case, target: Target, source: Item
     """Whether the case stores no code by its `checks`, and its numerics do not run here."""
     stores_nothing = bool(case.checks) and not case.has_stored_code
     return stores_nothing and session.mode(target) != "native" and not source.emulates
+
+
+def refuse_uncompiled(case: Case, target: Target, capture: Capture) -> None:
+    """Raises NumericsError where no graph reached Inductor, unless the case says why or expects an exception."""
+    from conformance.facts.dynamo import nothing_compiled
+    from conformance.numerics import messages
+    from conformance.numerics.comparison import NumericsError
+
+    policy = Policy.for_case(case, target.name, target.device)
+    if (text := nothing_compiled(capture)) and not policy.raises and GRAPHS not in policy.without:
+        raise NumericsError(messages.nothing_compiled(case.id, text))
