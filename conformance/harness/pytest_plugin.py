@@ -373,8 +373,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if session is not None and session.vendors:  # autograd counts the devices at the first backward of the process
             session.set_up_torch()
         return
-    conformance_item(item).begin()
     try:
+        conformance_item(item).begin()
         item.config.stash[_SESSION].set_up_torch()
     except KeyboardInterrupt:
         conformance_item(item).forget()
