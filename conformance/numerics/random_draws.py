@@ -160,6 +160,8 @@ def _drawn(
 
 def _are_equal(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> bool:
     """Whether values differ by no more than a few roundings: x * 2 / 2 with a random 2 is not random."""
+    if [tensor.shape for tensor in one] != [tensor.shape for tensor in other]:
+        return False
     pairs = ((a.double().nan_to_num(), b.double().nan_to_num(), _epsilon(a)) for a, b in zip(one, other, strict=True))
     return all(bool(((a - b).abs() <= ROUNDINGS * eps * a.abs().maximum(b.abs())).all()) for a, b, eps in pairs)
 

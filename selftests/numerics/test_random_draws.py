@@ -23,6 +23,10 @@ def returned(x):
     return torch.where(functional.dropout(x, 0.1) == 0, x, functional.dropout(x, 0.0) * 0.9 / 0.9)
 
 
+def selected(x):
+    return x[torch.rand_like(x) > 0.5]
+
+
 def summed(x):
     return (x * 2).sum(-1)
 
@@ -31,7 +35,9 @@ def seeded(x):
     return x + torch.rand(x.shape, generator=torch.Generator().manual_seed(1))
 
 
-@pytest.mark.parametrize(("fn", "random"), [(drawn, True), (returned, False), (summed, False), (seeded, False)])
+@pytest.mark.parametrize(
+    ("fn", "random"), [(drawn, True), (selected, True), (returned, False), (summed, False), (seeded, False)]
+)
 def test_a_function_is_random_if_its_values_depend_on_the_seed(fn, random):
     assert is_random(case_of(fn)) is random
 
