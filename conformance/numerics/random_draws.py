@@ -10,6 +10,7 @@ Private parts of torch: TorchDispatchMode (torch.utils._python_dispatch), the on
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -135,12 +136,8 @@ def _statistics(
     }
     for name, measure in measures.items():
         one, other = ([float(measure(draw)) for draw in side] for side in (eager, got))
-        if all(map(_is_finite, (*one, *other))):
+        if all(map(math.isfinite, (*one, *other))):
             yield name, one, other
-
-
-def _is_finite(value: float) -> bool:
-    return abs(value) < float("inf")
 
 
 def _drawn(

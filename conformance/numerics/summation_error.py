@@ -21,7 +21,7 @@ from conformance.numerics.torch_references import functional_decompositions
 #: Fewer terms need no allowance: the floor of the policy covers them.
 FEW_TERMS = 32
 #: A run moves a sum of n terms by SHARE × sqrt(n) × eps. The policy's factor multiplies what comes of it: with 4, that
-#: is the bound of Higham and Mary that one sum in 10,000 exceeds at most. `python benchmarks/summation.py` measures it.
+#: is Higham and Mary's bound for lambda = 4. `python benchmarks/summation.py` counts the correct sums that exceed it.
 SHARE = 0.5
 
 #: Operator → the operand whose last dimension is summed over.
