@@ -197,6 +197,31 @@ def test_what_it_started_ends_with_it(number, tmp_path):
     assert watching.has_ended(processes)
 
 
+KILLED = """
+import os, signal, subprocess, sys
+from conformance.cli.watching.layers import LayerProcess
+
+class Popen(subprocess.Popen):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+subprocess.Popen = Popen
+LayerProcess.start({"role": "torch", "edited": [], "folder": sys.argv[1], "tables": []}, {})
+"""
+
+
+def test_a_layer_removes_the_folder_of_a_watch_that_was_killed_as_it_started_the_layer(tmp_path):
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    killed = subprocess.run([sys.executable, "-c", KILLED, folder], env=environment({}), timeout=LIMIT)
+    assert killed.returncode == -signal.SIGKILL
+    end = time.monotonic() + LIMIT
+    while folder.exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

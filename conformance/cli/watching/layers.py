@@ -39,6 +39,8 @@ class LayerProcess:
     def start(cls, request: Mapping[str, Any], environment: Mapping[str, str]) -> LayerProcess:
         """Starts the first layer, as a fresh Python with these further variables."""
         own, its = socket.socketpair()
+        channel = Channel(own)
+        channel.send(request)  # before it starts: a killed watch leaves a layer that knows which folder to remove
         with its:
             command = [sys.executable, "-m", "conformance.cli.watching.layer_process", str(its.fileno())]
             started = subprocess.Popen(
@@ -48,9 +50,7 @@ class LayerProcess:
                 pass_fds=[its.fileno()],
                 start_new_session=True,  # so a Ctrl-C in the terminal reaches the process of the user alone
             )
-        process = cls(started.pid, Channel(own), started)
-        process.channel.send(request)
-        return process
+        return cls(started.pid, channel, started)
 
     def fork(self, request: Mapping[str, Any]) -> tuple[LayerProcess, list[str]]:
         """Forks this layer. Also returns the files that it has imported since it said so last.
