@@ -66,8 +66,10 @@ at::Tensor empty_strided(
 // A CPU tensor on the same memory.
 at::Tensor on_host(const at::Tensor& tensor) {
   if (tensor.device().is_cpu()) return tensor;
-  return at::from_blob(
+  auto host = at::from_blob(
       tensor.mutable_data_ptr(), tensor.sizes(), tensor.strides(), at::TensorOptions().dtype(tensor.dtype()));
+  if (tensor.is_conj()) host = at::_conj(host);  // the memory holds what is not conjugated, or not negated, yet
+  return tensor.is_neg() ? at::_neg_view(host) : host;
 }
 
 void copy_values(const at::Tensor& to, const at::Tensor& from) {
