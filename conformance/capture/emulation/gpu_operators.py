@@ -176,7 +176,7 @@ def _native_batch_norm(  # no _kernel: it changes the running statistics, which 
     results = torch.native_batch_norm(*host, training, momentum, epsilon)
     for running, new in ((mean, host[3]), (var, host[4])):
         if running is not None and training:
-            running.copy_(new)
+            running.data.copy_(new)  # autograd does not count this write, as it does not on a device
     output, *statistics = (each.to(value.device) for each in results)
     return output.to(value.dtype), *statistics
 

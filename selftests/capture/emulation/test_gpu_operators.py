@@ -100,3 +100,28 @@ def test_an_addition_in_float32_is_that_of_the_cpu():
     assert torch.equal(value.scatter_add(1, index.cuda(), source).cpu(), expected)
     rounded = value.bfloat16().scatter_add(1, index.cuda(), source.bfloat16()).float().cpu()
     torch.testing.assert_close(rounded, expected, rtol=0.05, atol=0.05)  # the same places
+
+
+def test_autograd_does_not_count_the_write_to_running_statistics():
+    """As on a device: the operator's schema does not say that it writes."""
+    value, statistics = torch.randn(4, 3, device="cuda"), [torch.zeros(3, device="cuda"), torch.ones(3, device="cuda")]
+    before = [each._version for each in statistics]
+    torch.ops.aten.native_batch_norm.default(value, None, None, *statistics, True, 0.5, 1e-5)
+    assert [each._version for each in statistics] == before
+    assert statistics[0].cpu().abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda z: z.conj(),
+        lambda z: z + z.conj(),
+        lambda z: z.conj().imag * 2,
+        lambda z: z.conj() @ z.mH,
+        lambda z: torch.zeros_like(z).conj().copy_(z),
+    ],
+    ids=["conjugate", "sum", "imaginary part", "product", "written"],
+)
+def test_views_that_are_conjugated_or_negated_later_have_their_values(fn):
+    z = torch.randn(3, 4, dtype=torch.complex64)
+    torch.testing.assert_close(fn(z.cuda()).cpu(), fn(z).clone())
