@@ -96,6 +96,12 @@ _NAMES = {
     "truncdiv": "floordiv",
     "upper": "lower",
 }
+#: Names of a dimension.
+_DIMENSIONS = frozenset({"axis", "dim"})
+#: Keyword arguments without which nearly nothing can be called, or that change no result.
+_NEEDED = frozenset(
+    {"default", "device", "dtype", "inner_fn", "key", "layout", "name", "origin_node", "ranges", "traceback"}
+)
 _BUILTINS = {"max": "min", "min": "max", "any": "all", "all": "any"}
 _DTYPES = {
     "bfloat16": "float16",
@@ -334,6 +340,7 @@ def _of_constant(node: ast.Constant) -> Iterator[Edit]:
         yield Edit("constant", _with(node, value=value + 1 if value else 1.0))
     elif isinstance(value, str) and value in {"inf", "-inf"}:
         yield Edit("identity", _with(node, value="inf" if value == "-inf" else "-inf"))
+        yield Edit("initial value", _with(node, value=0))
 
 
 def _of_attribute(node: ast.Attribute) -> Iterator[Edit]:
@@ -344,13 +351,24 @@ def _of_attribute(node: ast.Attribute) -> Iterator[Edit]:
         yield Edit("dtype", _with(node, attr=_DTYPES[node.attr]))
     elif owner == "math" and node.attr == "inf":
         yield Edit("identity", ast.UnaryOp(ast.USub(), node))
+        yield Edit("initial value", ast.Constant(0))
     elif node.attr in _NAMES:
         yield Edit("other function", _with(node, attr=_NAMES[node.attr]))
 
 
 def _of_name(node: ast.Name) -> Iterator[Edit]:
+    if isinstance(node.ctx, ast.Load) and node.id in _DIMENSIONS:  # 0 and 1, or -1 and -2, change places
+        yield Edit("dimension", ast.BinOp(node, ast.BitXor(), ast.Constant(1)))
     if isinstance(node.ctx, ast.Load) and node.id in _BUILTINS:
         yield Edit("other function", _with(node, id=_BUILTINS[node.id]))
+
+
+def _of_keywords(node: ast.Call) -> Iterator[Edit]:
+    """Leaves out one keyword argument: its default counts."""
+    for number, keyword in enumerate(node.keywords):
+        if keyword.arg is not None and keyword.arg not in _NEEDED:
+            rest = node.keywords[:number] + node.keywords[number + 1 :]
+            yield Edit("dropped argument", _with(node, keywords=rest))
 
 
 def _of_call(node: ast.Call) -> Iterator[Edit]:
@@ -421,5 +439,6 @@ _BY_KIND = (
     (ast.Attribute, _of_attribute),
     (ast.Name, _of_name),
     (ast.Call, _of_call),
+    (ast.Call, _of_keywords),
     (ast.stmt, _of_statement),
 )

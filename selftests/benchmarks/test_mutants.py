@@ -1,5 +1,6 @@
 """benchmarks/mutants.py on a small module: which mutants it has, how they are planted, and what is said of them."""
 
+import ast
 import functools
 import importlib.util
 import os
@@ -19,6 +20,7 @@ from mutation.campaign import AHEAD
 from mutation.campaign import judged as campaign
 from mutation.judging import EVERY_ITEM, Judgement, Limits, candidates, judge
 from mutation.making import Tree
+from mutation.operators import edits
 from mutation.planting import Functions, NotPlantedError
 from mutation.pool import Pool
 from mutation.reached import Collector, Reached, joined, lines_traced
@@ -31,6 +33,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 SAMPLE = '''
 """A module."""
 from __future__ import annotations
+import ast
 import functools
 from types import SimpleNamespace
 config = SimpleNamespace(fast=True)
@@ -425,3 +428,22 @@ def test_a_wrong_option(arguments, message, tmp_path):
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 2
     assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "after"),
+    [
+        ("float('-inf')", "initial value", "0"),
+        ("math.inf", "initial value", "0"),
+        ("sizes[dim]", "dimension", "dim ^ 1"),
+        ("reduce(x, include_self=False, dtype=d)", "dropped argument", "reduce(x, dtype=d)"),
+    ],
+)
+def test_initial_values_dimensions_and_arguments(text, operator, after):
+    found = [
+        ast.unparse(edit.new)
+        for node in ast.walk(ast.parse(text))
+        for edit in edits(node, text=False)
+        if edit.operator == operator
+    ]
+    assert found == [after]
