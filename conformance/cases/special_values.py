@@ -10,6 +10,11 @@ There is one call for each group of values. Groups for floating and complex inpu
     edges      ±0, the smallest normal numbers, and values where functions often change branch: ±0.5, ±1, 1±ulp, 1.5,
                ±2, ±2.5, ±3, 6, 20; also the values of numerics={"branch": [...]}
     ties       few different values, each many times
+    negative   every element, with its sign changed where it is positive. In ascending order for inputs at an even
+               position, in descending order for the others
+    positive   likewise, in the other order
+    far        every element, moved by 100 (in 16 bits and less: by 10): a small spread far from zero.
+               Not for 64 bits: nothing wider shows how many digits eager loses
     exponents  in half of the elements: numbers of both signs, their exponents spread evenly, up to the fourth root of
                the largest number and down to that of the smallest: products of a few of them do not overflow. Random
                values are nearly all between 0.001 and 4
@@ -18,6 +23,7 @@ There is one call for each group of values. Groups for floating and complex inpu
 Groups for integer inputs:
 
     wrap       the smallest and the largest number and their neighbours, -1, 0, 1
+    negative, positive   as above
     full_range in half of the elements: integers that are uniform over the dtype's whole range
 
 An input with every value of its dtype has them already: it stays as it is. If an input declares `low` and `high`,
@@ -40,8 +46,10 @@ if TYPE_CHECKING:
 
     from conformance.cases.case import Case
 
-FLOATING = ("nan", "inf", "huge", "denormals", "edges", "ties", "exponents", "full_range")
-INTEGER = ("wrap", "full_range")
+FLOATING = (
+    "nan", "inf", "huge", "denormals", "edges", "ties", "negative", "positive", "far", "exponents", "full_range"
+)  # fmt: skip
+INTEGER = ("wrap", "negative", "positive", "full_range")
 GROUPS = tuple(dict.fromkeys((*FLOATING, *INTEGER)))
 
 #: Group → what it holds, for messages.
@@ -52,6 +60,9 @@ DESCRIPTIONS = {
     "denormals": "below the smallest normal number",
     "edges": "±0, where branches change",
     "ties": "equal values",
+    "negative": "no positive number, sorted",
+    "positive": "no negative number, sorted",
+    "far": "a small spread far from zero",
     "exponents": "large and small numbers",
     "wrap": "the ends of the integers",
     "full_range": "the dtype's whole range",
@@ -59,6 +70,10 @@ DESCRIPTIONS = {
 
 _BRANCHES = (0.5, -0.5, 1.0, -1.0, 1.5, 2.0, -2.0, 2.5, -2.5, 3.0, -3.0, 6.0, 20.0)
 _TIES = (-1.0, 0.0, 0.5, 1.0)
+#: Groups that change every element of the ordinary values, and how far FAR moves them.
+FAR = "far"
+MOVED = ("negative", "positive", FAR)
+_DISTANCE, _DISTANCE_IN_16_BITS = 100, 10
 #: Groups whose values are drawn.
 _DRAWN = ("exponents", "full_range")
 #: `exponents` has this share of the exponents: numbers up to the fourth root of the largest one.
@@ -140,6 +155,11 @@ def _write_values(
     if elements.is_complex():
         elements = torch.view_as_real(elements)
     position, seed = place
+    if group in MOVED:
+        moved = _moved(group, elements.reshape(-1), bounds, position)
+        if moved is not None:
+            elements.copy_(moved.view(elements.shape))
+        return moved is not None
     generator = torch.Generator().manual_seed(seed)
     if group in _DRAWN:
         count = (elements.numel() + 1) // 2
@@ -162,6 +182,33 @@ def _write_values(
     if flat.data_ptr() != elements.data_ptr():
         elements.copy_(flat.view(elements.shape))
     return True
+
+
+def _moved(group: str, flat: torch.Tensor, bounds: Bounds, position: int) -> torch.Tensor | None:
+    """The elements as the group has them; None if bounds leave none.
+
+    `flat`: real, of one dimension. `position`: of the input in the signature.
+    """
+    import torch
+
+    floating, (low, high) = flat.dtype.is_floating_point, bounds
+    values = flat.to(torch.float64 if floating else torch.int64)  # the small dtypes lack operations
+    if group == FAR:
+        distance = _DISTANCE if flat.dtype.itemsize > 2 else _DISTANCE_IN_16_BITS
+        # Nothing wider than float64 shows how many digits eager loses.
+        return (values + distance).to(flat.dtype) if low is None and flat.dtype != torch.float64 else None
+    if group == "negative":
+        if not flat.dtype.is_signed or (low is not None and low >= 0):
+            return None
+        values = -values.abs()
+    else:
+        if high is not None and high <= 0:
+            return None
+        values = values.abs() if floating else torch.where(values < 0, -(values + 1), values)
+    if low is not None and high is not None:
+        values = values.clamp(low, high if floating else high - 1)
+    descending = (group == "positive") == (position % 2 == 0)
+    return values.sort(descending=descending).values.to(flat.dtype)
 
 
 def unexpanded(tensor: torch.Tensor) -> torch.Tensor:

@@ -16,8 +16,9 @@ Keys of @case(numerics={...}), all optional:
     without     what is not checked → reason. A group of special values (nan, inf, huge, denormals, edges, ties, wrap;
                 see special_values.py), "sizes" (other sizes with dynamic shapes), "expanded cotangents" or
                 "permuted cotangents", the name of an input, or "graphs": nothing need be compiled
-    fill        tensor → why it is one constant in every call: {"output[1]": "it is zeros_like(x)"}. Without it, such a
-                tensor is refused, because no error in it could be found. Also for tensors that are always empty
+    fill        tensor → why no error in it can be found: {"output[1]": "it is zeros_like(x)"}. Without it, a tensor is
+                refused that is one constant in every call, always empty, or so far from float64 that twice its values,
+                two elements exchanged, or an input would pass
     recompiles  how often later calls may compile again (default 0). Needs a `reason`
     reason      why the case differs from the policy, in a sentence
     for         selector → any of these keys, for some cases only: {"cuda bf16": {"factor": 8, "reason": "…"}}

@@ -36,7 +36,7 @@ from conformance.numerics.problem import (
 
 _CALLS = (*ORDINARY_CALLS, *COTANGENT_CALLS, *SIZE_CALLS, *GROUPS)
 #: Rules of the whole call, without a tensor.
-_WHOLE = ("structure", "raises", "recompiles")
+_WHOLE = ("structure", "raises", "recompiles", "random numbers")
 
 
 class _Kind(NamedTuple):

@@ -136,7 +136,7 @@ class _Auditor:
         if opt_out.key == "recompiles":
             return list(self._recompilations())
         if opt_out.key == "fill":
-            constants = self.observed.comparison.constants.problems({})
+            constants = self.observed.comparison.decisiveness.problems({})
             return [problem for problem in constants if problem.tensor == opt_out.name]
         if self.policy.raises:
             return []  # the check makes no call with a result

@@ -95,7 +95,7 @@ def calls(case: Case, policy: Policy, comparison: Comparison) -> Iterator[Call]:
     for special in special_values.calls(case, policy.without, policy.branch):
         yield Call("special", special.group, special.title, special.arguments)
     for seed in range(len(TITLES), len(TITLES) + case.further_calls):
-        if comparison.constants.all_declared(policy.fill):
+        if comparison.decisiveness.all_declared(policy.fill):
             break
         yield Call("ordinary", ORDINARY_CALLS[1], f"call {seed + 1}, with other values", case.build(seed))
 
@@ -163,7 +163,7 @@ def check_numerics(
             break
     observed.made_all_calls = True
     if not problems and not policy.raises and not _has_every_value(case):
-        problems += comparison.constants.problems(policy.fill)
+        problems += comparison.decisiveness.problems(policy.fill)
     if raised and all(problem.rule == "raises" for problem in problems):
         raise raised[0]
     if problems:

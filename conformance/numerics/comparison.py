@@ -3,36 +3,55 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
 
 from conformance.capture import invoke
-from conformance.cases import call_modes
-from conformance.cases.containers import copy_to
+from conformance.cases import call_modes, special_values
 from conformance.cases.outside_tensors import advice
 from conformance.cases.seeds import seed_of
 from conformance.cases.tolerance_policy import Policy
 from conformance.errors import ConformanceError
 from conformance.numerics import error_profile, messages
-from conformance.numerics.constants import Constants
+from conformance.numerics.conversions import (
+    ROUNDS,
+    Conversions,
+    are_integers,
+    conversions,
+    rounded_by_one,
+    share_without_rounding,
+)
 from conformance.numerics.cotangents import EXPANDED, random_cotangent
+from conformance.numerics.decisiveness import Decisiveness
 from conformance.numerics.error_profile import ErrorProfiles
 from conformance.numerics.float64 import computing_in_float64
-from conformance.numerics.measurement import NEIGHBOURS, Measurement, measure
+from conformance.numerics.measurement import NEIGHBOURS, Measurement, bits_equal, measure, ulp_of
 from conformance.numerics.outcome import Arguments, Outcome, call
+from conformance.numerics.perturbation import PERTURBATIONS, perturbed_arguments, perturbed_cotangents
 from conformance.numerics.problem import ORDINARY_CALLS, Problem
 from conformance.numerics.random_draws import NarrowDraws
 from conformance.numerics.summation_error import SummationError
 from conformance.words import pluralise
 
-#: To see how sensitive a result is, the check perturbs the inputs this often. Only where a tensor disagrees.
-PERTURBATIONS = 4
 #: A perturbation of 1 ulp is repeated at 1/1024 ulp. An element that then still moves by more than this share of its
 #: first move jumps between branches: it does not count as sensitive.
 _SMOOTH = 1 / 256
+#: With inputs of one sign, or far from zero, an element is not judged where eager's error at its magnitude is so many
+#: roundings of it: no error can be told from rounding there, and gross ones show elsewhere. For float32; for 16 bits.
+_LOST, _LOST_IN_16_BITS = 2**8, 2**4
+#: Far from zero, the inputs move so far: where values cancel, each rounding on the way counts like one of an input.
+_ULP_FAR_FROM_ZERO = 2.0
+_ROUNDED = (
+    "{} of {} integers differ by one, because eager rounds a number before it becomes an integer and compiled does "
+    "not; " + ROUNDS
+)
+#: Of the largest value: eager's own error is smaller.
+_OTHER_DRAWS = 2.0**-4
 #: Part of an outcome → title of a tensor of that part, in messages.
 _TITLES = {"outputs": "{}", "inputs": "{} after the call", "gradients": "gradient of {}"}
 
@@ -57,15 +76,17 @@ class Comparison:
     """What a numerics check compared.
 
     `measurements`: (title of the call, name of the tensor, measurement) for each tensor. `notes`: differences that are
-    no failures, and calls that were skipped. `constants`: eager's outputs and gradients, see constants.py.
-    `cotangent_dimensions`: the most dimensions that a cotangent of an earlier call has.
+    no failures, and calls that were skipped. `decisiveness`: of eager's outputs and gradients, see decisiveness.py.
+    `cotangent_dimensions`: the most dimensions that a cotangent of an earlier call has. `roundings`: notes about
+    results that differ because compiled does not round on the way as eager does.
     `error_profiles`: of the ordinary calls, and of each other call with an error over its limit.
     """
 
     measurements: list[tuple[str, str, Measurement]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    constants: Constants = field(default_factory=Constants)
+    decisiveness: Decisiveness = field(default_factory=Decisiveness)
     cotangent_dimensions: int = 0
+    roundings: list[str] = field(default_factory=list)
     error_profiles: ErrorProfiles = field(default_factory=ErrorProfiles)
 
     @property
@@ -76,12 +97,35 @@ class Comparison:
     def summary(self) -> list[str]:
         """One line with the number of tensors and the tensor nearest to its limit, then one line for each note."""
         count = f"{pluralise(len(self.measurements), 'tensor')} compared"
+        notes = [*dict.fromkeys(self.roundings), *self.notes]
         if self.nearest_to_limit is None:
-            return [count, *self.notes]
+            return [count, *notes]
         title, name, measurement = self.nearest_to_limit
         error = f"{measurement.error:.3g} ulp of {measurement.allowed:.3g} allowed"
         nearest = f"; nearest to the limit: {name}, {title}: {error}"
-        return [count + (", bit for bit" if measurement.exact else nearest), *self.notes]
+        return [
+            count + (", bit for bit" if measurement.exact else nearest),
+            *dict.fromkeys(self.roundings),
+            *self.notes,
+        ]
+
+
+@dataclass(frozen=True)
+class _Tensors:
+    """A tensor of compiled, of eager and of float64, on the CPU. `part`, `name`: where an Outcome has it.
+
+    `title`: for messages. `wide`: of float64, if there is one. `reference`: what compiled is compared with; None for
+    eager. `policy`: how far it may be from it.
+    """
+
+    part: str
+    name: str
+    title: str
+    got: torch.Tensor
+    eager: torch.Tensor
+    wide: torch.Tensor | None
+    reference: torch.Tensor | None
+    policy: Policy
 
 
 @dataclass
@@ -154,7 +198,18 @@ class CallComparison:
             if messages.same_shape_and_dtype(got.gradients.get(name), gradient)
         ]
         problems += self._value_problems("gradients", both, got, eager, reference)
-        return problems
+        return self._with_undefined_conversions(problems)
+
+    def _with_undefined_conversions(self, problems: list[Problem]) -> list[Problem]:
+        """The problems. The texts of wrong values name conversions whose result is undefined."""
+        if not (undefined := str(self._conversions) if any(each.rule == "values" for each in problems) else ""):
+            return problems
+        line = f"  undefined     the call converts {undefined}: NaN, infinity or out of range, so any result is right"
+        return [replace(each, text=f"{each.text}\n{line}") if each.rule == "values" else each for each in problems]
+
+    @cached_property
+    def _conversions(self) -> Conversions:
+        return conversions(self.eager, self.arguments, self.mode)
 
     def eager_error(self) -> str:
         """Type and message of the exception that eager raises with these arguments, or ""."""
@@ -171,7 +226,7 @@ class CallComparison:
             return call(fn, arguments)
 
     def _value_problems(
-        self, part: str, names: list[str], got: Outcome, eager: Outcome, reference: Outcome | None
+        self, part: str, names: list[str], got: Outcome, eager: Outcome, wide_outcome: Outcome | None
     ) -> Iterator[Problem]:
         """Measures tensors of one part of the outcomes. `part`: a key of _TITLES.
 
@@ -184,8 +239,8 @@ class CallComparison:
             title = _TITLES[part].format(name)
             got_tensor, eager_tensor = (getattr(side, part)[name].detach().cpu() for side in (got, eager))
             if part != "inputs":
-                self.comparison.constants.add(title, eager_tensor)
-            wide = getattr(reference, part).get(name) if reference is not None else None
+                self.comparison.decisiveness.add(title, eager_tensor)
+            wide = getattr(wide_outcome, part).get(name) if wide_outcome is not None else None
             wide = wide.detach().cpu() if isinstance(wide, torch.Tensor) else None
             if wide is not None and wide.shape != eager_tensor.shape:
                 if eager_tensor.dtype.is_floating_point or eager_tensor.dtype.is_complex:
@@ -198,23 +253,90 @@ class CallComparison:
                 part == "inputs" and name in before and messages.same_values(eager_tensor, before[name].detach())
             )
             policy = Policy(exact=True) if unchanged else self.policy
-            # The sum of equal rows, and special values, may be exact in eager by luck.
-            may_be_exact = not self.special and self.cotangent_layout != EXPANDED
-            is_ordinary = self.call in ORDINARY_CALLS
-            measurement = measure(
-                got_tensor, eager_tensor, wide, policy, may_be_exact=may_be_exact, profiled=is_ordinary
-            )
-            if measurement.wrong_count and not measurement.exact and wide is not None:
-                sensitivity = self.sensitivity(part, name, wide)
-                measurement = measure(
-                    got_tensor, eager_tensor, wide, policy, sensitivity, may_be_exact=may_be_exact, profiled=True
-                )
+            tensors = _Tensors(part, name, title, got_tensor, eager_tensor, wide, wide, policy)
+            if self.same_draws and not self.special and wide is not None and _draws_differ(eager_tensor, wide):
+                tensors = replace(tensors, policy=replace(policy, reference="eager"), reference=None)
+            measurement = self._measured(tensors)
             self.comparison.measurements.append((self.title, title, measurement))
+            is_ordinary = self.call in ORDINARY_CALLS
             if measurement.buckets is not None and (is_ordinary or error_profile.is_over_limit(measurement.buckets)):
                 call = error_profile.ORDINARY if is_ordinary else self.call
                 self.comparison.error_profiles.add(call, title, eager_tensor.dtype, measurement.buckets)
             if measurement.wrong_count:
                 yield messages.value_problem(title, measurement, got_tensor, eager_tensor, wide, before)
+
+    def _measured(self, tensors: _Tensors) -> Measurement:
+        """Measures a tensor, and notes roundings that are lost and mistakes that would pass."""
+        got, eager, wide, policy = tensors.got, tensors.eager, tensors.wide, tensors.policy
+        # The sum of equal rows, and special values, may be exact in eager by luck.
+        may_be_exact = not self.special and self.cotangent_layout != EXPANDED
+        is_ordinary, sensitivity = self.call in ORDINARY_CALLS, None
+        options: dict[str, Any] = {"may_be_exact": may_be_exact, "profiled": is_ordinary}
+        measurement = measure(got, eager, tensors.reference, policy, **options)
+        if measurement.wrong_count and wide is not None and not policy.exact:
+            if not measurement.exact:
+                sensitivity = self.sensitivity(tensors.part, tensors.name, wide)
+                options |= {
+                    "profiled": True,
+                    "lost": _lost(eager.dtype) if self.call in special_values.MOVED else math.inf,
+                }
+                measurement = measure(got, eager, tensors.reference, policy, sensitivity, **options)
+            elif are_integers(eager):
+                moved = self.sensitivity(tensors.part, tensors.name, wide)
+                measurement = self._without_rounded(tensors, measurement, rounded_by_one(got, eager, wide, moved))
+        if measurement.wrong_count and tensors.part != "gradients":
+            measurement = self._without_undefined(tensors, measurement)
+        if self.call == ORDINARY_CALLS[0] and wide is not None and eager.is_floating_point():
+            self._note_lost_rounding(tensors.title, got, eager, wide)
+        if is_ordinary and tensors.part != "inputs" and not measurement.wrong_count and not measurement.exact:
+            self._add_mistakes(tensors, sensitivity)
+        return measurement
+
+    def _without_rounded(self, tensors: _Tensors, measurement: Measurement, rounded: torch.Tensor) -> Measurement:
+        """The measurement where integers that a rounding has moved pass. `rounded`: bool, in the tensor's shape."""
+        if not (count := int((rounded & measurement.wrong).sum())):
+            return measurement
+        self.comparison.roundings.append(f"{tensors.title}: {_ROUNDED.format(count, rounded.numel())}")
+        return measurement.without(rounded)
+
+    def _without_undefined(self, tensors: _Tensors, measurement: Measurement) -> Measurement:
+        """The measurement where elements pass that are made of the result of an undefined conversion."""
+        undefined = self._conversions.is_undefined(tensors.eager.shape)
+        if undefined is None or not (count := int((undefined & measurement.wrong).sum())):
+            return measurement
+        self.comparison.notes.append(
+            f"{self.title}: {tensors.title}: {count} elements are not judged: they come from a conversion to an "
+            "integer that cannot hold the number, whose result is undefined"
+        )
+        return measurement.without(undefined)
+
+    def _note_lost_rounding(self, title: str, got: torch.Tensor, eager: torch.Tensor, wide: torch.Tensor) -> None:
+        if bits_equal(got, eager) or not (share := share_without_rounding(got, eager, wide)):
+            return
+        if dtypes := self._conversions.narrow:
+            where = f"{title}: eager rounds to {' and '.join(dtypes)} on the way and compiled does not"
+            differ = f"{share:.0%} of the elements differ by more than 8 ulp"
+            self.comparison.roundings.append(f"{where}: {differ}, and float64 is nearer to compiled; {ROUNDS}")
+
+    def _add_mistakes(self, tensors: _Tensors, sensitivity: torch.Tensor | None) -> None:
+        """Notes which plain mistakes would pass in the place of compiled's tensor. `sensitivity`: as for `measure`."""
+        eager, reference, policy = tensors.eager, tensors.reference, tensors.policy
+        if not eager.numel() or eager.layout != torch.strided:
+            return
+        moved = 0.0 if sensitivity is None else sensitivity
+        factor, floor = policy.factor_and_floor(eager.dtype)
+
+        def passes(mistake: torch.Tensor) -> bool:
+            return not measure(mistake, eager, reference, policy, moved, may_be_exact=False).wrong_count
+
+        def tolerance(error: float) -> float:
+            truth = eager if reference is None else reference
+            magnitude = (truth if truth.is_complex() else truth.double()).abs().double().nan_to_num(0, 0, 0).amax()
+            unit = max(error, float(torch.as_tensor(moved).amax()))
+            return factor * unit + floor * float(ulp_of(magnitude, eager.dtype))
+
+        inputs = self.arguments.tensors()
+        self.comparison.decisiveness.add_mistakes(tensors.title, eager, reference, inputs, tolerance, passes)
 
     def _cotangents_for(self, eager: Outcome) -> dict[str, torch.Tensor]:
         """The cotangent of each floating output that requires a gradient, with the output's shape and dtype."""
@@ -245,9 +367,10 @@ class CallComparison:
 
         `reference`: float64 or complex128. Returns float64 of the same shape.
         """
+        scale = _ULP_FAR_FROM_ZERO if self.call == special_values.FAR else 1.0
         if self._perturbed_outcomes is None:
             self._perturbed_outcomes = [
-                (self._perturbed_outcome(seed, 1.0), self._perturbed_outcome(seed, 1 / 1024))
+                (self._perturbed_outcome(seed, scale), self._perturbed_outcome(seed, scale / 1024))
                 for seed in range(PERTURBATIONS)
             ]
         largest = torch.zeros(reference.shape, dtype=torch.float64)
@@ -262,8 +385,8 @@ class CallComparison:
 
     def _perturbed_outcome(self, seed: int, scale: float) -> Outcome:
         narrow = torch.get_autocast_dtype(torch.device(self.device).type) if self.mode == "autocast" else None
-        cotangents = _perturbed_cotangents(self.used_cotangents, seed, scale, narrow)
-        arguments = _perturbed_arguments(self.arguments, seed, scale, narrow)
+        cotangents = perturbed_cotangents(self.used_cotangents, seed, scale, narrow)
+        arguments = perturbed_arguments(self.arguments, seed, scale, narrow)
         moved = SummationError(seed, scale, self._epsilon_of_sums())
         with torch.compiler.set_stance("force_eager"):  # flex_attention compiles itself, and Dynamo refuses the mode
             return self._float64_outcome(arguments, cotangents, moved)
@@ -340,43 +463,20 @@ class CallComparison:
         ]
 
 
+def _lost(dtype: torch.dtype) -> float:
+    """The share of a value that eager may lose where it is judged with values far from zero."""
+    info = torch.finfo(dtype)
+    return info.eps * (_LOST if info.bits > 16 or dtype.is_complex else _LOST_IN_16_BITS)
+
+
+def _draws_differ(eager: torch.Tensor, wide: torch.Tensor) -> bool:
+    """Whether float64 drew other numbers than eager, as where it takes another implementation of attention."""
+    distance = (eager.to(wide.dtype) - wide).abs().nan_to_num(0, 0, 0)
+    return bool(wide.numel()) and bool(distance.amax() > _OTHER_DRAWS * wide.abs().nan_to_num(0, 0, 0).amax())
+
+
 def raised_problem(error: BaseException) -> Problem:
     """The problem that the candidate raised `error`, and eager nothing."""
     if type(error).__name__ == "FailOnRecompileLimitHit":  # the capture has set an option of Dynamo that raises it
         return messages.recompile_limit()
     return Problem("", "raises", f"compiled raised {type(error).__name__}: {error}\n  eager         raised nothing")
-
-
-def _perturbed_arguments(arguments: Arguments, seed: int, scale: float, narrow: torch.dtype | None) -> Arguments:
-    """Float64 copies on the CPU. Each value is moved up or down, at random, by `scale` ulp of its former dtype.
-
-    `narrow`: the dtype whose ulp is taken for float32; None for its own.
-    """
-    wide = arguments.copy_to("cpu", widen=True)
-    generator = torch.Generator().manual_seed(seed)
-    for (_, tensor), old in zip(wide.tensors().items(), arguments.tensors().values(), strict=True):
-        if old.dtype.is_floating_point or old.dtype.is_complex:
-            with torch.no_grad(), contextlib.suppress(RuntimeError):  # torch cannot write to an expanded tensor
-                tensor.copy_(_perturbed(tensor.detach(), _rounded_to(old.dtype, narrow), scale, generator))
-    return wide
-
-
-def _perturbed_cotangents(
-    tensors: Mapping[str, torch.Tensor], seed: int, scale: float, narrow: torch.dtype | None
-) -> dict[str, torch.Tensor]:
-    """Float64 copies of cotangents on the CPU, perturbed like arguments."""
-    generator = torch.Generator().manual_seed(PERTURBATIONS + seed)
-    return {
-        name: _perturbed(copy_to(t, "cpu", widen=True), _rounded_to(t.dtype, narrow), scale, generator)
-        for name, t in tensors.items()
-    }
-
-
-def _rounded_to(dtype: torch.dtype, narrow: torch.dtype | None) -> torch.dtype:
-    return narrow if narrow is not None and dtype == torch.float32 else dtype
-
-
-def _perturbed(wide: torch.Tensor, dtype: torch.dtype, scale: float, generator: torch.Generator) -> torch.Tensor:
-    """`wide` (float64 or complex128), each element moved by `scale` ulp of `dtype`."""
-    signs = torch.randint(2, wide.shape, generator=generator, dtype=torch.float64) * 2 - 1
-    return wide * (1 + signs * torch.finfo(dtype).eps * scale)

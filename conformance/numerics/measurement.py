@@ -60,6 +60,11 @@ class Measurement:
     factor: float = 0.0
     buckets: Buckets | None = None
 
+    def without(self, elements: torch.Tensor) -> Measurement:
+        """The same where these elements pass. `elements`: bool, in the shape of the tensor."""
+        wrong = self.wrong & ~elements
+        return replace(self, wrong=wrong, index=_first(wrong))
+
     @cached_property
     def wrong_count(self) -> int:
         """How many elements do not pass."""
@@ -75,13 +80,15 @@ def measure(
     *,
     may_be_exact: bool = True,
     profiled: bool = False,
+    lost: float = math.inf,
 ) -> Measurement:
     """Compares the values of two CPU tensors.
 
     `got`, `eager`: tensors of the same shape and dtype. `reference`: float64 or complex128, that shape; used for
     floating dtypes; None takes eager's values. `sensitivity`: the least that counts as eager's error, for all elements,
     or float64 in that shape, for each element. `may_be_exact`: whether a result that eager computes exactly must be
-    exact; if not, eager's exact result counts as luck. `profiled`: whether the result has `buckets`; {} for equal bits.
+    exact; if not, eager's exact result counts as luck. `lost`: an element passes where what the factor multiplies is
+    more than this share of it. `profiled`: whether the result has `buckets`; {} for equal bits.
     """
     if policy.exact or not (eager.dtype.is_floating_point or eager.dtype.is_complex):
         wrong = _unequal(got, eager)
@@ -96,7 +103,9 @@ def measure(
     values, eager_values, reference = (t.resolve_neg().to(torch.float64) for t in parts)
     if eager.dtype.is_complex and isinstance(sensitivity, torch.Tensor):
         sensitivity = sensitivity.unsqueeze(-1)
-    result = _measure_real(values, eager_values, reference, eager.dtype, policy, sensitivity, may_be_exact, profiled)
+    result = _measure_real(
+        values, eager_values, reference, eager.dtype, policy, sensitivity, may_be_exact, profiled, lost
+    )
     if not eager.dtype.is_complex:
         return result
     return replace(result, total=got.numel(), wrong=result.wrong.any(-1), index=result.index[:-1])
@@ -111,6 +120,7 @@ def _measure_real(
     sensitivity: torch.Tensor | float,
     may_be_exact: bool,
     profiled: bool,
+    lost: float,
 ) -> Measurement:
     """`got`, `eager`, `reference`: float64, one shape; complex tensors have a last dimension of 2. `dtype`: eager's."""
     finite = eager.isfinite()
@@ -137,6 +147,7 @@ def _measure_real(
         least = torch.as_tensor(sensitivity, dtype=torch.float64)
         unit = torch.maximum(eager_error_at_magnitude(eager_error, magnitude), least)
         allowed = factor * unit + floor * ulp
+        allowed = allowed.masked_fill(unit > lost * magnitude, math.inf) if lost < math.inf else allowed
     wrong = misplaced | ~(error <= allowed)  # a NaN is wrong
     buckets = None
     if profiled and got.numel():

@@ -10,6 +10,7 @@ Private parts of torch: TorchDispatchMode (torch.utils._python_dispatch), the on
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +31,8 @@ FALLBACK = "fallback_random"
 DRAWS, LIMIT = 16, 6.5
 #: Values that differ by so many roundings of their dtype are the same.
 ROUNDINGS = 16
+#: With fewer elements that go up and down in different ways, luck may explain that compiled's are half as many.
+_MANY = 24
 _WIDE = (torch.float64, torch.complex128)
 
 
@@ -64,8 +67,9 @@ def _is_random(case: Case) -> bool:
 
 
 def problems(case: Case, compiled: Callable[..., Any], device: torch.device | str) -> list[str]:
-    """What compiled code's own draws break: numbers that repeat, another distribution than eager's, another mask in the
-    backward. Calls both sides DRAWS times with the arguments of the first call.
+    """What compiled code's own draws break: numbers that repeat from call to call, among elements or between outputs,
+    another distribution than eager's, other numbers in the backward. Calls both sides DRAWS times with the arguments of
+    the first call.
     """
     arguments = Arguments(kwargs=case.build(0))
     sides = [[_drawn(fn, arguments, case.mode, device, seed)[0] for seed in range(DRAWS)] for fn in (case.fn, compiled)]
@@ -75,13 +79,48 @@ def problems(case: Case, compiled: Callable[..., Any], device: torch.device | st
         name = "output" if len(sides[0][0]) == 1 else f"output {index}"
         if not _are_equal(eager[:1], eager[1:2]) and all(_are_equal(got[:1], [other]) for other in got[1:]):
             found.append(f"{name}: compiled draws the same numbers in each of {DRAWS} calls")
-        for what, one, other in _statistics(eager, got):
-            rounding = ROUNDINGS * _epsilon(eager[0]) * max(map(abs, (*one, *other)))
-            distance = abs(statistics.fmean(one) - statistics.fmean(other)) - rounding
-            if distance > LIMIT * ((statistics.variance(one) + statistics.variance(other)) / DRAWS) ** 0.5:
+            continue
+        courses = [_courses(draws) for draws in (eager, got)]
+        if courses[0] >= _MANY and courses[1] < courses[0] / 2:
+            found.append(
+                f"{name}: elements share what compiled draws: {courses[1]} differ, and {courses[0]} of eager's"
+            )
+        for what, one, other in _statistics(_MEASURES, eager, got):
+            if _means_differ(one, other, _epsilon(eager[0])):
                 means = f"{statistics.fmean(other):.4g}, and eager's {statistics.fmean(one):.4g}"
                 found.append(f"{name}: the {what} of what compiled draws by default is {means}, in {DRAWS} calls each")
+    found += _related_outputs(*sides)
     return found + list(_other_numbers_in_the_backward(case, compiled, device, arguments))
+
+
+def _related_outputs(eager: Sequence[Sequence[torch.Tensor]], got: Sequence[Sequence[torch.Tensor]]) -> Iterator[str]:
+    """Pairs of outputs that depend on each other in another way than eager's. Both: the outputs of each call."""
+    for first, second in itertools.combinations(range(min(len(eager[0]), len(got[0]))), 2):
+        if eager[0][first].shape != eager[0][second].shape:
+            continue
+        products = [[each[first].double() * each[second].double() for each in side] for side in (eager, got)]
+        for _, one, other in _statistics({"mean": _MEASURES["mean"]}, *products):
+            if _means_differ(one, other, _epsilon(eager[0][first])):
+                means = f"{statistics.fmean(other):.4g}, and eager's {statistics.fmean(one):.4g}"
+                yield f"outputs {first} and {second}: compiled draws them together: their mean product is {means}"
+
+
+def _means_differ(one: Sequence[float], other: Sequence[float], epsilon: float) -> bool:
+    """Whether two samples of DRAWS values have other means. `epsilon`: of the dtype that the values are made of."""
+    rounding = ROUNDINGS * epsilon * max(map(abs, (*one, *other)))
+    distance = abs(statistics.fmean(one) - statistics.fmean(other)) - rounding
+    return distance > LIMIT * ((statistics.variance(one) + statistics.variance(other)) / DRAWS) ** 0.5
+
+
+def _courses(draws: Sequence[torch.Tensor]) -> int:
+    """How many elements differ in how they go up and down from call to call.
+
+    Elements that share a random number go up and down together, or opposite to each other.
+    """
+    values = torch.stack([draw.double().flatten() for draw in draws])
+    signs = (values[1:] - values[:-1]).sign()
+    signs *= torch.where(signs[0] < 0, -1.0, 1.0)
+    return signs.unique(dim=1).shape[1] if values.shape[1] else 0
 
 
 def _other_numbers_in_the_backward(
@@ -125,15 +164,27 @@ def _gaps(
     return found
 
 
+def _weighted(value: torch.Tensor) -> torch.Tensor:
+    """The mean with random weights, the same in each call: it depends on which element has which distribution."""
+    weights = torch.randn(value.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return (value.double() * weights).mean()
+
+
+_MEASURES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "mean": lambda value: value.double().mean(),
+    "mean square": lambda value: value.double().square().mean(),
+    "mean fourth power": lambda value: value.double().pow(4).mean(),
+    "share of zeros": lambda value: (value == 0).double().mean(),
+    "mean with random weights": _weighted,
+}
+
+
 def _statistics(
-    eager: Sequence[torch.Tensor], got: Sequence[torch.Tensor]
+    measures: Mapping[str, Callable[[torch.Tensor], torch.Tensor]],
+    eager: Sequence[torch.Tensor],
+    got: Sequence[torch.Tensor],
 ) -> Iterator[tuple[str, list[float], list[float]]]:
     """(name, eager's values, compiled's values) of each statistic that is finite on both sides."""
-    measures: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-        "mean": lambda value: value.double().mean(),
-        "mean square": lambda value: value.double().square().mean(),
-        "share of zeros": lambda value: (value == 0).double().mean(),
-    }
     for name, measure in measures.items():
         one, other = ([float(measure(draw)) for draw in side] for side in (eager, got))
         if all(map(math.isfinite, (*one, *other))):

@@ -168,7 +168,7 @@ NOT_FUSED = {"patterns.fuse_attention": 0, "kernels": 1, "extern": ["bmm", "bmm"
     | {
         "for": {
             "cpu f32 backward": REARRANGED,
-            "backward": {"without": HUGE["without"] | {"exponents": NEARLY_ONE}},
+            "backward": {"without": HUGE["without"] | dict.fromkeys(("exponents", "negative", "positive"), NEARLY_ONE)},
             "xpu f16 dynamic": ALIGNED,
         }
     },

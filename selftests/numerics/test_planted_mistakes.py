@@ -78,20 +78,25 @@ def test_a_broadcast_input_is_shown_too():
         (
             torch.sigmoid,
             lambda x: torch.exp(x.double()).float() / (1 + torch.exp(x.double()).float()),
-            "(inf, huge, exponents, full_range)",
+            "(inf, huge, far, exponents, full_range)",
         ),
         (lambda x: x.argmax(-1), lambda x: x.shape[-1] - 1 - x.flip(-1).argmax(-1), "(nan, inf, ties)"),
         (lambda x: x.amax(-1), lambda x: x.nan_to_num(-9.0, float("inf"), -float("inf")).amax(-1), "(nan)"),
+        (lambda x: x.amax(-1), lambda x: x.amax(-1).relu(), "(negative)"),
+        (lambda x: x.amin(), lambda x: x.amin().clamp(max=0.0), "special values (positive"),
+        (lambda x: x.var(-1), lambda x: ((x * x).mean(-1) - x.mean(-1) ** 2) * (50 / 49), "far"),
     ],
-    ids=["nan_to_0", "relu_nan", "flushed", "relu6", "round", "minus_0", "tanh", "sigmoid", "argmax", "amax"],
+    ids=[
+        *("nan_to_0", "relu_nan", "flushed", "relu6", "round", "minus_0", "tanh", "sigmoid", "argmax", "amax"),
+        *("amax_of_0", "amin_of_0", "variance"),
+    ],
 )
 def test_special_values_find(fn, compiled, groups):
     def function(x):
         return fn(x)
 
-    fails_with(
-        case_of(function, x=tensor(8, 50)), compiled, f"special values {groups}" if groups else "elements are wrong"
-    )
+    text = f"special values {groups}" if groups.startswith("(") else groups or "elements are wrong"
+    fails_with(case_of(function, x=tensor(8, 50)), compiled, text)
 
 
 def _halves(x, y):
@@ -105,6 +110,15 @@ def test_integers_that_do_not_wrap():
     a_case = case_of(increment, x=tensor(9, dtype="i16"))
     wrong = lambda x: torch.where(x == -32768, x, x + 1)  # noqa: E731
     fails_with(a_case, wrong, "special values (wrap)", "inputs there  x = -32768")
+
+
+@pytest.mark.parametrize(("fn", "group"), [(torch.amax, "negative"), (torch.amin, "positive")])
+def test_an_extreme_of_integers_that_starts_at_0(fn, group):
+    def function(x):
+        return fn(x, -1)
+
+    wrong = lambda x: (torch.clamp_min if group == "negative" else torch.clamp_max)(fn(x, -1), 0)  # noqa: E731
+    fails_with(case_of(function, x=tensor(9, 40, dtype="i64")), wrong, f"special values ({group})")
 
 
 def test_special_values_keep_to_the_range_of_an_input():
@@ -238,7 +252,7 @@ def test_modes_surround_the_call():
         ({"without": {"nan": ""}}, "it must be the reason"),
         (
             {"without": {"everything": "why"}},
-            "ties, exponents, full_range, wrap, sizes, expanded cotangents, permuted cotangents, graphs, x",
+            "full_range, wrap, sizes, expanded cotangents, permuted cotangents, graphs, x",
         ),
         ({"branch": "zero"}, "a list of numbers"),
         ({"branch": {"y": [1]}}, "the inputs are x"),

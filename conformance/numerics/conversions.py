@@ -1,0 +1,107 @@
+"""Conversions between dtypes: roundings that compiled leaves out, and what has no defined result.
+
+Private parts of torch: TorchDispatchMode (torch.utils._python_dispatch), the only hook that sees what is converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from conformance.cases import call_modes
+from conformance.numerics.measurement import ulp_of
+from conformance.numerics.outcome import Arguments
+
+_CONVERSIONS = (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)  # noqa: SLF001 - an operator's name
+#: The end of each note about a rounding that compiled leaves out.
+ROUNDS = "emulate_precision_casts makes it round"
+#: Elements that differ by more than so many ulp, as a share of a tensor above which a rounding is said to be lost.
+_ULP, _SHARE = 8, 0.01
+
+
+def are_integers(tensor: torch.Tensor) -> bool:
+    return not (tensor.dtype.is_floating_point or tensor.dtype.is_complex or tensor.dtype == torch.bool)
+
+
+def rounded_by_one(got: torch.Tensor, eager: torch.Tensor, wide: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
+    """Where integers differ by one because a number before them was rounded: bool, in the shape of the tensors.
+
+    There float64 gives compiled's integer, or its integer changes when the inputs move by 1 ulp. `got`, `eager`,
+    `wide`: integers on the CPU, of one shape; `wide`: of the float64 run. `moved`: how far its integers then move.
+    """
+    by_one = (got == eager + 1) & (eager != torch.iinfo(eager.dtype).max)
+    by_one |= (got == eager - 1) & (eager != torch.iinfo(eager.dtype).min)
+    return by_one & ((got == wide) | (moved > 0))
+
+
+def share_without_rounding(got: torch.Tensor, eager: torch.Tensor, wide: torch.Tensor) -> float:
+    """The share of elements far from eager, where float64 is nearer to compiled; 0 where they are few, or it is not.
+
+    `got`, `eager`: floating, of one dtype; `wide`: float64. All on the CPU, of one shape.
+    """
+    one, other, truth = (tensor.double() for tensor in (got, eager, wide))
+    is_finite = one.isfinite() & other.isfinite() & truth.isfinite()
+    one, other, truth = one[is_finite], other[is_finite], truth[is_finite]
+    if not one.numel() or float((one - truth).abs().mean()) * 2 > float((other - truth).abs().mean()):
+        return 0.0
+    share = float(((one - other).abs() > _ULP * ulp_of(truth.abs(), eager.dtype)).double().mean())
+    return share if share > _SHARE else 0.0
+
+
+def conversions(fn: Callable[..., Any], arguments: Arguments, mode: str) -> Conversions:
+    """The conversions of a call of eager on the CPU. `mode`: the case's call mode."""
+    copies = arguments.copy_to("cpu")
+    eager = torch.compiler.set_stance("force_eager")  # flex_attention compiles itself, and Dynamo refuses the mode
+    with eager, Conversions() as seen, call_modes.enter_mode(mode, "cpu"):
+        fn(*copies.args, **copies.kwargs)
+    return seen
+
+
+class Conversions(TorchDispatchMode):
+    """`undefined`: dtype of integers → how many numbers it cannot hold. `narrow`: dtypes of at most 16 bits that values
+    are rounded to.
+    """
+
+    supports_higher_order_operators = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.undefined: dict[str, int] = {}
+        self._masks: dict[torch.Size, torch.Tensor] = {}
+        self.narrow: dict[str, None] = {}
+
+    def is_undefined(self, shape: torch.Size) -> torch.Tensor | None:
+        """Where tensors of that shape were made of numbers that the integer dtype cannot hold; None if nowhere.
+
+        So any value is right in elements that depend on the conversion of the same element alone.
+        """
+        return self._masks.get(shape)
+
+    def __str__(self) -> str:
+        """What has no defined result: "3 numbers to int8"; "" if nothing."""
+        return " and ".join(f"{count} numbers to {dtype}" for dtype, count in self.undefined.items())
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func in _CONVERSIONS and isinstance(result, torch.Tensor):
+            source = args[func is torch.ops.aten.copy_.default]
+            name = str(result.dtype).removeprefix("torch.")
+            if source.dtype.is_floating_point and are_integers(result):
+                beyond = _beyond(source, result.dtype).expand(result.shape)
+                if count := int(beyond.sum()):
+                    self.undefined[name] = self.undefined.get(name, 0) + count
+                    self._masks[result.shape] = self._masks.get(result.shape, False) | beyond
+            elif result.dtype.is_floating_point and result.dtype.itemsize <= 2 < source.dtype.itemsize:
+                self.narrow[name] = None
+        return result
+
+
+def _beyond(source: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Where numbers are NaN, infinite or beyond the dtype's range."""
+    info, values = torch.iinfo(dtype), source.detach().double().trunc()
+    return ~values.isfinite() | (values < info.min) | (values >= float(info.max) + 1)

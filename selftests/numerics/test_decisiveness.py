@@ -1,0 +1,61 @@
+"""A comparison in which a plain mistake would pass is refused, and says which mistake."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from checking import case_of, fails_with
+
+from conformance import tensor
+from conformance.numerics.check import check_numerics
+
+
+def noisy(x):
+    """Float64 sees other values than eager: the noise takes each value's dtype."""
+    return x + (x.dtype == torch.float32) * 5 * torch.cos(1e6 * x)
+
+
+@pytest.mark.parametrize(
+    ("fn", "says"),
+    [
+        (noisy, "this comparison decides nothing: it would pass with twice its values"),
+        (lambda x: 1.0 + noisy(x) * 1e-4, "with two elements exchanged"),
+        (lambda x: x * (1 + 1e-3 * (x.dtype == torch.float32)), "with x itself"),
+    ],
+    ids=["noise", "nearly constant", "nearly the input"],
+)
+def test_what_would_pass_is_named(fn, says):
+    def function(x):
+        return fn(x)
+
+    fails_with(case_of(function, x=tensor(8, 50)), function, "this comparison decides nothing", says, "'fill'")
+
+
+def test_a_reason_allows_it():
+    def function(x):
+        return noisy(x)
+
+    reason = {"fill": {"output": "it is noise"}, "factor": 30, "reason": "measured 30 times eager's error"}
+    check_numerics(case_of(function, x=tensor(8, 50), numerics=reason), function, "cpu")
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: x.clone(),
+        lambda x: x.sum(-1),
+        lambda x: (x - x.mean(-1, keepdim=True)).sum(-1),  # the true value is 0
+        lambda x: torch.view_as_complex(x.view(4, 25, 2)) * 2,
+        lambda x: (x > 0).float(),
+        lambda x: x.double() @ x.double().mT,
+        lambda x: x.to(torch.float8_e4m3fn),
+        lambda x: x[:0],
+    ],
+    ids=["copy", "sum", "zero", "complex", "steps", "f64", "f8", "empty"],
+)
+def test_what_decides_is_not_refused(fn):
+    def function(x):
+        return fn(x)
+
+    fill = {"fill": {"output": "it is empty"}} if not fn(torch.ones(4, 50)).numel() else {}
+    check_numerics(case_of(function, x=tensor(4, 50), numerics=fill), function, "cpu")
