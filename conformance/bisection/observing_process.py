@@ -120,7 +120,7 @@ def _numerics(case: Case, result: Any, target: Target, compiler: Compiler) -> tu
 
     wrong = (NumericsError, EmulationError) if result.worker_numerics is None else (AssertionError,)
     try:
-        lines = checked_numerics(case, result, target, native=compiler.is_native(target, run=True))
+        lines = checked_numerics(compiler, case, result, target, native=compiler.is_native(target, run=True))
     except wrong as error:
         return "wrong", str(error)
     except NotEmulatedError as error:

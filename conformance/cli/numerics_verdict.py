@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from conformance.cases.case import Case, CaseError
 from conformance.cases.tolerance_policy import PolicyError
-from conformance.compiler.compiler import GeneratingError, checked_numerics
+from conformance.compiler.compiler import Compiler, GeneratingError, checked_numerics
 from conformance.devices.targets import Target
 from conformance.terminal import styled
 
@@ -35,7 +35,9 @@ class NumericsVerdict:
         return [f"numerics    {word}{self.how}{end}", *(f"            {note}" for note in self.notes)]
 
 
-def numerics_verdict(case: Case, result: CaptureResult, target: Target, *, native: bool) -> NumericsVerdict:
+def numerics_verdict(
+    compiler: Compiler, case: Case, result: CaptureResult, target: Target, *, native: bool
+) -> NumericsVerdict:
     """Checks the numerics of a capture, inside its context.
 
     Raises CaseError for a malformed numerics policy, and GeneratingError for other exceptions.
@@ -47,7 +49,7 @@ def numerics_verdict(case: Case, result: CaptureResult, target: Target, *, nativ
     # An error that the worker reports arrives as an AssertionError.
     wrong = (NumericsError, EmulationError) if result.worker_numerics is None else (AssertionError,)
     try:
-        lines = checked_numerics(case, result, target, native=native)
+        lines = checked_numerics(compiler, case, result, target, native=native)
     except wrong as error:
         return NumericsVerdict("wrong", how, str(error))
     except NotEmulatedError as error:

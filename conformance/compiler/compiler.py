@@ -259,14 +259,22 @@ def _is_built_for_another_platform(target: Target) -> bool:
     return target.device == "cuda" and not target.platform and environment.torch_build().hip
 
 
-def checked_numerics(case: Case, result: CaptureResult, target: Target, *, native: bool) -> list[str]:
-    """Returns what was compared, in lines; none if the compiled code cannot run here."""
+def checked_numerics(
+    compiler: Compiler, case: Case, result: CaptureResult, target: Target, *, native: bool
+) -> list[str]:
+    """Returns what was compared, in lines; none if the compiled code cannot run here.
+
+    Raises NumericsError, and what eager or compiled raises.
+    """
     from conformance.capture.emulation.fake_strides import with_device_strides
+    from conformance.compiler.random_functions import compared
     from conformance.numerics.check import check_numerics
 
     if result.worker_numerics is not None:
         return result.worker_numerics()
     if result.compiled is None:
         return []
-    checked = case if native else with_device_strides(case)
-    return check_numerics(checked, result.compiled, target.device, target.name).summary()
+    case = case if native else with_device_strides(case)
+    with compared(compiler.capture, case, target, result, emulates=not native) as (checked, compiled, note):
+        summary = check_numerics(checked, compiled, target.device, target.name).summary()
+    return [*summary, note] if note else summary

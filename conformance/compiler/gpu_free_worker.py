@@ -11,7 +11,7 @@ import ast
 import functools
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from conformance.capture.result import CaptureResult
 from conformance.cases.adhoc import AdhocCase, AdhocOptions, resolve_case
 from conformance.cases.case import Case
 from conformance.cases.loader import cases_in
+from conformance.compiler.random_functions import compared
 from conformance.devices.environment import HIDE_GPUS
 from conformance.devices.targets import Target, targets, use_tables
 from conformance.errors import ConformanceError
@@ -120,7 +121,7 @@ def _capture(message: dict[str, Any]) -> dict[str, Any]:
         numerics = None
         if captured.compiled is not None:
             audit = Audit() if request.audit else None
-            numerics = answer["numerics"] = _numerics(case, captured.compiled, target, audit, message["run_options"])
+            numerics = answer["numerics"] = _numerics(case, captured, target, audit, message["run_options"])
             numerics["extents"] = captured.extents().to_json()
             answer |= {"judgements": [each.to_json() for each in audit.judgements]} if audit else {}
     if may_share and (numerics is None or "lines" in numerics):
@@ -154,13 +155,14 @@ def _shared_captures() -> SharedCaptures:
 
 
 def _numerics(
-    case: Case, compiled: Callable[..., Any], target: Target, audit: Audit | None, run_options: str
+    case: Case, captured: CaptureResult, target: Target, audit: Audit | None, run_options: str
 ) -> dict[str, Any]:
     """What the numerics check found, as JSON: its lines, or the type and message of what it raised; and its
     error profiles.
 
     `audit`: gets the judgements of the opt-outs. `run_options`: as for check_numerics.
     """
+    from conformance.capture.compile import capture
     from conformance.capture.emulation.fake_strides import with_device_strides
     from conformance.numerics.check import Observed, check_numerics
 
@@ -169,8 +171,9 @@ def _numerics(
     observed = Observed()
     answer: dict[str, Any] = {}
     try:
-        comparison = check(with_device_strides(case), compiled, target.device, target.name, observed=observed)
-        answer["lines"] = comparison.summary()
+        with compared(capture, with_device_strides(case), target, captured, emulates=True) as (checked, compiled, note):
+            comparison = check(checked, compiled, target.device, target.name, observed=observed)
+        answer["lines"] = [*comparison.summary(), *filter(None, [note])]
     except Exception as error:  # noqa: BLE001 - the parent raises it again
         problems = [problem.to_json() for problem in getattr(error, "problems", ())]
         is_failure = isinstance(error, AssertionError)

@@ -27,6 +27,7 @@ def programs_of_case(case: Case, target: str, device: str, name: str) -> tuple[l
     import torch
 
     from conformance.numerics.check import Comparison, calls
+    from conformance.numerics.random_draws import FALLBACK, is_random
 
     if name in SIZE_CALLS:
         raise NotWritableError(f"the call {name!r} needs code for other sizes: sizes that vary are not supported")
@@ -42,6 +43,7 @@ def programs_of_case(case: Case, target: str, device: str, name: str) -> tuple[l
             compiled(**copy_to(dict(call.arguments), "cpu"))
     kept = {key: case.numerics[key] for key in ("exact", "factor", "reference", "reason") if key in case.numerics}
     config = {key: value for key, value in case.config.items() if isinstance(value, (bool, int, float, str))}
+    config |= {FALLBACK: True} if is_random(case) else {}  # then both sides draw the same numbers
     return _programs(recorder), Call(call.kind, call.name, case.mode, False, config, kept)
 
 

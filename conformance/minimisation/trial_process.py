@@ -19,7 +19,7 @@ from conformance.cases.case import Case
 from conformance.cases.containers import copy_to
 from conformance.cases.inputs import Input
 from conformance.cases.tolerance_policy import Policy
-from conformance.compiler.compiler import Compiler, GeneratingError, compiler_for
+from conformance.compiler.compiler import Compiler, GeneratingError, checked_numerics, compiler_for
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target, use_tables
 from conformance.errors import ConformanceError, first_line
@@ -97,20 +97,16 @@ def _answer(compiler: Compiler, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_case(compiler: Compiler, case: Case, target: Target) -> list[Any]:
-    from conformance.capture.emulation.fake_strides import with_device_strides
-    from conformance.numerics.check import check_numerics
     from conformance.numerics.comparison import NumericsError, raised_problem
 
     try:
         with compiler.generate(case, target, run=True) as result:
-            compiled = _compiled(result, target)
-            native = compiler.is_native(target, run=True)
-            checked = case if native else with_device_strides(case)
+            _compiled(result, target)
             try:
-                check_numerics(checked, compiled, target.device, target.name)
+                checked_numerics(compiler, case, result, target, native=compiler.is_native(target, run=True))
             except NumericsError as error:
                 return error.problems
-            except Exception as error:  # noqa: BLE001 - check_numerics raises what compiled raises
+            except Exception as error:  # noqa: BLE001 - the check raises what compiled raises
                 return [dataclasses.replace(raised_problem(error), call="first")]
     except GeneratingError as error:
         return [dataclasses.replace(raised_problem(error.__cause__ or error), call="first")]

@@ -15,6 +15,7 @@ from conformance.cases.adhoc import resolve_case
 from conformance.cli.case_options import add_adhoc_options, adhoc_options, print_shadowed, project_targets
 from conformance.devices.targets import Target, TargetError
 from conformance.errors import ConformanceError
+from conformance.numerics.problem import OF_THE_DECLARATION
 from conformance.sources.source_in_use import source_in_use
 from conformance.terminal import heading
 
@@ -131,6 +132,8 @@ def _of_case(arguments: argparse.Namespace, target_of: Callable[[str], Target], 
     problem = next((each for each in found if each.rule != "recompiles"), found[0])
     if problem.rule == "recompiles":
         raise MinimiseError(f"{case.id} only compiles again: a program that is called once cannot show that")
+    if problem.rule in OF_THE_DECLARATION:
+        raise MinimiseError(f"{case.id} needs another declaration, and no smaller program: {problem.text}")
     print(f"it fails in {len(found)} ways; the first: {problem.name}", flush=True)
     programs, call = programs_of_case(case, target.name, target.device, problem.call)
     return _minimise(arguments, target, programs, [call], Failure.of(problem), output)

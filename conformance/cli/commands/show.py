@@ -122,7 +122,7 @@ def _show(compiler: Compiler, word: str, options: AdhocOptions, arguments: argpa
             print(highlighted(block.text, block.language), flush=True)
         if not arguments.numerics:
             return 0
-        verdict = numerics_verdict(case, result, target, native=native)
+        verdict = numerics_verdict(compiler, case, result, target, native=native)
         print("", *verdict.lines(), sep="\n")
         return int(verdict.word == "wrong")
 

@@ -86,7 +86,7 @@ def _result(compiler: Compiler, case: Case, target: Target, edited: Sequence[str
         native = compiler.is_native(target, run=True)
         with compiler.generate(case, target, run=True) as result:
             text, made = whole_text(result.capture, target), origin(result.capture, target)
-            verdict = numerics_verdict(case, result, target, native=native)
+            verdict = numerics_verdict(compiler, case, result, target, native=native)
     except Exception as error:  # noqa: BLE001 - an edited file may raise anything
         return Result(name, error=failure_text(error, edited), target=target.name)
     return Result(name, made, text, _stored_text(compiler, case, target), verdict, target=target.name)

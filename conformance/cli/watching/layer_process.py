@@ -162,7 +162,7 @@ class _Layer:
                 continue  # a fork cannot use a GPU that this process has used
             with contextlib.suppress(Exception), self._compiler.generate(case, target, run=True) as result:
                 whole_text(result.capture, target)
-                checked_numerics(case, result, target, native=native)
+                checked_numerics(self._compiler, case, result, target, native=native)
 
     def _tell(self, message: dict[str, Any]) -> None:
         try:

@@ -18,6 +18,7 @@ from conformance.cases.case import Case, CaseError
 from conformance.cases.selectors import values_for
 from conformance.compiler import garbage_collection
 from conformance.compiler.capture_texts import code_text
+from conformance.compiler.random_functions import RANDOM, compared
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.devices.vendor_devices import vendor_devices
@@ -44,7 +45,6 @@ from conformance.harness.item.exclusion import (
 )
 from conformance.harness.item.known_failure_lines import LEFT_OUT
 from conformance.harness.item.known_failures import ItemKnownFailures, problems_of
-from conformance.harness.item.random_functions import compared
 from conformance.harness.overlay.chosen_options import NOT_OCCURRED
 from conformance.harness.session import Session
 from conformance.normalize.text import canonical_text, snapshot_text
@@ -151,7 +151,7 @@ class _ItemRun:
         if reason := exception_problem(self.session, self.case, self.target):
             self._decline(reason, Outcome.SKIPPED, must_run=False)
             return
-        before = _cpu_seconds()
+        before = sum(os.times()[:4])  # of all threads, and of the child processes that it waited for
         try:
             with self.device.checked():
                 if self.session.settings.backend_option:
@@ -161,7 +161,7 @@ class _ItemRun:
         finally:
             garbage_collection.collect_if_due()
             self._record_audit()
-            self.record.cpu_seconds = round(_cpu_seconds() - before, 3)
+            self.record.cpu_seconds = round(sum(os.times()[:4]) - before, 3)
             self.session.run.write_item(self.record)
 
     def _decline(self, reason: str, outcome: Outcome, *, must_run: bool) -> None:
@@ -366,10 +366,8 @@ class _ItemRun:
 
     def _check_numerics(self, captured: CaptureResult) -> None:
         from conformance.capture.emulation.errors import NotEmulatedError
-        from conformance.capture.emulation.fake_strides import with_device_strides
-        from conformance.numerics.check import Observed, check_numerics
+        from conformance.numerics.conversions import ROUNDS
 
-        device, target = self.target.device, self.target.name
         if self.source.looked_up.passed_before is not None:
             self.record.reused = f"numerics passed before: {self.source.looked_up.passed_before}"
             self.report.note("numerics", self.record.reused)
@@ -382,31 +380,42 @@ class _ItemRun:
                 if self.audit is not None:
                     self.audit.judgements += captured.judgements
                 self.record.error_profiles = list(captured.error_profiles)
-                captured.worker_numerics()
+                for line in captured.worker_numerics():
+                    if line == RANDOM or line.endswith(ROUNDS):
+                        self._note(line)
             elif captured.shared_with and (self.source.emulates or self.mode == "native"):
                 self.report.note("numerics", f"the code of {captured.shared_with} is the same, and it ran")
             elif captured.compiled is not None:
-                case = self.case if self.mode == "native" else with_device_strides(self.case)
-                check = functools.partial(check_numerics, run_options=self.session.settings.typed_inductor_config)
-                check = check if self.audit is None else functools.partial(check_and_audit, self.audit)
-                observed = Observed()
-                emulates = self.source.emulates
-                try:
-                    with compared(self.session, case, self.target, captured, emulates=emulates) as (
-                        case,
-                        compiled,
-                        note,
-                    ):
-                        check(case, compiled, device, target, observed=observed, already_called=True)
-                    if note:
-                        self.how_compared = note
-                        self.report.note("numerics", note)
-                finally:
-                    self.record.error_profiles = observed.comparison.error_profiles.to_json()
+                self._compare(captured)
             else:
-                raise SkipError(self._reason_not_run())
+                reason = "" if self.target.device == "cpu" else self.session.reason_not_emulated(self.target)
+                ran = self.session.compiler.reason_not_run(self.target)
+                raise SkipError(ran + (f" ({reason})" if reason else ""))
         except NotEmulatedError as error:
             raise SkipError(f"not emulated: {error}") from None
+
+    def _compare(self, captured: CaptureResult) -> None:
+        """Runs what was compiled, and compares. Raises NumericsError, and what eager or compiled raises."""
+        from conformance.capture.emulation.fake_strides import with_device_strides
+        from conformance.numerics.check import Observed, check_numerics
+
+        case = self.case if self.mode == "native" else with_device_strides(self.case)
+        check = functools.partial(check_numerics, run_options=self.session.settings.typed_inductor_config)
+        check = check if self.audit is None else functools.partial(check_and_audit, self.audit)
+        observed, target = Observed(), self.target
+        comparing = compared(self.session.capture, case, target, captured, emulates=self.source.emulates)
+        try:
+            with comparing as (case, compiled, note):
+                check(case, compiled, target.device, target.name, observed=observed, already_called=True)
+            for line in (*filter(None, [note]), *dict.fromkeys(observed.comparison.roundings)):
+                self._note(line)
+        finally:
+            self.record.error_profiles = observed.comparison.error_profiles.to_json()
+
+    def _note(self, line: str) -> None:
+        """Says how numerics were compared, where that is not the usual way."""
+        self.how_compared = "; ".join(filter(None, [self.how_compared, line]))
+        self.report.note("numerics", line)
 
     def _record_audit(self) -> None:
         if self.audit is not None:
@@ -416,10 +425,6 @@ class _ItemRun:
             self.record.audit = item_audit.verdicts(
                 self.case, self.target, how, self.audit.judgements, self.known_failures, why
             )
-
-    def _reason_not_run(self) -> str:
-        reason = "" if self.target.device == "cpu" else self.session.reason_not_emulated(self.target)
-        return self.session.compiler.reason_not_run(self.target) + (f" ({reason})" if reason else "")
 
     def _check_requirements(self, capture: Capture, facts: Facts) -> None:
         """Checks the case's requirements, and finds its missed optimisations."""
@@ -491,8 +496,3 @@ class _ItemRun:
 
 
 _NOT_ENDED = CheckResult(Outcome.FAILED, NOT_ENDED)
-
-
-def _cpu_seconds() -> float:
-    """CPU time of all threads of this process, and of the ended child processes that it waited for."""
-    return sum(os.times()[:4])
