@@ -107,7 +107,7 @@ def _mistakes(
     bound = tolerance(error) + error
     largest = float(finite.abs().amax())
     negligible = _ZERO * largest
-    if float(true.abs().amax()) <= negligible:
+    if float(true.abs().amax()) <= negligible or not largest:  # where eager is 0, float64 may not underflow
         return
     if largest <= bound:
         yield "twice its values", eager * 2 if eager.dtype.itemsize > 1 else (eager.double() * 2).to(eager.dtype)

@@ -43,7 +43,7 @@ def fails(a_case, compiled, *texts):
 def test_eager_agrees_with_itself(dtype):
     a_case = case_of(product, x=tensor(20, 30), y=tensor(30, 10), grad=True, dtype=dtype)
     comparison = check_numerics(a_case, a_case.fn, "cpu")
-    calls = len((*ORDINARY_CALLS, *COTANGENT_CALLS, *FLOATING))
+    calls = len((*ORDINARY_CALLS, *COTANGENT_CALLS, *FLOATING)) - (dtype == "f64")  # which has no values far from 0
     assert [name for _, name, _ in comparison.measurements].count("output") == calls
     assert [name for _, name, _ in comparison.measurements].count("gradient of y") == calls
 
