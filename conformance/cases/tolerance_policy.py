@@ -13,9 +13,10 @@ Keys of @case(numerics={...}), all optional:
                 called, before it writes to an input. An exception of Dynamo or Inductor that wraps it counts as well
     branch      values where the function changes branch: [0.0, 6.0], or by input {"x": [0.0, 6.0]}. They become special
                 values
-    without     what is not checked → reason. A group of special values (nan, inf, huge, denormals, edges, ties, wrap;
-                see special_values.py), "sizes" (other sizes with dynamic shapes), "expanded cotangents" or
-                "permuted cotangents", the name of an input, or "graphs": nothing need be compiled
+    without     what is not checked → reason. A group of special values (see special_values.py: nan, inf, huge,
+                denormals, edges, ties, negative, positive, far, exponents, full_range, wrap), "sizes" (other sizes with
+                dynamic shapes), "expanded cotangents" or "permuted cotangents", the name of an input, or "graphs":
+                nothing need be compiled
     fill        tensor → why no error in it can be found: {"output[1]": "it is zeros_like(x)"}. Without it, a tensor is
                 refused that is one constant in every call, always empty, or so far from float64 that twice its values,
                 two elements exchanged, or an input would pass

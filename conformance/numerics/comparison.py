@@ -284,7 +284,7 @@ class CallComparison:
             elif are_integers(eager):
                 moved = self.sensitivity(tensors.part, tensors.name, wide)
                 measurement = self._without_rounded(tensors, measurement, rounded_by_one(got, eager, wide, moved))
-        if measurement.wrong_count and tensors.part != "gradients":
+        if measurement.wrong_count and are_integers(eager):
             measurement = self._without_undefined(tensors, measurement)
         if self.call == ORDINARY_CALLS[0] and wide is not None and eager.is_floating_point():
             self._note_lost_rounding(tensors.title, got, eager, wide)

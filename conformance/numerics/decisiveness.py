@@ -76,7 +76,7 @@ class Decisiveness:
                 )
         for title in fill:
             if title not in undecided:
-                text = f"numerics['fill'] names {title!r}, which is no constant; leave it out"
+                text = f"numerics['fill'] names {title!r}, in which an error can be found; leave it out"
                 yield Problem(title, "nothing compared", text)
 
     def _constant(self) -> dict[str, set[str]]:

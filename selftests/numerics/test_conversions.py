@@ -68,6 +68,13 @@ def test_an_element_with_an_undefined_conversion_is_not_judged():
     fails_with(case_of(to_int, x=tensor(40)), lambda x: saturated(x) + (x == 6).int(), "edges")
 
 
+def test_an_undefined_conversion_hides_no_error_in_another_output():
+    def function(x):
+        return to_int(x.nan_to_num(1.0).clamp(-9, 9)), to_int(x), x * 2
+
+    fails_with(case_of(function, x=tensor(40)), lambda x: (*function(x)[:2], (x * 2).nan_to_num(0.0)), "output[2]")
+
+
 def test_undefined_conversions_of_other_elements_are_named():
     def function(x):
         return to_int(x).sum()

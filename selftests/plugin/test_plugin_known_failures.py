@@ -213,7 +213,7 @@ def test_a_comparison_that_cannot_fail(suite):
     suite.write(
         "ops/test_known.py", constant.replace("""require={"all": {"kernels": 1}}""", declared.replace("0", "1"))
     )
-    suite.run(*about).ends(1).has("numerics['fill'] names 'output[1]', which is no constant; leave it out")
+    suite.run(*about).ends(1).has("numerics['fill'] names 'output[1]', in which an error can be found; leave it out")
 
 
 def test_entries_that_were_written_beside_the_cases_are_read_once(suite):
