@@ -193,7 +193,11 @@ def in_aten(x):
         "all": {"patterns.efficient_conv_bn_eval": 1, "extern": ["convolution"], "graph_breaks": 0},
         "linear": {"extern": ["addmm", "mm"]},
     },
-    numerics={"reference": "eager", "reason": "the modules stay in float32"},
+    numerics={
+        "reference": "eager",
+        "reason": "the modules stay in float32",
+        "without": dict.fromkeys(("negative", "positive", "far"), "the sums cancel, and the folded weight is rounded"),
+    },
 )
 def test_batch_norm(x, form):
     return form(x)

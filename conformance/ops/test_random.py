@@ -64,11 +64,6 @@ def test_randperm(x, count):
     return torch.randperm(count, device=x.device).sort().values
 
 
-@case(x=tensor(9, 4), checks=["numerics"])
-def test_rows_in_any_order(x):
-    return x[torch.randperm(9, device=x.device)]
-
-
 # Without Inductor's own generator, eager's generator draws the numbers.
 @case(
     x=tensor(40, 50, low=1, high=2),
