@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from conformance import settings
 from conformance.capture.deviceless.prepare import prepare, put_back
+from conformance.cases.case import Case
 from conformance.compiler.garbage_collection import off_while_loading
 from conformance.devices.machine import Machine
 from conformance.devices.targets import GPUS, TargetError, use_tables
@@ -421,6 +423,13 @@ def pytest_make_collect_report() -> Any:
 def conformance_report(subtests: pytest.Subtests, request: pytest.FixtureRequest) -> SubtestReporter:
     """Reports the checks of an item."""
     return SubtestReporter(subtests, request.node.user_properties, request.config.stash.get(_STDERR_FILE, None))
+
+
+@pytest.fixture
+def conformance_cases(request: pytest.FixtureRequest) -> Callable[[Sequence[Case]], Sequence[Case]]:
+    """Which cases of a function this run compares."""
+    session = _session(request.config)
+    return partial(quick.first_cases, targets=session.selected_targets) if session.settings.quick else tuple
 
 
 @pytest.hookimpl(trylast=True)

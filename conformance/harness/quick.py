@@ -45,6 +45,11 @@ def first_case(cases: Sequence[Case], target: Target) -> Case:
     return next((case for case in cases if not exclusion(case, target)), cases[0])
 
 
+def first_cases(cases: Sequence[Case], targets: Sequence[Target]) -> list[Case]:
+    """The first case of each target, each case once."""
+    return list({case.id: case for case in (first_case(cases, target) for target in targets)}.values())
+
+
 def next_step(run: Run, arguments: Sequence[str], root: Path, *, in_part: bool) -> list[str]:
     """The last lines of a quick run: that it compared a part, and the command that runs all.
 

@@ -1,10 +1,16 @@
 """References and decompositions are compared with eager and float64, without compiling."""
 
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F
 
+from conformance import case, tensor
+from conformance.devices.targets import targets
+from conformance.harness import quick
 from conformance.numerics.check import NumericsError, assert_agrees_with_eager
+from conformance.numerics.references import ReferencesError, references
 from conformance.numerics.torch_references import ReferenceMissingError, decomposition, python_reference
 
 aten = torch.ops.aten
@@ -65,3 +71,14 @@ def test_what_is_no_reference_says_so():
         decomposition(aten.mm.default, "other")
     with pytest.raises(TypeError, match="not one overload"):
         decomposition(aten.mm)
+
+
+def test_quick_compares_the_references_of_the_first_cases():
+    @case(x=tensor(3), function={"exp": torch.exp, "sin": torch.sin})
+    def test_function(x, function):
+        return function(x)
+
+    test = references(test_function, disagree={"aten.sin.default": "no reference of it disagrees"})
+    test(partial(quick.first_cases, targets=[targets()["cpu_avx2"]]))
+    with pytest.raises(ReferencesError, match=r"disagree names aten\.sin\.default"):
+        test(tuple)
