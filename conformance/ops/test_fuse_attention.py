@@ -365,6 +365,16 @@ def test_dropout(q, k, v, form):
     return if_in_range(form(q, k, v), q, k, v)
 
 
+def if_dropped(y, q, k, v):
+    """As above, if some element of y is larger than any that a mean of numbers below 2 can be."""
+    return torch.where((y > 2).any(), q * k * v, y.sum())
+
+
+@case(**ONE_TO_TWO, form={"visformer": visformer, "permuted": permuted_dropped}, grad=True, checks=["numerics"])
+def test_dropout_drops(q, k, v, form):
+    return if_dropped(form(q, k, v), q, k, v)
+
+
 def divided_dropped(q, k, v, mask):
     return dropout((q @ k.mT / 4.0).softmax(dim=-1), 0.5) @ v
 
@@ -377,11 +387,21 @@ def added_dropped(q, k, v, mask):
     return dropout((q @ k.mT / 4.0 + mask).softmax(dim=-1), 0.5) @ v
 
 
-@case(
+PLAIN_DROPPED = {
     **{name: tensor(2, 4, 8, 16, dtype="f16", low=1, high=2) for name in "qkv"},
-    mask=tensor(2, 1, 1, 8, dtype="f16", low=1, high=2),
-    form={"divided": divided_dropped, "multiplied": multiplied_dropped, "added": added_dropped},
-    grad="q k v",
+    "mask": tensor(2, 1, 1, 8, dtype="f16", low=1, high=2),
+    "form": {"divided": divided_dropped, "multiplied": multiplied_dropped, "added": added_dropped},
+    "grad": "q k v",
+}
+
+
+@case(**PLAIN_DROPPED, checks=["numerics"])
+def test_plain_dropout_drops(q, k, v, mask, form):
+    return if_dropped(form(q, k, v, mask), q, k, v)
+
+
+@case(
+    **PLAIN_DROPPED,
     require={
         "divided": {"patterns.fuse_attention.sfdp_pattern_3": 1},
         "multiplied": {"patterns.fuse_attention.sfdp_pattern_4": 1},
