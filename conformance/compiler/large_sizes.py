@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import re
 from collections.abc import Callable, Iterator
@@ -71,7 +72,7 @@ def size_choices(
             while most * (2 * low) ** power <= MOST:
                 high, after = 2 * low, kernels(size, 2 * low)
                 if after != before:
-                    start = _first_other(lambda each, size=size: kernels(size, each), low, high, before)
+                    start = _first_other(functools.partial(kernels, size), low, high, before)
                     elements = int(most * start**power)
                     yield (
                         f"from {start:,} in place of {size:,} on ({elements:,} elements): {_difference(before, after)}"
