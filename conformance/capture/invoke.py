@@ -29,7 +29,7 @@ def call(case: Case, compiled: Callable[..., Any], device: str, target: str = ""
     import torch
 
     with _without_memory() if case.compared_as else contextlib.nullcontext():
-        arguments = copy_to(case.build(), torch.device(device))
+        arguments = copy_to(case.assemble(case.make_inputs(choices=case.choices)), torch.device(device))
         return _called(case, compiled, arguments, device, target)
 
 

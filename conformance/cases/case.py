@@ -140,10 +140,10 @@ class Case:
         return self.assemble(self.make_inputs(call))
 
     def make_inputs(self, call: int = 0, choices: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
-        """The tensors and modules by path, as `build` has them. `choices`: instead of the case's own."""
+        """The tensors and modules by path, as `build` has them. `choices`: instead of those of the form that runs."""
         if self.prepare is not None:
             self.prepare()
-        choices, made = choices or self.choices, {}
+        choices, made = choices or self.form_that_runs.choices, {}
         for path, position in self.positions.items():
             recipe = self.recipes[path]
             made[path] = recipe.build(choices[path], position, call)

@@ -4,6 +4,8 @@ import torch
 
 from conformance import case, tensor
 
+#: On a CPU, threads share loops of any length, as they share long ones.
+PARALLEL = {"cpp.min_chunk_size": 1}
 FEW = {
     "without": dict.fromkeys(("inf", "huge", "full_range"), "the order of a sum decides where infinity appears in it")
 }
@@ -11,7 +13,7 @@ FEW = {
 
 @case(
     x=tensor(2**31 + 8),
-    compared_as={"x": (1032,)},
+    compared_as={"x": (1032,), "config": PARALLEL},
     require={"all": {"kernels": 1}},
 )
 def test_more_than_32_bits(x):
@@ -22,7 +24,7 @@ def test_more_than_32_bits(x):
 @case(
     x=tensor(2**22, 2**10),
     rows=tensor(7, dtype="i64", low=0, high=20),
-    compared_as={"x": (20, 2**10)},
+    compared_as={"x": (20, 2**10), "config": PARALLEL},
     require={"all": {"kernels": 1}},
 )
 def test_rows_of_a_table(x, rows):
@@ -31,7 +33,7 @@ def test_rows_of_a_table(x, rows):
 
 @case(
     x=tensor(8, 2**26),
-    compared_as={"x": (8, 2**15)},
+    compared_as={"x": (8, 2**15), "config": PARALLEL},
     numerics=FEW,
     require={"gpu": {"kinds": ["reduction", "persistent reduction"]}},
 )
@@ -42,7 +44,7 @@ def test_long_rows(x):
 
 @case(
     x=tensor(2**26, 8),
-    compared_as={"x": (2**15, 8)},
+    compared_as={"x": (2**15, 8), "config": PARALLEL},
     numerics=FEW,
     require={"gpu": {"kinds": ["reduction", "reduction"]}},
 )
@@ -55,7 +57,7 @@ def test_long_columns(x):
     config={"triton.cooperative_reductions": True},
     compared_as={
         "x": (4, 2**13),
-        "config": {"triton.force_cooperative_reductions": True, "triton.persistent_reductions": False},
+        "config": {"triton.force_cooperative_reductions": True, "triton.persistent_reductions": False} | PARALLEL,
     },
     numerics=FEW,
 )
@@ -70,7 +72,7 @@ def test_cooperative(x):
     grad=True,
     compared_as={
         "x": (2**9, 2**8),
-        "config": {"triton.mix_order_reduction_non_strict_mode": True, "cpp.min_chunk_size": 1},
+        "config": {"triton.mix_order_reduction_non_strict_mode": True} | PARALLEL,
     },
     numerics=FEW,
 )

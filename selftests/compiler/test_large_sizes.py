@@ -39,6 +39,7 @@ def cases(tmp_path, monkeypatch):
 
 
 def test_code_needs_no_memory(cases, call):
+    assert cases["wide"].build()["x"].shape == (1032,)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     status, out, _ = call("show", "few/wide", "--target", "cuda_sm90", "--numerics")
     assert status == 0
