@@ -178,7 +178,7 @@ def test_counted(x, edges):
     ordered, order = edges.sort()
     return (
         torch.searchsorted(ordered, x.trunc(), side="right", out_int32=True),
-        torch.searchsorted(edges, x, sorter=order, right=True),
+        torch.searchsorted(edges, x.trunc(), sorter=order, right=True),
         torch.bucketize(x.trunc(), ordered, right=True, out_int32=True),
         torch.histc(x, 5, min=2, max=7),
     )
