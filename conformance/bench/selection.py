@@ -38,7 +38,8 @@ def select_cases(words: Sequence[str], axes: Sequence[str] = (), options: AdhocO
     if options != _NO_OPTIONS:
         single += [f"{case.file}::{case.id}" for case in declared]
         declared = []
-    return vary_axes([*declared, *(resolve_case(word, (), options)[0] for word in single)], _parse_axes(axes))
+    named = [*declared, *(resolve_case(word, (), options)[0] for word in single)]
+    return vary_axes((each.form_that_runs for each in named), _parse_axes(axes))
 
 
 def _parse_axes(words: Sequence[str]) -> dict[str, list[str]]:

@@ -75,6 +75,8 @@ def capture_ahead(case: Case, target: Target) -> AheadCapture:
 
 def _reason_against(case: Case, target: Target) -> str:
     policy = Policy.for_case(case, target.name, target.device)
+    if case.compared_as:
+        return "another form of it runs"
     if policy.raises:
         return "compiling it raises"
     if policy.recompiles:

@@ -57,6 +57,8 @@ class Case:
     `combined`: made by --thorough from axes that vary one at a time. Nothing is stored for such a case.
     `checks`: the only checks of the case; empty: all that the run selects.
     `left_out`: check that is not made → why, for the record.
+    `compared_as`: path of an input → its shape, and "config" → options: the form that runs instead of this one, which
+    is only generated, without memory for its tensors. Empty: this one runs.
     `further_calls`: at most so many further calls of numerics, while a result is the same constant in all calls.
     """
 
@@ -82,6 +84,18 @@ class Case:
     checks: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
     further_calls: int = 0
+    compared_as: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def form_that_runs(self) -> Case:
+        """The case itself, or what runs in its place: see `compared_as`."""
+        if not self.compared_as:
+            return self
+        shapes = {path: shape for path, shape in self.compared_as.items() if path != "config"}
+        choices = {path: {**choice, "shape": shapes.get(path, choice.get("shape"))} if path in shapes else choice
+                   for path, choice in self.choices.items()}  # fmt: skip
+        config = {**self.config, **self.compared_as.get("config", {})}
+        return dataclasses.replace(self, choices=choices, config=config, compared_as={})
 
     @property
     def has_stored_code(self) -> bool:
@@ -126,10 +140,10 @@ class Case:
         return self.assemble(self.make_inputs(call))
 
     def make_inputs(self, call: int = 0, choices: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
-        """The tensors and modules by path, as `build` has them. `choices`: instead of the case's own."""
+        """The tensors and modules by path, as `build` has them. `choices`: instead of those of the form that runs."""
         if self.prepare is not None:
             self.prepare()
-        choices, made = choices or self.choices, {}
+        choices, made = choices or self.form_that_runs.choices, {}
         for path, position in self.positions.items():
             recipe = self.recipes[path]
             made[path] = recipe.build(choices[path], position, call)
@@ -169,6 +183,7 @@ def case(
     require: Mapping[str, Mapping[str, Any]] | None = None,
     missed: Mapping[str, Mapping[str, Any]] | None = None,
     numerics: Mapping[str, Any] | None = None,
+    compared_as: Mapping[str, Any] | None = None,
     prepare: Callable[[], None] | None = None,
     only: Mapping[str, str] | None = None,
     needs: str = "",
@@ -223,6 +238,9 @@ def case(
     - `missed`: as `require`, for what Inductor should do and does not do yet; `judgement` says why it should. It fails
       nothing; `python -m conformance list --missed` lists it. See expectations/missed_optimisations.py.
     - `numerics`: a wider or narrower tolerance, or a check to leave out, each with a reason. See tolerance_policy.py.
+    - `compared_as`: for sizes that no machine holds: {"x": (1025,), "config": {…}}. Code is generated for the declared
+      sizes without their memory; numerics are those of this form. Options of Inductor that lower its thresholds give
+      it the same kernels: the check fails where they differ in more than sizes.
     - `only`: selector → reason, if the case cannot run everywhere: {"gpu": "Triton has no backend for the CPU"}. On
       other targets pytest skips it and prints the reason.
     - `needs`: a package that the case needs beside torch, such as "transformers". Where it is not installed, or does
@@ -252,6 +270,7 @@ def case(
             "require": require or {},
             "missed": missed or {},
             "numerics": numerics or {},
+            "compared_as": compared_as or {},
             "prepare": prepare,
             "only": only or {},
             "needs": needs,
@@ -367,6 +386,7 @@ class _Declaration:
             chosen = self.fixed | {axis.name: axis.values[label] for axis, label in zip(self.axes, labels, strict=True)}
             choices = {path: self._choices(path, recipe, chosen) for path, recipe in self.recipes.items()}
             self._refuse_wrong_values(chosen, choices)
+            self._refuse_other_forms(choices)
             yield Case(
                 operator=file.stem.removeprefix("test_"),
                 name=where.removeprefix("test_"),
@@ -383,6 +403,17 @@ class _Declaration:
                 axes=tuple(axis.name for axis in self.axes),
                 combined=combined,
             )
+
+    def _refuse_other_forms(self, choices: Mapping[str, Mapping[str, Any]]) -> None:
+        for path, shape in self.common["compared_as"].items():
+            if path == "config":
+                continue
+            recipe = self.recipes.get(path)
+            if recipe is None or "shape" not in recipe.properties:
+                raise CaseError(f"{self.fn.__name__}: compared_as names {path!r}; it takes the shapes of inputs: "
+                                f"{', '.join(self.recipes)}, and 'config'")  # fmt: skip
+            if problem := recipe.problem_of({**choices[path], "shape": shape}):
+                raise CaseError(f"{self.fn.__name__}: compared_as: {path}.{problem}")
 
     def _refuse_wrong_values(self, chosen: Mapping[str, Any], choices: Mapping[str, Mapping[str, Any]]) -> None:
         for name in COMPILE_KEYWORDS:

@@ -17,6 +17,8 @@ from conformance.harness.configuration.project_settings import project_settings
 PARTS = {
     "facts": "print the facts: first those of the snapshot, then the others",
     "why": "print Inductor's reasons: why code is not vectorised, not fused, falls back or breaks the graph",
+    "sizes": "print from which size of an input on Inductor chooses other kernels; it compiles for larger ones "
+    "without their memory",
     "graph": f"print the graphs, before and after the passes; STAGE is one of {', '.join(STAGES)}",
     "ir": "print Inductor's nodes, before and after fusion",
     "code": "print the normalised code",
@@ -26,6 +28,8 @@ PARTS = {
     "bytecode": "print the Python bytecode before and after Dynamo, and the guards",
     "log": "print torch's own logs: graph breaks, recompiles, fusion, schedule, loop order and tiling",
 }
+#: The part that compiles the case for other sizes.
+SIZES = "sizes"
 #: These parts need an explored capture.
 EXPLORED = ("graph", "bytecode", "log")
 

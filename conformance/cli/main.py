@@ -159,4 +159,5 @@ def _fail(message: str, status: int) -> int:
 
 def _discard_output() -> None:
     """Discards what is still in the buffer as well: Python writes it at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with contextlib.suppress(io.UnsupportedOperation):  # a caller in Python may read the output from a text
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -185,6 +185,7 @@ class Compiler:
         compiling raises, and CompiledFormError where the case has no such form.
         """
         self.set_up_torch()
+        run, deviceless = run and not case.compared_as, deviceless or bool(case.compared_as)
         native = self.is_native(target, deviceless=deviceless, run=run)
         problem = self.generation_problem(target) or exclusion(case, target)
         if not problem and native and target.device == "cpu":
@@ -267,9 +268,15 @@ def checked_numerics(
     Raises NumericsError, and what eager or compiled raises.
     """
     from conformance.capture.emulation.fake_strides import with_device_strides
+    from conformance.compiler.large_sizes import compared_form
     from conformance.compiler.random_functions import compared
     from conformance.numerics.check import check_numerics
 
+    if case.compared_as:
+        with compiler.generate(case.form_that_runs, target, run=True) as runs:
+            note = compared_form(case, result.capture, runs.capture, target)
+            lines = checked_numerics(compiler, case.form_that_runs, runs, target, native=native)
+            return [*lines, note] if lines else []
     if result.worker_numerics is not None:
         return result.worker_numerics()
     if result.compiled is None:

@@ -90,11 +90,14 @@ def unreachable_parts(file: Path = UNREACHABLE) -> list[dict[str, Any]]:
     return list(tomllib.loads(file.read_text(encoding="utf-8"))["part"])
 
 
-def report(coverage: CoverageMap, folder: Path, parts: Sequence[dict[str, Any]]) -> list[FileReport]:
-    """A report for each watched file. `folder`: of the torch that the map is for."""
+def report(
+    coverage: CoverageMap, folder: Path, parts: Sequence[dict[str, Any]], words: Sequence[str] = ()
+) -> list[FileReport]:
+    """A report for each watched file with one of the words in its path. `folder`: of the torch that the map is for."""
     paths = (path.relative_to(folder).as_posix() for path in sorted(folder.glob("_*/**/*.py")))
     alone = (path.name for path in folder.glob("_*.py"))
-    watched = [path for path in (*paths, *alone) if is_watched(path)]
+    named = (path for path in (*paths, *alone) if not words or any(word in path for word in words))
+    watched = [path for path in named if is_watched(path)]
     return [_file_report(coverage, path, (folder / path).read_bytes(), parts) for path in watched]
 
 

@@ -160,8 +160,7 @@ def _report(arguments: argparse.Namespace) -> int:
         raise CoverageError(
             f"the map is for {coverage.name}: report it where that torch is installed, not {torch_build().version}"
         )
-    files = report(coverage, torch_build().folder, unreachable_parts())
-    files = [each for each in files if not arguments.words or any(word in each.path for word in arguments.words)]
+    files = report(coverage, torch_build().folder, unreachable_parts(), arguments.words)
     if not files:
         raise CoverageError(f"the map has no file with {' or '.join(arguments.words)} in its name")
     print("\n".join(_markdown(coverage, files) if arguments.markdown else _text(coverage, files, arguments.functions)))

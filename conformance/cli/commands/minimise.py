@@ -115,6 +115,7 @@ def _of_case(arguments: argparse.Namespace, target_of: Callable[[str], Target], 
 
     options = adhoc_options(arguments)
     case, named = resolve_case(arguments.word, known, options)
+    case = case.form_that_runs
     print_shadowed(arguments.word, case)
     target = target_of(_target_name(arguments.target, named, known))
     tables = tuple(arguments.overlay.targets)

@@ -17,7 +17,7 @@ from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord
 
 if TYPE_CHECKING:
-    from conformance.capture.model import Capture
+    from conformance.capture.model import Capture, Mode
     from conformance.capture.result import CaptureResult
 
 
@@ -26,7 +26,7 @@ class ItemCapture:
 
     def __init__(self, session: Session, case: Case, target: Target) -> None:
         self._session, self._case, self._target = session, case, target
-        self._mode = session.mode(target)
+        self._mode: Mode = "deviceless" if case.compared_as else session.mode(target)
         self._shared_with = ""
         self.looked_up = LookUp()
 
@@ -38,7 +38,7 @@ class ItemCapture:
     @property
     def emulates(self) -> bool:
         """Whether the item's numerics are those of a missing GPU's code, executed on the CPU."""
-        checked = self._mode != "native" and "numerics" in self._session.settings.checks
+        checked = self._session.mode(self._target) != "native" and "numerics" in self._session.settings.checks
         return checked and not self._session.reason_not_emulated(self._target)
 
     @contextlib.contextmanager
@@ -53,7 +53,7 @@ class ItemCapture:
             self._case,
             self._target,
             self._mode,
-            emulate=self.emulates,
+            emulate=self.emulates and not self._case.compared_as,
             texts=self.is_on_device,
             defer_build=settings.kernels == "batched",
         )
@@ -69,7 +69,7 @@ class ItemCapture:
 
         Where the numerics did not pass, nothing is shared: each target runs and shows how it fails.
         """
-        if self._session.settings.captures != "shared" or result.shared_with:
+        if self._session.settings.captures != "shared" or result.shared_with or self._case.compared_as:
             return
         runs = self.emulates or self._mode == "native"
         if not runs or record.outcome("numerics") is Outcome.PASSED:
@@ -80,7 +80,7 @@ class ItemCapture:
         """The capture of another target that is the same for this one, if nothing must run for this one alone."""
         from conformance.capture.result import CaptureResult
 
-        if self.is_on_device or self._session.settings.captures != "shared":
+        if self.is_on_device or self._session.settings.captures != "shared" or self._case.compared_as:
             return None
         shared = self._session.shared_captures.find(self._case, self._target)
         if shared is None:

@@ -18,6 +18,7 @@ from conformance.cases.case import Case, CaseError
 from conformance.cases.selectors import values_for
 from conformance.compiler import garbage_collection
 from conformance.compiler.capture_texts import code_text
+from conformance.compiler.large_sizes import compared_form
 from conformance.compiler.random_functions import RANDOM, compared
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
@@ -376,7 +377,9 @@ class _ItemRun:
         if self.source.emulates:
             build_kernels_of_users(captured.capture)
         try:
-            if captured.worker_numerics is not None:
+            if self.case.compared_as:
+                self._compare_form_that_runs(captured)
+            elif captured.worker_numerics is not None:
                 if self.audit is not None:
                     self.audit.judgements += captured.judgements
                 self.record.error_profiles = list(captured.error_profiles)
@@ -386,7 +389,7 @@ class _ItemRun:
             elif captured.shared_with and (self.source.emulates or self.mode == "native"):
                 self.report.note("numerics", f"the code of {captured.shared_with} is the same, and it ran")
             elif captured.compiled is not None:
-                self._compare(captured)
+                self._compare(captured, self.case)
             else:
                 reason = "" if self.target.device == "cpu" else self.session.reason_not_emulated(self.target)
                 ran = self.session.compiler.reason_not_run(self.target)
@@ -394,12 +397,25 @@ class _ItemRun:
         except NotEmulatedError as error:
             raise SkipError(f"not emulated: {error}") from None
 
-    def _compare(self, captured: CaptureResult) -> None:
+    def _compare_form_that_runs(self, generated: CaptureResult) -> None:
+        """Captures the form of other sizes, and compares it. Raises what that raises."""
+        case, emulates = self.case.form_that_runs, self.source.emulates
+        if self.mode != "native" and not emulates:
+            raise SkipError(self.session.compiler.reason_not_run(self.target))
+        with self.session.capture(CaptureRequest(case, self.target, self.mode, emulate=emulates)) as captured:
+            captured.build()
+            self._note(compared_form(self.case, generated.capture, captured.capture, self.target))
+            if captured.worker_numerics is not None:
+                captured.worker_numerics()
+            else:
+                self._compare(captured, case)
+
+    def _compare(self, captured: CaptureResult, case: Case) -> None:
         """Runs what was compiled, and compares. Raises NumericsError, and what eager or compiled raises."""
         from conformance.capture.emulation.fake_strides import with_device_strides
         from conformance.numerics.check import Observed, check_numerics
 
-        case = self.case if self.mode == "native" else with_device_strides(self.case)
+        case = case if self.mode == "native" else with_device_strides(case)
         check = functools.partial(check_numerics, run_options=self.session.settings.typed_inductor_config)
         check = check if self.audit is None else functools.partial(check_and_audit, self.audit)
         observed, target = Observed(), self.target
