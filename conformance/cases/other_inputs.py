@@ -1,13 +1,13 @@
-"""Other inputs: variants of a case that need another compile, because they have other strides, sizes or dtypes.
+"""Other inputs: variants of a case whose inputs have other strides, sizes or dtypes, so that they are compiled again.
 
-    transposed  one input alone has its last two dimensions swapped in memory, then all others have
-    size 0      each size is 0 in every input that has it
+    transposed  the last two dimensions of one input are swapped in memory: of the first one alone, of all but the first
+    size 0      a size is 0, in every input that has it
     size 1      likewise, 1
-    refused     one input has a size of 1 or another dtype alone, or a constant is 0 or -1, and eager raises: compiled
-                must raise too
+    refused     one input alone has a size of 1 or another dtype, or a floating constant is 0 or -1, and eager raises:
+                compiled must raise too
 
-A variant counts only where eager takes it, `refused` only where eager does not: what the program itself needs is no
-mistake of the compiler.
+A variant with another layout or size counts only where eager takes it: what the program itself needs is no mistake of
+the compiler. Sizes: the first and the last one that eager takes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from conformance.cases.containers import Leaf
+from conformance.cases.roots import MODELS, OPS
 
 if TYPE_CHECKING:
     import torch
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from conformance.cases.case import Case
 
 TRANSPOSED, REFUSED = "transposed", "refused"
-#: The size that others become → the kind.
-SIZES = {0: "size 0", 1: "size 1"}
-KINDS = (TRANSPOSED, *SIZES.values(), REFUSED)
-#: dtype → the other one, to which a function that checks its dtypes is sensitive.
+#: Kind → the size that others become.
+SIZES = {"size 0": 0, "size 1": 1}
+#: Kind → at most so many variants of it count.
+KINDS = {TRANSPOSED: 2, **dict.fromkeys(SIZES, 2), REFUSED: 4}
+#: dtype → another one, which functions refuse beside the first.
 _OTHER_DTYPE = {"f32": "f64", "f64": "f32", "bf16": "f32", "f16": "f32", "c64": "f32", "i64": "i32", "i32": "i64"}
 #: Values of floating constants that functions often refuse.
 _CONSTANTS = (0.0, -1.0)
@@ -45,30 +46,35 @@ class OtherInputs:
     case: Case
 
 
+def are_compiled(case: Case) -> bool:
+    """Whether numerics compile the case with other inputs. The suite's own cases declare those that matter."""
+    return not any(case.file.resolve().is_relative_to(root.resolve()) for root in (OPS, MODELS))
+
+
 def is_name(call: str) -> bool:
-    """Whether a call may have this name."""
+    """Whether a variant may have this name."""
     return _NAME.fullmatch(call) is not None
 
 
-def variants(case: Case, without: Mapping[str, str]) -> Iterator[OtherInputs]:
-    """The variants of a case, in order. `without`: kinds that are left out → reason."""
+def variants(case: Case, kind: str) -> Iterator[OtherInputs]:
+    """The variants of one of KINDS, those first that show most. Eager may refuse them."""
+    if kind == TRANSPOSED:
+        return _transposed(case)
+    return _refused(case) if kind == REFUSED else _resized(case, kind)
+
+
+def variant(case: Case, name: str) -> OtherInputs | None:
+    """The variant of that name; None if the case has none."""
+    found = (each for kind in KINDS for each in variants(case, kind))
+    return next((each for each in found if each.name == name), None) if is_name(name) else None
+
+
+def _transposed(case: Case) -> Iterator[OtherInputs]:
     made = case.make_inputs(0)
-    of_kind = {
-        TRANSPOSED: _transposed(case, made),
-        **{kind: _resized(case, size, kind) for size, kind in SIZES.items()},
-        REFUSED: _refused(case),
-    }
-    for kind, found in of_kind.items():
-        if kind not in without:
-            yield from found
-
-
-def _transposed(case: Case, made: Mapping[str, Any]) -> Iterator[OtherInputs]:
     able = [path for path, each in case.inputs.items() if not each.every_value and _can_be_transposed(made[path])]
-    for paths in (able[:1], able[1:]):
-        if paths:
-            changed = {path: {"layout": "transposed"} for path in paths}
-            yield OtherInputs(TRANSPOSED, f"{', '.join(paths)} transposed", _with_choices(case, changed))
+    for paths in filter(None, (able[:1], able[1:])):
+        changed = {path: {"layout": "transposed"} for path in paths}
+        yield OtherInputs(TRANSPOSED, f"{', '.join(paths)} transposed", _with_choices(case, changed))
 
 
 def _can_be_transposed(tensor: torch.Tensor) -> bool:
@@ -79,35 +85,34 @@ def _can_be_transposed(tensor: torch.Tensor) -> bool:
     return min(tensor.shape[-2:]) > 1
 
 
-def _resized(case: Case, size: int, kind: str) -> Iterator[OtherInputs]:
-    shapes = _shapes(case)
-    for old in dict.fromkeys(each for shape in shapes.values() for each in shape if each > 1):
+def _resized(case: Case, kind: str) -> Iterator[OtherInputs]:
+    shapes, new = _shapes(case), SIZES[kind]
+    sizes = list(dict.fromkeys(size for shape in shapes.values() for size in shape if size > 1))
+    for old in (*sizes[:1], *sizes[:0:-1]):
         changed = {
-            path: {"shape": tuple(size if each == old else each for each in shape)}
+            path: {"shape": tuple(new if size == old else size for size in shape)}
             for path, shape in shapes.items()
             if old in shape
         }
-        yield OtherInputs(kind, f"size {old} → {size}", _with_choices(case, changed))
+        yield OtherInputs(kind, f"size {old} → {new}", _with_choices(case, changed))
 
 
 def _refused(case: Case) -> Iterator[OtherInputs]:
     shapes = _shapes(case)
     for path, shape in shapes.items():
+        others = {size for name, other in shapes.items() if name != path for size in other}
         for number, size in enumerate(shape):
-            if size > 1 and any(size in other for name, other in shapes.items() if name != path):
-                changed = (*shape[:number], 1, *shape[number + 1 :])
-                yield _of_input(case, path, "shape", shape, changed)
+            if size > 1 and (size in others or shape.count(size) > 1):
+                yield _of_input(case, path, "shape", shape, (*shape[:number], 1, *shape[number + 1 :]))
     for path in shapes if len(shapes) > 1 else ():
         dtype = case.inputs[path].values(case.choices[path])["dtype"]
         if dtype in _OTHER_DTYPE:
             yield _of_input(case, path, "dtype", dtype, _OTHER_DTYPE[dtype])
     for name, value in case.arguments.items():
-        for other in _CONSTANTS if isinstance(value, float) and not isinstance(value, Leaf) else ():
+        for other in _CONSTANTS if isinstance(value, float) else ():
             if other != value:
-                arguments = {**case.arguments, name: other}
-                yield OtherInputs(
-                    REFUSED, f"{name}: {value} → {other}", dataclasses.replace(case, arguments=arguments)
-                )
+                changed = dataclasses.replace(case, arguments={**case.arguments, name: other})
+                yield OtherInputs(REFUSED, f"{name}: {value} → {other}", changed)
 
 
 def _of_input(case: Case, path: str, key: str, old: Any, new: Any) -> OtherInputs:

@@ -1,93 +1,134 @@
-"""Compiles and compares a case with other inputs: see cases/other_inputs.py."""
+"""Compiles a case with other inputs, and compares: see cases/other_inputs.py."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from conformance.capture.request import CaptureRequest
-from conformance.cases.other_inputs import REFUSED, OtherInputs, variants
-from conformance.cases.tolerance_policy import Policy
+from conformance.cases.other_inputs import KINDS, REFUSED, OtherInputs, variants
+from conformance.devices.vendor_devices import kernel_language
 
 if TYPE_CHECKING:
     from conformance.capture.model import Mode
     from conformance.capture.result import CaptureResult
     from conformance.cases.case import Case
+    from conformance.cases.tolerance_policy import Policy
     from conformance.devices.targets import Target
     from conformance.numerics.comparison import CallComparison, Comparison
     from conformance.numerics.problem import Problem
 
-#: At most so many variants are compiled.
-MOST = 8
+    #: What gives the context of a capture.
+    Captured = Callable[[], contextlib.AbstractContextManager[CaptureResult]]
 
 
-def problems(
-    capture: Callable[[CaptureRequest], AbstractContextManager[CaptureResult]],
-    case: Case,
-    fn: Callable,
-    target: Target,
-    mode: Mode,
-    comparison: Comparison,
-    *,
-    emulates: bool,
-) -> list[Problem]:
-    found: list[Problem] = []
-    policy = Policy.for_case(case, target.name, target.device)
-    for other in variants(case, policy.without):
-        made = _call(other, policy, target, comparison)
-        error = made.eager_error()
-        if bool(error) != (other.kind == REFUSED):
-            continue
-        request = CaptureRequest(replace(other.case, fn=fn), target, mode, emulate=emulates, texts=False)
-        found += [replace(each, call=other.name) for each in _problems(capture, request, made, error)]
-    return found
+@dataclass(frozen=True)
+class OtherCompiles:
+    """The further compiles of a numerics check.
+
+    `capture`: makes a capture. `fn`: the function to compile, where a case's own is for eager alone. `emulates`: whether
+    a capture without the device runs emulated.
+    """
+
+    capture: Callable[[CaptureRequest], contextlib.AbstractContextManager[CaptureResult]]
+    fn: Callable[..., Any]
+    target: Target
+    mode: Mode
+    emulates: bool
+
+    def problems(self, case: Case, policy: Policy, comparison: Comparison) -> list[Problem]:
+        """The problems with each kind of inputs that `policy.without` does not name.
+
+        Dynamo forgets what it compiled before. `comparison`: gets measurements, and why a variant is skipped.
+        """
+        chosen = [each for kind in KINDS if kind not in policy.without for each in self._chosen(case, kind, policy)]
+        captures, found = self._captures(chosen), []
+        for each, captured in zip(chosen, captures, strict=True):
+            each.call.comparison = comparison
+            found += [replace(problem, call=each.other.name) for problem in each.problems(captured)]
+        return found
+
+    def _chosen(self, case: Case, kind: str, policy: Policy) -> list[_Variant]:
+        found: list[_Variant] = []
+        for other in variants(case, kind):
+            each = _variant(other, policy, self.target.device)
+            if bool(each.refusal) == (kind == REFUSED):
+                found.append(each)
+            if len(found) == KINDS[kind]:
+                break
+        return found
+
+    def _captures(self, chosen: Sequence[_Variant]) -> Iterator[Captured]:
+        """What captures each variant. C++ kernels of all of them are compiled together."""
+        from conformance.capture.ahead import AheadCapture, capture_ahead
+        from conformance.capture.toolchain.kernel_batch import KernelBatch
+
+        batch, ahead = KernelBatch(), dict[str, AheadCapture]()
+        cases = {each.other.name: replace(each.other.case, fn=self.fn) for each in chosen}
+        if self.mode == "native" and kernel_language(self.target.device) == "cpp":
+            for name in [each.other.name for each in chosen if not each.refusal]:
+                with contextlib.suppress(Exception):  # it is captured alone below, which shows its error
+                    made = capture_ahead(cases[name], self.target)
+                    made.collect_kernels(batch)
+                    ahead[name] = made
+            batch.compile()
+        for name, case in cases.items():
+            request = CaptureRequest(case, self.target, self.mode, emulate=self.emulates, texts=False)
+            yield ahead[name].resumed if name in ahead else lambda request=request: self.capture(request)
 
 
-def _call(other: OtherInputs, policy: Policy, target: Target, comparison: Comparison) -> CallComparison:
-    from conformance.numerics.comparison import CallComparison
-    from conformance.numerics.outcome import Arguments
-    from conformance.numerics.random_draws import is_seeded
+@dataclass
+class _Variant:
+    """A variant that counts. `call`: of eager and compiled with it. `refusal`: what eager raises; "" for nothing."""
 
-    return CallComparison(
-        other.case.fn,
-        Arguments(kwargs=other.case.build(0)),
-        target.device,
-        policy,
-        other.case.id,
-        comparison,
-        f"other inputs ({other.name})",
-        mode=other.case.mode,
-        call=other.name,
-        same_draws=is_seeded(other.case),
-    )
+    other: OtherInputs
+    call: CallComparison
+    refusal: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.refusal = self.call.eager_error()
+
+    def problems(self, captured: Captured) -> list[Problem]:
+        """The problems of what is compiled for the variant. Raises what says nothing about the code, such as memory."""
+        from conformance.numerics.check import ends_the_check
+        from conformance.numerics.comparison import CandidateError, NumericsError, raised_problem
+
+        try:
+            with _without_logs() if self.refusal else contextlib.nullcontext(), captured() as result:
+                result.build()
+                if result.compiled is None:
+                    raise TypeError("a capture that does not run has no numerics")
+                if self.refusal:
+                    return self.call.refusal_problems(result.compiled, self.refusal)
+                return self.call.problems(result.compiled)
+        except NumericsError as error:  # of float64
+            self.call.comparison.notes.append(f"{self.call.title}: skipped: {error}")
+        except Exception as error:
+            cause = error.__cause__ or error if isinstance(error, CandidateError) else error
+            if not self.refusal and not ends_the_check(cause):
+                return [raised_problem(cause)]
+            if not self.refusal:
+                raise cause from None
+        return []
 
 
-def _problems(capture, request: CaptureRequest, made: CallComparison, error: str) -> list[Problem]:
-    import torch
-
-    from conformance.capture.emulation.errors import NotEmulatedError
-    from conformance.numerics.check import NumericsError, raised_problem
-    from conformance.numerics.comparison import CandidateError
-    from conformance.numerics.problem import Problem
-
+@contextlib.contextmanager
+def _without_logs() -> Iterator[None]:
+    """Torch logs as an error what an operator refuses."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
     try:
-        with capture(request) as captured:
-            captured.build()
-            if error:
-                return [Problem("", "raises", f"eager raises {error}, and compiled raised nothing")]
-            assert captured.compiled is not None
-            return made.problems(captured.compiled)
-    except (MemoryError, torch.OutOfMemoryError, OSError):
-        raise
-    except NotEmulatedError as missing:
-        made.comparison.notes.append(f"{made.title}: skipped, not emulated: {missing}")
-        return []
-    except NumericsError as wrong:
-        made.comparison.notes.append(f"{made.title}: skipped: {wrong}")
-        return []
-    except CandidateError as raised:
-        return [raised_problem(raised.__cause__ or raised)]
-    except Exception as raised:
-        return [] if error else [raised_problem(raised)]
+        yield
+    finally:
+        logging.disable(before)
+
+
+def _variant(other: OtherInputs, policy: Policy, device: str) -> _Variant:
+    from conformance.numerics.check import Call, call_comparison
+    from conformance.numerics.comparison import Comparison
+
+    call = Call("other inputs", other.name, f"other inputs ({other.name})", other.case.build(0))
+    return _Variant(other, call_comparison(other.case, device, policy, Comparison(), call))

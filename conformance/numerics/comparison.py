@@ -219,6 +219,14 @@ class CallComparison:
             return f"{type(error).__name__}: {error}"
         return ""
 
+    def refusal_problems(self, candidate: Callable[..., Any], raised: str) -> list[Problem]:
+        """The problem that the candidate raises nothing. `raised`: the type and message of eager's exception."""
+        try:
+            self._call(candidate)
+        except Exception:  # noqa: BLE001 - the compiler wraps what an operator raises, or refuses it itself
+            return []
+        return [Problem("", "raises", f"eager raises {raised}, and compiled raised nothing")]
+
     def _call(self, fn: Callable[..., Any]) -> Outcome:
         arguments = self.arguments.copy_to(self.device)  # made outside inference mode, as the capture's are
         torch.manual_seed(seed_of(self.call))

@@ -18,6 +18,7 @@ from conformance.cases.case import Case, CaseError
 from conformance.cases.selectors import values_for
 from conformance.compiler import garbage_collection
 from conformance.compiler.capture_texts import code_text
+from conformance.compiler.other_inputs import OtherCompiles
 from conformance.compiler.random_functions import RANDOM, compared
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
@@ -400,13 +401,17 @@ class _ItemRun:
         from conformance.numerics.check import Observed, check_numerics
 
         case = self.case if self.mode == "native" else with_device_strides(self.case)
-        check = functools.partial(check_numerics, run_options=self.session.settings.typed_inductor_config)
+        session, emulates = self.session, self.source.emulates
+        others = None
+        if session.compiles_other_inputs(self.case):
+            others = OtherCompiles(session.capture, self.case.fn, self.target, self.mode, emulates).problems
+        check = functools.partial(check_numerics, run_options=session.settings.typed_inductor_config)
         check = check if self.audit is None else functools.partial(check_and_audit, self.audit)
         observed, target = Observed(), self.target
-        comparing = compared(self.session.capture, case, target, captured, emulates=self.source.emulates)
+        comparing = compared(session.capture, case, target, captured, emulates=emulates)
         try:
             with comparing as (case, compiled, note):
-                check(case, compiled, target.device, target.name, observed=observed, already_called=True)
+                check(case, compiled, target.device, target.name, observed=observed, already_called=True, others=others)
             for line in (*filter(None, [note]), *dict.fromkeys(observed.comparison.roundings)):
                 self._note(line)
         finally:
