@@ -3,8 +3,8 @@
     transposed  the last two dimensions of one input are swapped in memory: of the first one alone, of all but the first
     size 0      a size is 0, in every input that has it
     size 1      likewise, 1
-    refused     one input alone has a size of 1 or another dtype, or a floating constant is 0 or -1, and eager raises:
-                compiled must raise too
+    refused     one input alone has a size of 1 or another dtype, or a floating constant is 0 or -1, and
+                eager raises: compiled must raise too. Constants are arguments, and numbers in the function
 
 A variant with another layout or size counts only where eager takes it: what the program itself needs is no mistake of
 the compiler. Sizes: the first and the last one that eager takes.
@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from conformance.cases.function_copies import with_code
 from conformance.cases.roots import MODELS, OPS
 
 if TYPE_CHECKING:
@@ -108,11 +110,25 @@ def _refused(case: Case) -> Iterator[OtherInputs]:
         dtype = case.inputs[path].values(case.choices[path])["dtype"]
         if dtype in _OTHER_DTYPE:
             yield _of_input(case, path, "dtype", dtype, _OTHER_DTYPE[dtype])
-    for name, value in case.arguments.items():
-        for other in _CONSTANTS if isinstance(value, float) else ():
-            if other != value:
-                changed = dataclasses.replace(case, arguments={**case.arguments, name: other})
-                yield OtherInputs(REFUSED, f"{name}: {value} → {other}", changed)
+    for new in _CONSTANTS:
+        for name, value in case.arguments.items():
+            if isinstance(value, float) and value != new:
+                changed = dataclasses.replace(case, arguments={**case.arguments, name: new})
+                yield OtherInputs(REFUSED, f"{name}: {value} → {new}", changed)
+        for position, value in enumerate(_constants(case.fn)):
+            if isinstance(value, float) and value != new:
+                changed = dataclasses.replace(case, fn=_with_constant(case.fn, position, new))
+                yield OtherInputs(REFUSED, f"constant: {value} → {new}", changed)
+
+
+def _constants(function: Any) -> tuple[Any, ...]:
+    return function.__code__.co_consts if isinstance(function, types.FunctionType) else ()
+
+
+def _with_constant(function: types.FunctionType, position: int, new: float) -> types.FunctionType:
+    constants = list(function.__code__.co_consts)
+    constants[position] = new
+    return with_code(function, function.__code__.replace(co_consts=tuple(constants)))
 
 
 def _of_input(case: Case, path: str, key: str, old: Any, new: Any) -> OtherInputs:

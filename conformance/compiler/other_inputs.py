@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class OtherCompiles:
     """The further compiles of a numerics check.
 
-    `capture`: makes a capture. `fn`: the function to compile, where a case's own is for eager alone. `emulates`: whether
-    a capture without the device runs emulated.
+    `capture`: makes a capture. `fn`: the function to compile; without the device, a case's own is for eager alone.
+    `emulates`: whether a capture without the device runs emulated.
     """
 
     capture: Callable[[CaptureRequest], contextlib.AbstractContextManager[CaptureResult]]
@@ -53,13 +53,22 @@ class OtherCompiles:
 
     def _chosen(self, case: Case, kind: str, policy: Policy) -> list[_Variant]:
         found: list[_Variant] = []
-        for other in variants(case, kind):
-            each = _variant(other, policy, self.target.device)
+        for other in variants(replace(case, fn=self.fn), kind):
+            each = _Variant(other, self._call(other, policy))
             if bool(each.refusal) == (kind == REFUSED):
                 found.append(each)
             if len(found) == KINDS[kind]:
                 break
         return found
+
+    def _call(self, other: OtherInputs, policy: Policy) -> CallComparison:
+        from conformance.capture.emulation.fake_strides import with_device_strides
+        from conformance.numerics.check import Call, call_comparison
+        from conformance.numerics.comparison import Comparison
+
+        case = other.case if self.mode == "native" else with_device_strides(other.case)
+        call = Call("other inputs", other.name, f"other inputs ({other.name})", case.build(0))
+        return call_comparison(case, self.target.device, policy, Comparison(), call)
 
     def _captures(self, chosen: Sequence[_Variant]) -> Iterator[Captured]:
         """What captures each variant. C++ kernels of all of them are compiled together."""
@@ -67,7 +76,7 @@ class OtherCompiles:
         from conformance.capture.toolchain.kernel_batch import KernelBatch
 
         batch, ahead = KernelBatch(), dict[str, AheadCapture]()
-        cases = {each.other.name: replace(each.other.case, fn=self.fn) for each in chosen}
+        cases = {each.other.name: each.other.case for each in chosen}
         if self.mode == "native" and kernel_language(self.target.device) == "cpp":
             for name in [each.other.name for each in chosen if not each.refusal]:
                 with contextlib.suppress(Exception):  # it is captured alone below, which shows its error
@@ -124,11 +133,3 @@ def _without_logs() -> Iterator[None]:
         yield
     finally:
         logging.disable(before)
-
-
-def _variant(other: OtherInputs, policy: Policy, device: str) -> _Variant:
-    from conformance.numerics.check import Call, call_comparison
-    from conformance.numerics.comparison import Comparison
-
-    call = Call("other inputs", other.name, f"other inputs ({other.name})", other.case.build(0))
-    return _Variant(other, call_comparison(other.case, device, policy, Comparison(), call))

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance.cases import call_modes
+from conformance.cases import call_modes, special_values
 from conformance.cases.case import Case
 from conformance.cases.containers import leaves_of
 from conformance.numerics.cotangents import random_cotangent
@@ -90,7 +90,23 @@ def problems(case: Case, compiled: Callable[..., Any], device: torch.device | st
                 means = f"{statistics.fmean(other):.4g}, and eager's {statistics.fmean(one):.4g}"
                 found.append(f"{name}: the {what} of what compiled draws by default is {means}, in {DRAWS} calls each")
     found += _related_outputs(*sides)
+    found += _missing_refusals(case, compiled, device)
     return found + list(_other_numbers_in_the_backward(case, compiled, device, arguments))
+
+
+def _missing_refusals(case: Case, compiled: Callable[..., Any], device: torch.device | str) -> Iterator[str]:
+    """Inputs outside of their bounds that eager refuses and compiled takes. With eager's numbers, eager's operator runs."""
+    made = [each for each in special_values.calls(case, {}, ()) if each.group == special_values.OUTSIDE]
+    for each in made if torch.device(device).type == "cpu" else ():
+        raised = []
+        for fn in (case.fn, compiled):
+            try:
+                _drawn(fn, Arguments(kwargs=each.arguments), case.mode, device, 0)
+                raised.append("")
+            except Exception as error:  # noqa: BLE001 - whether both raise is the question
+                raised.append(f"{type(error).__name__}: {error}")
+        if raised[0] and not raised[1]:
+            yield f"{each.title}: eager raises {raised[0]}, and compiled raises nothing"
 
 
 def _related_outputs(eager: Sequence[Sequence[torch.Tensor]], got: Sequence[Sequence[torch.Tensor]]) -> Iterator[str]:
