@@ -47,8 +47,9 @@ class OtherCompiles:
         chosen = [each for kind in KINDS if kind not in policy.without for each in self._chosen(case, kind, policy)]
         captures, found = self._captures(chosen), []
         for each, captured in zip(chosen, captures, strict=True):
-            each.call.comparison = comparison
             found += [replace(problem, call=each.other.name) for problem in each.problems(captured)]
+            comparison.measurements += each.call.comparison.measurements
+            comparison.notes += each.call.comparison.notes
         return found
 
     def _chosen(self, case: Case, kind: str, policy: Policy) -> list[_Variant]:
