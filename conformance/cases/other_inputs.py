@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from conformance.cases.function_copies import with_code
-from conformance.cases.roots import MODELS, OPS
+from conformance.cases.roots import is_own_case_file
 
 if TYPE_CHECKING:
     import torch
@@ -50,7 +50,7 @@ class OtherInputs:
 
 def are_compiled(case: Case) -> bool:
     """Whether numerics compile the case with other inputs. The suite's own cases declare those that matter."""
-    return not any(case.file.resolve().is_relative_to(root.resolve()) for root in (OPS, MODELS))
+    return not is_own_case_file(case.file)
 
 
 def is_name(call: str) -> bool:
@@ -125,7 +125,7 @@ def _constants(function: Any) -> tuple[Any, ...]:
     return function.__code__.co_consts if isinstance(function, types.FunctionType) else ()
 
 
-def _with_constant(function: types.FunctionType, position: int, new: float) -> types.FunctionType:
+def _with_constant(function: Any, position: int, new: float) -> Any:
     constants = list(function.__code__.co_consts)
     constants[position] = new
     return with_code(function, function.__code__.replace(co_consts=tuple(constants)))

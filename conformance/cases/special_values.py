@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from conformance.cases.case import Case
 
 FLOATING = (
-    "nan", "inf", "huge", "denormals", "edges", "ties", "negative", "positive", "far", "exponents", "full_range", "outside"
+    "nan", "inf", "huge", "denormals", "edges", "ties",
+    "negative", "positive", "far", "exponents", "full_range", "outside",
 )  # fmt: skip
 INTEGER = ("wrap", "negative", "positive", "full_range")
 GROUPS = tuple(dict.fromkeys((*FLOATING, *INTEGER)))
@@ -173,7 +174,9 @@ def _write_values(
         draw = functools.partial(spread_exponents, share=share) if floating else uniform_integers
         values = draw(elements.dtype, bounds, count, generator)
     elif group == OUTSIDE:
-        values = torch.tensor([] if None in bounds else [bounds[0] - 1, bounds[1] + 1], dtype=elements.dtype)
+        low, high = bounds
+        beyond = [] if low is None or high is None else [low - 1, high + 1]
+        values = torch.tensor(beyond, dtype=elements.dtype)
     else:
         values = _values(group, elements.dtype, bounds, branch, signed_zero="ties" not in without)
     if not values.numel():

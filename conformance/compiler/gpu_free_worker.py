@@ -22,7 +22,6 @@ from conformance.capture.model import Capture
 from conformance.capture.request import CaptureRequest
 from conformance.capture.result import CaptureResult
 from conformance.cases.adhoc import AdhocCase, AdhocOptions, resolve_case
-from conformance.cases.case import Case
 from conformance.cases.loader import cases_in
 from conformance.compiler.other_inputs import OtherCompiles
 from conformance.compiler.random_functions import compared

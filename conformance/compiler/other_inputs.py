@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
     #: What gives the context of a capture.
     Captured = Callable[[], contextlib.AbstractContextManager[CaptureResult]]
+
+
+#: What eager raises for another reason than its arguments: what it lacks on a device, or without one.
+_NO_REFUSAL = ("NotImplementedError", "NotEmulatedError", "MemoryError", "OutOfMemoryError")
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class OtherCompiles:
         found: list[_Variant] = []
         for other in variants(replace(case, fn=self.fn), kind):
             each = _Variant(other, self._call(other, policy))
-            if bool(each.refusal) == (kind == REFUSED):
+            if not each.refusal.startswith(_NO_REFUSAL) and bool(each.refusal) == (kind == REFUSED):
                 found.append(each)
             if len(found) == KINDS[kind]:
                 break
@@ -87,7 +92,7 @@ class OtherCompiles:
             batch.compile()
         for name, case in cases.items():
             request = CaptureRequest(case, self.target, self.mode, emulate=self.emulates, texts=False)
-            yield ahead[name].resumed if name in ahead else lambda request=request: self.capture(request)
+            yield ahead[name].resumed if name in ahead else functools.partial(self.capture, request)
 
 
 @dataclass
@@ -103,26 +108,32 @@ class _Variant:
 
     def problems(self, captured: Captured) -> list[Problem]:
         """The problems of what is compiled for the variant. Raises what says nothing about the code, such as memory."""
+        from conformance.capture.emulation.errors import NotEmulatedError
         from conformance.numerics.check import ends_the_check
         from conformance.numerics.comparison import CandidateError, NumericsError, raised_problem
 
         try:
             with _without_logs() if self.refusal else contextlib.nullcontext(), captured() as result:
-                result.build()
-                if result.compiled is None:
-                    raise TypeError("a capture that does not run has no numerics")
-                if self.refusal:
-                    return self.call.refusal_problems(result.compiled, self.refusal)
-                return self.call.problems(result.compiled)
-        except NumericsError as error:  # of float64
+                return self._compared(result)
+        except NumericsError as error:  # there is no float64
             self.call.comparison.notes.append(f"{self.call.title}: skipped: {error}")
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - what compiling and calling raise is the problem
             cause = error.__cause__ or error if isinstance(error, CandidateError) else error
-            if not self.refusal and not ends_the_check(cause):
-                return [raised_problem(cause)]
-            if not self.refusal:
+            if isinstance(cause, NotEmulatedError):
+                self.call.comparison.notes.append(f"{self.call.title}: skipped: {cause}")
+                return []
+            if ends_the_check(cause):
                 raise cause from None
+            return [] if self.refusal else [raised_problem(cause)]
         return []
+
+    def _compared(self, result: CaptureResult) -> list[Problem]:
+        result.build()
+        if result.compiled is None:
+            raise TypeError("a capture that does not run has no numerics")
+        if self.refusal:
+            return self.call.refusal_problems(result.compiled, self.refusal)
+        return self.call.problems(result.compiled)
 
 
 @contextlib.contextmanager

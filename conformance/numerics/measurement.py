@@ -4,12 +4,12 @@ An element of the compiled result passes when
 
     |compiled - float64|  <=  factor × eager's error at that magnitude  +  floor × ulp(float64)
 
-Eager's error *at that magnitude* is the largest error that eager makes on any element of no greater magnitude. The error
-of the element alone may be 0 by luck, so it is taken over at least NEIGHBOURS elements. But the error of a big element
-would excuse a small one, as `elu(x) = x` for tiny numbers: of an element of greater magnitude, the error in ulp counts.
-Where elements do not pass, the check perturbs the inputs by 1 ulp (comparison.py). If float64's own answer moves
-further than eager's error, as where terms cancel, that distance counts as eager's error: of the element, or, in a tensor
-of fewer than NEIGHBOURS elements with ordinary values, of any element.
+Eager's error *at that magnitude* is the largest error that eager makes on any element of no greater magnitude. The
+error of the element alone may be 0 by luck, so it is taken over at least NEIGHBOURS elements. But the error of a big
+element would excuse a small one: of an element of greater magnitude, the error in ulp counts. Where elements do not
+pass, the check perturbs the inputs by 1 ulp (comparison.py). If float64's own answer moves further than eager's error,
+as where terms cancel, that distance counts as eager's error: of the element, or, in a tensor of fewer than NEIGHBOURS
+elements with ordinary values, of any element.
 
 These results must be equal bit for bit: integers, booleans, and cases that declare `exact`. Values must be equal where
 all elements of eager (NEIGHBOURS_EXACT or more) equal float64's, as they do when a function only moves or selects data.

@@ -63,20 +63,15 @@ class SampleInput(Input):
     path: str = ""
 
     def build(self, choice: Mapping[str, Any], position: int, call: int | str) -> torch.Tensor:  # noqa: ARG002
-        """A copy of the tensor. Its values depend on the call and on the seed of the run.
-
-        `choice`: with the layout "transposed", the last two dimensions are swapped in memory.
-        """
+        """A copy of the tensor. Its values depend on the call and on the seed of the run."""
         if self.source is None:
             raise CaseError("a SampleInput without a source")
-        tensor = _tensors(self.source, 0)[self.path]
+        first = _tensors(self.source, 0)[self.path]
         if isinstance(call, int) and call:
             other = _tensors(self.source, call).get(self.path)
-            if other is not None and _kind(other) == _kind(tensor):
-                tensor = other
-        if choice.get("layout") == "transposed":
-            tensor = tensor.mT.contiguous().mT
-        return copy_to(tensor, "cpu").detach()
+            if other is not None and _kind(other) == _kind(first):
+                return copy_to(other, "cpu").detach()
+        return copy_to(first, "cpu").detach()
 
 
 def tensors_of(arguments: Mapping[str, Any]) -> dict[str, torch.Tensor]:

@@ -3,10 +3,10 @@
 import contextlib
 
 import pytest
-import torch
 from checking import case_of
 
 from conformance import tensor
+from conformance.capture.emulation.errors import NotEmulatedError
 from conformance.capture.result import CaptureResult
 from conformance.cases.opt_outs import opt_outs
 from conformance.compiler.other_inputs import OtherCompiles
@@ -104,9 +104,7 @@ def test_what_an_ordinary_call_shows_is_not_compiled_again():
 def test_the_message_names_the_inputs():
     case = case_of(add, **ADD)
     with pytest.raises(NumericsError) as caught:
-        check_numerics(
-            case, case.fn, "cpu", CPU.name, others=others(case, lambda fn, x, y: fn(x, y).contiguous())
-        )
+        check_numerics(case, case.fn, "cpu", CPU.name, others=others(case, lambda fn, x, y: fn(x, y).contiguous()))
     assert "other inputs (x transposed): compiled disagrees" in str(caught.value)
     assert "[x transposed] output: strides are (7, 1)" in str(caught.value)
 
@@ -119,3 +117,21 @@ def test_the_audit_judges_an_opt_out(spoilt, count):
     (judgement,) = judge(case, case.fn, "cpu", CPU.name, observed, others(case, compiled))
     assert (judgement.opt_out.name, len(judgement.problems), judgement.not_judged) == ("transposed", count, "")
     assert opt_outs(case, CPU.name, "cpu") == [judgement.opt_out]
+
+
+def test_what_is_not_emulated_is_no_problem():
+    def missing(*_args, **_inputs):
+        raise NotEmulatedError("an instruction")
+
+    case = case_of(add, **ADD)
+    comparison = check_numerics(case, case.fn, "cpu", CPU.name, others=others(case, missing))
+    assert any("other inputs (x transposed): skipped: an instruction" in note for note in comparison.notes)
+
+
+def test_what_eager_lacks_is_no_refusal():
+    def lacking(x, y):
+        if y.dtype != x.dtype:
+            raise NotImplementedError("no kernel")
+        return x + y
+
+    assert problems(case_of(lacking, **ADD), lambda _fn, x, y: x + y) == []
