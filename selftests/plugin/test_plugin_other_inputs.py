@@ -1,7 +1,7 @@
 """Other inputs in a project: found without options, left out with --quick or a reason, excused by their names."""
 
 import pytest
-from suites import NATIVE, SM90
+from suites import NATIVE
 from suites import PreloadedSuite as Suite
 
 #: Compiled code is wrong for other strides.
@@ -18,7 +18,7 @@ KNOWN = f"""
 [[failure]]
 case = "layout/double"
 check = "numerics"
-target = ["{NATIVE}", "{SM90}"]
+target = ["{NATIVE}", "cuda_sm90"]
 torch = ">=2.11"
 problems = [
   {{ call = "x transposed", tensor = "output", rule = "values", changes = "number → number", off_by = 10 }},
@@ -26,7 +26,7 @@ problems = [
 reason = "planted"
 issue = "not reported"
 """
-NUMERICS = ("--target", f"{NATIVE},{SM90}", "--checks", "numerics")
+NUMERICS = ("--target", f"{NATIVE},cuda_sm90", "--checks", "numerics")
 
 
 @pytest.fixture
