@@ -50,11 +50,12 @@ if TYPE_CHECKING:
     from conformance.cases.case import Case
 
 FLOATING = (
-    "nan", "inf", "huge", "denormals", "edges", "ties",
-    "negative", "positive", "far", "exponents", "full_range", "outside",
+    "nan", "inf", "huge", "denormals", "edges", "ties", "negative", "positive", "far", "exponents", "full_range"
 )  # fmt: skip
 INTEGER = ("wrap", "negative", "positive", "full_range")
-GROUPS = tuple(dict.fromkeys((*FLOATING, *INTEGER)))
+#: For floating inputs with `low` and `high`.
+OUTSIDE = "outside"
+GROUPS = tuple(dict.fromkeys((*FLOATING, *INTEGER, OUTSIDE)))
 
 #: Group → what it holds, for messages.
 DESCRIPTIONS = {
@@ -78,7 +79,7 @@ _TIES = (-1.0, 0.0, 0.5, 1.0)
 #: The parts of complex numbers where functions of an angle change branch.
 _AXES = (0.0, -0.0, 1.0, -1.0)
 #: Groups that change every element of the ordinary values, and how far FAR moves them.
-FAR, OUTSIDE = "far", "outside"
+FAR = "far"
 MOVED = ("negative", "positive", FAR)
 _DISTANCE, _DISTANCE_IN_16_BITS = 100, 10
 #: Groups whose values are drawn.
@@ -154,7 +155,7 @@ def _write_values(
     import torch
 
     floating = tensor.dtype.is_floating_point or tensor.dtype.is_complex
-    if not tensor.numel() or tensor.dtype == torch.bool or group not in (FLOATING if floating else INTEGER):
+    if not tensor.numel() or tensor.dtype == torch.bool or group not in ((*FLOATING, OUTSIDE) if floating else INTEGER):
         return False
     if floating and group == "full_range" and "huge" in without:
         return False

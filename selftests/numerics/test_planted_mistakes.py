@@ -252,7 +252,7 @@ def test_modes_surround_the_call():
         ({"without": {"nan": ""}}, "it must be the reason"),
         (
             {"without": {"everything": "why"}},
-            "full_range, wrap, sizes, expanded cotangents, permuted cotangents, graphs, x",
+            "wrap, outside, sizes, expanded cotangents, permuted cotangents, transposed, size 0, size 1, refused, graphs, x",
         ),
         ({"branch": "zero"}, "a list of numbers"),
         ({"branch": {"y": [1]}}, "the inputs are x"),
