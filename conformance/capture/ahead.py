@@ -21,6 +21,7 @@ from conformance.capture.request import CaptureRequest
 from conformance.capture.result import CaptureResult
 from conformance.capture.toolchain.kernel_batch import KernelBatch
 from conformance.cases.case import Case
+from conformance.cases.function_copies import with_code
 from conformance.cases.tolerance_policy import Policy
 from conformance.devices.targets import Target
 
@@ -90,17 +91,7 @@ def _reason_against(case: Case, target: Target) -> str:
 
 def _with_code_of_its_own(function: Any) -> Any:
     """A copy of a Python function with a copy of its code object: Dynamo keeps what it compiles on the code object."""
-    copy = types.FunctionType(
-        function.__code__.replace(),
-        function.__globals__,
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
-    copy.__kwdefaults__ = function.__kwdefaults__
-    copy.__qualname__, copy.__module__, copy.__doc__ = function.__qualname__, function.__module__, function.__doc__
-    copy.__dict__.update(function.__dict__)
-    return copy
+    return with_code(function, function.__code__.replace())
 
 
 def _take_away() -> list[Any]:

@@ -20,7 +20,8 @@ class CaptureRequest:
     captures with C++ kernels defer.
 
     Of the GPU-free worker alone: `shares`: a capture of another target will do if it is the same and nothing else is
-    asked for. `audit`: with `emulate`, also judge the case's opt-outs.
+    asked for. `audit`: with `emulate`, also judge the case's opt-outs. `other_inputs`: with `emulate`, also compile the
+    case with other inputs (cases/other_inputs.py).
     """
 
     case: Case
@@ -33,3 +34,4 @@ class CaptureRequest:
     defer_build: bool = False
     shares: bool = False
     audit: bool = False
+    other_inputs: bool = False

@@ -8,7 +8,8 @@ There is one call for each group of values. Groups for floating and complex inpu
                of a sum whether it overflows
     denormals  the smallest and the largest denormal number, and their negatives
     edges      ±0, the smallest normal numbers, and values where functions often change branch: ±0.5, ±1, 1±ulp, 1.5,
-               ±2, ±2.5, ±3, 6, 20; also the values of numerics={"branch": [...]}
+               ±2, ±2.5, ±3, 6, 20; also the values of numerics={"branch": [...]}. Complex numbers on both axes, with
+               each sign of the zeros
     ties       few different values, each many times
     negative   every element, with its sign changed where it is positive. In ascending order for inputs at an even
                position, in descending order for the others
@@ -19,6 +20,8 @@ There is one call for each group of values. Groups for floating and complex inpu
                the largest number and down to that of the smallest: products of a few of them do not overflow. Random
                values are nearly all between 0.001 and 4
     full_range the same up to the largest and down to the smallest normal number. Left out with `huge`
+    outside    in some elements: values outside of `low` and `high`. Only on a CPU, and only where eager then
+               raises: compiled must raise too
 
 Groups for integer inputs:
 
@@ -50,7 +53,9 @@ FLOATING = (
     "nan", "inf", "huge", "denormals", "edges", "ties", "negative", "positive", "far", "exponents", "full_range"
 )  # fmt: skip
 INTEGER = ("wrap", "negative", "positive", "full_range")
-GROUPS = tuple(dict.fromkeys((*FLOATING, *INTEGER)))
+#: For floating inputs with `low` and `high`.
+OUTSIDE = "outside"
+GROUPS = tuple(dict.fromkeys((*FLOATING, *INTEGER, OUTSIDE)))
 
 #: Group → what it holds, for messages.
 DESCRIPTIONS = {
@@ -66,10 +71,13 @@ DESCRIPTIONS = {
     "exponents": "large and small numbers",
     "wrap": "the ends of the integers",
     "full_range": "the dtype's whole range",
+    "outside": "outside of low and high",
 }
 
 _BRANCHES = (0.5, -0.5, 1.0, -1.0, 1.5, 2.0, -2.0, 2.5, -2.5, 3.0, -3.0, 6.0, 20.0)
 _TIES = (-1.0, 0.0, 0.5, 1.0)
+#: The parts of complex numbers where functions of an angle change branch.
+_AXES = (0.0, -0.0, 1.0, -1.0)
 #: Groups that change every element of the ordinary values, and how far FAR moves them.
 FAR = "far"
 MOVED = ("negative", "positive", FAR)
@@ -147,7 +155,7 @@ def _write_values(
     import torch
 
     floating = tensor.dtype.is_floating_point or tensor.dtype.is_complex
-    if not tensor.numel() or tensor.dtype == torch.bool or group not in (FLOATING if floating else INTEGER):
+    if not tensor.numel() or tensor.dtype == torch.bool or group not in ((*FLOATING, OUTSIDE) if floating else INTEGER):
         return False
     if floating and group == "full_range" and "huge" in without:
         return False
@@ -166,6 +174,10 @@ def _write_values(
         share = _SHARE if group == "exponents" else 1.0
         draw = functools.partial(spread_exponents, share=share) if floating else uniform_integers
         values = draw(elements.dtype, bounds, count, generator)
+    elif group == OUTSIDE:
+        low, high = bounds
+        beyond = [] if low is None or high is None else [low - 1, high + 1]
+        values = torch.tensor(beyond, dtype=elements.dtype)
     else:
         values = _values(group, elements.dtype, bounds, branch, signed_zero="ties" not in without)
     if not values.numel():
@@ -179,9 +191,20 @@ def _write_values(
         chosen = torch.arange(len(where)) % len(values)
         chosen = (chosen + seed) % len(values) if len(where) < len(values) else chosen
     flat[where] = values[chosen]
+    if group == "edges" and tensor.is_complex() and bounds == (None, None) and "ties" not in without:
+        _write_signed_zeros(flat.view(-1, 2), generator)
     if flat.data_ptr() != elements.data_ptr():
         elements.copy_(flat.view(elements.shape))
     return True
+
+
+def _write_signed_zeros(pairs: torch.Tensor, generator: torch.Generator) -> None:
+    """Writes complex numbers that are 0 or on an axis, with each sign of the zeros, to random places. Each once."""
+    import torch
+
+    values = torch.tensor([(x, y) for x in _AXES for y in _AXES if not x * y], dtype=pairs.dtype)
+    where = torch.randperm(len(pairs), generator=generator)[: len(values)]
+    pairs[where] = values[torch.randperm(len(values), generator=generator)][: len(where)]
 
 
 def _moved(group: str, flat: torch.Tensor, bounds: Bounds, position: int) -> torch.Tensor | None:

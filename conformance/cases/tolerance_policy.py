@@ -14,9 +14,10 @@ Keys of @case(numerics={...}), all optional:
     branch      values where the function changes branch: [0.0, 6.0], or by input {"x": [0.0, 6.0]}. They become special
                 values
     without     what is not checked → reason. A group of special values (see special_values.py: nan, inf, huge,
-                denormals, edges, ties, negative, positive, far, exponents, full_range, wrap), "sizes" (other sizes with
-                dynamic shapes), "expanded cotangents" or "permuted cotangents", the name of an input, or "graphs":
-                nothing need be compiled
+                denormals, edges, ties, negative, positive, far, exponents, full_range, outside, wrap), "sizes" (other
+                sizes with dynamic shapes), "expanded cotangents" or "permuted cotangents", a kind of other inputs (see
+                other_inputs.py: transposed, size 0, size 1, refused), the name of an input, or "graphs": nothing need
+                be compiled
     fill        tensor → why no error in it can be found: {"output[1]": "it is zeros_like(x)"}. Without it, a tensor is
                 refused that is one constant in every call, always empty, or so far from float64 that twice its values,
                 two elements exchanged, or an input would pass
@@ -36,7 +37,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from conformance.cases import special_values
+from conformance.cases import other_inputs, special_values
 from conformance.cases.case import CaseError
 from conformance.errors import ConformanceError
 
@@ -78,7 +79,7 @@ COTANGENT_CALLS = ("expanded cotangents", "permuted cotangents")
 #: In `without`: no graph of the case needs to reach Inductor.
 GRAPHS = "graphs"
 #: What `without` may name, besides inputs.
-OMISSIBLE = (*special_values.GROUPS, "sizes", *COTANGENT_CALLS, GRAPHS)
+OMISSIBLE = (*special_values.GROUPS, "sizes", *COTANGENT_CALLS, *other_inputs.KINDS, GRAPHS)
 
 
 #: Holds the factor of cases that name none, if the project sets one, so that processes which this one starts use it.

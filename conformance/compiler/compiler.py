@@ -15,6 +15,7 @@ from conformance.capture.compiled_forms import CompiledFormError
 from conformance.capture.deviceless import pretended_device
 from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.request import CaptureRequest
+from conformance.cases import other_inputs
 from conformance.cases.case import Case
 from conformance.cases.selectors import exclusion
 from conformance.compiler import garbage_collection
@@ -194,7 +195,13 @@ class Compiler:
             raise PreparationError(f"{target.name}: {problem}")
         emulate = run and not native and not self.reason_not_emulated(target)
         request = CaptureRequest(
-            case, target, "native" if native else "deviceless", emulate=emulate, shares=True, **options
+            case,
+            target,
+            "native" if native else "deviceless",
+            emulate=emulate,
+            shares=True,
+            other_inputs=other_inputs.are_compiled(case),
+            **options,
         )
         with contextlib.ExitStack() as stack:
             try:
@@ -269,6 +276,7 @@ def checked_numerics(
     """
     from conformance.capture.emulation.fake_strides import with_device_strides
     from conformance.compiler.large_sizes import compared_form
+    from conformance.compiler.other_inputs import OtherCompiles
     from conformance.compiler.random_functions import compared
     from conformance.numerics.check import check_numerics
 
@@ -281,7 +289,9 @@ def checked_numerics(
         return result.worker_numerics()
     if result.compiled is None:
         return []
-    case = case if native else with_device_strides(case)
+    fn, case = case.fn, case if native else with_device_strides(case)
+    compiles = OtherCompiles(compiler.capture, fn, target, result.capture.mode, emulates=not native)
+    others = compiles.problems if other_inputs.are_compiled(case) else None
     with compared(compiler.capture, case, target, result, emulates=not native) as (checked, compiled, note):
-        summary = check_numerics(checked, compiled, target.device, target.name).summary()
+        summary = check_numerics(checked, compiled, target.device, target.name, others=others).summary()
     return [*summary, note] if note else summary

@@ -22,8 +22,8 @@ from conformance.capture.model import Capture
 from conformance.capture.request import CaptureRequest
 from conformance.capture.result import CaptureResult
 from conformance.cases.adhoc import AdhocCase, AdhocOptions, resolve_case
-from conformance.cases.case import Case
 from conformance.cases.loader import cases_in
+from conformance.compiler.other_inputs import OtherCompiles
 from conformance.compiler.random_functions import compared
 from conformance.devices.environment import HIDE_GPUS
 from conformance.devices.targets import Target, targets, use_tables
@@ -43,7 +43,7 @@ CAPTURE_LIMIT = 600.0
 #: The variable that passes further tables of targets to the worker.
 _TABLES = "_CONFORMANCE_TARGET_TABLES"
 #: What the worker is sent of a request as it is. Its captures are not native, so none defers its build.
-_OPTIONS = ("form", "explore", "emulate", "texts", "shares", "audit")
+_OPTIONS = ("form", "explore", "emulate", "texts", "shares", "audit", "other_inputs")
 
 
 class GpuFreeWorkerError(ConformanceError, RuntimeError):
@@ -121,7 +121,7 @@ def _capture(message: dict[str, Any]) -> dict[str, Any]:
         numerics = None
         if captured.compiled is not None:
             audit = Audit() if request.audit else None
-            numerics = answer["numerics"] = _numerics(case, captured, target, audit, message["run_options"])
+            numerics = answer["numerics"] = _numerics(request, captured, audit, message["run_options"])
             numerics["extents"] = captured.extents().to_json()
             answer |= {"judgements": [each.to_json() for each in audit.judgements]} if audit else {}
     if may_share and (numerics is None or "lines" in numerics):
@@ -155,7 +155,7 @@ def _shared_captures() -> SharedCaptures:
 
 
 def _numerics(
-    case: Case, captured: CaptureResult, target: Target, audit: Audit | None, run_options: str
+    request: CaptureRequest, captured: CaptureResult, audit: Audit | None, run_options: str
 ) -> dict[str, Any]:
     """What the numerics check found, as JSON: its lines, or the type and message of what it raised; and its
     error profiles.
@@ -168,11 +168,19 @@ def _numerics(
 
     check = functools.partial(check_numerics, run_options=run_options)
     check = check if audit is None else functools.partial(check_and_audit, audit)
-    observed = Observed()
+    case, target, observed = request.case, request.target, Observed()
+    others = OtherCompiles(capture, case.fn, target, request.mode, emulates=True).problems
     answer: dict[str, Any] = {}
     try:
         with compared(capture, with_device_strides(case), target, captured, emulates=True) as (checked, compiled, note):
-            comparison = check(checked, compiled, target.device, target.name, observed=observed)
+            comparison = check(
+                checked,
+                compiled,
+                target.device,
+                target.name,
+                observed=observed,
+                others=others if request.other_inputs else None,
+            )
         answer["lines"] = [*comparison.summary(), *filter(None, [note])]
     except Exception as error:  # noqa: BLE001 - the parent raises it again
         problems = [problem.to_json() for problem in getattr(error, "problems", ())]

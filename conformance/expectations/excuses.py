@@ -8,7 +8,7 @@ problems = [
 ]
 
 call      an ordinary call (first, second), other cotangents (expanded cotangents, permuted cotangents), other sizes
-          (sizes + 1, sizes × 2 - 1), a group of special values; or a list
+          (sizes + 1, sizes × 2 - 1), a group of special values, other inputs ("x transposed", "size 5 → 1"); or a list
 tensor    output, output[1], gradient of x, x after the call; for aliasing both, "output, x"; or a list
 rule      one of RULES in numerics/problem.py
 changes   for values: what eager's elements are → what compiled's are: NaN, inf, -inf, 0, -0, number; or a list
@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from conformance.cases.other_inputs import is_name
 from conformance.cases.special_values import GROUPS
 from conformance.cases.tolerance_policy import COTANGENT_CALLS
 from conformance.errors import ConformanceError
@@ -90,7 +91,7 @@ def _parse(number: int, table: Any) -> Excuse:
     for key in sorted(set(table) - allowed):
         raise ExcuseError(f"{where}: {key!r} says nothing about {rule!r}; leave it out")
     calls = _names(table["call"])
-    if unknown := [call for call in calls if call not in _CALLS]:
+    if unknown := [call for call in calls if call not in _CALLS and not is_name(call)]:
         raise ExcuseError(f"{where}: unknown call {unknown[0]!r}; known are {', '.join(_CALLS)}")
     changes = _names(table.get("changes", ()))
     for change in changes:

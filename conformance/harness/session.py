@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.capture.backends import BackendError, backend_named
 from conformance.capture.deviceless.prepare import prepare
-from conformance.cases import sample_selection, seeds, tolerance_policy
+from conformance.cases import other_inputs, sample_selection, seeds, tolerance_policy
 from conformance.cases.case import Case
 from conformance.cases.roots import STORAGE_ROOTS
 from conformance.compiler.compiler import Compiler
@@ -172,7 +172,9 @@ class Session:
         if ahead is not None:
             return ahead.resumed()
         shares = self.settings.captures == "shared"
-        return self.compiler.capture(dataclasses.replace(request, shares=shares, audit=self.settings.audit))
+        others = self.compiles_other_inputs(request.case)
+        request = dataclasses.replace(request, shares=shares, audit=self.settings.audit, other_inputs=others)
+        return self.compiler.capture(request)
 
     @property
     def widest_cpu_target(self) -> Target | None:
@@ -196,6 +198,10 @@ class Session:
     def passed_numerics(self) -> PassedNumerics:
         """Which numerics passed before, in this run or another one."""
         return PassedNumerics(cache_folder() / FOLDER)
+
+    def compiles_other_inputs(self, case: Case) -> bool:
+        """Whether numerics also compile the case with other strides, sizes and dtypes."""
+        return not self.settings.quick and other_inputs.are_compiled(case)
 
     def missing_devices(self) -> list[str]:
         """Selected device types and platforms of which no selected target runs here."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from conformance.capture.dynamo_graphs import NotWritableError, Recorder, recorded_compiles, written
-from conformance.cases import call_modes
+from conformance.cases import call_modes, other_inputs
 from conformance.cases.case import Case
 from conformance.cases.containers import copy_to
 from conformance.cases.tolerance_policy import Policy
@@ -31,6 +31,10 @@ def programs_of_case(case: Case, target: str, device: str, name: str) -> tuple[l
 
     if name in SIZE_CALLS:
         raise NotWritableError(f"the call {name!r} needs code for other sizes: sizes that vary are not supported")
+    if (other := other_inputs.variant(case, name)) is not None:
+        if other.kind == other_inputs.REFUSED:
+            raise NotWritableError(f"in the call {name!r} eager raises: there is no program that computes something")
+        case, name = other.case, ORDINARY_CALLS[0]
     comparison = Comparison(cotangent_dimensions=1)
     policy = Policy.for_case(case, target, device)
     call = next((each for each in calls(case, policy, comparison) if each.name == (name or ORDINARY_CALLS[0])), None)

@@ -5,7 +5,8 @@ excuses:
 
     without     a group of special values: the calls of the group; for `ties` also those of `edges`, which then have -0;
                 for `huge` also those of `full_range`, which then have floating numbers.
-                "sizes": the calls with other sizes. Cotangents: that call. An input: all calls with special values
+                "sizes": the calls with other sizes. Cotangents: that call. A kind of other inputs: its compiles. An
+                input: all calls with special values
     factor      all calls, with the policy's factor: the problems of the rule "values"
     reference   all calls, with float64
     recompiles  the calls that compiled again in the ordinary check
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from conformance.cases import special_values
+from conformance.cases import other_inputs, special_values
 from conformance.cases.opt_outs import OptOut, opt_outs
 from conformance.cases.tolerance_policy import COTANGENT_CALLS, GRAPHS, OMISSIBLE, Policy
 from conformance.numerics.problem import SIZE_CALLS, Problem
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     import torch
 
     from conformance.cases.case import Case
-    from conformance.numerics.check import Call, Comparison, Observed
+    from conformance.numerics.check import Call, Comparison, Observed, Others
 
 _NOT_EMULATED = "compiled raised NotEmulatedError: "
 #: Groups of special values whose calls have fewer or other values with an opt-out from another group.
@@ -76,37 +77,52 @@ def check_and_audit(
     *,
     observed: Observed | None = None,
     already_called: bool = False,
+    others: Others | None = None,
 ) -> Comparison:
-    """Does what `check_numerics` does, then judges the opt-outs, also where it raises."""
+    """Does what `check_numerics` does, then judges the opt-outs, also where it raises.
+
+    Other inputs are compiled for the judgements alone, after all calls: Dynamo then forgets the compiled function.
+    """
     from conformance.numerics.check import Observed, check_numerics
 
     observed = observed or Observed()
     try:
         return check_numerics(case, compiled, device, target, already_called=already_called, observed=observed)
     finally:
-        audit.judgements += judge(case, compiled, device, target, observed)
+        audit.judgements += judge(case, compiled, device, target, observed, others)
 
 
 def judge(
-    case: Case, compiled: Callable[..., Any], device: torch.device | str, target: str, observed: Observed
+    case: Case,
+    compiled: Callable[..., Any],
+    device: torch.device | str,
+    target: str,
+    observed: Observed,
+    others: Others | None = None,
 ) -> list[Judgement]:
-    """Judges all opt-outs of a case on a target, after its numerics were checked. Raises nothing."""
+    """Judges all opt-outs of a case on a target, after its numerics were checked. Raises nothing.
+
+    `others`: as for check_numerics. Without it, opt-outs of other inputs are not judged.
+    """
     import torch
 
     from conformance.capture.emulation.errors import NotEmulatedError
 
     auditor = _Auditor(case, compiled, device, Policy.for_case(case, target, torch.device(device).type), observed)
     judgements = []
-    for opt_out in opt_outs(case, target, torch.device(device).type):
+    declared = opt_outs(case, target, torch.device(device).type)
+    for opt_out in sorted(declared, key=lambda each: each.name in other_inputs.KINDS):
         problems: list[Problem] = []
         not_judged = "" if observed.made_all_calls else "the check of the case itself ended early"
         if opt_out.name == GRAPHS:
             not_judged = "it is about what is compiled, not about values"
         if opt_out.may_never_end:
             not_judged = "its reason says that the case never ends without it"
+        if opt_out.name in other_inputs.KINDS and others is None:
+            not_judged = "this run does not compile the case with other inputs"
         if not not_judged:
             try:
-                problems = auditor.problems(opt_out)
+                problems = auditor.problems(opt_out, others)
             except NotEmulatedError as error:
                 not_judged = f"not emulated: {error}"
             except Exception as error:  # noqa: BLE001 - such as memory: one opt-out must not hide what the others excuse
@@ -117,7 +133,8 @@ def judge(
             not_judged = "its reason says that the result differs between runs, and in this run it was right"
         judgements.append(Judgement(opt_out, problems, not_judged))
     idle = [each.opt_out for each in judgements if not each.problems and not each.not_judged]
-    together = auditor.problems_together([opt_out for opt_out in idle if opt_out.key in _OF_CALLS])
+    of_calls = [each for each in idle if each.key in _OF_CALLS and each.name not in other_inputs.KINDS]
+    together = auditor.problems_together(of_calls)
     return [replace(each, problems=together.get(each.opt_out, each.problems)) for each in judgements]
 
 
@@ -131,8 +148,11 @@ class _Auditor:
     policy: Policy
     observed: Observed
 
-    def problems(self, opt_out: OptOut) -> list[Problem]:
+    def problems(self, opt_out: OptOut, others: Others | None = None) -> list[Problem]:
         """The problems that occur without the opt-out. Raises what ends a check, such as NotEmulatedError."""
+        if opt_out.name in other_inputs.KINDS and others is not None:
+            rest = dict.fromkeys({*other_inputs.KINDS} - {opt_out.name}, "not judged now")
+            return list(others(self.case, replace(self.policy, without=rest), self.observed.comparison))
         if opt_out.key == "recompiles":
             return list(self._recompilations())
         if opt_out.key == "fill":

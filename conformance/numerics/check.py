@@ -23,7 +23,7 @@ import torch
 from conformance.capture.emulation.errors import NotEmulatedError
 from conformance.capture.observers.dynamo import compiled_frames
 from conformance.capture.tf32 import without_tf32
-from conformance.cases import call_modes, special_values
+from conformance.cases import call_modes, other_inputs, special_values
 from conformance.cases.case import resized_arguments
 from conformance.cases.containers import copy_to
 from conformance.cases.tolerance_policy import COTANGENT_CALLS, Policy, default_factor
@@ -51,6 +51,10 @@ SHOWN_PER_CALL = 2
 MOST_KEPT = 3
 
 
+#: Case, policy, comparison → the problems of further compiles.
+Others = Callable[["Case", Policy, Comparison], Sequence[Problem]]
+
+
 @dataclass
 class Observed:
     """What a check saw until it ended, also if it raised: for the audit of opt-outs.
@@ -67,7 +71,7 @@ class Observed:
 class Call:
     """One call of the compiled function.
 
-    `kind`: "ordinary", "cotangents", "sizes" or "special". `name`: see Problem.call.
+    `kind`: "ordinary", "cotangents", "sizes", "special" or "other inputs". `name`: see Problem.call.
     """
 
     kind: str
@@ -132,12 +136,14 @@ def check_numerics(
     *,
     already_called: bool = False,
     observed: Observed | None = None,
+    others: Others | None = None,
 ) -> Comparison:
     """Compares `compiled`, the compiled `case.fn`, with eager on `device` and with float64 on the CPU.
 
     `target`: name of the target, which selects what the case declares. `run_options`: pytest options of this run, for
     the command that reproduces a failure. `already_called`: `compiled` was called before, with other values; the code
-    of that call must serve the first call here too. `observed`: is filled with what the check saw.
+    of that call must serve the first call here too. `observed`: is filled with what the check saw. `others`: gives the
+    problems of further compiles, which are made where no ordinary call has a problem.
 
     Passes arguments by name. Makes all calls, also after one with a problem.
     Raises NumericsError with all problems; PolicyError for a malformed `case.numerics`; what eager raises in an
@@ -162,6 +168,8 @@ def check_numerics(
         if policy.raises:
             break
     observed.made_all_calls = True
+    if others is not None and not policy.raises and not any(each.call in ORDINARY_CALLS for each in problems):
+        problems += others(case, policy, comparison)
     if not problems and not policy.raises and not _has_every_value(case):
         problems += comparison.decisiveness.problems(policy.fill)
     if raised and all(problem.rule == "raises" for problem in problems):
@@ -191,7 +199,7 @@ def check_call(
             found = _problems(case, compiled, device, policy, comparison, call)
     except CandidateError as error:
         raised = error.__cause__
-        if raised is None or _ends_the_check(raised):
+        if raised is None or ends_the_check(raised):
             raise raised or error from None
         found = [raised_problem(raised)]
     return [replace(problem, call=call.name) for problem in found], raised, compiled_frames() - before
@@ -207,20 +215,16 @@ def _has_every_value(case: Case) -> bool:
     return any(each.every_value for each in case.inputs.values())
 
 
-def _ends_the_check(error: BaseException) -> bool:
+def ends_the_check(error: BaseException) -> bool:
     """Whether an exception says nothing about the code: memory, the disk, or something that is not emulated."""
     return isinstance(error, (MemoryError, torch.OutOfMemoryError, OSError, NotEmulatedError))
 
 
-def _problems(
-    case: Case,
-    compiled: Callable[..., Any],
-    device: torch.device | str,
-    policy: Policy,
-    comparison: Comparison,
-    call: Call,
-) -> list[Problem]:
-    call_comparison = CallComparison(
+def call_comparison(
+    case: Case, device: torch.device | str, policy: Policy, comparison: Comparison, call: Call
+) -> CallComparison:
+    """What compares one call of a case."""
+    return CallComparison(
         case.fn,
         Arguments(kwargs=dict(call.arguments)),
         device,
@@ -234,10 +238,23 @@ def _problems(
         call=call.name,
         same_draws=is_seeded(case),
     )
-    if call.kind == "sizes" and (error := call_comparison.eager_error()):
+
+
+def _problems(
+    case: Case,
+    compiled: Callable[..., Any],
+    device: torch.device | str,
+    policy: Policy,
+    comparison: Comparison,
+    call: Call,
+) -> list[Problem]:
+    compared = call_comparison(case, device, policy, comparison, call)
+    if call.name == special_values.OUTSIDE and not (torch.device(device).type == "cpu" and compared.eager_error()):
+        return []
+    if call.kind == "sizes" and (error := compared.eager_error()):
         comparison.notes.append(f"{call.title}: skipped, because eager raises {error}")
         return []
-    return call_comparison.problems(compiled)
+    return compared.problems(compiled)
 
 
 def _message(problems: Sequence[Problem], case: Case, reproduction: str, advice: str) -> str:
@@ -270,7 +287,8 @@ def _titles_of_further_calls(by_call: Mapping[str, Sequence[Problem]]) -> str:
     names = {
         "other cotangents": [name for name in by_call if name in COTANGENT_CALLS],
         "other sizes": [name for name in by_call if name in OTHER_SIZES],
-        "special values": [name for name in by_call if name not in (*COTANGENT_CALLS, *OTHER_SIZES)],
+        "special values": [name for name in by_call if name in special_values.GROUPS],
+        "other inputs": [name for name in by_call if other_inputs.is_name(name)],
     }
     return " and ".join(f"{title} ({', '.join(each)})" for title, each in names.items() if each)
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from conformance.capture import invoke
-from conformance.cases import call_modes, special_values
+from conformance.cases import call_modes, other_inputs, special_values
 from conformance.cases.outside_tensors import advice
 from conformance.cases.seeds import seed_of
 from conformance.cases.tolerance_policy import Policy
@@ -189,8 +189,8 @@ class CallComparison:
         problems += messages.input_problems(got, eager)
         kept = [n for n, tensor in eager.inputs.items() if messages.same_shape_and_dtype(got.inputs.get(n), tensor)]
         problems += self._value_problems("inputs", kept, got, eager, reference)
-        # With another layout of the cotangents, autograd promises none. Special values cannot change a layout.
-        layout = self.layout and not self.cotangent_layout and not self.special
+        # With another layout of inputs or cotangents, autograd promises none. Special values cannot change a layout.
+        layout = self.layout and not (self.cotangent_layout or self.special or other_inputs.is_name(self.call))
         problems += messages.gradient_problems(got, eager, layout, self.comparison.notes)
         both = [
             name
@@ -218,6 +218,14 @@ class CallComparison:
         except Exception as error:  # noqa: BLE001 - after any exception there is nothing to compare with
             return f"{type(error).__name__}: {error}"
         return ""
+
+    def refusal_problems(self, candidate: Callable[..., Any], raised: str) -> list[Problem]:
+        """The problem that the candidate raises nothing. `raised`: the type and message of eager's exception."""
+        try:
+            self._call(candidate)
+        except Exception:  # noqa: BLE001 - the compiler wraps what an operator raises, or refuses it itself
+            return []
+        return [Problem("", "raises", f"eager raises {raised}, and compiled raised nothing")]
 
     def _call(self, fn: Callable[..., Any]) -> Outcome:
         arguments = self.arguments.copy_to(self.device)  # made outside inference mode, as the capture's are

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from conformance.cases import call_modes
+from conformance.cases import call_modes, special_values
 from conformance.cases.case import Case
 from conformance.cases.containers import leaves_of
 from conformance.numerics.cotangents import random_cotangent
@@ -90,7 +90,28 @@ def problems(case: Case, compiled: Callable[..., Any], device: torch.device | st
                 means = f"{statistics.fmean(other):.4g}, and eager's {statistics.fmean(one):.4g}"
                 found.append(f"{name}: the {what} of what compiled draws by default is {means}, in {DRAWS} calls each")
     found += _related_outputs(*sides)
+    found += _missing_refusals(case, compiled, device)
     return found + list(_other_numbers_in_the_backward(case, compiled, device, arguments))
+
+
+def _missing_refusals(case: Case, compiled: Callable[..., Any], device: torch.device | str) -> Iterator[str]:
+    """Inputs outside of their bounds that eager refuses and compiled takes. With eager's numbers, both run eager's."""
+    if torch.device(device).type != "cpu":
+        return
+    for each in special_values.calls(case, {}, ()):
+        if each.group == special_values.OUTSIDE:
+            eager, got = (_refusal(fn, Arguments(kwargs=each.arguments), case.mode) for fn in (case.fn, compiled))
+            if eager and not got:
+                yield f"{each.title}: eager raises {eager}, and compiled raises nothing"
+
+
+def _refusal(fn: Callable[..., Any], arguments: Arguments, mode: str) -> str:
+    """The type and message of what a call on the CPU raises, or ""."""
+    try:
+        _drawn(fn, arguments, mode, "cpu", 0)
+    except Exception as error:  # noqa: BLE001 - whether both raise is the question
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 def _related_outputs(eager: Sequence[Sequence[torch.Tensor]], got: Sequence[Sequence[torch.Tensor]]) -> Iterator[str]:

@@ -7,6 +7,7 @@ from conformance import case, tensor
 functional = torch.nn.functional
 CPU = {"cpu": "on a GPU, eager's check of values is an assertion that ends the process"}
 RAISES = {"raises": "RuntimeError"}
+NUMERICS = ("numerics",)
 
 
 @case(x=tensor(4, 4, low=0.1, high=0.9), target=tensor(4, 4, low=1.5, high=2), only=CPU, numerics=RAISES)
@@ -96,3 +97,35 @@ def test_logcumsumexp_of_a_byte(x):
 @case(x=tensor(3, 4), y=tensor(4, 5), numerics=RAISES)
 def test_shapes_that_do_not_match(x, y):
     return x + y
+
+
+@case(x=tensor(5, 7), alpha=[0.0], numerics=RAISES, checks=NUMERICS)
+def test_celu_without_alpha(x, alpha):
+    return functional.celu(x, alpha)
+
+
+@case(mean=tensor(5, 7), std=tensor(5, 7, low=-2, high=-1), only=CPU, numerics=RAISES, checks=NUMERICS)
+def test_normal_of_negative_deviation(mean, std):
+    return torch.normal(mean, std)
+
+
+@case(x=tensor(5, 7), numerics=RAISES, checks=NUMERICS)
+def test_clamp_beyond_the_dtype(x):
+    return torch.clamp(x, -3.4e39, 3.4e39)
+
+
+@case(x=tensor(5, 7), low=tensor(5, dtype="f64"), high=tensor(5, dtype="f64"), numerics=RAISES, checks=NUMERICS)
+def test_out_of_another_dtype(x, low, high):
+    return torch.aminmax(x, dim=-1, out=(low, high))
+
+
+@case(
+    bias=tensor(5, 1),
+    a=tensor(1, 6),
+    b=tensor(6, 1),
+    only={"cpu": "on a GPU, an assertion of Inductor refuses it too"},
+    numerics=RAISES,
+    checks=NUMERICS,
+)
+def test_bias_larger_than_the_product(bias, a, b):
+    return torch.addmm(bias, a, b)

@@ -109,6 +109,7 @@ class ItemCapture:
             session.machine,
             capture,
             fresh=session.settings.fresh,
+            other_inputs=session.compiles_other_inputs(self._case),
         )
 
     def add_texts(self, capture: Capture) -> str:

@@ -19,10 +19,10 @@ from conformance.cases.selectors import values_for
 from conformance.compiler import garbage_collection
 from conformance.compiler.capture_texts import code_text
 from conformance.compiler.large_sizes import compared_form
+from conformance.compiler.other_inputs import OtherCompiles
 from conformance.compiler.random_functions import RANDOM, compared
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
-from conformance.devices.vendor_devices import vendor_devices
 from conformance.errors import ConformanceError, NotStoredError, first_line
 from conformance.facts import double_precision
 from conformance.harness.item import audit as item_audit
@@ -31,7 +31,6 @@ from conformance.harness.item.capture import ItemCapture
 from conformance.harness.item.code import ItemCode
 from conformance.harness.item.device import ItemDevice
 from conformance.harness.item.errors import (
-    DevicelessError,
     OutsideTensorError,
     RaisedError,
     SkipError,
@@ -50,7 +49,6 @@ from conformance.harness.overlay.chosen_options import NOT_OCCURRED
 from conformance.harness.session import Session
 from conformance.normalize.text import canonical_text, snapshot_text
 from conformance.numerics.audit import Audit, check_and_audit
-from conformance.review.diff import compare_texts
 from conformance.settings import option_name
 from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import NOT_ENDED, ItemRecord
@@ -200,7 +198,7 @@ class _ItemRun:
         self._check("code", capture, self._check_code)
         self._check("binary", capture, lambda: self.code.check_binary(capture))
         if self.session.settings.verify_deviceless:
-            self._check("deviceless", capture, lambda: self._check_deviceless(capture))
+            self._check("deviceless", capture, lambda: self.code.check_deviceless(capture))
 
     def _check_numerics_once(self, captured: CaptureResult) -> None:
         """Checks numerics, unless the same numerics passed before."""
@@ -415,14 +413,18 @@ class _ItemRun:
         from conformance.capture.emulation.fake_strides import with_device_strides
         from conformance.numerics.check import Observed, check_numerics
 
+        session, emulates = self.session, self.source.emulates
+        others = None
+        if session.compiles_other_inputs(case):
+            others = OtherCompiles(session.capture, case.fn, self.target, self.mode, emulates).problems
         case = case if self.mode == "native" else with_device_strides(case)
-        check = functools.partial(check_numerics, run_options=self.session.settings.typed_inductor_config)
+        check = functools.partial(check_numerics, run_options=session.settings.typed_inductor_config)
         check = check if self.audit is None else functools.partial(check_and_audit, self.audit)
         observed, target = Observed(), self.target
-        comparing = compared(self.session.capture, case, target, captured, emulates=self.source.emulates)
+        comparing = compared(session.capture, case, target, captured, emulates=emulates)
         try:
             with comparing as (case, compiled, note):
-                check(case, compiled, target.device, target.name, observed=observed, already_called=True)
+                check(case, compiled, target.device, target.name, observed=observed, already_called=True, others=others)
             for line in (*filter(None, [note]), *dict.fromkeys(observed.comparison.roundings)):
                 self._note(line)
         finally:
@@ -452,22 +454,7 @@ class _ItemRun:
         if not self.session.settings.inductor_config:  # notices advise to change the case
             self.record.notices += notices
         code = code_text(capture, self.target)
-        requirements.check(self.case, self.target, facts, code=code, code_of=self._partner_code)
-
-    def _check_deviceless(self, native: Capture) -> None:
-        """Compares the device's code with code that is generated for the same case without the device."""
-        if vendor := vendor_devices().get(self.target.device):
-            raise SkipError(f"{vendor.package} generates no code without the device")
-        if native.mode != "native" or self.target.device == "cpu":
-            raise SkipError("there is nothing to compare: this capture was made without a GPU")
-        request = CaptureRequest(self.case, self.target, "deviceless", texts=False)
-        with self.session.capture(request) as captured:
-            deviceless = captured.capture
-        text = snapshot_text(deviceless, facts.extract(deviceless).lines(), self.target.device)
-        if found := compare_texts(self.record.text, text):
-            raise DevicelessError(
-                f"{self.name}: the code generated without the device differs from the device's own: {found.message}"
-            )
+        requirements.check(self.case, self.target, facts, code=code, code_of=self.code.of_partner)
 
     def _check_code(self) -> None:
         self._skip_if_combined()
@@ -486,16 +473,6 @@ class _ItemRun:
         wanted = [*wanted_facts(self.case, self.target), *values_for(self.case.missed, self.case, self.target)]
         if capture.error and wanted:
             raise SkipError(f"there is no code to check {', '.join(wanted)}: compiling raises {capture.error}")
-
-    def _partner_code(self, name: str) -> str:
-        """The code of the function `test_<name>` of the same file with the same labels; generated once a process."""
-        partner = self.case.partner(name).with_config(self.session.settings.inductor_config)
-        key = (partner.id, self.target.name)
-        if key not in self.session.partner_codes:
-            mode = "deviceless" if self.target.device == "cpu" else self.mode
-            with self.session.capture(CaptureRequest(partner, self.target, mode, texts=False)) as captured:
-                self.session.partner_codes[key] = code_text(captured.capture, self.target)
-        return self.session.partner_codes[key]
 
     def _wrong_entry(self, check: str, problem: EntryProblem | None) -> _Verdict | None:
         """The verdict on a check whose known failure is wrong; of one that is only a notice, notes it.

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from conformance import facts
+from conformance.capture.request import CaptureRequest
 from conformance.cases.case import Case
 from conformance.cases.needed_package import other_version
+from conformance.compiler.capture_texts import code_text
 from conformance.devices.targets import GPUS, Target
 from conformance.devices.vendor_devices import vendor_devices
 from conformance.documentation import reference
 from conformance.facts import binary
 from conformance.harness.accounting import NOTHING_STORED
-from conformance.harness.item.errors import CodeError, NoStoredCodeError, SkipError
+from conformance.harness.item.errors import CodeError, DevicelessError, NoStoredCodeError, SkipError
 from conformance.harness.overlay.chosen_options import reason_not_compared
 from conformance.harness.session import Session
+from conformance.normalize.text import snapshot_text
 from conformance.review.accept_command import ACCEPT_WITH, accept_command, advice_on_digest
 from conformance.review.diff import compare_texts
 from conformance.review.review import nearest_text
@@ -25,7 +29,7 @@ from conformance.storage.runs import ItemRecord
 from conformance.storage.snapshots import Snapshot, torch_release
 
 if TYPE_CHECKING:
-    from conformance.capture.model import Capture
+    from conformance.capture.model import Capture, Mode
 
 
 class ItemCode:
@@ -34,6 +38,32 @@ class ItemCode:
     def __init__(self, session: Session, case: Case, target: Target, record: ItemRecord) -> None:
         self.session, self.case, self.target, self.record = session, case, target, record
         self.name = f"{case.id}-{target.name}"
+
+    def check_deviceless(self, native: Capture) -> None:
+        """Compares the device's code with code that is generated for the same case without the device."""
+        if vendor := vendor_devices().get(self.target.device):
+            raise SkipError(f"{vendor.package} generates no code without the device")
+        if native.mode != "native" or self.target.device == "cpu":
+            raise SkipError("there is nothing to compare: this capture was made without a GPU")
+        request = CaptureRequest(self.case, self.target, "deviceless", texts=False)
+        with self.session.capture(request) as captured:
+            deviceless = captured.capture
+        text = snapshot_text(deviceless, facts.extract(deviceless).lines(), self.target.device)
+        if found := compare_texts(self.record.text, text):
+            raise DevicelessError(
+                f"{self.name}: the code generated without the device differs from the device's own: {found.message}"
+            )
+
+    def of_partner(self, name: str) -> str:
+        """The code of the function `test_<name>` of the same file with the same labels; generated once a process."""
+        partner = self.case.partner(name).with_config(self.session.settings.inductor_config)
+        key = (partner.id, self.target.name)
+        if key not in self.session.partner_codes:
+            is_native = self.target.device != "cpu" and self.record.mode == "native"
+            mode: Mode = "native" if is_native else "deviceless"
+            with self.session.capture(CaptureRequest(partner, self.target, mode, texts=False)) as captured:
+                self.session.partner_codes[key] = code_text(captured.capture, self.target)
+        return self.session.partner_codes[key]
 
     def check(self) -> None:
         """Compares the snapshot's text with the baseline run, or else with the stored text. Raises CodeError."""

@@ -7,12 +7,14 @@ import contextlib
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from conformance.cases.case import Case
 from conformance.cases.compiler_options import split_options
+from conformance.cases.other_inputs import variant
 from conformance.devices.targets import Target
 from conformance.harness.reproduction.case_text import CaseText, case_text
 from conformance.harness.reproduction.module_text import NotSelfContainedError
@@ -53,9 +55,9 @@ def write(
     """
     with_suite = suite_script(case, target, chosen or {})
     try:
-        problems = failed_problems(error)
-        text = case_text(case)
-        save_inputs(folder / INPUTS, case, target, problems, native=native)
+        failing, problems = _of_other_inputs(case, failed_problems(error))
+        text = case_text(failing)
+        save_inputs(folder / INPUTS, failing, target, problems, native=native)
     except NotSelfContainedError as reason:
         (folder / NAME).write_text(f"# This script needs the suite: {reason}.\n{with_suite}", encoding="utf-8")
         return f"to reproduce: python {folder / NAME} (it needs the suite: {reason})"
@@ -81,6 +83,14 @@ def failed_problems(error: BaseException | None) -> Sequence[Problem]:
     if all(problem.rule == "recompiles" for problem in problems):
         raise NotSelfContainedError("only the suite counts recompiles and checks the case's declaration")
     return problems
+
+
+def _of_other_inputs(case: Case, problems: Sequence[Problem]) -> tuple[Case, Sequence[Problem]]:
+    """The variant of the case that fails first, and its problems as those of a first call; else both as they are."""
+    if (other := variant(case, problems[0].call)) is None:
+        return case, problems
+    mine = [problem for problem in problems if problem.call == other.name]
+    return other.case, [replace(problem, call=ORDINARY_CALLS[0]) for problem in mine]
 
 
 def save_inputs(file: Path, case: Case, target: Target, problems: Sequence[Problem], *, native: bool) -> None:

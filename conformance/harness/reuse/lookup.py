@@ -48,12 +48,22 @@ class LookUp:
 
 
 def look_up(
-    store: PassedNumerics, case: Case, target: Target, machine: Machine, capture: Capture, *, fresh: bool
+    store: PassedNumerics,
+    case: Case,
+    target: Target,
+    machine: Machine,
+    capture: Capture,
+    *,
+    fresh: bool,
+    other_inputs: bool,
 ) -> LookUp:
-    """Looks up the numerics of a captured item. `fresh`: withdraws a verdict, so that they run."""
+    """Looks up the numerics of a captured item. `fresh`: withdraws a verdict, so that they run.
+
+    `other_inputs`: whether the numerics compile more than the capture.
+    """
     if target.device in vendor_devices() or reason_to_run(case, capture):  # a vendor's code may change unseen
         return LookUp()
-    digest = numerics_digest(case, target, machine, capture)
+    digest = numerics_digest(case, target, machine, capture, other_inputs=other_inputs)
     verdict = store.find(digest)
     if verdict is not None and fresh:
         store.withdraw(digest)  # now, because the run may crash

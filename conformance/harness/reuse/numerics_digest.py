@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from conformance.devices.targets import Target
 
 #: Changes with what the digest contains.
-_FORMAT = "1"
+_FORMAT = "2"
 #: What Inductor writes that differs between two runs and changes nothing: a counter of graphs, the identity of a Python
 #: object (the digest has the constant's bytes), and a kernel's file in the cache. All three are in comments. Nothing
 #: else differed in 643 captures of two processes with another order and another cache folder.
@@ -75,16 +75,22 @@ def _has_readable_constants(module: Module) -> bool:
     return "runtime" in module.observed and "" not in _runtime(module)["constants"].values()
 
 
-def numerics_digest(case: Case, target: Target, machine: Machine, capture: Capture) -> str:
-    """The digest, 64 hexadecimal digits. Only for a case without a reason_to_run. Call it where numerics would run."""
-    return digest_of(_parts(case, target, machine, capture))
+def numerics_digest(
+    case: Case, target: Target, machine: Machine, capture: Capture, *, other_inputs: bool = False
+) -> str:
+    """The digest, 64 hexadecimal digits. Only for a case without a reason_to_run. Call it where numerics would run.
+
+    `other_inputs`: whether the numerics compile the case with other inputs too.
+    """
+    return digest_of(_parts(case, target, machine, capture, other_inputs))
 
 
-def _parts(case: Case, target: Target, machine: Machine, capture: Capture) -> Iterator[str]:
+def _parts(case: Case, target: Target, machine: Machine, capture: Capture, other_inputs: bool) -> Iterator[str]:
     torch = torch_files(environment.torch_build().folder)
     codes = [_stable(module.code) for module in capture.modules]
     yield from (_FORMAT, harness_state(), torch.running, torch.used_by(codes), _triton_state(), machine_state())
-    yield torch.all_generating() if _depends_on_all_of_inductor(case) else ""
+    yield torch.all_generating() if other_inputs or _depends_on_all_of_inductor(case) else ""
+    yield f"other inputs {other_inputs}"
     yield gpu_state(machine.gpus[target.device]) if capture.mode == "native" and target.device in machine.gpus else ""
     yield from _process_state()
     yield from (capture.mode, json.dumps(dataclasses.asdict(target), sort_keys=True, default=repr))

@@ -93,7 +93,10 @@ class CapturesAhead:
         session = self._session
         if session.settings.fresh or session.settings.audit:
             return True
-        known = look_up(session.passed_numerics, case, target, session.machine, waiting.capture, fresh=False)
+        others = session.compiles_other_inputs(case)
+        known = look_up(
+            session.passed_numerics, case, target, session.machine, waiting.capture, fresh=False, other_inputs=others
+        )
         return known.passed_before is None
 
     def _is_eligible(self, case: Case, target: Target) -> bool:
