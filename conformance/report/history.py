@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from conformance.normalize.text import canonical_text
-from conformance.report.columns import STATES, Cell, Cells
+from conformance.report.columns import Cell, Cells
+from conformance.report.states import CANNOT_RUN, NOT_RUN, NOT_STORED
 from conformance.storage.snapshot_format import split_parts
-
-#: States that say nothing of a torch release: they depend on the machine, or on how the run ended.
-_OF_THE_MACHINE = ("not run", "cannot run")
 
 
 @dataclass(frozen=True)
 class Step:
     """What differs on a target between two releases, `before` and `torch`, such as "2.13" and "2.15".
 
-    `state`: the two states, keys of STATES; None if they are equal. `facts`: name → the lines of both, "" where one has
+    `state`: the two states, of STATES; None if they are equal. `facts`: name → the lines of both, "" where one has
     no such fact. `code`: whether the code differs.
     """
 
@@ -38,7 +36,7 @@ class Step:
             "target": self.target,
             "before": self.before,
             "torch": self.torch,
-            "state": [STATES[each] for each in self.state] if self.state else None,
+            "state": list(self.state) if self.state else None,
             "facts": {name: list(lines) for name, lines in self.facts.items()},
             "code": self.code,
         }
@@ -50,7 +48,7 @@ def history(cells: Cells) -> list[Step]:
     for column in cells.columns:
         for case in cells.cases:
             cell = cells.cells.get((case, column))
-            if cell is not None and cell.record is not None and cell.state not in _OF_THE_MACHINE:
+            if cell is not None and cell.record is not None and cell.state not in (NOT_RUN, CANNOT_RUN):
                 series.setdefault((case, column.target), []).append(cell)
     return [step for _, found in sorted(series.items()) for step in _steps(found)]
 
@@ -60,7 +58,8 @@ def _steps(found: list[Cell]) -> Iterator[Step]:
         one, other = before.record, after.record
         if one is None or other is None:
             continue
-        state = (before.state, after.state) if before.state != after.state else None
+        states = (before.state, after.state)
+        state = states if before.state != after.state and NOT_STORED not in states else None
         both = bool(one.text and other.text)
         names = {**one.facts, **other.facts} if both else {}
         pairs = {name: (one.facts.get(name, ""), other.facts.get(name, "")) for name in names}

@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     title = arguments.title
     writers: list[tuple[Path | None, Callable[[], str]]] = [
         (arguments.output, lambda: page(runs, cells, changes, further_pages(cells, measured), title)),
-        (arguments.markdown, lambda: markdown_summary(cells, changes, title)),
+        (arguments.markdown, lambda: markdown_summary(runs, cells, changes, title)),
         (arguments.json, lambda: json_report(runs, cells, changes)),
         (arguments.junit, lambda: junit_report(cells, title)),
     ]

@@ -8,8 +8,11 @@ async function route() {
   if (window.CSS && CSS.highlights) CSS.highlights.clear();
   if (path === "main") return;
   document.querySelectorAll("nav a").forEach((link) => { link.toggleAttribute("aria-current", link.getAttribute("href") === `#/${path}`); });
+  const here = place();
   if (page === "operator") matrixPage(parameters, name);
   else if (page === "case") await casePage(name, parameters);
+  else if (page === "need") needPage(name);
+  else if (page === "bug") bugPage(name);
   else if (page === "changes") changesPage();
   else if (page === "change") changePage(name, parameters);
   else if (page === "runs") runsPage();
@@ -18,21 +21,64 @@ async function route() {
   else notFound(`There is no page ${path}.`);
   document.documentElement.dataset.shown = location.hash;
   const differences = parameters.with && document.getElementById("code");
-  if (differences) differences.scrollIntoView();
+  if (positions.has(here)) restore(positions.get(here));
+  else if (differences) differences.scrollIntoView();
+  else window.scrollTo(0, 0);
 }
+
+// Where each entry of the browser's history was scrolled to: a new entry begins at its head, and "back" finds its place.
+const positions = new Map();
+let places = Date.now();
+function place() {
+  if (!history.state) history.replaceState({ place: (places += 1) }, "");
+  return history.state.place;
+}
+function remember(state) {
+  if (state) positions.set(state.place, [window.scrollY, ...[...document.querySelectorAll(".scroll")].map((box) => [box.scrollTop, box.scrollLeft])]);
+}
+function restore([top, ...boxes]) {
+  document.querySelectorAll(".scroll").forEach((box, number) => { if (boxes[number]) [box.scrollTop, box.scrollLeft] = boxes[number]; });
+  window.scrollTo(0, top);
+}
+
+function onKey(event) {
+  const field = document.querySelector("[name=q]");
+  const typing = event.target.matches("input, select, textarea") || event.altKey || event.metaKey;
+  if ((event.key === "k" && (event.ctrlKey || event.metaKey)) || (event.key === "/" && !typing)) {
+    event.preventDefault();
+    if (field) { field.focus(); field.select(); } else { searchNext = true; location.hash = "#/"; }
+  } else if (!typing && !event.ctrlKey && ["j", "k"].includes(event.key)) {
+    const link = document.querySelector(`a[data-key=${event.key}]`);
+    if (link) link.click();
+  }
+}
+let searchNext = false;
 
 async function start() {
   index = await unpack("index");
-  states = Object.keys(index.states);
+  states = index.states;
   operatorOf = (id) => id.split("/")[0];
   index.numberOf = new Map(index.cases.map((id, number) => [id, number]));
   index.lower = index.cases.map((id) => id.toLowerCase());
   index.operatorOfCase = index.cases.map(operatorOf);
   operators = [...new Set(index.operatorOfCase)];
-  const links = [["", "Matrix"], ["changes", `Changes (${index.changes.length})`], ...index.sections.map((each) => [`page/${each.address}`, each.title]), ["runs", "Runs"]];
+  const links = [["", "What needs someone"], ["changes", `Changes (${index.changes.length})`], ...index.sections.map((each) => [`page/${each.address}`, each.title]), ["runs", "Runs"]];
   document.getElementById("nav").append(...links.map(([path, title]) => h("a", { href: `#/${path}` }, title)));
   document.getElementById("footer").textContent = `Made ${index.made} from ${plural(index.runs.length, "run")}: ${plural(operators.length, "operator")}, ${plural(index.cases.length, "case")}.`;
-  window.addEventListener("hashchange", () => { main.focus({ preventScroll: true }); window.scrollTo(0, 0); route(); });
+  history.scrollRestoration = "manual";
+  let current = history.state;
+  const scrolled = () => remember(current);
+  window.addEventListener("scroll", scrolled, { passive: true, capture: true });
+  window.addEventListener("hashchange", async () => {
+    main.focus({ preventScroll: true });
+    current = null;
+    await route();
+    current = history.state;
+    if (searchNext) document.querySelector("[name=q]").focus();
+    searchNext = false;
+  });
+  document.addEventListener("keydown", onKey);
   await route();
+  current = history.state;
 }
 start();
