@@ -36,6 +36,7 @@ _SCRIPTS = (
     "case.js",
     "error_pictures.js",
     "differences.js",
+    "bugs.js",
     "pages.js",
     "times.js",
     "routes.js",

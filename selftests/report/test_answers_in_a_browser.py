@@ -235,8 +235,10 @@ def test_a_report_without_failures_says_so(browser: Any, tmp_path: Path) -> None
         assert view.inner_text("#needs") == "Nothing: no check fails, and every item ran."
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize(
+    ("scheme", "width"),
+    [("dark", 390), *(pytest.param(*each, marks=pytest.mark.long) for each in (("light", 390), ("light", 1440)))],
+)
 def test_axe_finds_nothing_serious(view: Any, scheme: str, width: int) -> None:
     addresses = ["#/", "#/?q=relu&check=numerics", "#/need/0", "#/case/sum/b", "#/case/relu/a?target=cuda_sm90"]
     check_with_axe(view, addresses, scheme, width)

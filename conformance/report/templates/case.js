@@ -16,21 +16,17 @@ async function casePage(id, parameters) {
     return h("a", { href: address(`case/${id}`, { target: index.columns[column][1], torch: index.columns[column][0] }), class: classOf(state), title: `${state}, ${index.evidence[row[column][1]]}`, "aria-current": column === chosen ? "page" : false },
       `${GLYPHS[state]} ${columnName(index.columns[column])}`);
   }));
-  main.replaceChildren(h("p", { class: "crumbs" }, h("a", { href: "#/" }, "what needs someone"), " / ", h("a", { href: address(`operator/${operatorOf(id)}`) }, operatorOf(id)), ...steps(id, target)),
+  main.replaceChildren(h("p", { class: "crumbs" }, h("a", { href: "#/" }, "what needs someone"), " / ", h("a", { href: address(`operator/${operatorOf(id)}`) }, operatorOf(id)), ...neighbours(id, trail && trail.includes(id) ? trail : index.cases, (other) => address(`case/${other}`, { target }))),
     h("h1", {}, id), h("p", { class: "verdict" }, stateTag(states[row[chosen][0]]), ` on ${target}, torch ${torch}`), ladder(row[chosen][1]), tabs,
     ...columnDetails(id, chosen, columns, details, chunk, parameters), ...(await timesOf(id, target)));
 }
 
 // The cases that were listed last, for the keys j and k; all cases if none were.
 let trail = null;
-function neighbour(id, step) {
-  const cases = trail && trail.includes(id) ? trail : index.cases;
-  return cases[cases.indexOf(id) + step];
-}
-function steps(id, target) {
+function neighbours(id, list, href) {
   return [["k", -1, "previous"], ["j", 1, "next"]].flatMap(([key, step, word]) => {
-    const other = neighbour(id, step);
-    return other === undefined ? [] : [" · ", h("a", { href: address(`case/${other}`, { target }), "data-key": key, title: other }, `${word} (${key})`)];
+    const other = list.includes(id) ? list[list.indexOf(id) + step] : undefined;
+    return other === undefined ? [] : [" · ", h("a", { href: href(other), "data-key": key, title: other }, `${word} (${key})`)];
   });
 }
 

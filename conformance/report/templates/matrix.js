@@ -202,5 +202,5 @@ function matrixPage(parameters, operator) {
     : [h("h1", {}, "What needs someone"), aboutRuns(), needs, h("h2", {}, "Operators by targets")];
   main.replaceChildren(...heading, form, result);
   show(shown);
-  if (!searched) unpack("search").then((data) => { searched = data; if (shown.q && form.isConnected) show(shown); });
+  if (!searched) Promise.all([unpack("search"), knownBugs()]).then(([data, bugs]) => { searched = data; searchedBugs = bugs; if (shown.q && form.isConnected) show(shown); });
 }

@@ -28,10 +28,11 @@ function changePage(id, parameters) {
     h("ul", {}, cause.members.map(([id_, target]) => h("li", {}, h("a", { href: address(`case/${id_}`, { target, torch }) }, `${id_} on ${target}`)))));
 }
 
-async function sectionPage(name) {
+async function sectionPage(name, parameters) {
   const data = await unpack(`section-${name}`);
   if (data === null) return notFound(`The report has no page ${name}.`);
   title((index.sections.find((each) => each.address === name) || {}).title || name);
+  if (data.bugs) return bugsPage(data.bugs, parameters);
   if (data.measurements) return timesPage(data.measurements);
   const prose = h("div", { class: "prose", html: data.html });
   prose.querySelectorAll("code").forEach((code) => { // a case of this report becomes a link

@@ -12,12 +12,12 @@ async function route() {
   if (page === "operator") matrixPage(parameters, name);
   else if (page === "case") await casePage(name, parameters);
   else if (page === "need") needPage(name);
-  else if (page === "bug") bugPage(name);
+  else if (page === "bug") await bugPage(name);
   else if (page === "changes") changesPage();
   else if (page === "change") changePage(name, parameters);
   else if (page === "runs") runsPage();
-  else if (page === "page") await sectionPage(name);
-  else if (path === "") matrixPage(parameters);
+  else if (page === "page") await sectionPage(name, parameters);
+  else if (path === "") await frontPage(parameters);
   else notFound(`There is no page ${path}.`);
   document.documentElement.dataset.shown = location.hash;
   const differences = parameters.with && document.getElementById("code");
@@ -54,6 +54,12 @@ function onKey(event) {
 }
 let searchNext = false;
 
+// A page without runs, such as that of the documentation, begins with its first section.
+async function frontPage(parameters) {
+  if (index.cases.length || !index.sections.length) matrixPage(parameters);
+  else await sectionPage(index.sections[0].address, parameters);
+}
+
 async function start() {
   index = await unpack("index");
   states = index.states;
@@ -62,9 +68,11 @@ async function start() {
   index.lower = index.cases.map((id) => id.toLowerCase());
   index.operatorOfCase = index.cases.map(operatorOf);
   operators = [...new Set(index.operatorOfCase)];
-  const links = [["", "What needs someone"], ["changes", `Changes (${index.changes.length})`], ...index.sections.map((each) => [`page/${each.address}`, each.title]), ["runs", "Runs"]];
+  const sections = index.sections.map((each) => [`page/${each.address}`, each.title]);
+  const links = index.runs.length ? [["", "What needs someone"], ["changes", `Changes (${index.changes.length})`], ...sections, ["runs", "Runs"]] : sections;
   document.getElementById("nav").append(...links.map(([path, title]) => h("a", { href: `#/${path}` }, title)));
-  document.getElementById("footer").textContent = `Made ${index.made} from ${plural(index.runs.length, "run")}: ${plural(operators.length, "operator")}, ${plural(index.cases.length, "case")}.`;
+  const made = index.runs.length ? ` from ${plural(index.runs.length, "run")}: ${plural(operators.length, "operator")}, ${plural(index.cases.length, "case")}` : "";
+  document.getElementById("footer").textContent = `Made ${index.made}${made}.`;
   history.scrollRestoration = "manual";
   let current = history.state;
   const scrolled = () => remember(current);
