@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,6 +57,22 @@ def _finder_of_all(records: Iterable[tuple[ItemRecord, FindText]]) -> FindText:
     return lambda item: finders[item.name](item)
 
 
+def changes_between(pairs: Sequence[tuple[Cell, Cell]]) -> Changes:
+    """Compares the text of the second cell of each pair with that of the first. They are sides A and B."""
+    found = Changes()
+    for torch in dict.fromkeys(after.column.torch for _, after in pairs):
+        of_torch = [(before.record, after.record) for before, after in pairs if after.column.torch == torch]
+        texts = {after.name: before.text for before, after in of_torch if before and after and before.text}
+        finder = functools.partial(_text_of_side, texts)
+        review = review_items([after for _, after in of_torch if after], finder)
+        _add(found, review, {}, "B")
+    return found
+
+
+def _text_of_side(texts: Mapping[str, str], item: ItemRecord) -> tuple[str, str] | None:
+    return (texts[item.name], "A") if item.name in texts else None
+
+
 def _finder(run: Run) -> FindText:
     """Finds what the texts of a run were compared with: the run's baseline if it had one. One that is not here has no
     text.
@@ -74,9 +91,9 @@ def _may_differ(record: ItemRecord) -> bool:
     return bool(record.drift) or record.outcome("code") is Outcome.FAILED
 
 
-def _add(found: Changes, review: Review, functions: Mapping[tuple[str, str], CauseFunctions]) -> None:
+def _add(found: Changes, review: Review, functions: Mapping[tuple[str, str], CauseFunctions], side: str = "") -> None:
     for change in review.changed_items.values():
-        column = Column(torch_release(change.item.torch), change.item.target)
+        column = Column(torch_release(change.item.torch), change.item.target, side)
         found.old[change.item.case, column] = change.texts.stored
     for cause in review.causes:
         releases = {torch_release(review.changed_items[each.name].item.torch) for each in cause.members}

@@ -18,10 +18,11 @@ from conformance.storage.snapshots import torch_release
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the matrix: `torch` is a release, such as "2.13"."""
+    """A column of the matrix. `torch`: a release, such as "2.13". `side`: of a comparison, "A" or "B"; else ""."""
 
     torch: str
     target: str
+    side: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,12 @@ class Cells:
 
     @property
     def columns(self) -> list[Column]:
-        """In the order of the table of targets; those of one target by torch release."""
+        """In the order of the table of targets; those of one target by side and torch release."""
         order = {name: number for number, name in enumerate(targets())}
         used = {column for _, column in self.cells}
-        return sorted(used, key=lambda each: (order.get(each.target, 999), each.target, version_number(each.torch)))
+        return sorted(
+            used, key=lambda each: (order.get(each.target, 999), each.target, each.side, version_number(each.torch))
+        )
 
     @property
     def cases(self) -> list[str]:

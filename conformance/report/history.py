@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,29 +43,31 @@ class Step:
 
 def history(cells: Cells) -> list[Step]:
     """The steps with a difference, sorted by case. A step leads from one release to the next with a result."""
-    series: dict[tuple[str, str], list[Cell]] = {}
+    series: dict[tuple[str, str, str], list[Cell]] = {}
     for column in cells.columns:
         for case in cells.cases:
             cell = cells.cells.get((case, column))
             if cell is not None and cell.record is not None and cell.state not in (NOT_RUN, CANNOT_RUN):
-                series.setdefault((case, column.target), []).append(cell)
-    return [step for _, found in sorted(series.items()) for step in _steps(found)]
+                series.setdefault((case, column.target, column.side), []).append(cell)
+    steps = (step_between(*pair) for _, found in sorted(series.items()) for pair in itertools.pairwise(found))
+    return [step for step in steps if step]
 
 
-def _steps(found: list[Cell]) -> Iterator[Step]:
-    for before, after in itertools.pairwise(found):
-        one, other = before.record, after.record
-        if one is None or other is None:
-            continue
-        states = (before.state, after.state)
-        state = states if before.state != after.state and NOT_STORED not in states else None
-        both = bool(one.text and other.text)
-        names = {**one.facts, **other.facts} if both else {}
-        pairs = {name: (one.facts.get(name, ""), other.facts.get(name, "")) for name in names}
-        facts = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-        code = both and one.text != other.text and _code(one.text) != _code(other.text)
-        if state or facts or code:
-            yield Step(after.case, after.column.target, before.column.torch, after.column.torch, state, facts, code)
+def step_between(before: Cell, after: Cell) -> Step | None:
+    """What differs between two cells with a result; None if nothing does."""
+    one, other = before.record, after.record
+    if one is None or other is None:
+        return None
+    states = (before.state, after.state)
+    state = states if before.state != after.state and NOT_STORED not in states else None
+    both = bool(one.text and other.text)
+    names = {**one.facts, **other.facts} if both else {}
+    pairs = {name: (one.facts.get(name, ""), other.facts.get(name, "")) for name in names}
+    facts = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    code = both and one.text != other.text and _code(one.text) != _code(other.text)
+    if not (state or facts or code):
+        return None
+    return Step(after.case, after.column.target, before.column.torch, after.column.torch, state, facts, code)
 
 
 def _code(text: str) -> list[str]:

@@ -15,6 +15,7 @@ from conformance.report.about import about
 from conformance.report.changes import Changes
 from conformance.report.columns import Cell, Cells, Column
 from conformance.report.commands import review_commands
+from conformance.report.comparison import Comparison
 from conformance.report.details import details
 from conformance.report.environment import template
 from conformance.report.further_pages import Section
@@ -36,6 +37,7 @@ _SCRIPTS = (
     "case.js",
     "error_pictures.js",
     "differences.js",
+    "comparison.js",
     "bugs.js",
     "pages.js",
     "times.js",
@@ -46,9 +48,17 @@ _LEVEL = 6
 
 
 def page(
-    runs: Sequence[Run], cells: Cells, changes: Changes, sections: Sequence[Section] = (), title: str = "conformance"
+    runs: Sequence[Run],
+    cells: Cells,
+    changes: Changes,
+    sections: Sequence[Section] = (),
+    title: str = "conformance",
+    comparison: Comparison | None = None,
 ) -> str:
-    """Returns the HTML of the report. It needs no network: style, script and data are in it."""
+    """Returns the HTML of the report. It needs no network: style, script and data are in it.
+
+    `comparison`: whose cells and changes they are, if the report compares two sides.
+    """
     columns, cases = cells.columns, cells.cases
     descriptions = [run.description() for run in runs]
     data = {
@@ -58,14 +68,15 @@ def page(
         "states": STATES,
         "evidence": EVIDENCE,
         "about": [about(run) for run in runs],
-        "reviews": review_commands(runs),
+        "reviews": [] if comparison else review_commands(runs),
+        "comparison": comparison.to_json() if comparison else None,
         "runs": [each | {"name": run.folder.resolve().name} for run, each in zip(runs, descriptions, strict=True)],
         "replaced": cells.replaced,
-        "columns": [[column.torch, column.target] for column in columns],
+        "columns": [[column.torch, column.target, column.side] for column in columns],
         "cases": cases,
         "checks": CHECKS,
         "cells": _table(cells, columns, cases),
-        "needs": [each.to_json() for each in needs_of(cells, changes)],
+        "needs": [] if comparison else [each.to_json() for each in needs_of(cells, changes)],
         "changes": changes.data,
         "sections": [{"address": each.address, "title": each.title} for each in sections],
     }

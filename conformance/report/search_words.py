@@ -18,10 +18,10 @@ def search_words(cells: Cells) -> dict[str, Any]:
     """
     lines: dict[str, int] = {}
     sets: dict[tuple[int, ...], int] = {}
-    table = []
+    table, columns = [], cells.columns
     for case in cells.cases:
         row = []
-        for column in cells.columns:
+        for column in columns:
             cell = cells.cells.get((case, column))
             words = _lines(cell.record) if cell and cell.record else ()
             found = tuple(sorted({lines.setdefault(each.lower(), len(lines)) for each in words}))

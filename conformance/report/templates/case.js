@@ -7,16 +7,16 @@ async function casePage(id, parameters) {
   const row = index.cells[number];
   const details = chunk.cells[id] || {};
   const columns = index.columns.map((_, column) => column).filter((column) => row[column]);
-  const fits = (column) => (!parameters.target || index.columns[column][1] === parameters.target) && (!parameters.torch || index.columns[column][0] === parameters.torch);
+  const fits = (column) => (!parameters.target || index.columns[column][1] === parameters.target) && (!parameters.torch || index.columns[column][0] === parameters.torch) && (!parameters.side || index.columns[column][2] === parameters.side);
   const chosen = columns.find(fits) ?? columns.reduce((one, other) => (row[other][0] < row[one][0] ? other : one));
   const [torch, target] = index.columns[chosen];
   title(id, target);
   const tabs = h("nav", { class: "tabs", "aria-label": "Targets of this case" }, columns.map((column) => {
     const state = states[row[column][0]];
-    return h("a", { href: address(`case/${id}`, { target: index.columns[column][1], torch: index.columns[column][0] }), class: classOf(state), title: `${state}, ${index.evidence[row[column][1]]}`, "aria-current": column === chosen ? "page" : false },
+    return h("a", { href: address(`case/${id}`, { target: index.columns[column][1], torch: index.columns[column][0], side: index.columns[column][2] }), class: classOf(state), title: `${state}, ${index.evidence[row[column][1]]}`, "aria-current": column === chosen ? "page" : false },
       `${GLYPHS[state]} ${columnName(index.columns[column])}`);
   }));
-  main.replaceChildren(h("p", { class: "crumbs" }, h("a", { href: "#/" }, "what needs someone"), " / ", h("a", { href: address(`operator/${operatorOf(id)}`) }, operatorOf(id)), ...neighbours(id, trail && trail.includes(id) ? trail : index.cases, (other) => address(`case/${other}`, { target }))),
+  main.replaceChildren(h("p", { class: "crumbs" }, h("a", { href: "#/" }, index.comparison ? "what differs" : "what needs someone"), " / ", h("a", { href: address(`operator/${operatorOf(id)}`) }, operatorOf(id)), ...neighbours(id, trail && trail.includes(id) ? trail : index.cases, (other) => address(`case/${other}`, { target, side: index.columns[chosen][2] }))),
     h("h1", {}, id), h("p", { class: "verdict" }, stateTag(states[row[chosen][0]]), ` on ${target}, torch ${torch}`), ladder(row[chosen][1]), tabs,
     ...columnDetails(id, chosen, columns, details, chunk, parameters), ...(await timesOf(id, target)));
 }
@@ -57,7 +57,7 @@ function columnDetails(id, column, columns, details, chunk, parameters) {
   for (const [name, text] of Object.entries(detail.messages || {})) {
     if (name !== "code" || !detail.before) lines.push(h("h2", {}, `Why ${name} failed`), h("pre", { class: "code wrap", tabindex: 0 }, text));
   }
-  if (detail.before && !parameters.with) lines.push(h("h2", {}, "What changed"), compared(detail.before, detail.text, "before", columnName(index.columns[column]), chunk));
+  if (detail.before && !parameters.with) lines.push(h("h2", {}, "What changed"), compared(detail.before, detail.text, index.comparison ? "A" : "before", columnName(index.columns[column]), chunk));
   lines.push(...source, ...errorsOf(column, columns, details), ...sinceWhen(id, column, columns, details, chunk));
   if (facts !== null) lines.push(h("h2", {}, `Facts on ${target}`), h("pre", { class: "code wrap", tabindex: 0, html: facts }));
   for (const missed of detail.missed || []) lines.push(h("h2", {}, `Missed optimisation: ${missed.fact}`), h("p", {}, `wanted ${missed.wanted}, got ${missed.got}. ${missed.reason}`), h("p", { class: "soft" }, missed.judgement));
@@ -121,11 +121,11 @@ function codeOf(id, column, columns, details, chunk, parameters) {
   if (!detail.text.length) return [];
   const [torch, target] = index.columns[column];
   const others = columns.filter((other) => other !== column && details[other] && details[other].text.length);
-  const choice = h("select", { onchange: (event) => { location.hash = address(`case/${id}`, { target, torch, with: event.target.value }); } },
+  const choice = h("select", { onchange: (event) => { location.hash = address(`case/${id}`, { target, torch, side: index.columns[column][2], with: event.target.value }); } },
     option("", "nothing", parameters.with || ""), detail.before ? option("before", "its text before the change", parameters.with) : null,
-    others.map((other) => option(index.columns[other].join(" "), `${index.columns[other][1]}, torch ${index.columns[other][0]}`, parameters.with)));
+    others.map((other) => option(index.columns[other].join(" ").trim(), `${index.columns[other][1]}, torch ${index.columns[other].filter((_, part) => part !== 1).join(" ").trim()}`, parameters.with)));
   const heading = [h("h2", { id: "code" }, `Code for ${target}`), h("p", {}, h("label", {}, "Side by side with ", choice))];
-  const other = columns.find((each) => index.columns[each].join(" ") === parameters.with);
+  const other = columns.find((each) => index.columns[each].join(" ").trim() === parameters.with);
   const second = parameters.with === "before" ? detail.before : other !== undefined && details[other] ? details[other].text : null;
   if (!second) return [...heading, h("pre", { class: "code", tabindex: 0, html: detail.text.slice(1).map((part) => chunk.parts[part]).join("\n\n") })];
   const name = parameters.with === "before" ? "before" : columnName(index.columns[other]);

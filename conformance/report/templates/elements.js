@@ -43,7 +43,7 @@ function title(...words) { document.title = [...words, index.title].join(" – "
 
 function device(target) { return target.split("_")[0]; }
 function plural(count, word) { return `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`; }
-function columnName(column) { return severalTorches() ? `${column[1]} ${column[0]}` : column[1]; }
+function columnName(column) { return [column[1], severalTorches() && column[0], column[2]].filter(Boolean).join(" "); }
 function severalTorches() { return new Set(index.columns.map((column) => column[0])).size > 1; }
 function address(path, parameters = {}) {
   const words = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== "" && value !== undefined));

@@ -2,10 +2,17 @@
 
 // The words of a filter: each has to occur in the case's id, or in a kernel, fact, error or bug of the item; a word
 // after "-" must not occur in the id.
-function itemFilter(text) {
+function filterWords(text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const unwanted = words.filter((word) => word.startsWith("-") && word.length > 1).map((word) => word.slice(1));
-  const wanted = words.filter((word) => !word.startsWith("-")).map((word) => ({ word, sets: setsWith(word) }));
+  return { wanted: words.filter((word) => !word.startsWith("-")), unwanted: words.filter((word) => word.startsWith("-") && word.length > 1).map((word) => word.slice(1)) };
+}
+function caseFilter(text) {
+  const { wanted, unwanted } = filterWords(text);
+  return (said) => wanted.every((word) => said.includes(word)) && !unwanted.some((word) => said.includes(word));
+}
+function itemFilter(text) {
+  const { wanted: words, unwanted } = filterWords(text);
+  const wanted = words.map((word) => ({ word, sets: setsWith(word) }));
   return (id) => {
     if (unwanted.some((word) => id.includes(word))) return null;
     const missing = wanted.filter(({ word }) => !id.includes(word));
@@ -181,25 +188,25 @@ function filterForm(parameters, onChange) {
 function isFiltered(values) { return ["q", "state", "check", "evidence"].some((name) => values[name]); }
 
 function matrixPage(parameters, operator) {
-  title(operator || (parameters.q ? `“${parameters.q}”` : "What needs someone"));
+  title(operator || (parameters.q ? `“${parameters.q}”` : index.comparison ? "All items" : "What needs someone"));
   const result = h("div", { id: "result" }), needs = h("div", {});
   let shown = { q: "", ...parameters };
   const show = (values) => {
     shown = values;
     const selection = select({ ...values, operator });
     trail = selection.found.map(([number]) => index.cases[number]);
-    needs.replaceChildren(...(operator ? [] : isFiltered(values) ? otherPages(values.q || "") : needsTable()));
+    needs.replaceChildren(...(operator || index.comparison ? [] : isFiltered(values) ? otherPages(values.q || "") : needsTable()));
     result.replaceChildren(sumLine(selection), ...(operator ? [] : [operatorTable(selection, values)]),
       ...(operator || isFiltered(values) ? caseTable(selection) : []));
     form.querySelectorAll(".count").forEach((count) => { count.textContent = selection.counts[Number(count.dataset.state)].toLocaleString("en"); });
   };
-  const path = operator ? `operator/${operator}` : "";
+  const path = operator ? `operator/${operator}` : index.comparison ? "all" : "";
   const form = filterForm(parameters, (values) => {
     history.replaceState(history.state, "", address(path, values));
     show(values);
   });
   const heading = operator ? [h("p", { class: "crumbs" }, h("a", { href: "#/" }, "all operators")), h("h1", {}, operator)]
-    : [h("h1", {}, "What needs someone"), aboutRuns(), needs, h("h2", {}, "Operators by targets")];
+    : index.comparison ? [h("h1", {}, "All items of both sides")] : [h("h1", {}, "What needs someone"), aboutRuns(), needs, h("h2", {}, "Operators by targets")];
   main.replaceChildren(...heading, form, result);
   show(shown);
   if (!searched) Promise.all([unpack("search"), knownBugs()]).then(([data, bugs]) => { searched = data; searchedBugs = bugs; if (shown.q && form.isConnected) show(shown); });

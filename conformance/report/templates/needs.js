@@ -4,7 +4,7 @@ const MOST_NEEDS = 8;
 
 function aboutRuns() {
   const names = Object.keys(index.about[0] || {});
-  const rows = index.about.map((run) => h("tr", {}, names.map((name, place) => h(place ? "td" : "th", { scope: place ? false : "row", "data-label": name }, run[name]))));
+  const rows = index.about.map((run, number) => h("tr", {}, names.map((name, place) => h(place ? "td" : "th", { scope: place ? false : "row", "data-label": name }, index.comparison && !place ? index.comparison.sides[number] : run[name]))));
   return scroll("The runs", h("table", { class: "about-runs stacked" }, h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, rows)));
 }
 

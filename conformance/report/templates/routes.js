@@ -11,6 +11,7 @@ async function route() {
   const here = place();
   if (page === "operator") matrixPage(parameters, name);
   else if (page === "case") await casePage(name, parameters);
+  else if (page === "all") matrixPage(parameters);
   else if (page === "need") needPage(name);
   else if (page === "bug") await bugPage(name);
   else if (page === "changes") changesPage();
@@ -56,7 +57,8 @@ let searchNext = false;
 
 // A page without runs, such as that of the documentation, begins with its first section.
 async function frontPage(parameters) {
-  if (index.cases.length || !index.sections.length) matrixPage(parameters);
+  if (index.comparison) await comparisonPage(parameters);
+  else if (index.cases.length || !index.sections.length) matrixPage(parameters);
   else await sectionPage(index.sections[0].address, parameters);
 }
 
@@ -69,7 +71,7 @@ async function start() {
   index.operatorOfCase = index.cases.map(operatorOf);
   operators = [...new Set(index.operatorOfCase)];
   const sections = index.sections.map((each) => [`page/${each.address}`, each.title]);
-  const links = index.runs.length ? [["", "What needs someone"], ["changes", `Changes (${index.changes.length})`], ...sections, ["runs", "Runs"]] : sections;
+  const links = index.runs.length ? [["", index.comparison ? "What differs" : "What needs someone"], ...(index.comparison ? [["all", "All items"]] : []), ["changes", `Changes (${index.changes.length})`], ...sections, ["runs", "Runs"]] : sections;
   document.getElementById("nav").append(...links.map(([path, title]) => h("a", { href: `#/${path}` }, title)));
   const made = index.runs.length ? ` from ${plural(index.runs.length, "run")}: ${plural(operators.length, "operator")}, ${plural(index.cases.length, "case")}` : "";
   document.getElementById("footer").textContent = `Made ${index.made}${made}.`;
