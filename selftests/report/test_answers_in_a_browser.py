@@ -54,6 +54,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
         record("relu/c", "cpu_avx2", checks={"compile": _failed("IndexError: out of range")}),
         record("relu/d", "cpu_avx2", KNOWN, text=long),
         *(record(f"relu/passes-{number:02}", "cpu_avx2", text=long) for number in range(40)),
+        record("relu/passes-39", "cuda_sm90", CheckResult(Outcome.KNOWN, "on cuda")),
     ]  # fmt: skip
     run = made_run(root / "nightly", [dataclasses.replace(each, file=str(file)) for each in records])
     description = run.description() | {"machine": {"processor": "A <b>CPU</b>", "cores": 2, "gpus": {}}}
@@ -137,10 +138,12 @@ def test_the_head_of_a_case_has_state_evidence_and_targets_then_what_changed(vie
     view.evaluate("location.hash = '#/case/relu/a'")
     view.wait_for_selector("h1:has-text('relu/a')")
     assert view.locator(".tabs a").all_inner_texts() == ["✗ cpu_avx2", "✓ cuda_sm90"]
-    assert view.inner_text(".tabs [aria-current]") == "✗ cpu_avx2", "the worst target"
+    assert view.inner_text(".tabs [aria-current]") == "✗ cpu_avx2"
     view.click(".tabs >> text=cuda_sm90")
     view.wait_for_selector(".ladder .reached:has-text('kernels compiled to binaries')")
     assert view.title() == "relu/a – cuda_sm90 – conformance"
+    show(view, "#/case/relu/passes-39")
+    assert view.inner_text(".tabs [aria-current]") == "! cuda_sm90", "the worst target"
 
 
 def test_equal_lines_open(view: Any) -> None:

@@ -8,7 +8,8 @@ async function casePage(id, parameters) {
   const details = chunk.cells[id] || {};
   const columns = index.columns.map((_, column) => column).filter((column) => row[column]);
   const fits = (column) => (!parameters.target || index.columns[column][1] === parameters.target) && (!parameters.torch || index.columns[column][0] === parameters.torch) && (!parameters.side || index.columns[column][2] === parameters.side);
-  const chosen = columns.find(fits) ?? columns.reduce((one, other) => (row[other][0] < row[one][0] ? other : one));
+  const fitting = columns.some(fits) ? columns.filter(fits) : columns;
+  const chosen = fitting.reduce((one, other) => (row[other][0] < row[one][0] ? other : one)); // the worst one
   const [torch, target] = index.columns[chosen];
   title(id, target);
   const tabs = h("nav", { class: "tabs", "aria-label": "Targets of this case" }, columns.map((column) => {
@@ -105,7 +106,9 @@ function sinceWhen(id, column, columns, details, chunk) {
   if (releases.length < 2) return [];
   const steps = (chunk.history[id] || []).filter((step) => step.target === target);
   const lines = [h("h2", {}, "Since when")];
-  if (!steps.length) return [...lines, h("p", {}, `State, facts and code are the same on torch ${releases.join(", ")}.`)];
+  const unstored = columns.filter((other) => index.columns[other][1] === target && states[index.cells[index.numberOf.get(id)][other][0]] === "not stored").map((other) => index.columns[other][0]);
+  if (unstored.length) lines.push(h("p", {}, `Nothing is stored for torch ${unstored.join(", ")}, so its state is not compared.`));
+  if (!steps.length) return [...lines, h("p", {}, `${unstored.length ? "Facts" : "State, facts"} and code are the same on torch ${releases.join(", ")}.`)];
   const rows = steps.flatMap((step) => [
     step.state ? ["state", ...step.state] : null, ...Object.entries(step.facts).map(([name, both]) => [name, ...both]),
   ].filter(Boolean).map((row) => [step, ...row]));

@@ -126,11 +126,11 @@ function countCell(counts, href, name, column) {
 }
 
 // So many rows at first: a filter should answer at once.
-const MOST_ROWS = 100;
+const MOST_ROWS = 50;
 function caseTable(selection) {
   const body = h("tbody", {});
   let shown = 0;
-  const more = h("button", { type: "button", onclick: () => show(MOST_ROWS * 5) });
+  const more = h("button", { type: "button", onclick: () => show(MOST_ROWS * 10) });
   const show = (count) => {
     body.append(...caseRows(selection, shown, shown + count));
     shown = Math.min(selection.found.length, shown + count);
@@ -189,14 +189,13 @@ function isFiltered(values) { return ["q", "state", "check", "evidence"].some((n
 
 function matrixPage(parameters, operator) {
   title(operator || (parameters.q ? `“${parameters.q}”` : index.comparison ? "All items" : "What needs someone"));
-  const result = h("div", { id: "result" }), needs = h("div", {});
+  const result = h("div", { id: "result" });
   let shown = { q: "", ...parameters };
   const show = (values) => {
     shown = values;
     const selection = select({ ...values, operator });
     trail = selection.found.map(([number]) => index.cases[number]);
-    needs.replaceChildren(...(operator || index.comparison ? [] : isFiltered(values) ? otherPages(values.q || "") : needsTable()));
-    result.replaceChildren(sumLine(selection), ...(operator ? [] : [operatorTable(selection, values)]),
+    result.replaceChildren(sumLine(selection), ...(operator || !values.q ? [] : otherPages(values.q)), ...(operator ? [] : [operatorTable(selection, values)]),
       ...(operator || isFiltered(values) ? caseTable(selection) : []));
     form.querySelectorAll(".count").forEach((count) => { count.textContent = selection.counts[Number(count.dataset.state)].toLocaleString("en"); });
   };
@@ -206,7 +205,7 @@ function matrixPage(parameters, operator) {
     show(values);
   });
   const heading = operator ? [h("p", { class: "crumbs" }, h("a", { href: "#/" }, "all operators")), h("h1", {}, operator)]
-    : index.comparison ? [h("h1", {}, "All items of both sides")] : [h("h1", {}, "What needs someone"), aboutRuns(), needs, h("h2", {}, "Operators by targets")];
+    : index.comparison ? [h("h1", {}, "All items of both sides")] : [h("h1", {}, "What needs someone"), aboutRuns(), ...needsTable(), h("h2", {}, "Operators by targets")];
   main.replaceChildren(...heading, form, result);
   show(shown);
   if (!searched) Promise.all([unpack("search"), knownBugs()]).then(([data, bugs]) => { searched = data; searchedBugs = bugs; if (shown.q && form.isConnected) show(shown); });

@@ -16,9 +16,8 @@ function needsTable() {
   return [h("table", { id: "needs", class: "needs stacked" }, h("thead", {}, h("tr", {}, ["state", "cause", "where"].map((name) => h("th", { scope: "col" }, name)))), body), more || ""];
 }
 
-function needRow(need, number) {
-  const href = need.change ? address(`change/${need.change}`) : address(`need/${index.needs.indexOf(need)}`);
-  return h("tr", {}, h("td", {}, stateTag(states[need.state])), h("th", { scope: "row" }, h("a", { href }, withCode(need.title))), h("td", { class: "soft" }, need.reach));
+function needRow(need) {
+  return h("tr", {}, h("td", {}, stateTag(states[need.state])), h("th", { scope: "row" }, h("a", { href: needAddress(need) }, withCode(need.title))), h("td", { class: "soft" }, need.reach));
 }
 
 // The items of one cause.
@@ -32,13 +31,17 @@ function needPage(number) {
 }
 
 let searchedBugs = [];
-// What a search finds beside items: causes and pages.
+const MOST_FOUND = 6;
+// What a search finds beside items: causes and known bugs.
 function otherPages(text) {
-  const words = text.toLowerCase().split(/\s+/).filter((word) => word && !word.startsWith("-"));
-  const has = (said) => words.length && words.every((word) => said.toLowerCase().includes(word));
-  const found = [
-    ...index.needs.filter((need) => has(need.title)).map((need) => h("li", {}, stateTag(states[need.state]), " ", h("a", { href: need.change ? address(`change/${need.change}`) : address(`need/${index.needs.indexOf(need)}`) }, withCode(need.title)))),
-    ...(words.length ? searchedBugs : []).filter((bug) => bugHas(bug, words.join(" "))).map((bug) => h("li", {}, "known bug: ", h("a", { href: address(`bug/${bug.id}`) }, withCode(bug.title)))),
-  ];
-  return found.length ? [h("h2", {}, "Causes and known bugs"), h("ul", { id: "found" }, found.slice(0, 20))] : [];
+  const fits = caseFilter(text);
+  if (!filterWords(text).wanted.length) return [];
+  const needs = index.needs.filter((need) => fits(`${states[need.state]} ${need.title}`.toLowerCase()));
+  const bugs = searchedBugs.filter((bug) => fits([bug.id, bug.title, ...bug.upstream].join(" ").toLowerCase()));
+  const found = [...needs.map((need) => [stateTag(states[need.state]), " ", h("a", { href: needAddress(need) }, withCode(need.title))]),
+    ...bugs.map((bug) => ["known bug: ", h("a", { href: address(`bug/${bug.id}`) }, withCode(bug.title))])];
+  if (!found.length) return [];
+  const more = found.length > MOST_FOUND && h("li", {}, h("a", { href: address("page/known-bugs", { q: text }) }, `and ${found.length - MOST_FOUND} more`));
+  return [h("ul", { id: "found", "aria-label": "Causes and known bugs" }, found.slice(0, MOST_FOUND).map((line) => h("li", {}, line)), more)];
 }
+function needAddress(need) { return need.change ? address(`change/${need.change}`) : address(`need/${index.needs.indexOf(need)}`); }

@@ -47,7 +47,7 @@ function onKey(event) {
   const typing = event.target.matches("input, select, textarea") || event.altKey || event.metaKey;
   if ((event.key === "k" && (event.ctrlKey || event.metaKey)) || (event.key === "/" && !typing)) {
     event.preventDefault();
-    if (field) { field.focus(); field.select(); } else { searchNext = true; location.hash = "#/"; }
+    if (field) { field.focus(); field.select(); field.scrollIntoView({ block: "nearest" }); } else { searchNext = true; location.hash = "#/"; }
   } else if (!typing && !event.ctrlKey && ["j", "k"].includes(event.key)) {
     const link = document.querySelector(`a[data-key=${event.key}]`);
     if (link) link.click();
