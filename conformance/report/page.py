@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -84,11 +85,10 @@ def page(
         f"operator-{name}": _packed(chunk) for name, chunk in details(cells, changes, descriptions).items()
     }
     packed |= {f"section-{each.address}": _packed(each.data) for each in sections}
+    script = f'"use strict";\n(() => {{\n{"".join(map(_asset, _SCRIPTS))}}})();'
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()  # no other script may run
     return template("report.html").render(
-        title=title,
-        style=_asset("report.css"),
-        script="".join(map(_asset, _SCRIPTS)),
-        packed=packed,
+        title=title, style=_asset("report.css"), script=script, script_digest=digest, packed=packed
     )
 
 

@@ -232,6 +232,21 @@ def test_each_command_has_the_options_of_its_run(view_of_options: Any) -> None:
     assert view.locator(".copy pre").all_inner_texts() == [command]
 
 
+def test_no_script_but_that_of_the_page_runs(browser: Any, report: str) -> None:
+    """Even where HTML from outside came into the page."""
+    view = browser.new_page()
+    refused = []
+    view.on("console", lambda message: refused.append(message.text))
+    view.goto(report)
+    view.wait_for_selector("#needs")
+    view.evaluate("document.getElementById('main').innerHTML = '<img src=x onerror=\"window.hacked = 1\">'")
+    view.evaluate("document.body.append(Object.assign(document.createElement('script'), {text: 'window.hacked = 2'}))")
+    view.wait_for_timeout(200)
+    assert view.evaluate("window.hacked") is None
+    assert sum("Content Security Policy" in text for text in refused) >= 2
+    view.close()
+
+
 def test_a_report_without_failures_says_so(browser: Any, tmp_path: Path) -> None:
     run = made_run(tmp_path / "run", [record("flip/a", "cpu_avx2", PASSED)])
     for view in opened(browser, _written(tmp_path, [run])):
