@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from conformance.report.columns import Cell
-from conformance.report.states import CODE_CHANGED, CRASH, NOT_STORED, WRONG_VALUES, failed_checks, failure
+from conformance.report.states import CODE_CHANGED, CRASH, NOT_MET, NOT_STORED, WRONG_VALUES, failed_checks, failure
 from conformance.settings import config_text, option_name
 from conformance.storage.runs import ItemRecord, Run
 
@@ -34,6 +34,18 @@ def item_commands(cell: Cell, description: Mapping[str, Any]) -> dict[str, str]:
     if states & {CODE_CHANGED, NOT_STORED} and WRONG_VALUES not in states and not _has_own_baseline(options):
         commands["Store its code"] = f"EXPECTTEST_ACCEPT=1 {commands['Run it']}"
     return commands
+
+
+#: State → the option of `bisect` that asks for it. Without one, it asks for the code.
+_QUESTIONS = {WRONG_VALUES: ["--numerics"], NOT_MET: ["--requirement"]}
+
+
+def bisect_command(case: str, target: str, state: str, good: str, bad: str) -> str:
+    """The command that finds the commit between two, since which a case is in this state; "" where none can."""
+    if state not in (CODE_CHANGED, *_QUESTIONS):
+        return ""
+    words = ["python", "-m", "conformance", "bisect", case, "--target", target, "--source", "PYTORCH"]
+    return shlex.join([*words, "--good", good, "--bad", bad, *_QUESTIONS.get(state, [])])
 
 
 def review_commands(runs: Sequence[Run]) -> list[str]:

@@ -12,6 +12,7 @@ from conformance.devices.torch_releases import CHANGES
 from conformance.expectations import known_failures, missed_optimisations
 from conformance.expectations.known_bugs import Bug, bugs
 from conformance.report.columns import Cells
+from conformance.report.timeline import Entry, timeline
 
 #: The address of the page of known bugs.
 BUGS = "known-bugs"
@@ -19,15 +20,19 @@ BUGS = "known-bugs"
 
 @dataclass(frozen=True)
 class Section:
-    """A page: its address and title, and `data`: {"html": …}, {"bugs": […]} or {"measurements": […]}."""
+    """A page: its address and title, and `data`: one of the keys html, bugs, measurements, timeline."""
 
     address: str
     title: str
     data: dict[str, Any]
 
 
-def further_pages(cells: Cells, measured: Sequence[Mapping[str, Any]] = ()) -> list[Section]:
+def further_pages(
+    cells: Cells, measured: Sequence[Mapping[str, Any]] = (), past: Sequence[Entry] = ()
+) -> list[Section]:
     """Returns the pages. `measured`: what bench measured, as `Report.summary` gives it; two are compared.
+
+    `past`: the runs of a history.
 
     Raises KnownFailureError.
     """
@@ -36,6 +41,7 @@ def further_pages(cells: Cells, measured: Sequence[Mapping[str, Any]] = ()) -> l
         *_missed_optimisations(cells),
         *(_page(name, " → ".join(releases), documentation.page_text(name)) for name, releases in CHANGES.items()),
         *_times(measured),
+        *([Section("history", f"History ({len(past)})", {"timeline": timeline(past)})] if past else []),
     ]
 
 

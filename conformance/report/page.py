@@ -39,6 +39,7 @@ _SCRIPTS = (
     "error_pictures.js",
     "differences.js",
     "comparison.js",
+    "history.js",
     "bugs.js",
     "pages.js",
     "times.js",

@@ -16,6 +16,9 @@ from conformance.storage.runs import ItemRecord
 NEEDY = (WRONG_VALUES, CRASH, NOT_RUN, NOT_MET, CODE_CHANGED, STALE, NOT_STORED, CANNOT_RUN)
 STATES = (*NEEDY, "missed optimisation", "known failure", "excluded by the case", "passed")
 
+#: Those that say something of torch and of the suite, and not of the machine, of what is stored, or of how a run ended.
+BAD = (WRONG_VALUES, CRASH, NOT_MET, CODE_CHANGED, STALE)
+
 #: accounting.ENDINGS but "failed" → the state.
 _OF_ENDINGS = {
     "not run": NOT_RUN,

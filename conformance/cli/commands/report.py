@@ -18,6 +18,7 @@ from conformance.words import pluralise
 
 if TYPE_CHECKING:
     from conformance.report.comparison import Side
+    from conformance.report.timeline import Entry
 
 DESCRIPTION = """\
 Write a report of one or several runs: one HTML file that needs no network. The
@@ -61,6 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--junit", type=Path, metavar="FILE", help="write JUnit XML: one entry for each check of an item"
     )
     parser.add_argument(
+        "--history", type=Path, metavar="FOLDER", help="add a page of what runs gave over time: see the command history"
+    )
+    parser.add_argument(
         "--compare",
         nargs=2,
         metavar=("A", "B"),
@@ -89,22 +93,24 @@ def run(arguments: argparse.Namespace) -> int:
     from conformance.report.junit_report import junit_report
     from conformance.report.markdown_summary import markdown_summary
     from conformance.report.page import page
+    from conformance.report.timeline import read as read_history
     from conformance.storage.merged_runs import refuse_several_configurations
 
     if not (arguments.output or arguments.markdown or arguments.json or arguments.junit):
         arguments.output = Path("report.html")
-    if arguments.bench and not arguments.output:
-        raise BenchError("--bench adds a page to the HTML file: name it with -o FILE")
+    if (arguments.bench or arguments.history) and not arguments.output:
+        raise BenchError("--bench and --history add a page to the HTML file: name it with -o FILE")
+    past = read_history(arguments.history) if arguments.history else []
     measured = [Report.read(file).summary() for file in arguments.bench]
     title = arguments.title
     if arguments.compare:
-        return _compare(arguments, measured)
+        return _compare(arguments, measured, past)
     runs = [find_run(word) for word in arguments.runs]
     refuse_several_configurations([run.description() for run in runs])
     cells = cells_of(runs)
     changes = changes_of(cells, runs)
     writers: list[tuple[Path | None, Callable[[], str]]] = [
-        (arguments.output, lambda: page(runs, cells, changes, further_pages(cells, measured), title)),
+        (arguments.output, lambda: page(runs, cells, changes, further_pages(cells, measured, past), title)),
         (arguments.markdown, lambda: markdown_summary(runs, cells, changes, title)),
         (arguments.json, lambda: json_report(runs, cells, changes)),
         (arguments.junit, lambda: junit_report(cells, title)),
@@ -121,7 +127,7 @@ def _write(file: Path, text: str, said: str) -> None:
     print(f"{file}: {len(text.encode()) / 1e6:.1f} MB, {said}")
 
 
-def _compare(arguments: argparse.Namespace, measured: Sequence[Mapping[str, Any]]) -> int:
+def _compare(arguments: argparse.Namespace, measured: Sequence[Mapping[str, Any]], past: Sequence[Entry]) -> int:
     """Raises RunError."""
     from conformance.report.comparison import compare
     from conformance.report.further_pages import further_pages
@@ -133,7 +139,7 @@ def _compare(arguments: argparse.Namespace, measured: Sequence[Mapping[str, Any]
         raise RunError("--compare writes HTML alone: leave out --markdown, --json and --junit")
     sides = [_side(word) for word in arguments.compare]
     found = compare(sides)
-    sections = further_pages(found.cells, measured)
+    sections = further_pages(found.cells, measured, past)
     text = page([side.run for side in sides], found.cells, found.changes, sections, arguments.title, found)
     count = pluralise(found.equal + len(found.rows), "pair")
     _write(arguments.output, text, f"{len(found.rows)} of {count} differ" if found.rows else f"none of {count} differs")

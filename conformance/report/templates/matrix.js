@@ -104,14 +104,18 @@ function operatorTable(selection, parameters) {
       row.columns.map((counts, column) => countCell(counts, address(`operator/${name}`, { ...keep, device: index.columns[selection.columns[column]][1] }), name, selection.columns[column])))))));
 }
 
-// A cell has a stripe for each of its states, as wide as the share of its items; the worst state is at the left.
 function countCell(counts, href, name, column) {
+  const words = (said) => ({ href, title: said, "aria-label": `${name} on ${columnName(index.columns[column])}: ${said}` });
+  return stripedCell(counts, "", (text, said) => h("a", words(said), text));
+}
+
+// A cell has a stripe for each of its states, as wide as the share of its items; the worst state is at the left.
+function stripedCell(counts, name, content = (text, said) => h("span", { title: `${name}: ${said}` }, text)) {
   const total = counts.reduce((sum, count) => sum + count, 0);
   if (!total) return h("td", {}, h("span", { class: "soft" }, "·"));
   const worst = counts.findIndex((count) => count > 0);
-  const words = counts.map((count, state) => (count ? `${count} ${states[state]}` : "")).filter(Boolean).join(", ");
-  const text = states[worst] === "passed" ? `${total}` : `${GLYPHS[states[worst]]} ${counts[worst]} / ${total}`;
-  const cell = h("td", { class: classOf(states[worst]) }, h("a", { href, title: words, "aria-label": `${name} on ${columnName(index.columns[column])}: ${words}` }, text));
+  const said = counts.map((count, state) => (count ? `${count} ${states[state]}` : "")).filter(Boolean).join(", ");
+  const cell = h("td", { class: classOf(states[worst]) }, content(states[worst] === "passed" ? `${total}` : `${GLYPHS[states[worst]]} ${counts[worst]} / ${total}`, said));
   if (counts[worst] < total) {
     let at = 0;
     const stripes = counts.flatMap((count, state) => {

@@ -33,6 +33,7 @@ async function sectionPage(name, parameters) {
   if (data === null) return notFound(`The report has no page ${name}.`);
   title((index.sections.find((each) => each.address === name) || {}).title || name);
   if (data.bugs) return bugsPage(data.bugs, parameters);
+  if (data.timeline) return timelinePage(data.timeline);
   if (data.measurements) return timesPage(data.measurements);
   const prose = h("div", { class: "prose", html: data.html });
   prose.querySelectorAll("code").forEach((code) => { // a case of this report becomes a link
