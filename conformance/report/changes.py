@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,10 @@ class Changes:
     def old_texts(self) -> Iterable[str]:
         return self.old.values()
 
+    def sorted(self) -> Changes:
+        """These changes, the cause with the most texts first, whatever its release."""
+        return replace(self, data=sorted(self.data, key=lambda each: -len(each["members"])))
+
     def old_text(self, cell: Cell) -> str:
         """Returns the text that the cell's text was compared with; "" if it did not change."""
         return self.old.get((cell.case, cell.column), "")
@@ -48,7 +52,7 @@ def changes_of(cells: Cells, runs: Sequence[Run] = ()) -> Changes:
             if cell.record is not None and cell.column.torch == torch and _may_differ(cell.record)
         ]
         _add(found, review_items([record for record, _ in records], _finder_of_all(records)), functions)
-    return found
+    return found.sorted()
 
 
 def _finder_of_all(records: Iterable[tuple[ItemRecord, FindText]]) -> FindText:
@@ -66,7 +70,7 @@ def changes_between(pairs: Sequence[tuple[Cell, Cell]]) -> Changes:
         finder = functools.partial(_text_of_side, texts)
         review = review_items([after for _, after in of_torch if after], finder)
         _add(found, review, {}, "B")
-    return found
+    return found.sorted()
 
 
 def _text_of_side(texts: Mapping[str, str], item: ItemRecord) -> tuple[str, str] | None:

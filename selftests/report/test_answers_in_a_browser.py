@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from made_runs import FAILED, KNOWN, PASSED, TEXT, made_run, record
 from conformance.harness import accounting
 from conformance.report.changes import changes_of
 from conformance.report.columns import cells_of
+from conformance.report.further_pages import Section
 from conformance.report.page import page
 from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import Run
@@ -28,6 +29,8 @@ def test_some(x):
     return x.flip(0)  # <b>the case</b>
 """
 RELU = TEXT.replace("cpp_fused_flip_0", "cpp_fused_relu_7")
+#: A page of Markdown that is wider than a phone.
+WIDE = f"<h2><code>{'x' * 99}</code></h2><table><thead><tr>{'<th>name</th>' * 20}</tr></thead></table>"
 OPTIONS = {"seed": "3", "no-emulation": True, "inductor-config": ["cpp.simdlen=1"], "baseline": "before it"}
 
 
@@ -59,7 +62,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     run = made_run(root / "nightly", [dataclasses.replace(each, file=str(file)) for each in records])
     description = run.description() | {"machine": {"processor": "A <b>CPU</b>", "cores": 2, "gpus": {}}}
     (run.folder / "run.json").write_text(json.dumps(description), encoding="utf-8")
-    return _written(root, [run])
+    return _written(root, [run], [Section("wide", "Wide", {"html": WIDE})])
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +77,10 @@ def configured(tmp_path_factory: pytest.TempPathFactory) -> str:
     return _written(root, [run])
 
 
-def _written(folder: Path, runs: list[Run]) -> str:
+def _written(folder: Path, runs: list[Run], sections: Sequence[Section] = ()) -> str:
     cells = cells_of(runs)
     file = folder / "report.html"
-    file.write_text(page(runs, cells, changes_of(cells, runs)), encoding="utf-8")
+    file.write_text(page(runs, cells, changes_of(cells, runs), sections), encoding="utf-8")
     return file.as_uri()
 
 
@@ -258,5 +261,12 @@ def test_a_report_without_failures_says_so(browser: Any, tmp_path: Path) -> None
     [("dark", 390), *(pytest.param(*each, marks=pytest.mark.long) for each in (("light", 390), ("light", 1440)))],
 )
 def test_axe_finds_nothing_serious(view: Any, scheme: str, width: int) -> None:
-    addresses = ["#/", "#/?q=relu&check=numerics", "#/need/0", "#/case/sum/b", "#/case/relu/a?target=cuda_sm90"]
+    addresses = [
+        "#/",
+        "#/?q=relu&check=numerics",
+        "#/need/0",
+        "#/page/wide",
+        "#/case/sum/b",
+        "#/case/relu/a?target=cuda_sm90",
+    ]
     check_with_axe(view, addresses, scheme, width)

@@ -40,6 +40,7 @@ async function sectionPage(name, parameters) {
     if (index.numberOf.has(code.textContent) && !code.closest("a, pre")) code.replaceWith(h("a", { href: address(`case/${code.textContent}`) }, code.cloneNode(true)));
   });
   prose.querySelectorAll("a[href]").forEach((link) => { if (!/^(https?:|#\/)/.test(link.getAttribute("href"))) link.replaceWith(...link.childNodes); });
+  prose.querySelectorAll("table").forEach((table) => { const box = scroll("A table"); table.replaceWith(box); box.append(table); });
   prose.querySelectorAll("pre").forEach((block) => { block.tabIndex = 0; });
   main.replaceChildren(prose);
 }
