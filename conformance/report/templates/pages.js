@@ -8,7 +8,7 @@ function changesPage() {
   const rows = index.changes;
   title("Changes");
   main.replaceChildren(h("h1", {}, "Changes, grouped by cause"),
-    h("p", { class: "soft" }, index.reviews.length ? "A cause is one change of the compiler. Accept or reject each in the terminal:" : "A cause is one change of the compiler."), ...index.reviews.map(copyBlock),
+    h("p", { class: "soft" }, index.reviews.length ? "A cause is one change of the compiler. Accept or reject each in the terminal, in the project that has the run:" : "A cause is one change of the compiler."), ...index.reviews.map(copyBlock),
     ...(rows.length ? rows.map((cause) => h("section", {}, h("h2", {}, h("a", { href: address(`change/${cause.id}`, { torch: cause.torch[0] }) }, withCode(cause.title)), severalTorches() ? h("span", { class: "soft" }, ` torch ${cause.torch.join(", ")}`) : null), h("p", {}, `${plural(cause.members.length, "text")}: ${cause.reach}`), hunk(cause.example.hunk.slice(0, 12)))) : [h("p", {}, "Nothing differs from what is stored.")]));
 }
 
