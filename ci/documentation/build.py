@@ -16,6 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import bugs_page
 import built_links
 import example_report
 import pages
@@ -58,6 +59,7 @@ def main() -> int:
         (source / "checkout").symlink_to(pages.ROOT)  # the examples run there
         pages.write_pages(source)
         stored_pages.write_pages(source)
+        bugs_page.write_page(source)
         reference.write_reference(source)
         if options.matrix:
             shutil.copytree(options.matrix, source / "_extra" / "matrix")

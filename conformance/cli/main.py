@@ -44,6 +44,7 @@ GROUPS = {
     "for maintainers": {
         "accept": ("accept", "store the code that a run generated, here or elsewhere"),
         "merge": ("merge", "join runs of several machines, shards or targets into one run"),
+        "history": ("history", "keep what runs gave over time, for a report"),
         "confirm": ("confirm", "run the suite on your GPU, and write an archive of what it gave"),
         "prune": ("prune", "remove what is stored for lost cases, or for a release of torch"),
     },

@@ -6,15 +6,19 @@ error that a known failure names; once the bug is gone, without an error.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import re
 import subprocess
 import sys
 import tempfile
 import urllib.parse
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
+from conformance.devices.torch_releases import TESTED
 from conformance.expectations.known_failure_entry import KnownFailure
 from conformance.expectations.severity import DEFAULT_TOLERANCE, Severity, severity
 from conformance.expectations.triage import Triage
@@ -31,6 +35,12 @@ class Bug:
 
     reason: str
     failures: list[KnownFailure] = field(default_factory=list)
+
+    @property
+    def id(self) -> str:
+        """The address on pages: the first words of the reason, and a part of its digest."""
+        words = re.sub("[^a-z0-9]+", "-", self.reason.lower()).strip("-")[:50].rstrip("-")
+        return f"{words}-{hashlib.sha256(self.reason.encode()).hexdigest()[:4]}"
 
     @property
     def reproduction(self) -> str:
@@ -59,6 +69,26 @@ class Bug:
 
     def applies_to(self, torch_version: str) -> bool:
         return any(failure.applies_to(torch_version) for failure in self.failures)
+
+    def to_json(self) -> dict[str, Any]:
+        """What a page shows of the bug. `torch`: the tested releases that have it; `versions`: the ranges."""
+        cases = list(dict.fromkeys(case for failure in self.failures for case in failure.cases))
+        triage = self.triage
+        return {
+            "id": self.id,
+            "title": f"{self.reason[0].upper()}{self.reason[1:]}",
+            "severity": self.severity.title,
+            "upstream": list(dict.fromkeys(failure.issue for failure in self.failures)),
+            "torch": [each.name for each in TESTED if self.applies_to(f"{each.name}.0")],
+            "versions": list(dict.fromkeys(str(failure.torch) for failure in self.failures)),
+            "devices": sorted(self.devices),
+            "targets": list(dict.fromkeys(target for failure in self.failures for target in failure.targets)),
+            "options": list(dict.fromkeys(each for f in self.failures for each in f.backend_options if each)),
+            "operators": sorted({case.partition("/")[0] for case in cases}),
+            "cases": cases,
+            "script": self.reproduction.strip(),
+            "triage": asdict(triage) | {"search": _search(triage)} if triage else None,
+        }
 
 
 def bugs(failures: Iterable[KnownFailure]) -> list[Bug]:
@@ -124,8 +154,12 @@ def _triage(bug: Bug) -> Iterator[str]:
         yield f"- since torch {bug.triage.since}"
     source = f" (<{bug.triage.source}>)" if bug.triage.source else ""
     yield f"- right by the documentation: {bug.triage.right}. {bug.triage.because}{source}"
-    words = urllib.parse.quote_plus(bug.triage.searched)
-    yield f"- searched upstream: [{bug.triage.searched}](https://github.com/pytorch/pytorch/issues?q={words})"
+    yield f"- searched upstream: [{bug.triage.searched}]({_search(bug.triage)})"
+
+
+def _search(triage: Triage) -> str:
+    """The address of the search for the bug upstream."""
+    return f"https://github.com/pytorch/pytorch/issues?q={urllib.parse.quote_plus(triage.searched)}"
 
 
 def _summary(bug: Bug) -> Iterator[str]:

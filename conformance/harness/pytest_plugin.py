@@ -234,7 +234,7 @@ def _start_session(config: pytest.Config) -> Session:
             f"targets ({present})"
         )
     if not (link and link.is_resumed):
-        run.begin(run_description(config.rootpath, session))
+        run.begin(run_description(config.rootpath, session, pytest_options.options_of_items(config)))
     if link:
         link.send(guardian.SESSION, session.to_json())
     return session
@@ -280,7 +280,7 @@ def _session_of_workers_run(config: pytest.Config) -> Session | None:
     if run is None:
         return None
     session = Session(_settings(config), Machine.detect(), run, workers=worker_count(config))
-    run.write_description(run_description(config.rootpath, session))
+    run.write_description(run_description(config.rootpath, session, pytest_options.options_of_items(config)))
     return session
 
 

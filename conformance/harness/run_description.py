@@ -11,8 +11,8 @@ from conformance.harness.session import Session
 from conformance.sources.source_in_use import source_in_use
 
 
-def run_description(root: Path, session: Session) -> dict[str, Any]:
-    """The description, without what Run.begin adds. `root`: of pytest."""
+def run_description(root: Path, session: Session, options: dict[str, Any]) -> dict[str, Any]:
+    """The description, without what Run.begin adds. `root`: of pytest. `options`: see options_of_items."""
     return {
         "conformance": conformance.__version__,
         "torch": session.torch,
@@ -22,6 +22,7 @@ def run_description(root: Path, session: Session) -> dict[str, Any]:
         "machine": session.machine.summary(),
         **({} if (factor := session.settings.factor) is None else {"factor": factor}),
         **({} if not (chosen := session.settings.inductor_config) else {"inductor_config": dict(chosen)}),
+        **({"options": options} if options else {}),
         "overlay": session.settings.overlay.to_json(),
         **({} if (source := source_in_use()) is None else {"torch_source": source.to_json()}),
     }

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from conformance.report.columns import Cell, Cells, Column
+from conformance.report.commands import options_of
 from conformance.review.cause_functions import CauseFunctions, compared_with, kept_functions
-from conformance.review.review import Review, review_items, stored_text_finder
-from conformance.storage.runs import Run
+from conformance.review.review import FindText, Review, review_items, run_text_finder, stored_text_finder
+from conformance.storage.check_results import Outcome
+from conformance.storage.runs import ItemRecord, Run, RunError, open_run
 from conformance.storage.snapshots import torch_release
 
 
@@ -24,36 +28,76 @@ class Changes:
     def old_texts(self) -> Iterable[str]:
         return self.old.values()
 
+    def sorted(self) -> Changes:
+        """These changes, the cause with the most texts first, whatever its release."""
+        return replace(self, data=sorted(self.data, key=lambda each: -len(each["members"])))
+
     def old_text(self, cell: Cell) -> str:
         """Returns the text that the cell's text was compared with; "" if it did not change."""
         return self.old.get((cell.case, cell.column), "")
 
 
-def changes_of(cells: Cells, runs: Iterable[Run] = ()) -> Changes:
-    """Compares each text with the stored one, for cells whose check of code failed or whose text drifted.
+def changes_of(cells: Cells, runs: Sequence[Run] = ()) -> Changes:
+    """Compares the text of each cell whose check of code failed, or that drifted, with what its run compared it with.
 
-    `runs`: where `review --blame` kept which functions make a cause.
+    `runs`: those of the cells. `review --blame` kept in them which functions make a cause.
     """
     found = Changes()
+    finders = [_finder(run) for run in runs] or [stored_text_finder()]
     functions = {key: each for run in runs for key, each in kept_functions(run).items()}
     for torch in dict.fromkeys(column.torch for column in cells.columns):
         records = [
-            cell.record
+            (cell.record, finders[min(cell.run, len(finders) - 1)])
             for cell in cells.cells.values()
-            if cell.record is not None and cell.column.torch == torch and _may_differ(cell)
+            if cell.record is not None and cell.column.torch == torch and _may_differ(cell.record)
         ]
-        _add(found, review_items(records, stored_text_finder()), functions)
-    return found
+        _add(found, review_items([record for record, _ in records], _finder_of_all(records)), functions)
+    return found.sorted()
 
 
-def _may_differ(cell: Cell) -> bool:
-    record = cell.record
-    return record is not None and (bool(record.drift) or ("code" in record.checks and cell.state == "failed"))
+def _finder_of_all(records: Iterable[tuple[ItemRecord, FindText]]) -> FindText:
+    """Finds the text of each record as its own finder does."""
+    finders = {record.name: finder for record, finder in records}
+    return lambda item: finders[item.name](item)
 
 
-def _add(found: Changes, review: Review, functions: Mapping[tuple[str, str], CauseFunctions]) -> None:
+def changes_between(pairs: Sequence[tuple[Cell, Cell]]) -> Changes:
+    """Compares the text of the second cell of each pair with that of the first. They are sides A and B."""
+    found = Changes()
+    for torch in dict.fromkeys(after.column.torch for _, after in pairs):
+        of_torch = [(before.record, after.record) for before, after in pairs if after.column.torch == torch]
+        texts = {after.name: before.text for before, after in of_torch if before and after and before.text}
+        finder = functools.partial(_text_of_side, texts)
+        review = review_items([after for _, after in of_torch if after], finder)
+        _add(found, review, {}, "B")
+    return found.sorted()
+
+
+def _text_of_side(texts: Mapping[str, str], item: ItemRecord) -> tuple[str, str] | None:
+    return (texts[item.name], "A") if item.name in texts else None
+
+
+def _finder(run: Run) -> FindText:
+    """Finds what the texts of a run were compared with: the run's baseline if it had one. One that is not here has no
+    text.
+    """
+    description = run.description()
+    name = options_of(description).get("baseline")
+    if not name:
+        return stored_text_finder()
+    try:
+        return run_text_finder(open_run(run.root or Path.cwd(), name), name)
+    except RunError:
+        return lambda _: None
+
+
+def _may_differ(record: ItemRecord) -> bool:
+    return bool(record.drift) or record.outcome("code") is Outcome.FAILED
+
+
+def _add(found: Changes, review: Review, functions: Mapping[tuple[str, str], CauseFunctions], side: str = "") -> None:
     for change in review.changed_items.values():
-        column = Column(torch_release(change.item.torch), change.item.target)
+        column = Column(torch_release(change.item.torch), change.item.target, side)
         found.old[change.item.case, column] = change.texts.stored
     for cause in review.causes:
         releases = {torch_release(review.changed_items[each.name].item.torch) for each in cause.members}

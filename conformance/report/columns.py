@@ -4,33 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from conformance.devices.targets import targets
 from conformance.harness import accounting
+from conformance.report.states import state_of
 from conformance.storage.precedence import Precedence, evidence, precedence, time_of
 from conformance.storage.runs import ItemRecord, Run
 from conformance.storage.snapshot_format import version_number
 from conformance.storage.snapshots import torch_release
 
-#: The state of a cell, the worst one first, and what the report calls it. The words are those of the end of a run.
-STATES = {
-    "failed": "failed",
-    "not run": "not run",
-    "cannot run": "cannot run here",
-    "known failures": "known failure",
-    "with missed optimisations": "missed optimisation",
-    "excluded": "excluded by the case",
-    "passed": "passed",
-}
-
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the matrix: `torch` is a release, such as "2.13"."""
+    """A column of the matrix. `torch`: a release, such as "2.13". `side`: of a comparison, "A" or "B"; else ""."""
 
     torch: str
     target: str
+    side: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,10 +51,10 @@ class Cell:
         path = self.artifacts / name if self.artifacts else None
         return path.read_text(encoding="utf-8", errors="replace") if path and path.is_file() else ""
 
-    @property
+    @cached_property
     def state(self) -> str:
         """One of STATES."""
-        return accounting.ending(self.record) if self.record else "not run"
+        return state_of(self.record)
 
     @property
     def evidence(self) -> str:
@@ -79,10 +71,12 @@ class Cells:
 
     @property
     def columns(self) -> list[Column]:
-        """Sorted by torch release, then in the order of the table of targets."""
+        """In the order of the table of targets; those of one target by side and torch release."""
         order = {name: number for number, name in enumerate(targets())}
         used = {column for _, column in self.cells}
-        return sorted(used, key=lambda each: (version_number(each.torch), order.get(each.target, 999), each.target))
+        return sorted(
+            used, key=lambda each: (order.get(each.target, 999), each.target, each.side, version_number(each.torch))
+        )
 
     @property
     def cases(self) -> list[str]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from conformance.normalize.text import canonical_text
+from conformance.report.case_functions import function_text
 from conformance.report.changes import Changes
 from conformance.report.columns import Cell, Cells
+from conformance.report.commands import item_commands
 from conformance.report.highlighting import highlighted
 from conformance.report.history import history
 from conformance.storage.check_results import Outcome
@@ -47,20 +50,24 @@ class _ArtifactTexts:
 
 @dataclass
 class _Chunk:
-    """The details of one operator. `parts`: HTML of a part of a text → its number, in order."""
+    """Details of one operator. `parts`: HTML of a part of a text → its number, in order. `sources`: case → a number."""
 
+    sources: dict[str, int] = field(default_factory=dict)
     parts: dict[str, int] = field(default_factory=dict)
     cells: dict[str, dict[int, Any]] = field(default_factory=dict)
     history: dict[str, list[Any]] = field(default_factory=dict)
 
 
-def details(cells: Cells, changes: Changes) -> dict[str, Any]:
-    """Operator → `parts`, the coloured parts of its texts; `cells`, case → number of the column → what the page shows;
-    `history`, case → its steps between torch releases.
+def details(cells: Cells, changes: Changes, descriptions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Operator → `parts`, the coloured parts of its texts; `sources`, case → number of the part with its function;
+    `cells`, case → number of the column → what the page shows; `history`, case → its steps between torch releases.
+
+    `descriptions`: run.json of each run.
     """
     texts = [cell.record.text for cell in cells.cells.values() if cell.record and cell.record.text]
     split = {text: [part for _, part in split_parts(canonical_text(text))] for text in {*texts, *changes.old_texts}}
-    html = highlighted(part for parts in split.values() for part in parts)
+    functions = {cell.case: text for cell in cells.cells.values() if (text := function_text(cell))}
+    html = highlighted([*(part for parts in split.values() for part in parts), *functions.values()])
     numbers = {column: number for number, column in enumerate(cells.columns)}
     artifacts = _ArtifactTexts()
     chunks: dict[str, _Chunk] = {}
@@ -68,15 +75,20 @@ def details(cells: Cells, changes: Changes) -> dict[str, Any]:
         chunk = chunks.setdefault(_operator(cell.case), _Chunk())
         if cell.record is not None:
             detail = _detail(cell, cell.record, artifacts)
+            if commands := item_commands(cell, descriptions[cell.run]):
+                detail["commands"] = commands
             for name, text in (("text", cell.record.text), ("before", changes.old_text(cell))):
                 found = split[text] if text else []
                 if found or name == "text":
                     detail[name] = [chunk.parts.setdefault(html[part], len(chunk.parts)) for part in found]
             chunk.cells.setdefault(cell.case, {})[numbers[cell.column]] = detail
+    for case, text in functions.items():
+        chunk = chunks[_operator(case)]
+        chunk.sources[case] = chunk.parts.setdefault(html[text], len(chunk.parts))
     for step in history(cells):
         chunks[_operator(step.case)].history.setdefault(step.case, []).append(step.to_json())
     return {
-        name: {"parts": list(chunk.parts), "cells": chunk.cells, "history": chunk.history}
+        name: {"parts": list(chunk.parts), "sources": chunk.sources, "cells": chunk.cells, "history": chunk.history}
         for name, chunk in chunks.items()
     }
 
@@ -92,7 +104,6 @@ def _detail(cell: Cell, record: ItemRecord, artifacts: _ArtifactTexts) -> dict[s
         "torch": record.torch,
     }
     further = {
-        "node": cell.node,
         "script": cell.script,
         "messages": _messages(cell, record, artifacts),
         "artifacts": artifacts.of(cell),

@@ -10,21 +10,29 @@ from typing import Any
 from conformance import documentation
 from conformance.devices.torch_releases import CHANGES
 from conformance.expectations import known_failures, missed_optimisations
-from conformance.expectations.known_bugs import bugs, markdown
+from conformance.expectations.known_bugs import Bug, bugs
 from conformance.report.columns import Cells
+from conformance.report.timeline import Entry, timeline
+
+#: The address of the page of known bugs.
+BUGS = "known-bugs"
 
 
 @dataclass(frozen=True)
 class Section:
-    """A page: its address and title, and `data`: {"html": …} or {"measurements": […]}."""
+    """A page: its address and title, and `data`: one of the keys html, bugs, measurements, timeline."""
 
     address: str
     title: str
     data: dict[str, Any]
 
 
-def further_pages(cells: Cells, measured: Sequence[Mapping[str, Any]] = ()) -> list[Section]:
+def further_pages(
+    cells: Cells, measured: Sequence[Mapping[str, Any]] = (), past: Sequence[Entry] = ()
+) -> list[Section]:
     """Returns the pages. `measured`: what bench measured, as `Report.summary` gives it; two are compared.
+
+    `past`: the runs of a history.
 
     Raises KnownFailureError.
     """
@@ -33,6 +41,7 @@ def further_pages(cells: Cells, measured: Sequence[Mapping[str, Any]] = ()) -> l
         *_missed_optimisations(cells),
         *(_page(name, " → ".join(releases), documentation.page_text(name)) for name, releases in CHANGES.items()),
         *_times(measured),
+        *([Section("history", f"History ({len(past)})", {"timeline": timeline(past)})] if past else []),
     ]
 
 
@@ -44,7 +53,12 @@ def _known_bugs(cells: Cells) -> Iterable[Section]:
     torches = {record.torch for record in records}
     found = [bug for bug in bugs(failures) if any(map(bug.applies_to, torches))]
     if found:
-        yield _page("known-bugs", f"Known bugs ({len(found)})", "\n".join(markdown(found)))
+        yield bugs_page(found)
+
+
+def bugs_page(found: Sequence[Bug]) -> Section:
+    """A page with a table of bugs, and one for each."""
+    return Section(BUGS, f"Known bugs ({len(found)})", {"bugs": [bug.to_json() for bug in found]})
 
 
 def _missed_optimisations(cells: Cells) -> Iterable[Section]:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from conformance.normalize.text import canonical_text
-from conformance.report.columns import STATES, Cell, Cells
+from conformance.report.columns import Cell, Cells
+from conformance.report.states import CANNOT_RUN, NOT_RUN, NOT_STORED
 from conformance.storage.snapshot_format import split_parts
-
-#: States that say nothing of a torch release: they depend on the machine, or on how the run ended.
-_OF_THE_MACHINE = ("not run", "cannot run")
 
 
 @dataclass(frozen=True)
 class Step:
     """What differs on a target between two releases, `before` and `torch`, such as "2.13" and "2.15".
 
-    `state`: the two states, keys of STATES; None if they are equal. `facts`: name → the lines of both, "" where one has
+    `state`: the two states, of STATES; None if they are equal. `facts`: name → the lines of both, "" where one has
     no such fact. `code`: whether the code differs.
     """
 
@@ -38,7 +35,7 @@ class Step:
             "target": self.target,
             "before": self.before,
             "torch": self.torch,
-            "state": [STATES[each] for each in self.state] if self.state else None,
+            "state": list(self.state) if self.state else None,
             "facts": {name: list(lines) for name, lines in self.facts.items()},
             "code": self.code,
         }
@@ -46,28 +43,31 @@ class Step:
 
 def history(cells: Cells) -> list[Step]:
     """The steps with a difference, sorted by case. A step leads from one release to the next with a result."""
-    series: dict[tuple[str, str], list[Cell]] = {}
+    series: dict[tuple[str, str, str], list[Cell]] = {}
     for column in cells.columns:
         for case in cells.cases:
             cell = cells.cells.get((case, column))
-            if cell is not None and cell.record is not None and cell.state not in _OF_THE_MACHINE:
-                series.setdefault((case, column.target), []).append(cell)
-    return [step for _, found in sorted(series.items()) for step in _steps(found)]
+            if cell is not None and cell.record is not None and cell.state not in (NOT_RUN, CANNOT_RUN):
+                series.setdefault((case, column.target, column.side), []).append(cell)
+    steps = (step_between(*pair) for _, found in sorted(series.items()) for pair in itertools.pairwise(found))
+    return [step for step in steps if step]
 
 
-def _steps(found: list[Cell]) -> Iterator[Step]:
-    for before, after in itertools.pairwise(found):
-        one, other = before.record, after.record
-        if one is None or other is None:
-            continue
-        state = (before.state, after.state) if before.state != after.state else None
-        both = bool(one.text and other.text)
-        names = {**one.facts, **other.facts} if both else {}
-        pairs = {name: (one.facts.get(name, ""), other.facts.get(name, "")) for name in names}
-        facts = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-        code = both and one.text != other.text and _code(one.text) != _code(other.text)
-        if state or facts or code:
-            yield Step(after.case, after.column.target, before.column.torch, after.column.torch, state, facts, code)
+def step_between(before: Cell, after: Cell) -> Step | None:
+    """What differs between two cells with a result; None if nothing does."""
+    one, other = before.record, after.record
+    if one is None or other is None:
+        return None
+    states = (before.state, after.state)
+    state = states if before.state != after.state and NOT_STORED not in states else None
+    both = bool(one.text and other.text)
+    names = {**one.facts, **other.facts} if both else {}
+    pairs = {name: (one.facts.get(name, ""), other.facts.get(name, "")) for name in names}
+    facts = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    code = both and one.text != other.text and _code(one.text) != _code(other.text)
+    if not (state or facts or code):
+        return None
+    return Step(after.case, after.column.target, before.column.torch, after.column.torch, state, facts, code)
 
 
 def _code(text: str) -> list[str]:

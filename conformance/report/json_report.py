@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from conformance.report.changes import Changes
-from conformance.report.columns import STATES, Cell, Cells
+from conformance.report.columns import Cell, Cells
 from conformance.report.history import history
+from conformance.report.states import STATES
 from conformance.storage.runs import ItemRecord, Run
 
-FORMAT = "conformance report 1"
+FORMAT = "conformance report 2"
 #: Fields of a record that an item has as they are.
 _FIELDS = ("mode", "drift", "missed", "reused", "shared_with", "needs_fp64", "seconds")
 
@@ -42,7 +43,7 @@ def _counts(cells: Cells) -> list[dict[str, Any]]:
         {
             "torch": column.torch,
             "target": column.target,
-            "states": {name: counts[column, state] for state, name in STATES.items()},
+            "states": {state: counts[column, state] for state in STATES},
         }
         for column in cells.columns
     ]
@@ -56,7 +57,7 @@ def _item(cell: Cell, names: Sequence[str], causes: Mapping[tuple[str, str, str]
         "target": cell.column.target,
         "torch": cell.column.torch,
         "version": record.torch,
-        "state": STATES[cell.state],
+        "state": cell.state,
         "evidence": cell.evidence,
         "run": run,
         "node": cell.node,

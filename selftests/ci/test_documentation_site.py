@@ -22,6 +22,7 @@ from conformance.storage.snapshots import Store
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "ci" / "documentation"))
 
+import bugs_page  # noqa: E402
 import built_links  # noqa: E402
 import example_report  # noqa: E402
 import kept_runs  # noqa: E402
@@ -110,7 +111,7 @@ def test_what_a_kept_run_changed_stays_when_its_code_is_accepted(tmp_path: Path)
     store.merge({"flip/h": {("2.13.0", "cpu_avx2"): "kernels  1\n"}})
     run = Run(tmp_path / "run")
     run.begin({"torch": "2.13.0", "triton": "", "targets": ["cpu_avx2"], "root": str(root)})
-    checks = {"code": CheckResult(Outcome.FAILED, f"see {root}/code")}
+    checks = {"code": CheckResult(Outcome.FAILED, f"CodeError: see {root}/code")}
     for case in ("flip/h", "flip/v"):
         made = ItemRecord(case, "cpu_avx2", "native", "2.13.0", str(store.root), text="kernels  2\n", checks=checks)
         run.write_item(made)
@@ -123,10 +124,17 @@ def test_what_a_kept_run_changed_stays_when_its_code_is_accepted(tmp_path: Path)
     folder = kept_runs.unpack(tmp_path / "unpacked", tmp_path / "kept")[0]
     record = Run(folder).item("flip/h", "cpu_avx2")
     assert record is not None
-    assert record.checks["code"].detail == "see /checkout/code"
+    assert record.checks["code"].detail == "CodeError: see /checkout/code"
     assert Run(folder).item("flip/v", "cpu_avx2") is None
     kept = folder / "failures" / "flip" / "h-cpu_avx2"
     assert {path.name for path in kept.iterdir()} == {"reproduce.py", "0_inference_graph.py"}
     assert (kept / "reproduce.py").read_text(encoding="utf-8") == "# /checkout/code"
     assert main(["report", str(folder), "-o", str(tmp_path / "report.html"), "--markdown", str(tmp_path / "r.md")]) == 0
-    assert "## Changes, grouped by cause" in (tmp_path / "r.md").read_text(encoding="utf-8")
+    assert "| code changed | only names" in (tmp_path / "r.md").read_text(encoding="utf-8")
+
+
+def test_known_bugs_are_a_page_like_that_of_a_report(tmp_path: Path) -> None:
+    bugs_page.write_page(tmp_path)
+    assert '<a href="known-bugs/index.html">The table of ' in (tmp_path / "known-bugs.md").read_text(encoding="utf-8")
+    text = (tmp_path / "_extra" / "known-bugs" / "index.html").read_text(encoding="utf-8")
+    assert 'id="data-section-known-bugs"' in text

@@ -38,8 +38,7 @@ def test_it_joins_the_last_run_of_each_job(tmp_path: Path) -> None:
     assert (tmp_path / "site" / "index.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert {path.name for path in (tmp_path / "site").iterdir()} == {"index.html", "report.json", "junit.xml"}
     text = summary.read_text(encoding="utf-8")
-    assert "cpu\\_avx2" in text
-    assert "cuda\\_sm90" in text
+    assert "**2 items = 2 passed**" in text
     assert "cpu\\_neon" not in text
 
 
@@ -70,7 +69,7 @@ def test_a_run_that_cannot_be_read_does_not_take_the_others_with_it(tmp_path: Pa
     text = summary.read_text(encoding="utf-8")
     assert text.startswith("of another step\n> [!CAUTION]\n> The report is not complete:\n")
     assert "> - `ipex-2.8: the job left no run`" in text
-    assert "cpu\\_avx2" in text
+    assert "**1 item = 1 passed**" in text
 
 
 def test_two_runs_of_the_same_items_count_once(tmp_path: Path) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
 from suites import SM90, PreloadedSuite
 
 from conformance.cli.main import main
+from conformance.cli.run_options import find_run
+from conformance.report.columns import cells_of
+from conformance.report.commands import item_commands, review_commands
 
 CASES = """
 from conformance import case, tensor
@@ -55,7 +59,10 @@ def test_what_the_options_change(suite, monkeypatch, capsys):
     ran.has("requirements failed: pairs/two-cuda_sm90", "2 texts of 2 cases differ from run before by 1 cause")
     ran.has(f"1 known failure did not occur with {COMBO}: pairs/one-cuda_sm90").has_not("was not compared")
     run = suite.root / ".conformance/runs/combo"
-    assert json.loads((run / "run.json").read_text())["inductor_config"] == {"combo_kernels": True}
+    description = json.loads((run / "run.json").read_text())
+    assert description["inductor_config"] == {"combo_kernels": True}
+    options = {"checks": "requirements,code", "baseline": "before", "inductor-config": ["combo_kernels=True"]}
+    assert description["options"] == options
 
     monkeypatch.chdir(suite.root)
     for words in (["accept", "combo"], ["review", "combo", "--list"]):
@@ -64,6 +71,23 @@ def test_what_the_options_change(suite, monkeypatch, capsys):
     assert main(["merge", "before", "combo", "-o", "both"]) == 2
     assert "different --inductor-config (combo_kernels=True, none)" in capsys.readouterr().err
     assert main(["report", "before", "combo"]) == 2
+
+
+@pytest.mark.long
+def test_each_command_of_a_report_gives_what_the_run_gave(suite, monkeypatch, capsys):
+    suite.run(*PAIRS, *COMBO.split(), "--baseline", "before", "--save-run", "again").ends(1)
+    monkeypatch.chdir(suite.root)
+    run = find_run("again")
+    cells = {cell.case: cell for cell in cells_of([run]).cells.values()}
+    commands = item_commands(cells["pairs/two"], run.description())
+    assert list(commands) == ["Run it", "Show graphs, IR and raw code"]
+    once_more = suite.run(*shlex.split(commands["Run it"])[1:]).ends(1)
+    once_more.has("requirements failed: pairs/two-cuda_sm90", "1 text of 1 case differs from run before by 1 cause")
+    assert main(shlex.split(commands["Show graphs, IR and raw code"])[3:]) == 0
+    assert "combo" in capsys.readouterr().out
+    (review,) = review_commands([run])
+    assert main([*shlex.split(review)[3:], "--list"]) == 0
+    assert "differ from run before by 1 cause" in capsys.readouterr().out
 
 
 def test_nothing_is_compared_with_stored_code(suite):

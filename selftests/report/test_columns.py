@@ -8,30 +8,37 @@ import pytest
 from made_runs import EXCLUDED, FAILED, KNOWN, PASSED, SKIPPED, made_run, record
 
 from conformance.harness import accounting
-from conformance.report.columns import STATES, Column, cells_of
+from conformance.report.columns import Column, cells_of
+from conformance.report.states import STATES
+from conformance.storage.binaries import NO_BINARIES
 from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.merged_runs import merge_runs
 from conformance.storage.runs import NOT_ENDED, ItemRecord, Run
 
 
-def test_every_ending_of_an_item_is_a_state() -> None:
-    assert set(STATES) == set(accounting.ENDINGS)
+def _failed(detail: str) -> CheckResult:
+    return CheckResult(Outcome.FAILED, detail)
 
 
-@pytest.mark.parametrize(
-    ("numerics", "missed", "state"),
-    [
-        (PASSED, [], "passed"),
-        (FAILED, [], "failed"),
-        (KNOWN, [], "known failures"),
-        (EXCLUDED, [], "excluded"),
-        (PASSED, [{"fact": "kernels"}], "with missed optimisations"),
-    ],
-)
-def test_state(tmp_path: Path, numerics: CheckResult, missed: list[dict[str, str]], state: str) -> None:
-    run = made_run(tmp_path, [record("flip/h", "cpu_avx2", numerics, missed=missed)])
-    (cell,) = cells_of([run]).cells.values()
-    assert cell.state == state
+def test_a_state_says_what_failed_and_the_worst_check_decides(tmp_path: Path) -> None:
+    code = _failed("CodeError: facts changed:")
+    checks: dict[str, dict[str, CheckResult]] = {
+        "wrong values": {"code": code, "numerics": FAILED},
+        "crash": {"numerics": _failed("RuntimeError: CUDA error"), "code": code},
+        "requirement not met": {"requirements": _failed("RequirementError: kernels"), "code": code},
+        "code changed": {"code": code, "binary": _failed(f"BinaryError: {NO_BINARIES}")},
+        "stale known failure": {"numerics": CheckResult(Outcome.STALE, "passes")},
+        "not stored": {"code": _failed(f"NoStoredCodeError: {accounting.NOTHING_STORED} 2.13")},
+        "cannot run here": {"compile": _failed("this machine has no Triton: install it")},
+        "known failure": {"numerics": KNOWN, "code": PASSED},
+        "excluded by the case": {"compile": EXCLUDED},
+        "passed": {"numerics": PASSED, "code": PASSED},
+        "not run": {"numerics": PASSED, "code": _failed(NOT_ENDED)},
+    }
+    made = [record(f"flip/{state}", "cpu_avx2", checks=results) for state, results in checks.items()]
+    made.append(record("flip/missed optimisation", "cpu_avx2", missed=[{"fact": "kernels"}]))
+    found = cells_of([made_run(tmp_path, made)]).cells.values()
+    assert {each.case.removeprefix("flip/"): each.state for each in found} == {state: state for state in STATES}
 
 
 def test_an_item_that_cannot_run_is_not_one_that_did_not_run(tmp_path: Path) -> None:
@@ -39,7 +46,7 @@ def test_an_item_that_cannot_run_is_not_one_that_did_not_run(tmp_path: Path) -> 
     run = made_run(tmp_path, [skipped], selected=["flip/v-cpu_avx2"])
     cells = cells_of([run]).cells
     column = Column("2.13", "cpu_avx2")
-    assert cells["flip/h", column].state == "cannot run"
+    assert cells["flip/h", column].state == "cannot run here"
     assert cells["flip/v", column].state == "not run"
     assert {each.evidence for each in cells.values()} == {"none"}
 
@@ -110,9 +117,9 @@ def test_a_record_replaces_an_item_that_did_not_run_elsewhere(tmp_path: Path) ->
     assert {cell.state for cell in cells_of(shards).cells.values()} == {"passed"}
 
 
-def test_each_torch_has_columns_of_its_own_in_the_order_of_the_table(tmp_path: Path) -> None:
+def test_the_releases_of_a_target_are_side_by_side(tmp_path: Path) -> None:
     old = made_run(tmp_path / "old", [record("flip/h", "cuda_sm90", torch="2.9.1")], torch="2.9.1")
-    new = made_run(tmp_path / "new", [record("flip/h", "xpu_pvc"), record("flip/h", "cpu_avx2")])
+    new = made_run(tmp_path / "new", [record("flip/h", name) for name in ("xpu_pvc", "cuda_sm90", "cpu_avx2")])
     assert cells_of([new, old]).columns == [
-        Column("2.9", "cuda_sm90"), Column("2.13", "cpu_avx2"), Column("2.13", "xpu_pvc")
+        Column("2.13", "cpu_avx2"), Column("2.9", "cuda_sm90"), Column("2.13", "cuda_sm90"), Column("2.13", "xpu_pvc")
     ]  # fmt: skip

@@ -23,7 +23,7 @@ def test_artifacts_are_cut_and_name_their_file(tmp_path: Path, monkeypatch: pyte
     cells = cells_of([run])
     monkeypatch.setattr(details._ArtifactTexts, "left", 150)
     monkeypatch.setattr(details._ArtifactTexts.__init__, "__defaults__", (150,))
-    found = [each[0] for each in details.details(cells, changes_of(cells))["flip"]["cells"].values()]
+    found = [each[0] for each in details.details(cells, changes_of(cells), [{}])["flip"]["cells"].values()]
     texts = [each["artifacts"]["joint_graph.py"] for each in found]
     assert [text.count("x" * 10) for text in texts] == [10, 5, 0]
     assert texts[1].endswith(f"\n… 80 further characters: {run.folder}/failures/flip/1-cpu_avx2/joint_graph.py")

@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 import schemas
-from made_runs import EXCLUDED, FAILED, KNOWN, SKIPPED, TEXT, made_run, record
+from made_runs import EXCLUDED, FAILED, KNOWN, PASSED, SKIPPED, TEXT, made_run, record
 
 from conformance.cli.main import main
+from conformance.harness import accounting
 from conformance.report.changes import changes_of
-from conformance.report.columns import STATES, cells_of
+from conformance.report.columns import cells_of
 from conformance.report.history import history
 from conformance.report.json_report import json_report
 from conformance.report.junit_report import junit_report
+from conformance.report.states import STATES
 from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import NOT_ENDED, Run
 
@@ -58,20 +60,20 @@ def test_json_is_as_its_schema_says_and_its_counts_add_up(runs: list[Run]) -> No
     assert data["total"] == len(data["items"]) == 10
     counted = Counter((each["torch"], each["target"], each["state"]) for each in data["items"])
     for column in data["counts"]:
-        assert set(column["states"]) == set(STATES.values())
+        assert set(column["states"]) == set(STATES)
         for state, count in column["states"].items():
             assert count == counted[column["torch"], column["target"], state]
     assert sum(counted.values()) == 10
     (item,) = [each for each in data["items"] if (each["case"], each["target"]) == ("flip/v", "cpu_avx2")]
     assert item["checks"]["numerics"] == {"outcome": "failed", "detail": HOSTILE}
-    assert (item["run"], item["version"], item["state"]) == ("old", "2.13.0+cpu", "failed")
+    assert (item["run"], item["version"], item["state"]) == ("old", "2.13.0+cpu", "crash")
     assert item["node"] == "ops/test_some.py::test_some[flip/v-cpu_avx2]"
 
 
 def test_history_says_on_which_release_state_facts_and_code_changed(runs: list[Run]) -> None:
     (step,) = history(cells_of(runs))
     assert (step.case, step.target, step.before, step.torch) == ("flip/h", "cpu_avx2", "2.13", "2.15")
-    assert step.to_json()["state"] == ["passed", "failed"]
+    assert step.to_json()["state"] == ["passed", "wrong values"]
     assert step.facts == {"kernels": ("", "2: flip, flip")}
     assert step.code
     assert history(cells_of(runs[:1])) == []
@@ -82,6 +84,14 @@ def test_history_leaves_out_what_depends_on_the_machine(tmp_path: Path) -> None:
     skipped = record("flip/h", "cpu_avx2", text="", torch="2.15.0", checks={"compile": SKIPPED})
     new = made_run(tmp_path / "new", [skipped], torch="2.15.0")
     assert history(cells_of([old, new])) == []
+
+
+def test_history_compares_no_state_with_not_stored(tmp_path: Path) -> None:
+    unstored = CheckResult(Outcome.FAILED, f"NoStoredCodeError: {accounting.NOTHING_STORED} 2.15")
+    old = made_run(tmp_path / "old", [record("flip/h", "cpu_avx2")])
+    item = record("flip/h", "cpu_avx2", torch="2.15.0", checks={"numerics": PASSED, "code": unstored})
+    new = made_run(tmp_path / "new", [item], torch="2.15.0")
+    assert history(cells_of([old, new])) == [], "facts and code are equal, and no state is known"
 
 
 def _entries(text: str) -> dict[str, dict[str, Any]]:

@@ -50,6 +50,14 @@ _SELECTING = (
     ("device", "target", "quick", "checks", "baseline", "audit", "subset", "affected-by", "missing"),
 )
 
+#: Options that say which items a run has, how its processes work and what it leaves. The others make what an item is.
+_NOT_OF_AN_ITEM = frozenset(
+    ("device", "target", "variants", "quick", "subset", "affected-by", "coverage-map", "missing", "save-run", "report",
+     "write-known-failures", "strict-run", "require-device", "item-timeout")
+)  # fmt: skip
+#: Options whose value is a path, relative to the folder of the command.
+_PATHS = ("targets", "store", "known-failures", "torch-source")
+
 #: Name → the keywords of `addoption`. `device` is the option `--conformance-device`, and `--device` where nobody else
 #: has an option of that name.
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
@@ -290,6 +298,20 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
     if read.write_known_failures:
         settings.refuse_beside_written_failures(read)
     return settings.for_audit(read, names_checks=value("checks") is not None) if read.audit else read
+
+
+def options_of_items(config: pytest.Config) -> dict[str, Any]:
+    """Name, as in OPTIONS → value, of the given options that make what an item is and what it is compared with."""
+    given = {}
+    for name, keywords in OPTIONS.items():
+        value = option(config, name)
+        if name in _NOT_OF_AN_ITEM or value in (None, False, [], keywords.get("default")):
+            continue
+        given[name] = value
+        if name in _PATHS:
+            is_one, folder = isinstance(value, str), config.invocation_params.dir
+            given[name] = str(folder / value) if is_one else [str(folder / each) for each in value]
+    return given
 
 
 def item_timeout(config: pytest.Config) -> float:

@@ -52,11 +52,18 @@ function sideBySide(oldHtml, newHtml, oldName, newName) {
   const body = h("tbody", {});
   const words = { gone: [], come: [] };
   const cell = (html, kind) => h("td", { class: `code ${kind}`, html: html === undefined ? "" : html || " " });
+  // A row that stands for equal lines, and opens them.
+  const folded = (from, otherFrom, count) => {
+    const row = h("tr", { class: "fold" }, h("td", { colspan: 2 }, h("button", { type: "button", onclick: () => {
+      row.replaceWith(...Array.from({ length: count }, (_, line) => h("tr", {}, cell(oldHtml[from + line], ""), cell(newHtml[otherFrom + line], ""))));
+    } }, `Show ${plural(count, "equal line")}`)));
+    return row;
+  };
   const same = (from, to, otherFrom, isFirst, isLast) => {
     const fold = to - from > 2 * CONTEXT + 2;
     for (let at = from; at < to; at += 1) {
       const skipped = to - from - (isFirst ? 0 : CONTEXT) - (isLast ? 0 : CONTEXT);
-      if (fold && at === from + (isFirst ? 0 : CONTEXT)) { body.append(h("tr", { class: "fold" }, h("td", { colspan: 2 }, `${plural(skipped, "equal line")}`))); at += skipped - 1; continue; }
+      if (fold && at === from + (isFirst ? 0 : CONTEXT)) { body.append(folded(at, otherFrom + at - from, skipped)); at += skipped - 1; continue; }
       body.append(h("tr", {}, cell(oldHtml[at], ""), cell(newHtml[otherFrom + at - from], "")));
     }
   };

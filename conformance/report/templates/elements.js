@@ -35,23 +35,21 @@ async function read(name) {
 }
 
 const main = document.getElementById("main");
-const GLYPHS = { passed: "✓", failed: "✗", "not run": "∅", "cannot run": "?", "known failures": "!",
-  "with missed optimisations": "~", excluded: "–" };
-const CLASSES = { passed: "passed", failed: "failed", "not run": "notrun", "cannot run": "cannot",
-  "known failures": "known", "with missed optimisations": "missed", excluded: "excluded" };
+const GLYPHS = { "wrong values": "✗", crash: "☠", "not run": "∅", "requirement not met": "≠", "code changed": "Δ", "stale known failure": "↺",
+  "not stored": "+", "cannot run here": "?", "missed optimisation": "~", "known failure": "!", "excluded by the case": "–", passed: "✓" };
+function classOf(state) { return `s-${state.split(" ").join("-")}`; }
 let index, states, operators, operatorOf;
+function title(...words) { document.title = [...words, index.title].join(" – "); }
 
 function device(target) { return target.split("_")[0]; }
 function plural(count, word) { return `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`; }
-function columnName(column) { return severalTorches() ? `${column[1]} ${column[0]}` : column[1]; }
+function columnName(column) { return [column[1], severalTorches() && column[0], column[2]].filter(Boolean).join(" "); }
 function severalTorches() { return new Set(index.columns.map((column) => column[0])).size > 1; }
 function address(path, parameters = {}) {
   const words = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== "" && value !== undefined));
   return `#/${path}${words.size ? `?${words}` : ""}`;
 }
-function stateTag(state, text) {
-  return h("span", { class: `tag s-${CLASSES[state]}` }, `${GLYPHS[state]} ${text || index.states[state]}`);
-}
+function stateTag(state, text) { return h("span", { class: `tag ${classOf(state)}` }, `${GLYPHS[state]} ${text || state}`); }
 function option(value, text, chosen) { return h("option", { value, selected: value === chosen }, text); }
 // Words in `backquotes` are code.
 function withCode(text) { return text.split(/`([^`]+)`/).map((part, number) => (number % 2 ? h("code", {}, part) : part)); }

@@ -1,15 +1,37 @@
 // The matrix
 
-// The words of a filter: each has to occur in the case's id; a word after "-" must not.
-function caseFilter(text) {
+// The words of a filter: each has to occur in the case's id, or in a kernel, fact, error or bug of the item; a word
+// after "-" must not occur in the id.
+function filterWords(text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const wanted = words.filter((word) => !word.startsWith("-"));
-  const unwanted = words.filter((word) => word.startsWith("-") && word.length > 1).map((word) => word.slice(1));
-  return (id) => wanted.every((word) => id.includes(word)) && !unwanted.some((word) => id.includes(word));
+  return { wanted: words.filter((word) => !word.startsWith("-")), unwanted: words.filter((word) => word.startsWith("-") && word.length > 1).map((word) => word.slice(1)) };
+}
+function caseFilter(text) {
+  const { wanted, unwanted } = filterWords(text);
+  return (said) => wanted.every((word) => said.includes(word)) && !unwanted.some((word) => said.includes(word));
+}
+function itemFilter(text) {
+  const { wanted: words, unwanted } = filterWords(text);
+  const wanted = words.map((word) => ({ word, sets: setsWith(word) }));
+  return (id) => {
+    if (unwanted.some((word) => id.includes(word))) return null;
+    const missing = wanted.filter(({ word }) => !id.includes(word));
+    if (missing.length && !searched) return null;
+    return (number, column) => missing.every(({ sets }) => sets[searched.cells[number][column]]);
+  };
+}
+
+// The lines that the search knows; null until they are unpacked.
+let searched = null;
+function setsWith(word) {
+  if (!searched) return null;
+  const has = searched.lines.map((line) => line.includes(word));
+  return searched.sets.map((lines) => lines.some((line) => has[line]));
 }
 
 function select(parameters) {
-  const fits = caseFilter(parameters.q || "");
+  const filter = itemFilter(parameters.q || "");
+  const check = parameters.check ? 1 << index.checks.indexOf(parameters.check) : 0;
   const chosen = new Set((parameters.state || "").split(",").filter(Boolean));
   const columns = index.columns.map((_, number) => number).filter((number) => {
     const [torch, target] = index.columns[number];
@@ -20,13 +42,14 @@ function select(parameters) {
   const found = []; // [number of the case, cells by column]
   const evidence = columns.map(() => new Array(index.evidence.length).fill(0)); // of the items that are shown
   for (let number = 0; number < index.cases.length; number += 1) {
-    if (!fits(index.lower[number])) continue;
+    const fits = filter(index.lower[number]);
+    if (!fits) continue;
     if (parameters.operator && index.operatorOfCase[number] !== parameters.operator) continue;
     const row = index.cells[number];
     let any = false;
     const cells = columns.map((column, place) => {
       const cell = row[column];
-      if (!cell) return 0;
+      if (!cell || (check && !(cell[3] & check)) || !fits(number, column)) return 0;
       if (parameters.evidence && index.evidence[cell[1]] !== parameters.evidence) return 0;
       counts[cell[0]] += 1;
       if (chosen.size && !chosen.has(String(cell[0]))) return 0;
@@ -48,7 +71,7 @@ function sumLine(selection) {
   const total = shown.reduce((sum, count) => sum + count, 0);
   const parts = states.map((state, number) => [state, shown[number]]).filter(([, count]) => count);
   return h("p", { id: "sum", "aria-live": "polite" }, `${plural(total, "item")} = `,
-    parts.length ? parts.map(([state, count], number) => [number ? " + " : "", stateTag(state, `${count.toLocaleString("en")} ${index.states[state]}`)]) : "none");
+    parts.length ? parts.map(([state, count], number) => [number ? " + " : "", stateTag(state, `${count.toLocaleString("en")} ${state}`)]) : "none");
 }
 
 // The names of the columns, and below them how far the items of each were followed.
@@ -74,7 +97,7 @@ function operatorTable(selection, parameters) {
     if (parameters.sort === "cases" && one[1].cases !== other[1].cases) return other[1].cases - one[1].cases;
     return one[0] < other[0] ? -1 : 1;
   });
-  const keep = { q: parameters.q, state: parameters.state, evidence: parameters.evidence, torch: parameters.torch };
+  const keep = { q: parameters.q, state: parameters.state, check: parameters.check, evidence: parameters.evidence, torch: parameters.torch };
   return scroll("Operators by targets", h("table", { class: "matrix" }, headRow(plural(sorted.length, "operator"), selection),
     h("tbody", {}, sorted.map(([name, row]) => h("tr", {},
       h("th", { scope: "row" }, h("a", { href: address(`operator/${name}`, keep) }, name), h("span", { class: "soft" }, ` ${row.cases}`)),
@@ -82,20 +105,36 @@ function operatorTable(selection, parameters) {
 }
 
 function countCell(counts, href, name, column) {
+  const words = (said) => ({ href, title: said, "aria-label": `${name} on ${columnName(index.columns[column])}: ${said}` });
+  return stripedCell(counts, "", (text, said) => h("a", words(said), text));
+}
+
+// A cell has a stripe for each of its states, as wide as the share of its items; the worst state is at the left.
+function stripedCell(counts, name, content = (text, said) => h("span", { title: `${name}: ${said}` }, text)) {
   const total = counts.reduce((sum, count) => sum + count, 0);
   if (!total) return h("td", {}, h("span", { class: "soft" }, "·"));
   const worst = counts.findIndex((count) => count > 0);
-  const words = counts.map((count, state) => (count ? `${count} ${index.states[states[state]]}` : "")).filter(Boolean).join(", ");
-  const texts = states[worst] === "passed" ? `${total}` : `${GLYPHS[states[worst]]} ${counts[worst]} / ${total}`;
-  return h("td", { class: `s-${CLASSES[states[worst]]}` }, h("a", { href, title: words, "aria-label": `${name} on ${columnName(index.columns[column])}: ${words}` }, texts));
+  const said = counts.map((count, state) => (count ? `${count} ${states[state]}` : "")).filter(Boolean).join(", ");
+  const cell = h("td", { class: classOf(states[worst]) }, content(states[worst] === "passed" ? `${total}` : `${GLYPHS[states[worst]]} ${counts[worst]} / ${total}`, said));
+  if (counts[worst] < total) {
+    let at = 0;
+    const stripes = counts.flatMap((count, state) => {
+      if (!count) return [];
+      const from = at;
+      at = Math.min(100, Math.round(at + Math.max(4, (100 * count) / total)));
+      return [`var(--${classOf(states[state])}) ${from}% ${at}%`];
+    });
+    cell.style.backgroundImage = `linear-gradient(to right, ${stripes.join(", ")})`;
+  }
+  return cell;
 }
 
 // So many rows at first: a filter should answer at once.
-const MOST_ROWS = 100;
+const MOST_ROWS = 50;
 function caseTable(selection) {
   const body = h("tbody", {});
   let shown = 0;
-  const more = h("button", { type: "button", onclick: () => show(MOST_ROWS * 5) });
+  const more = h("button", { type: "button", onclick: () => show(MOST_ROWS * 10) });
   const show = (count) => {
     body.append(...caseRows(selection, shown, shown + count));
     shown = Math.min(selection.found.length, shown + count);
@@ -113,8 +152,8 @@ function caseRows(selection, from, to) {
         if (!cell) return h("td", {}, h("span", { class: "soft" }, "·"));
         const [torch, target] = index.columns[selection.columns[column]];
         const state = states[cell[0]];
-        const text = `${index.states[state]}, ${index.evidence[cell[1]]}`;
-        return h("td", { class: `s-${CLASSES[state]}` }, h("a", { href: address(`case/${id}`, { target, torch }), title: text, "aria-label": `${id} on ${target}: ${text}` },
+        const text = `${state}, ${index.evidence[cell[1]]}`;
+        return h("td", { class: classOf(state) }, h("a", { href: address(`case/${id}`, { target, torch }), title: text, "aria-label": `${id} on ${target}: ${text}` },
           `${GLYPHS[state]} ${index.evidence[cell[1]]}`));
       }));
   });
@@ -129,38 +168,49 @@ function filterForm(parameters, onChange) {
   const devices = [...new Set(targets.map(device))];
   form.elements.device.append(option("", "all", parameters.device), ...devices.map((name) => option(name, `every ${name}`, parameters.device)), ...targets.map((name) => option(name, name, parameters.device)));
   form.elements.evidence.append(option("", "any", parameters.evidence), ...index.evidence.map((name) => option(name, name, parameters.evidence)));
+  const checks = index.checks.filter((_, bit) => index.cells.some((row) => row.some((cell) => cell && cell[3] & (1 << bit))));
+  form.elements.check.append(option("", "any or none", parameters.check), ...checks.map((name) => option(name, name, parameters.check)));
   form.elements.sort.value = parameters.sort || "";
   const chosen = new Set((parameters.state || "").split(",").filter(Boolean));
-  form.querySelector(".states").append(...states.map((state, number) => h("label", {}, h("input", { type: "checkbox", name: "state", value: number, checked: chosen.has(String(number)) }), stateTag(state), h("span", { class: "soft count", "data-state": number }))));
+  const occurring = new Set(index.cells.flat().filter(Boolean).map((cell) => cell[0]));
+  form.querySelector(".states").append(...states.map((state, number) => (occurring.has(number) || chosen.has(String(number))) && h("label", {}, h("input", { type: "checkbox", name: "state", value: number, checked: chosen.has(String(number)) }), stateTag(state), h("span", { class: "soft count", "data-state": number }))).filter(Boolean));
   const values = () => ({
     q: form.elements.q.value.trim(), torch: form.elements.torch.value, device: form.elements.device.value,
-    evidence: form.elements.evidence.value, sort: form.elements.sort.value,
+    check: form.elements.check.value, evidence: form.elements.evidence.value, sort: form.elements.sort.value,
     state: [...form.querySelectorAll("[name=state]:checked")].map((box) => box.value).join(","),
   });
   form.addEventListener("input", () => onChange(values()));
   form.addEventListener("submit", (event) => event.preventDefault());
   form.elements.all.addEventListener("click", () => {
     form.querySelectorAll("[name=state]").forEach((box) => { box.checked = false; });
-    for (const name of ["q", "torch", "device", "evidence", "sort"]) form.elements[name].value = "";
+    for (const name of ["q", "torch", "device", "check", "evidence", "sort"]) form.elements[name].value = "";
     onChange(values());
   });
   return form;
 }
 
+function isFiltered(values) { return ["q", "state", "check", "evidence"].some((name) => values[name]); }
+
 function matrixPage(parameters, operator) {
+  title(operator || (parameters.q ? `“${parameters.q}”` : index.comparison ? "All items" : "What needs someone"));
   const result = h("div", { id: "result" });
+  let shown = { q: "", ...parameters };
   const show = (values) => {
+    shown = values;
     const selection = select({ ...values, operator });
-    result.replaceChildren(sumLine(selection), ...(operator ? [] : [operatorTable(selection, values)]),
-      ...(operator || values.q || values.state || values.evidence ? caseTable(selection) : []));
+    trail = selection.found.map(([number]) => index.cases[number]);
+    result.replaceChildren(sumLine(selection), ...(operator || !values.q ? [] : otherPages(values.q)), ...(operator ? [] : [operatorTable(selection, values)]),
+      ...(operator || isFiltered(values) ? caseTable(selection) : []));
     form.querySelectorAll(".count").forEach((count) => { count.textContent = selection.counts[Number(count.dataset.state)].toLocaleString("en"); });
   };
-  const path = operator ? `operator/${operator}` : "";
+  const path = operator ? `operator/${operator}` : index.comparison ? "all" : "";
   const form = filterForm(parameters, (values) => {
-    history.replaceState(null, "", address(path, values));
+    history.replaceState(history.state, "", address(path, values));
     show(values);
   });
-  const heading = operator ? [h("p", { class: "crumbs" }, h("a", { href: "#/" }, "all operators")), h("h1", {}, operator)] : [h("h1", {}, "Operators by targets")];
+  const heading = operator ? [h("p", { class: "crumbs" }, h("a", { href: "#/" }, "all operators")), h("h1", {}, operator)]
+    : index.comparison ? [h("h1", {}, "All items of both sides")] : [h("h1", {}, "What needs someone"), aboutRuns(), ...needsTable(), h("h2", {}, "Operators by targets")];
   main.replaceChildren(...heading, form, result);
-  show({ q: "", ...parameters });
+  show(shown);
+  if (!searched) Promise.all([unpack("search"), knownBugs()]).then(([data, bugs]) => { searched = data; searchedBugs = bugs; if (shown.q && form.isConnected) show(shown); });
 }

@@ -29,17 +29,19 @@ function timesPage(measurements) {
         const most = Math.max(row.eager, row.compiled, row.limit, old ? old.compiled : 0);
         return h("tr", {}, h("th", { scope: "row" }, index.numberOf.has(row.case) ? h("a", { href: address(`case/${row.case}`) }, row.case) : row.case),
           h("td", { class: "bars" }, bar(row.eager, most, "eager"), old ? bar(old.compiled, most, "compiled before") : null, bar(row.compiled, most, "compiled"), bar(row.limit, most, "limit")),
-          h("td", {}, h("span", { class: row.slower ? "tag s-failed" : "" }, (row.eager / row.compiled).toFixed(2))),
+          h("td", {}, h("span", { class: row.slower ? "tag s-wrong-values" : "" }, (row.eager / row.compiled).toFixed(2))),
           second ? h("td", {}, old ? (old.compiled / row.compiled).toFixed(2) : "new") : null, h("td", {}, row.why.join("; ")));
       })))));
 }
 
 function runsPage() {
+  title("Runs");
   main.replaceChildren(h("h1", {}, "Runs"), ...index.runs.map((run) => h("section", {}, h("h2", {}, run.name), h("dl", { class: "about" },
     Object.entries(run).filter(([name]) => name !== "name").map(([name, value]) => [h("dt", {}, name), h("dd", {}, typeof value === "string" ? value : Array.isArray(value) ? value.join(", ") : JSON.stringify(value))])))),
     index.replaced ? h("p", {}, `${plural(index.replaced, "item")} occurred in two runs: the report shows the one with the stronger evidence.`) : "");
 }
 
 function notFound(message) {
+  title("Not in this report");
   main.replaceChildren(h("h1", {}, "Not in this report"), h("p", {}, message), h("p", {}, h("a", { href: "#/" }, "All operators")));
 }

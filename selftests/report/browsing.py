@@ -1,0 +1,47 @@
+"""Pages in headless Chromium: opened, looked at, and checked for errors, requests and accessibility."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+
+
+def opened(browser: Any, address: str, width: int = 1200) -> Iterator[Any]:
+    """A page with a report. The test fails for an error on the console, and for a request to a network."""
+    context = browser.new_context(viewport={"width": width, "height": 900})
+    context.set_default_timeout(10_000)
+    view = context.new_page()
+    errors, requests = [], []
+    view.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    view.on("pageerror", lambda error: errors.append(str(error)))
+    view.on("request", lambda request: requests.append(request.url))
+    view.goto(address)
+    view.wait_for_selector("html[data-shown]", state="attached")
+    yield view
+    context.close()
+    assert errors == []
+    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
+
+
+def show(view: Any, address: str) -> None:
+    """Goes to an address of the report."""
+    view.evaluate(f"location.hash = {address!r}")
+    view.wait_for_selector(f"html[data-shown='{address}']", state="attached")
+
+
+def check_with_axe(view: Any, addresses: list[str], scheme: str, width: int) -> None:
+    """Fails for a serious finding of axe, and for a page that is wider than the window."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install -e '.[dev]'").Axe()
+    view.emulate_media(color_scheme=scheme)
+    view.set_viewport_size({"width": width, "height": 900})
+    for address in addresses:
+        show(view, address)
+        found = [each for each in axe.run(view).response["violations"] if each["impact"] in ("serious", "critical")]
+        assert [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found] == [], address
+        assert view.evaluate("document.documentElement.scrollWidth") <= width, f"{address} is wider than the window"
