@@ -30,6 +30,13 @@ def test_dimensions(x, function, dim):
     return function(x, dim)
 
 
+# Where all that is summed is masked, the safe form answers 0 instead of NaN.
+@case(x=tensor(6, 8), dim={"columns": 0, "rows": 1}, checks=["numerics"])
+def test_all_masked(x, dim):
+    masked = torch.arange(x.shape[1 - dim], device=x.device) % 3 == 1
+    return torch.ops.aten._safe_softmax(x.masked_fill(masked.unsqueeze(dim), -torch.inf), dim)  # noqa: SLF001
+
+
 # The channels of an image are the classes of its pixels.
 @case(
     x=tensor(2, 6, 5, 9, layout="channels_last"),
