@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -32,7 +33,7 @@ class Reports:
     def runs(self) -> list[Run]:
         """The runs, the newest first, each once."""
         distinct = {run.folder.resolve() for run in self._by_name().values()}
-        return sorted(map(Run, distinct), key=lambda run: (*_stamp(run)[1:2], run.folder.name), reverse=True)
+        return sorted(map(Run, distinct), key=lambda run: (_began(run), run.folder.name), reverse=True)
 
     def last(self) -> str:
         """The name of the run that ended last; "" if it is elsewhere, or if there is none."""
@@ -93,10 +94,12 @@ class Reports:
         return self._kept[key]
 
 
-def _stamp(run: Run) -> tuple[str, int, int, int]:
+def _began(run: Run) -> int:
+    return (run.folder / "run.json").stat().st_mtime_ns
+
+
+def _stamp(run: Run) -> tuple[str, int, int]:
     """Differs after each change of a run: each of its files replaces another one in its folder."""
     folder = run.folder.resolve()
-    times = [
-        path.stat().st_mtime_ns if path.exists() else 0 for path in (folder / "run.json", folder, folder / "items")
-    ]
-    return str(folder), times[0], times[1], times[2]
+    folders = [folder, *(Path(path) for path, _, _ in os.walk(folder / "items"))]
+    return str(folder), _began(run), max(path.stat().st_mtime_ns for path in folders)

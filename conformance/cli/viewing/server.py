@@ -95,6 +95,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self._is_admitted():
+            if len(self._parts()) == 1:  # without the slash, the links of the page would lead elsewhere
+                self._send(Answer("", HTTPStatus.SEE_OTHER, location=""))
+                return
             self._answer(Request(is_post=False, path=self._path(), form=parse_qs(urlsplit(self.path).query)))
 
     def do_POST(self) -> None:
