@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from made_runs import TEXT
+from made_runs import TEXT, made_run, record
 from served import CHANGED, HOSTILE, TOKEN, Project, Served, served
 
 from conformance.cli.main import main
@@ -37,8 +37,12 @@ def writer(project: Project) -> Iterator[Served]:
         yield started
 
 
+def _causes(page: str) -> list[str]:
+    return re.findall(r'name="cause" value="([0-9a-f]+)"', page)
+
+
 def _cause(page: str) -> str:
-    return re.findall(r'name="cause" value="([0-9a-f]+)"', page)[0]
+    return _causes(page)[0]
 
 
 def test_each_page_answers_with_a_policy(reader: Served) -> None:
@@ -86,6 +90,16 @@ def test_other_methods_and_wrong_forms(reader: Served) -> None:
     assert reader.send("kernels", {}, **{"Content-Type": "text/plain"})[0] == 415
     assert reader.send("kernels", {"code": "x" * 300_000})[0] == 413
     assert reader.send("", {})[0] == 404
+    assert reader.send("kernels", {"code": "lambda x: x", "target": "cpu_avx2", "inputs": "x=\0"})[1].count("zero byte")
+    assert "this is no Python" in reader.send("kernels", {"code": "(" * 5000, "target": "cpu_avx2"})[1]
+
+
+def test_an_incomplete_run_is_one_sentence(reader: Served, project: Project) -> None:
+    (project.before.folder / "run.json").write_text("{}", encoding="utf-8")
+    assert "has no torch and no targets" in reader.send("")[1]
+    for path in ("run/before", "review/before", "compare?a=before&b=after"):
+        status, body, _ = reader.send(path)
+        assert (status, "has no torch and no targets" in body) == (409, True), path
 
 
 def test_the_address_of_both_names_of_the_loopback(reader: Served) -> None:
@@ -135,6 +149,21 @@ def test_accept_stores_a_cause(writer: Served, project: Project) -> None:
     assert "nothing differs" in page
     status, body, _ = writer.send("review/after", {"cause": cause, "decision": "accept"})
     assert (status, "no such cause now" in body) == (409, True)
+
+
+def test_an_item_with_two_causes_waits_for_the_second_one(writer: Served, project: Project) -> None:
+    edit = ("return (buf0, )", "del arg0\n    return (buf0, )")
+    texts = {"flip/a": CHANGED, "flip/b": TEXT.replace(*edit), "flip/both": CHANGED.replace(*edit)}
+    project.store.merge({case: {("2.13", "cpu_avx2"): TEXT} for case in texts})
+    place = {"store": str(project.store.root)}
+    records = [record(case, "cpu_avx2", text=text, **place) for case, text in texts.items()]
+    made_run(project.before.folder.parent / "two", records)
+    one, other = _causes(writer.send("review/two")[1])
+    for cause, said in ((one, "not accepted yet: flip/both-cpu_avx2 also has cause"), (other, "0 new, 2 changed")):
+        writer.send("review/two", {"cause": cause, "decision": "accept"})
+        page = writer.send("review/two")[1]
+        assert said in page
+    assert "nothing differs" in page
 
 
 def test_reject_is_remembered_as_the_terminal_does(

@@ -40,17 +40,21 @@ class Compiling:
     def __init__(self, root: Path, options: Sequence[str] = ()) -> None:
         self._root, self._options = root, list(options)
         self._running: set[subprocess.Popen[str]] = set()
+        self._closed = False
 
     def compile(
         self, code: str, inputs: Sequence[str], targets: Sequence[str], parts: Collection[str]
     ) -> list[Compiled]:
         """Compiles a function for each target, one after the other. `parts`: those of `show`. Raises PastedError."""
+        if any("\0" in each for each in inputs):
+            raise PastedError("an input has a zero byte")
         with tempfile.TemporaryDirectory(prefix="conformance-view-") as folder:
             word = function_word(code, Path(folder, "pasted.py"))
             options = [*self._options, *(f"--input={each}" for each in inputs), *(f"--{part}" for part in parts)]
-            return [self._shown(word, target, options) for target in targets]
+            return [self._shown(word, target, options) for target in targets if not self._closed]
 
     def close(self) -> None:
+        self._closed = True
         for process in list(self._running):
             _kill(process)
 
@@ -88,9 +92,10 @@ def function_word(code: str, file: Path) -> str:
     """
     try:
         tree = ast.parse(code.strip())
-    except (SyntaxError, ValueError) as error:
-        line = f"line {error.lineno}: " if isinstance(error, SyntaxError) else ""
-        raise PastedError(f"this is no Python: {line}{error.args[0]}") from None
+    except SyntaxError as error:
+        raise PastedError(f"this is no Python: line {error.lineno}: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError) as error:  # a zero byte, or too many brackets
+        raise PastedError(f"this is no Python: {error or 'it is nested too deeply'}") from None
     last = tree.body[-1] if tree.body else None
     if isinstance(last, ast.Expr) and isinstance(last.value, ast.Lambda) and len(tree.body) == 1:
         return ast.unparse(last.value)

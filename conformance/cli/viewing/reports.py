@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conformance.errors import ConformanceError
-from conformance.storage.runs import LAST, Run, existing_runs
+from conformance.storage.runs import LAST, Run, RunError, existing_runs
 
 if TYPE_CHECKING:
     from conformance.report.columns import Cells
@@ -41,10 +41,11 @@ class Reports:
         return found.folder.resolve().name if found else ""
 
     def run(self, name: str) -> Run:
-        """Raises NoSuchRunError."""
+        """Raises NoSuchRunError, and RunError for a run that cannot be read."""
         found = self._by_name().get(name)
         if found is None:
             raise NoSuchRunError(f"there is no run {name!r} in this project")
+        description(found)
         return found
 
     def cells(self, run: Run) -> Cells:
@@ -92,6 +93,14 @@ class Reports:
         while len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
         return self._kept[key]
+
+
+def description(run: Run) -> dict[str, Any]:
+    """What run.json holds. Raises RunError for one that is incomplete."""
+    found = run.description()
+    if missing := [key for key in ("torch", "targets") if key not in found]:
+        raise RunError(f"{run.folder / 'run.json'} has no {' and no '.join(missing)}: write the run again")
+    return found
 
 
 def _began(run: Run) -> int:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from conformance.cli.case_options import PARTS, SIZES, project_targets
 from conformance.cli.viewing.pasted import Compiling, PastedError
-from conformance.cli.viewing.reports import NoSuchRunError, Reports
+from conformance.cli.viewing.reports import NoSuchRunError, Reports, description
 from conformance.cli.viewing.server import POLICY, Answer, Request
 from conformance.devices.targets import targets
 from conformance.errors import ConformanceError
@@ -34,7 +34,8 @@ class Site:
         self._options, self._can_accept = options, can_accept
         self._reports = Reports(root)
         self.compiling = Compiling(root, [f"--targets={file}" for file in options.overlay.targets])
-        self._said: dict[str, list[str]] = {}
+        self._said: dict[str, list[str]] = {}  # what the next review of a run says first
+        self._accepted: dict[str, set[str]] = {}  # ids: an item that also has another cause waits for that one
         self._reading, self._compiles = threading.Lock(), threading.Lock()
 
     def answer(self, request: Request) -> Answer:
@@ -140,6 +141,7 @@ class Site:
                 "consequences": overview.consequence_lines(cause, 5),
                 "fails": sum(member.numerics_fail for member in found.members(number)),
                 "rejected": cause.id in rejected,
+                "waits": cause.id in self._accepted.get(name, ()),
             }
             for number, cause in enumerate(found.causes, 1)
         ]
@@ -171,13 +173,16 @@ class Site:
         numbers = {number for number, cause in enumerate(found.causes, 1) if cause.id == wanted}
         if decision not in ("accept", "reject") or not (numbers or (wanted == "new" and decision == "accept")):
             return self._message("there is no such cause now: look at the review again", HTTPStatus.CONFLICT)
-        rejected = read_rejected(run)
+        rejected, accepted_ids = read_rejected(run), self._accepted.setdefault(name, set())
         if decision == "reject":
             cause = found.causes[min(numbers) - 1]
+            accepted_ids.discard(cause.id)
             write_rejected(run, {**rejected, cause.id: cause.title})
             self._said[name] = [f"rejected: {cause.title}; its items were not stored"]
         else:
-            accepted, waiting = found.items_of_causes(numbers)
+            accepted_ids.update({wanted} - {"new"})
+            numbers = {number for number, cause in enumerate(found.causes, 1) if cause.id in accepted_ids}
+            accepted, waiting = found.items_of_causes(numbers if wanted != "new" else ())
             self._said[name], _ = store_items(run, accepted, waiting, store, found.new if wanted == "new" else ())
             if wanted in rejected:
                 write_rejected(run, {key: title for key, title in rejected.items() if key != wanted})
@@ -249,8 +254,8 @@ def _described(run: Run) -> dict[str, Any]:
     from conformance.report.about import about
 
     try:
-        said = about(run)
-        return {"said": said, "targets": run.description()["targets"], "items": len(run.selected()), "problem": ""}
+        names = description(run)["targets"]
+        return {"said": about(run), "targets": names, "items": len(run.selected()), "problem": ""}
     except RunError as error:
         return {"said": {}, "targets": [], "items": 0, "problem": str(error)}
 
