@@ -235,11 +235,12 @@ def test_a_port_that_is_taken(project: Project, capsys: pytest.CaptureFixture[st
     assert "a port is a number from 1 to 65535" in capsys.readouterr().err
 
 
-def test_it_starts_without_torch_and_ctrl_c_ends_it(project: Project) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_starts_without_torch_and_a_signal_ends_it(project: Project, number: signal.Signals) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "conformance", "view"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         line = process.stdout.readline()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         out, err = process.communicate(timeout=60)
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{32}/  \(Ctrl-C ends\)\n", line)
     assert out == "\nended\n"

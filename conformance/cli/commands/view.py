@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import secrets
+import signal
+from collections.abc import Iterator
+from typing import Any
 
 from conformance.cases.lookup import project_here
 from conformance.cli.viewing.server import LOOPBACK, ViewServer
@@ -46,12 +50,27 @@ def run(arguments: argparse.Namespace) -> int:
         raise ViewError(
             f"--port {arguments.port} of {LOOPBACK} cannot be used: {taken}; leave it out for any free one"
         ) from None
-    with server:
-        print(f"{server.address}  (Ctrl-C ends)", flush=True)
+    with server, _ended_as_by_ctrl_c():
         try:
+            print(f"{server.address}  (Ctrl-C ends)", flush=True)
             server.serve_forever()
         except KeyboardInterrupt:
             print("\nended")
         finally:
             site.compiling.close()
     return 0
+
+
+@contextlib.contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """Inside, a SIGTERM or the end of the terminal ends what is compiled too, as a Ctrl-C does."""
+
+    def end(_number: int, _frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
