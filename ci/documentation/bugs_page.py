@@ -16,10 +16,15 @@ from conformance.storage.locations import KNOWN_FAILURES
 ADDRESS = Path("known-bugs", "index.html")
 
 
+def known() -> list[known_bugs.Bug]:
+    """The bugs of this package, the most severe ones first."""
+    folders = [root / KNOWN_FAILURES for root in STORAGE_ROOTS]
+    return known_bugs.bugs(each for folder in folders for each in known_failures.load(folder).failures)
+
+
 def write_page(source: Path) -> None:
     """Writes the page, and in the place of docs/known-bugs.md, which is for readers of the repository, a link to it."""
-    folders = [root / KNOWN_FAILURES for root in STORAGE_ROOTS]
-    found = known_bugs.bugs(each for folder in folders for each in known_failures.load(folder).failures)
+    found = known()
     file = source / "_extra" / ADDRESS
     file.parent.mkdir(parents=True, exist_ok=True)
     text = page([], Cells(), Changes(), [bugs_page(found)], known_bugs.TITLE)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Builds the documentation as a site: `ci/tox -e docs -- -o site`, or `python ci/documentation/build.py -o site`.
 
-The pages are README.md, docs/ and others of the repository. The build adds what it makes itself: the reference of
-public names from docstrings, that of commands and options from the parsers, examples that it executes, an example of a
-report from kept runs with screenshots, and the pages of what is stored: known bugs, and changes between torch releases.
+The pages are README.md, docs/ and others of the repository. The build adds what it makes itself: the home page, the
+reference of public names from docstrings, that of commands and options from the parsers, examples that it executes, an
+example of a report from kept runs with screenshots, and the pages of what is stored: known bugs, and changes between
+torch releases.
 A link that leads nowhere, and an example that fails, end the build.
 """
 
@@ -19,6 +20,7 @@ from pathlib import Path
 import bugs_page
 import built_links
 import example_report
+import home_page
 import pages
 import reference
 import stored_pages
@@ -64,6 +66,7 @@ def main() -> int:
         if options.matrix:
             shutil.copytree(options.matrix, source / "_extra" / "matrix")
         example_report.write_example(source, options.run, screenshots=not options.without_screenshots)
+        home_page.write_page(source)
         command = ["-W", "--keep-going", "-q", "-b", "html", source, Path(folder, "html")]
         if status := subprocess.run([sys.executable, "-m", "sphinx", *command], check=False).returncode:
             return status

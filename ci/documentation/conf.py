@@ -1,5 +1,7 @@
 """Sphinx's configuration of the documentation site. build.py makes the sources, and copies this file beside them."""
 
+from typing import Any
+
 import conformance
 
 project = "conformance"
@@ -18,3 +20,17 @@ html_static_path = ["_static"]
 html_extra_path = ["_extra"]
 html_show_sphinx = False
 programoutput_prompt_template = "$ {command}\n{output}"
+
+
+def setup(app: Any) -> None:
+    app.connect("html-page-context", _make_accessible, priority=900)  # after the theme's own
+
+
+def _make_accessible(_app: Any, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Gives the captions of the contents a level, and lets the keyboard scroll code."""
+    for name, before, after in (
+        ("furo_navigation_tree", 'role="heading"', 'role="heading" aria-level="2"'),
+        ("body", "<pre>", '<pre tabindex="0">'),
+    ):
+        if name in context:
+            context[name] = context[name].replace(before, after)

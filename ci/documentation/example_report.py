@@ -23,6 +23,7 @@ class Screenshot:
     """A picture docs/images/report-NAME.png.
 
     `title`: what it shows. `address`: in the report. `size`: in pixels. `click`: a selector of what is clicked there.
+    `scroll`: a selector of what stands at the head of the picture.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Screenshot:
     size: tuple[int, int] = (1200, 900)
     scheme: str = "light"
     click: str = ""
+    scroll: str = ""
 
     @property
     def file(self) -> str:
@@ -56,6 +58,11 @@ SCREENSHOTS = (
     Screenshot("change", "One cause: an example, and each text before and after", "#/changes", click=_WIDE),
     Screenshot("phone", "On a phone, in the dark", "#/operator/flip", (400, 800), "dark"),
 )
+#: The matrix in both colour schemes, for the home page.
+MATRIX = tuple(
+    Screenshot(f"operators-{scheme}", SCREENSHOTS[0].title, "#/", (1200, 640), scheme, scroll=".matrix")
+    for scheme in ("light", "dark")
+)
 
 
 def write_example(source: Path, runs: Sequence[str], *, screenshots: bool) -> None:
@@ -77,6 +84,7 @@ def write_example(source: Path, runs: Sequence[str], *, screenshots: bool) -> No
         lines += ['There is also <a href="../matrix/index.html">the report of the last run of all jobs in CI</a>.', ""]
     if screenshots:
         take(report, source / "images")
+        take(report, source / "_static", MATRIX)
         for each in SCREENSHOTS:
             link = f'<a href="{html.escape(f"{ADDRESS.name}{each.address}")}">Open it in the report</a>'
             lines += [f"## {each.title}", "", f"{link}.", "", f"![{each.title}](../images/{each.file})", ""]
@@ -91,7 +99,7 @@ def shown_in_docs() -> list[Screenshot]:
     return [each for each in SCREENSHOTS if f"images/{each.file}" in text]
 
 
-def take(report: Path, folder: Path) -> None:
+def take(report: Path, folder: Path, pictures: Sequence[Screenshot] = SCREENSHOTS) -> None:
     """Writes the screenshots of a report into a folder. Ends the process where there is no browser."""
     from playwright.sync_api import sync_playwright
 
@@ -101,7 +109,7 @@ def take(report: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=browser_path, args=["--no-sandbox", "--disable-gpu"])
-        for each in SCREENSHOTS:
+        for each in pictures:
             width, height = each.size
             view = browser.new_page(viewport={"width": width, "height": height}, color_scheme=each.scheme)
             errors: list[str] = []
@@ -111,6 +119,8 @@ def take(report: Path, folder: Path) -> None:
             if each.click:
                 view.locator(each.click).first.click()
                 view.wait_for_selector(f"html[data-shown]:not([data-shown='{each.address}'])", state="attached")
+            if each.scroll:
+                view.locator(each.scroll).first.evaluate("element => element.scrollIntoView()")
             if errors or view.get_by_text("Not in this report").count():
                 sys.exit(f"the report shows nothing at {each.address}: {'; '.join(errors) or 'not in this report'}")
             view.screenshot(path=folder / each.file)

@@ -11,7 +11,7 @@ from conformance.devices.torch_releases import CHANGES
 ROOT = Path(__file__).resolve().parents[2]
 #: The pages outside docs/ → their names in the site.
 BESIDE = {
-    "README.md": "index.md",
+    "README.md": "overview.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "examples/losses/README.md": "examples/losses.md",
@@ -21,6 +21,7 @@ BESIDE = {
 #: The table of contents: caption → pages.
 CONTENTS = {
     "Use": [
+        "overview",
         "running",
         "commands",
         "snapshots",
@@ -42,6 +43,8 @@ CONTENTS = {
     "Results": ["known-bugs", "missed-optimisations", "kinds", "flip", *CHANGES],
     "Develop": ["contributing", "architecture", "formats", "changelog"],
 }
+#: Pages whose entry in the table of contents is not their heading.
+_TITLES = {"overview": "Install and use"}
 _LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()<?([^()\s>]+)>?(\))")
 _FENCE = re.compile(r"(^(?:```|~~~).*?^(?:```|~~~)\s*$)", re.MULTILINE | re.DOTALL)
 #: Pages of source files are in no table of contents, and the search finds what is written about them instead.
@@ -52,16 +55,15 @@ _LANGUAGES = {".py": "python", ".toml": "toml", ".cpp": "cpp", ".yml": "yaml", "
 
 
 def write_pages(source: Path) -> None:
-    """Writes each page, the table of contents, and a page for each file of the repository that a page links to."""
-    found = {ROOT / name: Path(target) for name, target in BESIDE.items()}
-    found |= {path: path.relative_to(ROOT / "docs") for path in sorted((ROOT / "docs").rglob("*.md"))}
+    """Writes each page, and a page for each file of the repository that a page links to."""
+    found = _found()
     linked: set[Path] = set()
     for path, target in found.items():
         text = path.read_text(encoding="utf-8")
         parts = _FENCE.split(text)
         parts = [part.replace("```mermaid", "```text", 1) for part in parts]  # the theme draws no diagrams
         parts[::2] = [_with_links(part, path, target, found, linked) for part in parts[::2]]
-        _write(source / target, "".join(parts) + (_contents(found) if path == ROOT / "README.md" else ""))
+        _write(source / target, "".join(parts))
     for image in (path for kind in ("*.svg", "*.png") for path in (ROOT / "docs").rglob(kind)):
         target = source / image.relative_to(ROOT / "docs")
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -77,16 +79,27 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def _contents(found: Mapping[Path, Path]) -> str:
-    known = {path.with_suffix("").as_posix() for path in found.values()}
+def _found() -> dict[Path, Path]:
+    """The page in the repository → that in the site."""
+    found = {ROOT / name: Path(target) for name, target in BESIDE.items()}
+    return found | {path: path.relative_to(ROOT / "docs") for path in sorted((ROOT / "docs").rglob("*.md"))}
+
+
+def contents() -> str:
+    """The table of contents, which the home page has."""
+    known = {path.with_suffix("").as_posix() for path in _found().values()}
     named = {name for names in CONTENTS.values() for name in names}
-    rest = sorted(known - named - {"index"})
+    rest = sorted(known - named)
     captions = {**CONTENTS, "More": rest} if rest else CONTENTS
     trees = [
-        f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(names) + "\n```"
+        f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(map(_entry, names)) + "\n```"
         for caption, names in captions.items()
     ]
     return "\n\n" + "\n\n".join(trees) + "\n"
+
+
+def _entry(name: str) -> str:
+    return f"{_TITLES[name]} <{name}>" if name in _TITLES else name
 
 
 def _with_links(text: str, page: Path, target: Path, found: Mapping[Path, Path], linked: set[Path]) -> str:

@@ -30,6 +30,7 @@ GROUPS = {
         "compare": ("compare", "compare two cases, one case on two targets, or two releases"),
         "review": ("review", "accept or reject the changes of a run, grouped by cause"),
         "report": ("report", "write one HTML file about one or several runs"),
+        "view": ("view", "look at the runs of this project in a browser"),
         "doctor": ("doctor", "say what this machine can do, and how to get what is missing"),
         "docs": ("docs", "print the documentation: its list of pages, a page, or a section"),
     },

@@ -55,13 +55,14 @@ _OF_COMMANDS = {
     "bench": ("--targets", "--subset"),
     "estimate": ("--targets", "--subset"),
     "review": ("--targets", "--store"),
+    "view": ("--targets", "--store"),
     "accept": ("--targets", "--store"),
     "confirm": _ALL,
     "prune": ("--targets", "--store"),
     "doctor": ("--targets", "--store", "--known-failures"),
 }
 #: Commands that write into the store, and so may create it.
-_WRITING = ("review", "accept")
+_WRITING = ("review", "view", "accept")
 
 SOURCE_OPTION = "--torch-source"
 #: Names the installed torch as a side of `compare`.

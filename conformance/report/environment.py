@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import resources
 
 import jinja2
+
+
+def asset(name: str) -> str:
+    """The text of a file beside the templates, such as a style or a script."""
+    return resources.files("conformance.report").joinpath("templates").joinpath(name).read_text(encoding="utf-8")
 
 
 def template(name: str, **filters: Callable[[str], str]) -> jinja2.Template:

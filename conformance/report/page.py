@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
-from importlib import resources
 from typing import Any
 
 from conformance.report.about import about
@@ -18,7 +17,7 @@ from conformance.report.columns import Cell, Cells, Column
 from conformance.report.commands import review_commands
 from conformance.report.comparison import Comparison
 from conformance.report.details import details
-from conformance.report.environment import template
+from conformance.report.environment import asset, template
 from conformance.report.further_pages import Section
 from conformance.report.needs import needs_of
 from conformance.report.search_words import search_words
@@ -56,10 +55,12 @@ def page(
     sections: Sequence[Section] = (),
     title: str = "conformance",
     comparison: Comparison | None = None,
+    links: Mapping[str, str] | None = None,
 ) -> str:
     """Returns the HTML of the report. It needs no network: style, script and data are in it.
 
-    `comparison`: whose cells and changes they are, if the report compares two sides.
+    `comparison`: whose cells and changes they are, if the report compares two sides. `links`: text → address of further
+    links in the head.
     """
     columns, cases = cells.columns, cells.cases
     descriptions = [run.description() for run in runs]
@@ -86,15 +87,11 @@ def page(
         f"operator-{name}": _packed(chunk) for name, chunk in details(cells, changes, descriptions).items()
     }
     packed |= {f"section-{each.address}": _packed(each.data) for each in sections}
-    script = f'"use strict";\n(() => {{\n{"".join(map(_asset, _SCRIPTS))}}})();'
+    script = f'"use strict";\n(() => {{\n{"".join(map(asset, _SCRIPTS))}}})();'
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()  # no other script may run
     return template("report.html").render(
-        title=title, style=_asset("report.css"), script=script, script_digest=digest, packed=packed
+        title=title, style=asset("report.css"), script=script, script_digest=digest, packed=packed, links=links or {}
     )
-
-
-def _asset(name: str) -> str:
-    return resources.files("conformance.report").joinpath("templates").joinpath(name).read_text(encoding="utf-8")
 
 
 def _packed(data: Any) -> str:

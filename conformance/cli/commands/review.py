@@ -9,22 +9,20 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from conformance.atomic_files import write_atomically
 from conformance.cli import review_blame
-from conformance.cli.overlay_options import refuse_configured_run, refuse_source_run, store_of_run
-from conformance.cli.run_items import locate_items, without_code
+from conformance.cli.overlay_options import refuse_configured_run, store_of_run
+from conformance.cli.review_decisions import compared_with_stored, read_rejected, store_items, write_rejected
+from conformance.cli.run_items import without_code
 from conformance.cli.run_options import add_paths_argument, add_run_argument, find_baseline, find_run
 from conformance.devices.targets import targets
 from conformance.errors import ConformanceError
 from conformance.review import overview, review
-from conformance.review.causes import Cause, ChangedText
+from conformance.review.causes import Cause
 from conformance.review.review import ChangedItem, Review
-from conformance.storage.accept import note_source, refuse_installed_stores
 from conformance.storage.runs import ItemRecord, Run
 from conformance.terminal import diff_line, heading, styled
 from conformance.words import pluralise
 
-_REJECTED = "review.json"
 #: The first entry of `--json`; docs/formats.md describes the rest.
 FORMAT = "conformance review 1"
 #: Consequences that the question on a cause shows.
@@ -125,12 +123,10 @@ def _compared(reviewed: Run, arguments: argparse.Namespace, store: str) -> tuple
     if arguments.baseline:
         baseline = review.run_text_finder(find_baseline(arguments.baseline), arguments.baseline)
         return review.review_items(list(reviewed.items()), baseline), []
-    order = list(targets())
-    located = locate_items(reviewed, arguments.paths)
-    for line in (*located.notes, *without_code(located.items, order)):
+    differences, located = compared_with_stored(reviewed, store, arguments.paths)
+    for line in (*located.notes, *without_code(located.items, targets())):
         print(line, file=sys.stderr)
-    items = [item for item in located.items if item.target in order]
-    return review.review_items(items, review.stored_text_finder(order, store)), located.missing
+    return differences, located.missing
 
 
 class _ReviewSession:
@@ -140,7 +136,7 @@ class _ReviewSession:
         self.run, self.review, self.can_accept = reviewed, differences, can_accept
         self.store = store
         self.items = sum(1 for _ in reviewed.items())
-        self.rejected = _read_rejected(reviewed)
+        self.rejected = read_rejected(reviewed)
         self.functions = review_blame.known_functions(reviewed, differences)
 
     # Listing ----------------------------------------------------------------------------------------------------------
@@ -281,17 +277,9 @@ class _ReviewSession:
         """Stores items, and prints what was stored, what was refused, and what waits for another cause."""
         if not self.can_accept:
             return 0
-        changes = [*accepted, *(_as_differing(item) for item in new)]
-        refuse_source_run(self.run, self.store)
-        refuse_installed_stores((change.item for change in changes), self.store)
-        result = review.accept_changes(changes, list(targets()), self.store)
-        note_source(self.run, self.store)
-        print("\n".join(result.lines()))
-        for name, causes in sorted(waiting.items())[:5]:
-            print(f"not accepted yet: {name} also has {overview.cause_numbers(causes)}")
-        if len(waiting) > 5:
-            print(f"not accepted yet: {len(waiting) - 5} more")
-        return int(bool(result.refused or result.problems))
+        lines, all_stored = store_items(self.run, accepted, waiting, self.store, new)
+        print("\n".join(lines))
+        return int(not all_stored)
 
     # Asking -----------------------------------------------------------------------------------------------------------
 
@@ -314,7 +302,8 @@ class _ReviewSession:
                 self.rejected.pop(cause.id, None)
             elif answer == "reject":
                 self.rejected[cause.id] = cause.title
-        _write_rejected(self.run, self.rejected)
+        with contextlib.suppress(OSError):  # a run may be in a folder that is read-only: then nothing is remembered
+            write_rejected(self.run, self.rejected)
         status = self._store(*self.review.items_of_causes(accepted)) if accepted else 0
         rejected = [cause for cause in self.review.causes if cause.id in self.rejected]
         if rejected:
@@ -391,10 +380,6 @@ def _difference_lines(difference: review.Difference | None) -> list[str]:
     ]
 
 
-def _as_differing(item: ItemRecord) -> ChangedItem:
-    return ChangedItem(item, ChangedText(item.case, item.target, "", item.text))
-
-
 def _pressed_key(prompt: str) -> str:
     """Returns one key, in lower case. A terminal needs no Return key; the end of the input is `q`."""
     print(prompt, end="", flush=True)
@@ -421,18 +406,3 @@ def _read_key() -> str:
         return sys.stdin.read(1)
     finally:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
-
-
-def _read_rejected(reviewed: Run) -> dict[str, str]:
-    """Returns id → title of the causes that an earlier review of the run rejected."""
-    try:
-        return json.loads((reviewed.folder / _REJECTED).read_text(encoding="utf-8"))["rejected"]
-    except (OSError, ValueError, KeyError):
-        return {}
-
-
-def _write_rejected(reviewed: Run, rejected: dict[str, str]) -> None:
-    file = reviewed.folder / _REJECTED
-    with contextlib.suppress(OSError):  # a run may be in a folder that is read-only: then nothing is remembered
-        if rejected or file.exists():
-            write_atomically(file, json.dumps({"rejected": rejected}, indent=1), survives_power_loss=False)
