@@ -19,7 +19,7 @@ from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.emulation.extents import Report
 from conformance.capture.isolation import isolated
 from conformance.capture.model import Capture
-from conformance.capture.observers import kernels
+from conformance.capture.observers import kernels, provenance
 from conformance.capture.observers.pattern_matches import PatternMatches
 from conformance.capture.patching.patch import applied
 from conformance.capture.request import CaptureRequest
@@ -93,6 +93,7 @@ class Compilation:
             *unread.patches(explore=request.explore),
             *([PRE_FUSION] if request.texts else []),
             *self._matches.patches(),
+            *(provenance.patches() if request.explore else []),
         ]
         self._compiled: Callable[..., Any] | None = None
 

@@ -36,6 +36,7 @@ _SCRIPTS = (
     "matrix.js",
     "needs.js",
     "case.js",
+    "explain.js",
     "error_pictures.js",
     "differences.js",
     "comparison.js",
