@@ -4,7 +4,8 @@ function explainPage(data, parameters) {
   const chosen = data.targets.find((each) => each.target === parameters.target) || data.targets[0];
   title(data.case, chosen.target);
   const tabs = h("nav", { class: "tabs", "aria-label": "Targets of this case" }, data.targets.map((each) => h("a", { href: address("page/explain", { target: each.target }), "aria-current": each === chosen ? "page" : false }, each.target)));
-  main.replaceChildren(h("h1", {}, data.case), tabs, h("p", { class: "soft" }, `${chosen.target}: ${chosen.origin}`), ...explained(chosen, parameters.line, (line) => address("page/explain", { target: chosen.target, line })));
+  main.replaceChildren(h("h1", {}, data.case), tabs, h("p", { class: "soft" }, `${chosen.target}: ${chosen.origin}`), ...explained(chosen, parameters.line, (line) => address("page/explain", { target: chosen.target, line })),
+    h("h2", {}, "Facts"), h("pre", { class: "code wrap", tabindex: 0 }, chosen.facts));
 }
 
 // The panes. `line`: the chosen one, as "pane-line". `addressOf`: takes such a line, returns its address.
@@ -60,9 +61,9 @@ function explained(explanation, line, addressOf) {
     });
   });
   const [position, number] = (line || "").split("-").map(Number);
-  if (lines[position] && lines[position][number]) requestAnimationFrame(() => choose(position, number));
+  if (lines[position] && lines[position][number]) requestAnimationFrame(() => { choose(position, number); boxes[position].scrollIntoView({ block: "nearest" }); });
   return [said, h("div", { class: "explain" }, panes.map((pane, place) => h("section", { class: `pane-${place}` }, h("h2", {}, pane.name), boxes[place]))),
-    h("h2", {}, "Facts"), h("pre", { class: "code wrap", tabindex: 0 }, explanation.facts), h("h2", {}, "All reasons"), h("pre", { class: "code wrap", tabindex: 0 }, explanation.why)];
+    h("h2", {}, "All reasons"), h("pre", { class: "code wrap", tabindex: 0 }, explanation.why)];
 }
 
 // Scrolls within a pane alone. `nearest`: only as far as the line is not seen.
