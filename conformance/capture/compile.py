@@ -93,7 +93,6 @@ class Compilation:
             *unread.patches(explore=request.explore),
             *([PRE_FUSION] if request.texts else []),
             *self._matches.patches(),
-            *(provenance.patches() if request.explore else []),
         ]
         self._compiled: Callable[..., Any] | None = None
 
@@ -107,6 +106,8 @@ class Compilation:
             stack.enter_context(isolated(request.target, request.mode, dict(request.case.config), self.queries))
             stack.enter_context(applied(self._patches))
             stack.enter_context(kernels.observing())
+            if request.explore:
+                stack.enter_context(provenance.recording())
             yield stack
 
     def compile(self) -> None:

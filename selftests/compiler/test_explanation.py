@@ -99,6 +99,11 @@ def test_all_nodes_of_a_lambda_come_from_its_line(tmp_path):
     assert reached(found, "clamp_min", KERNEL, SOURCE) == ["lambda x: x.relu() + 1"]
 
 
+def test_a_graph_of_library_calls_alone_is_linked(tmp_path):
+    found = explanation_of(tmp_path, "lambda x: x.topk(3)", "cpu_avx2")
+    assert reached(found, "aten.topk.default(", KERNEL, SOURCE) == ["lambda x: x.topk(3)"]
+
+
 def test_nothing_of_this_machine_is_in_the_panes(scaled, tmp_path):
     assert not [line for pane in scaled.panes for line in pane.lines if str(tmp_path.parent) in line]
     assert not [line for pane in scaled.panes for line in pane.lines if "kernel path" in line]

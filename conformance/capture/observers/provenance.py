@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from conformance.capture.patching.patch import Patch
+from conformance.capture.patching.patch import Patch, applied
 
 #: On an IR node: the FX node that was lowered to it. In the meta of a loop body's operation: the FX node's name.
 _LOWERED = "_conformance_lowered"
@@ -26,11 +26,24 @@ _LINES = "_conformance_lines"
 _NUMBER = "_conformance_number"
 _FRAME = re.compile(r'File "([^"]*)", line (\d+)')
 
+#: Not empty during `recording`.
+_recording: list[None] = []
 #: The names of the FX nodes whose loop functions run now, the innermost one last.
 _running: list[str] = []
 
 
-def patches() -> list[Patch]:
+@contextlib.contextmanager
+def recording() -> Iterator[None]:
+    """Records the provenance of all that is compiled during the context."""
+    with applied(_patches()):
+        _recording.append(None)
+        try:
+            yield
+        finally:
+            _recording.pop()
+
+
+def _patches() -> list[Patch]:
     ir, utils = "torch._inductor.ir", "torch._inductor.utils"
     return [
         Patch(f"{ir}:Loops.__post_init__", _loops, "records which FX node a loop's function was lowered from"),
@@ -46,14 +59,14 @@ def patches() -> list[Patch]:
 
 
 def provenance(graph: Any, records: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """The provenance of `graph` after its codegen: JSON-able. Empty unless `patches` were applied.
+    """The provenance of `graph` after its codegen: JSON-able. Empty outside of `recording`.
 
     `records`: its calls, as kernels.py keeps them. `sources`: FX node → [file, line] of each frame, innermost last.
     `ops`: scheduler node → `origins`, its FX nodes; `buffers`; `body`, operation → the FX node that it comes from.
     `calls`: of each call, the scheduler nodes of each loop nest. `lines`: [kernel object, text, scheduler node,
     operation] of each line, in the order in which they were written.
     """
-    if _LINES not in graph.__dict__:
+    if not _recording:
         return {}
     nodes = {
         inner.get_name(): inner
@@ -67,7 +80,7 @@ def provenance(graph: Any, records: Iterable[dict[str, Any]]) -> dict[str, Any]:
             "sources": {node.name: frames for node in graph.orig_gm.graph.nodes if (frames := _frames(node))},
             "ops": {name: _operation(node) for name, node in nodes.items()},
             "calls": [[_names(nest["nodes"]) for nest in record.get("nests", [record])] for record in records],
-            "lines": list(dict.fromkeys(graph.__dict__[_LINES])),
+            "lines": list(dict.fromkeys(graph.__dict__.get(_LINES, []))),
         }
     }
 
@@ -84,12 +97,16 @@ def _frames(node: Any) -> list[list[Any]]:
 def _operation(node: Any) -> dict[str, Any]:
     body = getattr(node, "_body", None)
     blocks = [body.root_block, *body.subblocks.values()] if body is not None else []
+    lowered: dict[Any, str] = {}
+    for each in (each for block in blocks for each in block.graph.nodes):
+        of_inputs = (lowered.get(node, "") for node in each.all_input_nodes)  # a pass has added it, such as a cast
+        lowered[each] = each.meta.get(_LOWERED, "") or next(filter(None, of_inputs), "")
     # A library call also has the origins of its arguments.
     origin = node.node.get_origin_node() if body is None else None
     return {
         "origins": sorted(each.name for each in ([origin] if origin else node.node.get_origins())),
         "buffers": sorted(node.get_buffer_names()),
-        "body": {each.name: each.meta.get(_LOWERED, "") for block in blocks for each in block.graph.nodes},
+        "body": {each.name: name for each, name in lowered.items()},
     }
 
 
