@@ -15,17 +15,20 @@ from typing import Any
 
 from conformance.capture import invoke
 from conformance.capture.model import Capture, Module
+from conformance.capture.offline.compiler import Kernel
+from conformance.capture.offline.compiler import kernels as offline_kernels
 from conformance.cases.adhoc import AdhocCase
 from conformance.cases.case import Case
 from conformance.compiler.capture_texts import facts_text, origin
 from conformance.compiler.generated_lines import GeneratedLines
+from conformance.compiler.ptx_lines import ptx_lines
 from conformance.devices.targets import Target
 from conformance.facts import explain
 from conformance.facts.model import ObservedCapture
 from conformance.facts.unfused import unfused_calls
 
-SOURCE, GRAPH, IR, KERNEL = range(4)
-PANES = ("source", "graph", "IR", "kernel")
+SOURCE, GRAPH, IR, KERNEL, PTX = range(5)
+PANES = ("source", "graph", "IR", "kernel", "PTX")
 #: Lines of the scheduler's nodes that a person reads; their loop bodies follow.
 _IR_LINES = re.compile(r"(?P<fused>\w+)\.snodes\[\d+\] =$|(?P<name>\w+): \w+\(|\w+\.sizes = |\w+\.node\.kernel = ")
 _ASSIGNED = re.compile(r"\s+(\w+)(?:: \"[^\"]*\")? = ")
@@ -59,15 +62,19 @@ class Explanation:
     origin: str
     facts: str
     why: str
-    panes: list[Pane] = field(default_factory=lambda: [Pane(name) for name in PANES])
-    links: list[list[tuple[int, int]]] = field(default_factory=lambda: [[] for _ in PANES[1:]])
+    panes: list[Pane] = field(default_factory=lambda: [Pane(name) for name in PANES[:PTX]])
+    links: list[list[tuple[int, int]]] = field(default_factory=lambda: [[] for _ in PANES[1:PTX]])
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
 
-def explained(capture: Capture, case: Case, target: Target, times: Sequence[str] = ()) -> Explanation:
+def explained(
+    capture: Capture, case: Case, target: Target, times: Sequence[str] = (), *, ptx: bool = False
+) -> Explanation:
     """The explanation of an explored capture. `times`: what to say of the time of each call, in order.
+
+    `ptx`: with the PTX of Triton kernels for cuda, which are compiled for it without the device.
 
     Raises FactError if no observer recorded the capture.
     """
@@ -81,6 +88,8 @@ def explained(capture: Capture, case: Case, target: Target, times: Sequence[str]
     for module in modules:
         calls, reasons = reasons[: len(module.observed["calls"])], reasons[len(module.observed["calls"]) :]
         _add_module(found, module, spots, calls)
+    if ptx and target.family == "cuda" and (kernels := offline_kernels(capture)):
+        _add_ptx(found, kernels)
     found.links = [sorted(set(links)) for links in found.links]
     return found
 
@@ -248,6 +257,27 @@ def _own_lines(code: str) -> Iterator[str]:
     body = (code.partition(_BEFORE)[2] or code).partition(_AFTER)[0].strip("\n")
     kernels, found, calls = body.partition(_BETWEEN)
     text = f"{kernels}\n    def call({calls.partition('    def call(')[2]}" if found else body
-    for line in text.splitlines():
-        if line.strip() and not _NOISE.match(line):
-            yield line
+    yield from filter(_is_shown, text.splitlines())
+
+
+def _is_shown(line: str) -> bool:
+    return bool(line.strip()) and not _NOISE.match(line)
+
+
+# PTX ------------------------------------------------------------------------------------------------------------------
+
+
+def _add_ptx(found: Explanation, kernels: Iterable[Kernel]) -> None:
+    """Adds a pane with the instructions of each kernel; equal kernels of several modules once."""
+    pane, above = Pane(PANES[PTX]), found.panes[KERNEL].lines
+    found.panes.append(pane)
+    found.links.append([])
+    for kernel in {each.name: each for each in kernels}.values():
+        shown = {line: number for number, line in enumerate(above) if line.startswith(f"{kernel.name} = ")}
+        start = next(iter(shown.values()), None)
+        own = [number for number, line in enumerate(kernel.text.split("\n"), 1) if _is_shown(line)]
+        places = {} if start is None else {number: start + place for place, number in enumerate(own, 1)}
+        for line, number in ptx_lines(kernel):
+            if number in places:
+                found.links[-1].append((places[number], len(pane.lines)))
+            pane.lines.append(line)

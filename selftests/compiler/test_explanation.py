@@ -8,7 +8,7 @@ from conformance.capture.compile import capture
 from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.request import CaptureRequest
 from conformance.cases.adhoc import AdhocOptions, resolve_case
-from conformance.compiler.explanation import GRAPH, KERNEL, SOURCE, Explanation, explained
+from conformance.compiler.explanation import GRAPH, KERNEL, PTX, SOURCE, Explanation, explained
 from conformance.devices.targets import targets
 
 prepare()  # before anything imports torch
@@ -24,6 +24,10 @@ def scaled(x):
     z = helper(y).sum(-1, keepdim=True)
     return (x / z).sort(-1, descending=True)[0]
 
+def grown(x):
+    y = x * 3
+    return y.exp()
+
 def twice(x):
     a = (x + 1).amax(-1, keepdim=True)
     return (x - a).sum(-1)
@@ -31,12 +35,12 @@ def twice(x):
 TARGETS = ("cpu_avx2", "cuda_sm90")
 
 
-def explanation_of(folder, function, target) -> Explanation:
+def explanation_of(folder, function, target, **options) -> Explanation:
     (folder / "mine.py").write_text(MINE)
     spec = function if function.startswith("lambda") else f"{folder}/mine.py:{function}"
     case, _ = resolve_case(spec, targets(), AdhocOptions(("x=64x100:f32",)))
     with capture(CaptureRequest(case, targets()[target], explore=True)) as result:
-        return explained(result.capture, case, targets()[target])
+        return explained(result.capture, case, targets()[target], **options)
 
 
 @pytest.fixture(scope="module", params=TARGETS)
@@ -102,6 +106,17 @@ def test_all_nodes_of_a_lambda_come_from_its_line(tmp_path):
 def test_a_graph_of_library_calls_alone_is_linked(tmp_path):
     found = explanation_of(tmp_path, "lambda x: x.topk(3)", "cpu_avx2")
     assert reached(found, "aten.topk.default(", KERNEL, SOURCE) == ["lambda x: x.topk(3)"]
+
+
+def test_a_line_of_a_triton_kernel_leads_to_its_instructions(tmp_path):
+    found = explanation_of(tmp_path, "grown", "cuda_sm90", ptx=True)
+    loads = reached(found, "tl.load(", KERNEL, PTX)
+    assert any("ld.global" in line for line in loads)
+    assert not any("ex2.approx" in line for line in loads)
+    exponentials = "\n".join(reached(found, "libdevice.exp(", KERNEL, PTX))
+    assert "ex2.approx" in exponentials
+    assert "ld.global" not in exponentials
+    assert "y = x * 3" in reached(found, "ld.global", PTX, SOURCE)
 
 
 def test_nothing_of_this_machine_is_in_the_panes(scaled, tmp_path):
