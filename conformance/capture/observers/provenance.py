@@ -44,18 +44,15 @@ def recording() -> Iterator[None]:
 
 
 def _patches() -> list[Patch]:
-    ir, utils = "torch._inductor.ir", "torch._inductor.utils"
-    return [
-        Patch(f"{ir}:Loops.__post_init__", _loops, "records which FX node a loop's function was lowered from"),
-        Patch(f"{ir}:ComputedBuffer.get_store_function", _store_function, "the same for reductions and stores"),
-        Patch("torch._inductor.loop_body:LightTracer.create_node", _create_node, "records the FX node of an operation"),
-        Patch(f"{utils}:IndentedBuffer.writeline", _writeline, "records the operation that a line is generated from"),
-        Patch(
-            "torch._inductor.codegen.common:CSE.generate",
-            _generate,
-            "records the other operations whose value is in the line already",
-        ),
-    ]
+    """A torch without one of the names gives fewer links: each patch is optional."""
+    reasons = {
+        "ir:Loops.__post_init__": (_loops, "records which FX node a loop's function was lowered from"),
+        "ir:ComputedBuffer.get_store_function": (_store_function, "the same for reductions and stores"),
+        "loop_body:LightTracer.create_node": (_create_node, "records the FX node of an operation"),
+        "utils:IndentedBuffer.writeline": (_writeline, "records the operation that a line is generated from"),
+        "codegen.common:CSE.generate": (_generate, "records the other operations whose value is in the line already"),
+    }
+    return [Patch(f"torch._inductor.{name}", make, why, optional=True) for name, (make, why) in reasons.items()]
 
 
 def provenance(graph: Any, records: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -137,7 +134,7 @@ def _loops(original: Callable[..., Any]) -> Callable[..., Any]:
         original(self)
         from torch._inductor.virtualized import V
 
-        name = getattr(V.current_node, "name", "")
+        name = getattr(getattr(V, "current_node", None), "name", "")
         if name:
             object.__setattr__(self, _LOWERED, name)  # the class is frozen
             object.__setattr__(self, "inner_fn", _within(name, self.inner_fn))
