@@ -146,6 +146,7 @@ class Settings:
     `captures`: whether targets share captures that are the same for them, one of CAPTURES.
     `seed`: of all that is drawn at random, see cases/seeds.py.
     `fresh`: also run numerics that passed before. `audit`: judge the opt-outs of cases instead of running all checks.
+    `explain`: keep what explains each item's kernels.
     `default_targets`: what the ini file names; `targets` replaces it. `strict_torch`: the release on which a known
     failure of the project that excuses nothing is an error; "" for all that it names. `factor`: the numerics factor of
     cases that name none; None for the policy's.
@@ -181,6 +182,7 @@ class Settings:
     kernels: str = KERNELS[0]
     captures: str = CAPTURES[0]
     audit: bool = False
+    explain: bool = False
     default_targets: str | None = None
     strict_torch: str = ""
     factor: float | None = None

@@ -19,7 +19,7 @@ from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.emulation.extents import Report
 from conformance.capture.isolation import isolated
 from conformance.capture.model import Capture
-from conformance.capture.observers import kernels
+from conformance.capture.observers import kernels, provenance
 from conformance.capture.observers.pattern_matches import PatternMatches
 from conformance.capture.patching.patch import applied
 from conformance.capture.request import CaptureRequest
@@ -106,6 +106,8 @@ class Compilation:
             stack.enter_context(isolated(request.target, request.mode, dict(request.case.config), self.queries))
             stack.enter_context(applied(self._patches))
             stack.enter_context(kernels.observing())
+            if request.explore:
+                stack.enter_context(provenance.recording())
             yield stack
 
     def compile(self) -> None:

@@ -53,19 +53,26 @@ def _section(title: str, lines: Iterable[str]) -> list[str]:
 
 
 def _vectorisation(kernel: Mapping[str, Any]) -> Iterator[str]:
+    nests = vectorisation_of_nests(kernel)
+    for position, lines in enumerate(nests, 1):
+        yield from (f"nest {position}: {line}" if len(nests) > 1 else line for line in lines)
+
+
+def vectorisation_of_nests(kernel: Mapping[str, Any]) -> list[list[str]]:
     """For each loop nest of a C++ kernel: whether Inductor vectorised it, why not, and what in it is scalar."""
-    nests = kernel.get("nests", [])
-    for position, nest in enumerate(nests, 1):
-        where = f"nest {position}: " if len(nests) > 1 else ""
-        if nest["vectorised"] == "yes":
-            tile = "a transposed tile of " if nest["transposed"] else ""
-            width = f"{tile}{nest['width']} lanes along {', '.join(nest['loops'])}"
-            tail = "" if nest["tail"] == "none" else f", the rest {nest['tail']}"
-            yield f"{where}vectorised, {width}{tail}"
-            if nest["reason"]:
-                yield f"{where}not in vectors: {nest['reason']}"
-        elif nest["vectorised"] == "no":
-            yield f"{where}not vectorised: {nest['reason']}"
+    return [list(_vectorisation_of(nest)) for nest in kernel.get("nests", [])]
+
+
+def _vectorisation_of(nest: Mapping[str, Any]) -> Iterator[str]:
+    if nest["vectorised"] == "yes":
+        tile = "a transposed tile of " if nest["transposed"] else ""
+        width = f"{tile}{nest['width']} lanes along {', '.join(nest['loops'])}"
+        tail = "" if nest["tail"] == "none" else f", the rest {nest['tail']}"
+        yield f"vectorised, {width}{tail}"
+        if nest["reason"]:
+            yield f"not in vectors: {nest['reason']}"
+    elif nest["vectorised"] == "no":
+        yield f"not vectorised: {nest['reason']}"
 
 
 def _fallbacks(observed: ObservedCapture) -> Iterator[str]:

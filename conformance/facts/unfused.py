@@ -34,11 +34,18 @@ def unfused(observed: ObservedCapture) -> Fact:
 
 def unfused_pairs(observed: ObservedCapture) -> list[tuple[str, str]]:
     """The names of each pair, and why Inductor did not fuse it; in the order of the calls."""
+    return [(names, reason) for _, names, reason in unfused_calls(observed)]
+
+
+def unfused_calls(observed: ObservedCapture) -> list[tuple[set[int], str, str]]:
+    """The same with the numbers of both calls."""
     pairs, start = [], 0
     for module in observed.capture.modules:
         calls = observed.calls[start : start + len(module.observed["calls"])]
         before = sum(call["call"] == "kernel" for call in observed.calls[:start])
-        pairs += [_pair(pair, calls, before) for pair in module.observed.get("unfused", ())]
+        for pair in module.observed.get("unfused", ()):
+            numbers = {start + pair["first"][0], start + pair["second"][0]}
+            pairs.append((numbers, *_pair(pair, calls, before)))
         start += len(calls)
     return pairs
 

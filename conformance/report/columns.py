@@ -30,7 +30,8 @@ class Cell:
     """One case in one column. `record`: None if the item was selected and no run recorded it. `run`: its number.
 
     `precedence`: whether it counts before the same cell of another run. `node`: pytest's node id; "" if the run does
-    not say it. `artifacts`: the folder that a failed item left; None without one.
+    not say it. `artifacts`: the folder that a failed item left; None without one. `explanation`: the file that an item
+    of a run with --explain left.
     """
 
     case: str
@@ -40,6 +41,7 @@ class Cell:
     record: ItemRecord | None = None
     node: str = ""
     artifacts: Path | None = None
+    explanation: Path | None = None
 
     @property
     def script(self) -> str:
@@ -102,7 +104,7 @@ def cells_of(runs: Sequence[Run]) -> Cells:
         for item in items:
             column = Column(torch_release(item.torch), item.target)
             counts = precedence(item, time, number)
-            found.add(Cell(item.case, column, number, counts, item, nodes.get(item.name, ""), _artifacts(run, item)))
+            found.add(Cell(item.case, column, number, counts, item, nodes.get(item.name, ""), *_left_by(run, item)))
         release = torch_release(str(run.description()["torch"]))
         recorded = {item.name for item in items}
         for name in accounting.not_run(run, items):
@@ -113,9 +115,10 @@ def cells_of(runs: Sequence[Run]) -> Cells:
     return found
 
 
-def _artifacts(run: Run, item: ItemRecord) -> Path | None:
-    folder = run.folder / "failures" / item.name
-    return folder if folder.is_dir() else None
+def _left_by(run: Run, item: ItemRecord) -> tuple[Path | None, Path | None]:
+    """The artifacts and the explanation of an item."""
+    folder, explanation = run.folder / "failures" / item.name, run.explanation_file(item.name)
+    return folder if folder.is_dir() else None, explanation if explanation.is_file() else None
 
 
 def _split(name: str, known: Iterable[str]) -> tuple[str, str]:

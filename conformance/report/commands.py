@@ -26,7 +26,7 @@ def item_commands(cell: Cell, description: Mapping[str, Any]) -> dict[str, str]:
     other_backend = {"backend", "via"} & set(options)
     if (record.text or record.facts) and not other_backend:
         shown = ["python", "-m", "conformance", "show", record.case, *_of_commands(about, record.target)]
-        commands["Show graphs, IR and raw code"] = shlex.join([*shown, "--graph", "--ir", "--raw"])
+        commands["Explain its kernels"] = shlex.join([*shown, "--html"])
     states = {failure(name, each) for name, each in failed_checks(record).items()}
     if states & {WRONG_VALUES, CRASH} and not other_backend and "seed" not in options:
         words = ["python", "-m", "conformance", "minimise", cell.node, *_of_commands(about, record.target)]

@@ -20,7 +20,7 @@ BUGS = "known-bugs"
 
 @dataclass(frozen=True)
 class Section:
-    """A page: its address and title, and `data`: one of the keys html, bugs, measurements, timeline."""
+    """A page: its address and title, and `data`: one of the keys html, bugs, measurements, timeline, explain."""
 
     address: str
     title: str

@@ -34,7 +34,7 @@ def highlighted(parts: Iterable[str]) -> dict[str, str]:
 def _language(part: str) -> str:
     if 'extern "C"' in part:
         return "cpp"
-    return "python" if part.startswith(("--- ", "# kernel ", "def ", "@")) else "text"
+    return "python" if part.startswith(("--- ", "# ", "def ", "lambda", "@")) else "text"
 
 
 def _coloured(lines: Iterable[Line]) -> dict[Line, str]:

@@ -18,6 +18,7 @@ from conformance.report.commands import review_commands
 from conformance.report.comparison import Comparison
 from conformance.report.details import details
 from conformance.report.environment import asset, template
+from conformance.report.explanations import kept_explanations
 from conformance.report.further_pages import Section
 from conformance.report.needs import needs_of
 from conformance.report.search_words import search_words
@@ -35,6 +36,7 @@ _SCRIPTS = (
     "matrix.js",
     "needs.js",
     "case.js",
+    "explain.js",
     "error_pictures.js",
     "differences.js",
     "comparison.js",
@@ -87,6 +89,7 @@ def page(
         f"operator-{name}": _packed(chunk) for name, chunk in details(cells, changes, descriptions).items()
     }
     packed |= {f"section-{each.address}": _packed(each.data) for each in sections}
+    packed |= {name: _packed(explanation) for name, explanation in kept_explanations(cells).items()}
     script = f'"use strict";\n(() => {{\n{"".join(map(asset, _SCRIPTS))}}})();'
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()  # no other script may run
     return template("report.html").render(

@@ -77,10 +77,14 @@ def merge_runs(runs: Sequence[Run], folder: Path, release: str = "") -> MergeRes
         merged.write_selected({node: name for run in runs for node, name in run.selected().items()})
         for name, record in kept.items():
             merged.write_item(record)
-            artifacts = origins[record.run.partition("/")[0]].folder / "failures" / name
-            if artifacts.is_dir():
-                with contextlib.suppress(OSError):  # the records are the result; artifacts only help to read it
+            origin = origins[record.run.partition("/")[0]]
+            artifacts, explanation = origin.folder / "failures" / name, origin.explanation_file(name)
+            with contextlib.suppress(OSError):  # the records are the result; what follows only helps to read it
+                if artifacts.is_dir():
                     shutil.copytree(artifacts, merged.folder / "failures" / name)
+                if explanation.is_file():
+                    merged.explanation_file(name).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(explanation, merged.explanation_file(name))
         merged.folder.replace(folder)
     return result
 

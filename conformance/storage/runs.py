@@ -299,6 +299,17 @@ class Run:
         entries = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
         return [(entry["cases"], entry["advice"]) for entry in entries]
 
+    def write_explanation(self, name: str, data: Mapping[str, Any]) -> None:
+        """Writes what explains the kernels of an item. Raises RunError if the folder cannot be written to."""
+        try:
+            _write_json(self.explanation_file(name), data)
+        except OSError as error:
+            raise RunError(f"the run's folder {self.folder} cannot be written to: {error.strerror}") from error
+
+    def explanation_file(self, name: str) -> Path:
+        """Of an item with --explain. A report shows it, and nothing else reads it: it has no format."""
+        return self.folder / "explanations" / f"{name}.json"
+
     def artifacts(self, name: str) -> Path:
         """An empty folder for the artifacts of a failing item."""
         folder = self.folder / "failures" / name

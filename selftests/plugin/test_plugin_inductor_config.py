@@ -80,11 +80,12 @@ def test_each_command_of_a_report_gives_what_the_run_gave(suite, monkeypatch, ca
     run = find_run("again")
     cells = {cell.case: cell for cell in cells_of([run]).cells.values()}
     commands = item_commands(cells["pairs/two"], run.description())
-    assert list(commands) == ["Run it", "Show graphs, IR and raw code"]
+    assert list(commands) == ["Run it", "Explain its kernels"]
     once_more = suite.run(*shlex.split(commands["Run it"])[1:]).ends(1)
     once_more.has("requirements failed: pairs/two-cuda_sm90", "1 text of 1 case differs from run before by 1 cause")
-    assert main(shlex.split(commands["Show graphs, IR and raw code"])[3:]) == 0
-    assert "combo" in capsys.readouterr().out
+    assert "--config combo_kernels=True" in commands["Explain its kernels"]
+    assert main(shlex.split(commands["Explain its kernels"])[3:]) == 0
+    assert "pairs-two.html: " in capsys.readouterr().out
     (review,) = review_commands([run])
     assert main([*shlex.split(review)[3:], "--list"]) == 0
     assert "differ from run before by 1 cause" in capsys.readouterr().out

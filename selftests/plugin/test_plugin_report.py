@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from suites import PreloadedSuite as Suite
 
 NEUTRAL = ("--target", "cuda_sm90", "--checks", "requirements")
@@ -15,3 +17,12 @@ def test_a_run_writes_its_report(suite: Suite) -> None:
 def test_a_report_that_cannot_be_written_fails_the_run(suite: Suite) -> None:
     suite.write("file", "")
     suite.run(*NEUTRAL, "--conformance-report", "file/report.html").ends(1).has("the report was not written: ")
+
+
+def test_a_run_keeps_what_explains_the_kernels_of_passed_items(suite: Suite) -> None:
+    suite.run(*NEUTRAL, "--explain", "--save-run", "one", "--conformance-report", "report.html").ends(0)
+    kept = list((suite.root / ".conformance/runs/one/explanations").rglob("*.json"))
+    assert kept
+    assert all(json.loads(file.read_text(encoding="utf-8"))["links"][2] for file in kept)
+    html = (suite.root / "report.html").read_text(encoding="utf-8")
+    assert html.count('id="data-explained-') == len(kept)

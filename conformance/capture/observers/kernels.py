@@ -24,6 +24,7 @@ from conformance.capture.observers import (
     loop_bodies,
     operators,
     pattern_rewrites,
+    provenance,
     reductions,
     runtime_metadata,
     vectorisation,
@@ -93,7 +94,7 @@ def observations(graph: Any) -> dict[str, Any]:
     `parts` if one launch runs several kernels.
     `unfused`: see fusion.py. `reductions`: see reductions.py. `moved`, `buffers`: see buffers.py. `operators`: see
     operators.py.
-    `runtime`: see runtime_metadata.py.
+    `runtime`: see runtime_metadata.py. `provenance`: see provenance.py; only of an explored capture.
     """
     position = {node: index for index, node in enumerate(graph.graph.nodes)}
     records = getattr(graph, _RECORDS, [])
@@ -116,6 +117,7 @@ def observations(graph: Any) -> dict[str, Any]:
         "moved": buffers.bytes_moved(graph),
         "buffers": buffers.allocations(graph),
         "runtime": runtime_metadata.metadata(graph),
+        **provenance.provenance(graph, records),
     }
 
 

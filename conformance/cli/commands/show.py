@@ -21,6 +21,7 @@ from conformance.cli.case_options import (
     project_targets,
     selected_parts,
 )
+from conformance.cli.explained_page import write_explanations
 from conformance.cli.highlighting import highlighted
 from conformance.cli.kernel_sections import kernel_sections
 from conformance.cli.numerics_verdict import numerics_verdict
@@ -40,7 +41,9 @@ EXAMPLES = """\
 examples:
   python -m conformance show flip/hflip-224-u8-contiguous --target cpu_avx2
   python -m conformance show 'lambda x: x.flip(-1)' --input x=3x224x224:u8 \\
-      --target cuda_sm90 --facts --stage ptx"""
+      --target cuda_sm90 --facts --stage ptx
+  python -m conformance show --html flip/hflip-224-u8-contiguous \\
+      --target cpu_avx2,cuda_sm90,xpu_pvc"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +76,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="STAGE",
         help="print this stage of each Triton kernel (compiled without the device): ttir, ttgir, llir, ptx, sass, spv",
     )
+    parser.add_argument(
+        "--html",
+        action="store_true",
+        help="write an HTML file in place of text: source, graph, IR and kernels side by side, linked by line, with "
+        "Inductor's reasons; --target may name several targets, separated by commas",
+    )
     parser.add_argument("--numerics", action="store_true", help="also check the results, on the device or emulated")
     parser.add_argument(
         "--deviceless", action="store_true", help="generate without the device, even if this machine has it"
@@ -98,6 +107,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _show(compiler: Compiler, word: str, options: AdhocOptions, arguments: argparse.Namespace) -> int:
     known = compiler.machine.targets()
+    if arguments.html:
+        return _write_page(compiler, word, options, arguments)
     if arguments.target:
         compiler.target(arguments.target)  # refuses an unknown target before anything is imported
     case, target_name = resolve_case(word, known, options)
@@ -131,6 +142,21 @@ def _show(compiler: Compiler, word: str, options: AdhocOptions, arguments: argpa
         verdict = numerics_verdict(compiler, case, result, target, native=native)
         print("", *verdict.lines(), sep="\n")
         return int(verdict.word == "wrong")
+
+
+def _write_page(compiler: Compiler, word: str, options: AdhocOptions, arguments: argparse.Namespace) -> int:
+    others = [arguments.parts, arguments.stages, arguments.triton_stages, arguments.kernels is not None]
+    if any(others) or arguments.numerics:
+        raise ShowError("--html writes all parts into one page: leave out the options that print parts or run the code")
+    known = compiler.machine.targets()
+    names = [name for name in (arguments.target or "").split(",") if name]
+    targets = [compiler.target(name) for name in dict.fromkeys(names)]
+    case, target_name = resolve_case(word, known, options)
+    print_shadowed(word, case)
+    targets = targets or [compiler.target(target_name or _project_target(known))]
+    file, said = write_explanations(compiler, case, targets, deviceless=arguments.deviceless)
+    print(f"{file}: {said}")
+    return 0
 
 
 def _project_target(known: Collection[str]) -> str:

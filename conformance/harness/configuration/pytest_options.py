@@ -27,6 +27,7 @@ ENABLING = (
     "checks",
     "save-run",
     "report",
+    "explain",
     "baseline",
     "torch-source",
     "fail-on-drift",
@@ -53,7 +54,7 @@ _SELECTING = (
 #: Options that say which items a run has, how its processes work and what it leaves. The others make what an item is.
 _NOT_OF_AN_ITEM = frozenset(
     ("device", "target", "variants", "quick", "subset", "affected-by", "coverage-map", "missing", "save-run", "report",
-     "write-known-failures", "strict-run", "require-device", "item-timeout")
+     "explain", "write-known-failures", "strict-run", "require-device", "item-timeout")
 )  # fmt: skip
 #: Options whose value is a path, relative to the folder of the command.
 _PATHS = ("targets", "store", "known-failures", "torch-source")
@@ -119,6 +120,11 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         default=[],
         help="compile each case with these options of torch._inductor.config, over its own: check numerics and "
         "requirements, and compare code with no stored code, only with --baseline; may be repeated",
+    ),
+    "explain": dict(
+        action="store_true",
+        help="keep in the run what explains the kernels of each item, passed or not: a report shows it. It compiles "
+        "each item once more",
     ),
     "audit": dict(
         action="store_true",
@@ -203,7 +209,7 @@ _GROUPS = {
     "": ("device", "target", "variants", "quick", "checks", "save-run", "report", "baseline", "missing", "subset",
          "targets", "store", "known-failures", "item-timeout"),
     "for compiler engineers": ("torch-source", "affected-by", "coverage-map", "backend", "via", "inductor-config",
-                               "thorough", "seed", "no-emulation", "samples", "dtypes", "special-values"),
+                               "explain", "thorough", "seed", "no-emulation", "samples", "dtypes", "special-values"),
     "for maintainers and CI": ("require-device", "strict-run", "fail-on-drift", "verify-deviceless", "fresh", "audit",
                                "write-known-failures", "kernels", "captures"),
 }  # fmt: skip
@@ -279,6 +285,7 @@ def read_settings(config: pytest.Config, accept: str | None = None) -> Settings:
         kernels=value("kernels"),
         captures=value("captures"),
         audit=value("audit"),
+        explain=value("explain"),
         samples=settings.parse_samples(value("samples")),
         dtypes=settings.parse_dtypes(value("dtypes")),
         special_values=value("special-values"),

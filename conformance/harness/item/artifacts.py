@@ -7,7 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from conformance.capture.request import CaptureRequest
 from conformance.cases.case import Case
+from conformance.compiler.explanation import explained
 from conformance.devices.targets import Target
 from conformance.documentation import reference
 from conformance.errors import ConformanceError
@@ -18,7 +20,7 @@ from conformance.numerics.problem import OF_THE_DECLARATION
 from conformance.storage.runs import message_file
 
 if TYPE_CHECKING:
-    from conformance.capture.model import Capture
+    from conformance.capture.model import Capture, Mode
 
 
 class ItemArtifacts:
@@ -54,6 +56,13 @@ class ItemArtifacts:
             excuse = f"an error of PyTorch can be excused in {known}: {reference('public-names', 'file-formats')}"
             lines += ["", script_line, *self._to_minimise(error), excuse]
         return "\n".join([*lines, f"the whole message and traceback: {whole}", f"artifacts: {self._folder}"])
+
+    def explain(self) -> None:
+        """Writes what explains the kernels into the run's folder: a second capture records it. Raises RunError."""
+        mode: Mode = "deviceless" if self._target.device == "cpu" else self._session.mode(self._target)
+        with self._session.capture(CaptureRequest(self._case, self._target, mode, explore=True)) as again:
+            found = explained(again.capture, self._case, self._target)
+        self._session.run.write_explanation(f"{self._case.id}-{self._target.name}", found.to_json())
 
     def _to_minimise(self, error: Exception) -> list[str]:
         """The line that names the command for the smallest program; none where the command makes another call."""

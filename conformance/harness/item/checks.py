@@ -199,6 +199,8 @@ class _ItemRun:
         self._check("binary", capture, lambda: self.code.check_binary(capture))
         if self.session.settings.verify_deviceless:
             self._check("deviceless", capture, lambda: self.code.check_deviceless(capture))
+        if self.session.settings.explain:
+            self.artifacts.explain()
 
     def _check_numerics_once(self, captured: CaptureResult) -> None:
         """Checks numerics, unless the same numerics passed before."""

@@ -19,7 +19,7 @@ async function casePage(id, parameters) {
   }));
   main.replaceChildren(h("p", { class: "crumbs" }, h("a", { href: "#/" }, index.comparison ? "what differs" : "what needs someone"), " / ", h("a", { href: address(`operator/${operatorOf(id)}`) }, operatorOf(id)), ...neighbours(id, trail && trail.includes(id) ? trail : index.cases, (other) => address(`case/${other}`, { target, side: index.columns[chosen][2] }))),
     h("h1", {}, id), h("p", { class: "verdict" }, stateTag(states[row[chosen][0]]), ` on ${target}, torch ${torch}`), ladder(row[chosen][1]), tabs,
-    ...columnDetails(id, chosen, columns, details, chunk, parameters), ...(await timesOf(id, target)));
+    ...columnDetails(id, chosen, columns, details, chunk, parameters, await unpack(`explained-${number}-${chosen}`)), ...(await timesOf(id, target)));
 }
 
 // The cases that were listed last, for the keys j and k; all cases if none were.
@@ -39,7 +39,7 @@ function ladder(evidence) {
   return h("ol", { class: "ladder", "aria-label": "Evidence" }, Object.entries(RUNGS).map(([name, said]) => h("li", { class: name === reached ? "reached" : "", "aria-current": name === reached ? "step" : false }, name === reached ? `✓ ${said}` : said)));
 }
 
-function columnDetails(id, column, columns, details, chunk, parameters) {
+function columnDetails(id, column, columns, details, chunk, parameters, explanation) {
   const detail = details[column];
   const [torch, target] = index.columns[column];
   const source = chunk.sources[id] === undefined ? [] : [h("h2", {}, "The case"), h("pre", { class: "code", tabindex: 0, html: chunk.parts[chunk.sources[id]] })];
@@ -61,6 +61,7 @@ function columnDetails(id, column, columns, details, chunk, parameters) {
   if (detail.before && !parameters.with) lines.push(h("h2", {}, "What changed"), compared(detail.before, detail.text, index.comparison ? "A" : "before", columnName(index.columns[column]), chunk));
   lines.push(...source, ...errorsOf(column, columns, details), ...sinceWhen(id, column, columns, details, chunk));
   if (facts !== null) lines.push(h("h2", {}, `Facts on ${target}`), h("pre", { class: "code wrap", tabindex: 0, html: facts }));
+  if (explanation) lines.push(h("h2", { id: "kernels" }, "Why these kernels"), ...explained(explanation, parameters.line, (line) => address(`case/${id}`, { target, torch, side: index.columns[column][2], line })));
   for (const missed of detail.missed || []) lines.push(h("h2", {}, `Missed optimisation: ${missed.fact}`), h("p", {}, `wanted ${missed.wanted}, got ${missed.got}. ${missed.reason}`), h("p", { class: "soft" }, missed.judgement));
   if (detail.problems) lines.push(h("h2", {}, "Wrong numerics that a known failure excuses"), problemList(detail.problems));
   for (const [name, heading] of [["binaries", "Binaries"], ["shortfalls", "Kernels that ran little in the emulation"], ["notices", "Notices"]]) {

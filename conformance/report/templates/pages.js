@@ -32,6 +32,7 @@ async function sectionPage(name, parameters) {
   const data = await unpack(`section-${name}`);
   if (data === null) return notFound(`The report has no page ${name}.`);
   title((index.sections.find((each) => each.address === name) || {}).title || name);
+  if (data.explain) return explainPage(data.explain, parameters);
   if (data.bugs) return bugsPage(data.bugs, parameters);
   if (data.timeline) return timelinePage(data.timeline);
   if (data.measurements) return timesPage(data.measurements);

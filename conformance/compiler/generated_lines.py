@@ -1,0 +1,123 @@
+"""The lines of a wrapper module, and which operations and calls they were generated from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+#: Inductor writes a load's policy last, when it knows all loads.
+_POLICY = re.compile(r"eviction_policy='[^']*'")
+
+
+#: So many lines after one decide to which of several loop nests it belongs.
+_AHEAD = 12
+
+#: Of a kernel object: text of a line → (scheduler node, operation) of those that it was generated from.
+_Recorded = dict[str, list[tuple[str, str]]]
+
+
+class GeneratedLines:
+    """`lines`: of a pane; those of the module begin at `start`. `observed`: what the observers recorded of it."""
+
+    def __init__(self, lines: Sequence[str], start: int, observed: Mapping[str, Any]) -> None:
+        self._lines, self._start = lines, start
+        self._provenance = observed.get("provenance", {"ops": {}, "calls": [], "lines": []})
+        self._calls = [
+            (call, [name for nest in nests for name in nest])
+            for call, nests in zip(observed["calls"], self._provenance["calls"], strict=False)
+        ]
+        self._ends = [number for number in range(start, len(lines)) if lines[number].startswith("'''")]
+        self._links = list(self._matched())
+
+    def operations(self) -> list[tuple[int, str, str]]:
+        """(line, scheduler node, operation): from which operation of which loop body a line is generated."""
+        return self._links
+
+    def whole_calls(self) -> Iterator[tuple[int, list[str]]]:
+        """(line, scheduler nodes) of the lines that define a kernel, call something, or name a call's buffer."""
+        for call, names in self._calls:
+            for line in self._lines_of_call(call, names):
+                yield line, names
+        for name, operation in self._provenance["ops"].items():
+            for buffer in operation["buffers"]:
+                pattern = re.compile(rf"\b{re.escape(buffer)} = |out={re.escape(buffer)}\b")
+                yield from ((line, [name]) for line in self._wrapper() if pattern.search(self._lines[line]))
+
+    def head_of(self, number: int) -> int | None:
+        """The line that says most of a call: where its kernel begins, or where a library is called."""
+        return next(self._lines_of_call(*self._calls[number]), None) if number < len(self._calls) else None
+
+    def first_line(self, call: Mapping[str, Any], names: Iterable[str]) -> int | None:
+        """The first line of a call's kernel that is generated from one of the scheduler nodes."""
+        block, nodes = self._block(call.get("function", "")), set(names)
+        return min((line for line, name, _ in self._links if name in nodes and line in block), default=None)
+
+    def _wrapper(self) -> range:
+        return range(self._ends[-1] + 1 if self._ends else self._start, len(self._lines))
+
+    def _block(self, function: str) -> range:
+        """The lines of a kernel: from its name to the end of its text."""
+        first = next(
+            (
+                n
+                for n in range(self._start, len(self._lines))
+                if function and self._lines[n].startswith(f"{function} = ")
+            ),
+            None,
+        )
+        if first is None:
+            return range(0)
+        return range(first, next((end for end in self._ends if end > first), first))
+
+    def _lines_of_call(self, call: Mapping[str, Any], names: Sequence[str]) -> Iterator[int]:
+        if function := call.get("function", ""):
+            begins = re.compile(rf'extern "C"|def {re.escape(function)}\(')
+            yield from (line for line in self._block(function) if begins.match(self._lines[line]))
+            called = re.compile(rf"\b{re.escape(function)}(?:\.run)?\(")
+        else:
+            buffers = [each for name in names for each in self._provenance["ops"].get(name, {}).get("buffers", ())]
+            own = "|".join(map(re.escape, buffers)) or "(?!)"
+            called = re.compile(rf"\b(?:{own}) = (?!empty_strided)[\w.]+\(|\bout=(?:{own})\b")
+        yield from (line for line in self._wrapper() if called.search(self._lines[line]))
+
+    def _matched(self) -> Iterator[tuple[int, str, str]]:
+        objects: dict[int, _Recorded] = {}
+        for number, text, name, part in self._provenance["lines"]:
+            if re.search(r"\w", text):
+                objects.setdefault(number, {}).setdefault(_plain(text), []).append((name, part))
+        blocks: dict[range, set[str]] = {}
+        for call, names in self._calls:  # equal kernels are one
+            blocks.setdefault(self._block(call.get("function", "")), set()).update(names)
+        for block, nodes in blocks.items():
+            own = [each for each in objects.values() if nodes & {name for parts in each.values() for name, _ in parts}]
+            texts = [_plain(self._lines[line]) for line in block]
+            for line, found in zip(block, _matches(texts, own), strict=True):
+                yield from ((line, *each) for each in found)
+
+
+def _matches(texts: Sequence[str], objects: Sequence[_Recorded]) -> Iterator[list[tuple[str, str]]]:
+    """Finds each line of a kernel in what was recorded of kernel objects, in their order.
+
+    A C++ kernel has several loop nests, each with its own tmp0: each was an object while it was generated, and so was
+    each that Inductor tried and left out. Each recorded line counts once; of several objects that have the line, the
+    one counts that also has the lines after it.
+    """
+    used: set[tuple[int, str]] = set()
+    current = 0
+    for position, text in enumerate(texts):
+        having = [place for place, each in enumerate(objects) if text in each]
+        fresh = [place for place in having if (place, text) not in used]
+        if current not in fresh and having:
+            after = texts[position + 1 : position + 1 + _AHEAD]
+            common = {
+                place: sum(each in objects[place] and (place, each) not in used for each in after) for place in having
+            }
+            current = max(fresh or having, key=lambda place: (common[place], place >= current, -place))
+        if having:
+            used.add((current, text))
+        yield objects[current][text] if having else []
+
+
+def _plain(text: str) -> str:
+    return _POLICY.sub("", text).strip()

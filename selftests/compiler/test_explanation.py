@@ -1,0 +1,124 @@
+"""An explanation links each line of source, graph, IR and kernel to the lines that it comes from."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.capture.compile import capture
+from conformance.capture.deviceless.prepare import prepare
+from conformance.capture.request import CaptureRequest
+from conformance.cases.adhoc import AdhocOptions, resolve_case
+from conformance.compiler.explanation import GRAPH, KERNEL, PTX, SOURCE, Explanation, explained
+from conformance.devices.targets import targets
+
+prepare()  # before anything imports torch
+
+MINE = """\
+import torch
+
+def helper(x):
+    return x.exp()
+
+def scaled(x):
+    y = x * 3
+    z = helper(y).sum(-1, keepdim=True)
+    return (x / z).sort(-1, descending=True)[0]
+
+def grown(x):
+    y = x * 3
+    return y.exp()
+
+def twice(x):
+    a = (x + 1).amax(-1, keepdim=True)
+    return (x - a).sum(-1)
+"""
+TARGETS = ("cpu_avx2", "cuda_sm90")
+
+
+def explanation_of(folder, function, target, **options) -> Explanation:
+    (folder / "mine.py").write_text(MINE)
+    spec = function if function.startswith("lambda") else f"{folder}/mine.py:{function}"
+    case, _ = resolve_case(spec, targets(), AdhocOptions(("x=64x100:f32",)))
+    with capture(CaptureRequest(case, targets()[target], explore=True)) as result:
+        return explained(result.capture, case, targets()[target], **options)
+
+
+@pytest.fixture(scope="module", params=TARGETS)
+def scaled(request, tmp_path_factory):
+    return explanation_of(tmp_path_factory.mktemp("mine"), "scaled", request.param)
+
+
+def reached(explanation: Explanation, text: str, start: int, end: int) -> list[str]:
+    """The lines of pane `end` to which the links lead from the lines of pane `start` with the text."""
+    lines = explanation.panes[start].lines
+    numbers = {number for number, line in enumerate(lines) if text in line}
+    assert numbers, (text, lines)
+    for pane in range(start, end):
+        numbers = {to for line, to in explanation.links[pane] if line in numbers}
+    for pane in range(start, end, -1):
+        numbers = {line for line, to in explanation.links[pane - 1] if to in numbers}
+    return [explanation.panes[end].lines[number].strip() for number in sorted(numbers)]
+
+
+def test_a_source_line_leads_to_its_lines_of_the_kernel(scaled):
+    lines = "\n".join(reached(scaled, "y = x * 3", SOURCE, KERNEL))
+    assert "3.0" in lines
+    assert "exp(" not in lines
+
+
+def test_a_line_of_the_kernel_leads_to_its_source_line(scaled):
+    assert reached(scaled, "exp(", KERNEL, SOURCE) == ["return x.exp()", "z = helper(y).sum(-1, keepdim=True)"]
+    assert reached(scaled, "exp(", KERNEL, GRAPH) != []
+    [constant] = [line for line in scaled.panes[KERNEL].lines if "3.0" in line][:1]
+    assert reached(scaled, constant, KERNEL, SOURCE) == ["y = x * 3"]
+
+
+def test_the_functions_of_one_file_are_shown_without_others(scaled):
+    assert scaled.panes[SOURCE].lines[0] == "# mine.py"
+    assert "def twice(x):" not in scaled.panes[SOURCE].lines
+
+
+def test_a_loop_nest_leads_to_its_own_line_where_both_have_the_same_variables(tmp_path):
+    """Both nests begin with the same load into tmp0, in vectors and in the tail."""
+    found = explanation_of(tmp_path, "twice", "cpu_avx2")
+    loads = [number for number, line in enumerate(found.panes[KERNEL].lines) if "tmp0 = " in line]
+    ir = {to: line for line, to in found.links[2] if to in loads}
+    graph = [{a for a, b in found.links[1] if b == ir[load]} for load in loads if load in ir]
+    sources = [{found.panes[SOURCE].lines[a].strip() for a, b in found.links[0] if b in lines} for lines in graph]
+    assert sources == 2 * [{"a = (x + 1).amax(-1, keepdim=True)"}] + 2 * [{"return (x - a).sum(-1)"}]
+
+
+def test_reasons_stand_at_the_lines_that_they_are_about(tmp_path):
+    found = explanation_of(tmp_path, "scaled", "cpu_avx2")
+    pane = found.panes[KERNEL]
+    notes = {pane.lines[line].strip(): texts for line, texts in pane.notes.items()}
+    [sort] = [texts for line, texts in notes.items() if "aten.sort" in line]
+    assert any(text.startswith("fallback: ") for text in sort)
+    assert any("not fused" in text and "sort" in text for text in sort)
+    assert any(text.startswith("vectorised, 8 lanes") for texts in notes.values() for text in texts)
+
+
+def test_all_nodes_of_a_lambda_come_from_its_line(tmp_path):
+    found = explanation_of(tmp_path, "lambda x: x.relu() + 1", "cpu_avx2")
+    assert reached(found, "clamp_min", KERNEL, SOURCE) == ["lambda x: x.relu() + 1"]
+
+
+def test_a_graph_of_library_calls_alone_is_linked(tmp_path):
+    found = explanation_of(tmp_path, "lambda x: x.topk(3)", "cpu_avx2")
+    assert reached(found, "aten.topk.default(", KERNEL, SOURCE) == ["lambda x: x.topk(3)"]
+
+
+def test_a_line_of_a_triton_kernel_leads_to_its_instructions(tmp_path):
+    found = explanation_of(tmp_path, "grown", "cuda_sm90", ptx=True)
+    loads = reached(found, "tl.load(", KERNEL, PTX)
+    assert any("ld.global" in line for line in loads)
+    assert not any("ex2.approx" in line for line in loads)
+    exponentials = "\n".join(reached(found, "libdevice.exp(", KERNEL, PTX))
+    assert "ex2.approx" in exponentials
+    assert "ld.global" not in exponentials
+    assert "y = x * 3" in reached(found, "ld.global", PTX, SOURCE)
+
+
+def test_nothing_of_this_machine_is_in_the_panes(scaled, tmp_path):
+    assert not [line for pane in scaled.panes for line in pane.lines if str(tmp_path.parent) in line]
+    assert not [line for pane in scaled.panes for line in pane.lines if "kernel path" in line]
