@@ -251,7 +251,7 @@ def test_show_of_wrong_numerics(call, monkeypatch):
         pytest.skip("no cpu code runs here")
     from conformance.numerics import check
 
-    def wrong(*_):
+    def wrong(*_, **__):
         raise check.NumericsError("output: 3 of 20 elements")
 
     monkeypatch.setattr(check, "check_numerics", wrong)
