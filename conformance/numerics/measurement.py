@@ -4,13 +4,11 @@ An element of the compiled result passes when
 
     |compiled - float64|  <=  factor × eager's error at that magnitude  +  floor × ulp(float64)
 
-Eager's error *at that magnitude* is the largest error that eager makes on any element of no greater magnitude. The
-error of the element alone may be 0 by luck, so it is taken over at least NEIGHBOURS elements. But the error of a big
-element would excuse a small one: of an element of greater magnitude, the error in ulp counts, unless the small one has
-lost digits itself, as where terms cancel: unless its own error or move is beyond the floor. Where elements do not pass,
-the check perturbs the inputs by 1 ulp (comparison.py). If float64's own answer moves further than eager's error, that
-distance counts as eager's error: of the element, or, in a tensor of fewer than NEIGHBOURS elements with ordinary
-values, of any element.
+Eager's error *at that magnitude* is the largest error that eager makes on any element of no greater magnitude, taken
+over at least NEIGHBOURS elements. The error of the element alone may be 0 by luck. The largest error of the whole
+tensor would excuse a small element by the error of a big one. Where elements do not pass, the check perturbs the inputs
+by 1 ulp (comparison.py). If float64's own answer moves further than eager's error, that distance counts as eager's
+error: of the element, or, in a tensor of fewer than NEIGHBOURS elements, of any element.
 
 These results must be equal bit for bit: integers, booleans, and cases that declare `exact`. Values must be equal where
 all elements of eager (NEIGHBOURS_EXACT or more) equal float64's, as they do when a function only moves or selects data.
@@ -147,8 +145,7 @@ def _measure_real(
         allowed = floor * ulp
     else:
         least = torch.as_tensor(sensitivity, dtype=torch.float64)
-        keeps_digits = torch.maximum(eager_error, least) <= floor * ulp
-        unit = torch.maximum(eager_error_at_magnitude(eager_error, magnitude, ulp, keeps_digits), least)
+        unit = torch.maximum(eager_error_at_magnitude(eager_error, magnitude), least)
         allowed = factor * unit + floor * ulp
         allowed = allowed.masked_fill(unit > lost * magnitude, math.inf) if lost < math.inf else allowed
     wrong = misplaced | ~(error <= allowed)  # a NaN is wrong
@@ -233,21 +230,14 @@ def ulp_of(magnitude: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return info.eps * torch.pow(2.0, (exponent - 1).double())
 
 
-def eager_error_at_magnitude(
-    error: torch.Tensor, magnitude: torch.Tensor, ulp: torch.Tensor, in_ulp: torch.Tensor
-) -> torch.Tensor:
+def eager_error_at_magnitude(error: torch.Tensor, magnitude: torch.Tensor) -> torch.Tensor:
     """For each element, the largest error of all elements of no greater magnitude, and of at least NEIGHBOURS elements.
 
-    `in_ulp`: bool, for which elements the errors of those of greater magnitude count in ulp. `error`, `magnitude`,
-    `ulp`: float64. All have one shape. Returns float64 of that shape.
+    `error`, `magnitude`: float64, one shape. Returns float64 of that shape.
     """
     order = magnitude.flatten().argsort()
-    error_in_order, ulp_in_order = error.flatten()[order], ulp.flatten()[order]
-    largest = error_in_order.cummax(0).values
-    few = slice(NEIGHBOURS)
-    of_greater = (error_in_order / ulp_in_order)[few].clamp(max=torch.finfo(torch.float64).max)
-    of_greater = of_greater.flip(0).cummax(0).values.flip(0) * ulp_in_order[few]
-    largest[few] = torch.where(in_ulp.flatten()[order][few], largest[few].maximum(of_greater), largest[few].amax())
+    largest = error.flatten()[order].cummax(0).values
+    largest[:NEIGHBOURS] = largest[:NEIGHBOURS].amax()
     return torch.empty_like(largest).scatter_(0, order, largest).view_as(error)
 
 

@@ -54,7 +54,8 @@ def test_the_check_goes_on_after_a_problem():
         "first",
         "second",
         *COTANGENT_CALLS,
-        *FLOATING,
+        # The 64 smallest of the 96 results may be wrong by eager's largest error of them, which is above 1 there.
+        *(group for group in FLOATING if group != "full_range"),
     ]
     assert found[0].wrong_values == WrongValues({"number → number": 96}, 1.0, pytest.approx(1.0, rel=1e-5))
 

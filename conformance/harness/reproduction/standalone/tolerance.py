@@ -44,28 +44,20 @@ def wrong_elements(got, eager, limit):
     if limit["may be exact"] and not eager_error.any() and shows_exactness(expected[finite]):
         allowed, rule = torch.zeros_like(magnitude), "eager is float64, rounded; compiled must be too: allowed error"
     else:
-        unit = ulp(magnitude, info, largest=limit["one ulp"])
-        keeps_digits = torch.maximum(eager_error, sensitivity) <= limit["floor"] * unit
-        at_magnitude = torch.maximum(error_at_magnitude(eager_error, magnitude, unit, keeps_digits), sensitivity)
-        allowed = limit["factor"] * at_magnitude + limit["floor"] * unit
+        at_magnitude = torch.maximum(error_at_magnitude(eager_error, magnitude), sensitivity)
+        allowed = limit["factor"] * at_magnitude + limit["floor"] * ulp(magnitude, info, largest=limit["one ulp"])
         rule = f"allowed error: {limit['factor']:g} × eager's at that magnitude + {limit['floor']:g} ulp"
     wrong = misplaced | (~right & ~((got - expected).abs() <= allowed))
     return wrong, f"{rule} = {float(allowed[wrong][0]):.3g}" if wrong.any() else rule
 
 
-def error_at_magnitude(error, magnitude, unit, in_ulp):
-    """For each element, the largest error of elements of no greater magnitude, and of at least 64 elements.
-
-    `in_ulp`: for which elements the errors of those of greater magnitude count in ulp. `unit`: the ulp of each element.
-    """
+def error_at_magnitude(error, magnitude):
+    """For each element, the largest error of elements of no greater magnitude, and of at least 64 elements."""
     if not error.numel():
         return error
     order = magnitude.flatten().argsort()
-    error_in_order, unit = error.flatten()[order], unit.expand_as(magnitude).flatten()[order]
-    largest = error_in_order.cummax(0).values
-    of_greater = (error_in_order / unit)[:64].clamp(max=torch.finfo(torch.float64).max)
-    of_greater = of_greater.flip(0).cummax(0).values.flip(0) * unit[:64]
-    largest[:64] = torch.where(in_ulp.flatten()[order][:64], largest[:64].maximum(of_greater), largest[:64].amax())
+    largest = error.flatten()[order].cummax(0).values
+    largest[:64] = largest[:64].amax()
     return torch.empty_like(largest).scatter_(0, order, largest).view_as(error)
 
 
