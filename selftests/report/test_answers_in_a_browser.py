@@ -227,7 +227,7 @@ def test_each_command_has_the_options_of_its_run(view_of_options: Any) -> None:
             "pytest 'ops/test_some.py::test_some[sum/a-cpu_avx2]' --target cpu_avx2 --seed 3 --no-emulation "
             "--inductor-config cpp.simdlen=1 --baseline 'before it'"
         ),
-        "python -m conformance show sum/a --target cpu_avx2 --config cpp.simdlen=1 --graph --ir --raw",
+        "python -m conformance show sum/a --target cpu_avx2 --config cpp.simdlen=1 --html",
     ]
     assert "cpp_fused_flip_0" in "".join(view.locator("td.gone").all_inner_texts()), "compared with the baseline"
     show(view, "#/changes")

@@ -324,7 +324,7 @@ def test_a_failed_item_shows_message_inputs_graphs_and_reproduction(view_of_two:
 
 def test_an_item_that_did_not_fail_says_how_to_get_graphs(view_of_two: Any) -> None:
     show(view_of_two, "#/case/flip/hflip-u8?target=cpu_avx2&torch=2.13")
-    command = "python -m conformance show flip/hflip-u8 --target cpu_avx2 --graph --ir --raw"
+    command = "python -m conformance show flip/hflip-u8 --target cpu_avx2 --html"
     assert command in view_of_two.inner_text("main")
 
 
