@@ -12,8 +12,13 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 
-def opened(browser: Any, address: str, width: int = 1200) -> Iterator[Any]:
-    """A page with a report. The test fails for an error on the console, and for a request to a network."""
+def opened(
+    browser: Any, address: str, width: int = 1200, shown: str = "html[data-shown]", own: str = "file:"
+) -> Iterator[Any]:
+    """A page that has what `shown` selects. The test fails for an error on the console, and for a request elsewhere.
+
+    `own`: how the addresses begin that it may ask for.
+    """
     context = browser.new_context(viewport={"width": width, "height": 900})
     context.set_default_timeout(10_000)
     view = context.new_page()
@@ -22,11 +27,11 @@ def opened(browser: Any, address: str, width: int = 1200) -> Iterator[Any]:
     view.on("pageerror", lambda error: errors.append(str(error)))
     view.on("request", lambda request: requests.append(request.url))
     view.goto(address)
-    view.wait_for_selector("html[data-shown]", state="attached")
+    view.wait_for_selector(shown, state="attached")
     yield view
     context.close()
     assert errors == []
-    assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
+    assert [url for url in requests if not url.startswith((own, "data:"))] == []
 
 
 def show(view: Any, address: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import opened
 from served import CHANGED, Project, Served, served
 
 pytestmark = pytest.mark.long
@@ -28,19 +29,8 @@ def started(project: Project) -> Iterator[Served]:
 
 @pytest.fixture
 def view(browser: Any, started: Served) -> Iterator[Any]:
-    """A page with the runs. The test fails for an error on the console, and for a request elsewhere."""
-    context = browser.new_context(viewport={"width": 1200, "height": 900})
-    context.set_default_timeout(10_000)
-    page = context.new_page()
-    errors, requests = [], []
-    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("request", lambda request: requests.append(request.url))
-    page.goto(started.address)
-    yield page
-    context.close()
-    assert errors == []
-    assert [url for url in requests if not url.startswith((started.address, "data:"))] == []
+    """A page with the runs."""
+    yield from opened(browser, started.address, shown="body", own=started.address)
 
 
 def test_from_the_runs_to_a_case_and_back(view: Any) -> None:
