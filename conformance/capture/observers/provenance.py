@@ -77,7 +77,7 @@ def provenance(graph: Any, records: Iterable[dict[str, Any]]) -> dict[str, Any]:
             "sources": {node.name: frames for node in graph.orig_gm.graph.nodes if (frames := _frames(node))},
             "ops": {name: _operation(node) for name, node in nodes.items()},
             "calls": [[_names(nest["nodes"]) for nest in record.get("nests", [record])] for record in records],
-            "lines": list(dict.fromkeys(graph.__dict__.get(_LINES, []))),
+            "lines": [list(line) for line in dict.fromkeys(graph.__dict__.get(_LINES, []))],
         }
     }
 

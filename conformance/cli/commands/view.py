@@ -23,10 +23,10 @@ It stores nothing without --accept. Ctrl-C ends it."""
 
 EXAMPLES = """\
 examples:
-  python -m conformance view                         read-only; prints the address
-  python -m conformance view --accept                the page may store accepted code
-  ssh -L 8000:127.0.0.1:8000 there                   look at another machine,
-  python -m conformance view --port 8000             which runs this"""
+  python -m conformance view                    read-only; prints the address
+  python -m conformance view --accept           the page may store accepted code
+  ssh -L 8000:127.0.0.1:8000 there              look at another machine,
+  python -m conformance view --port 8000        which runs this"""
 
 
 class ViewError(ConformanceError, ValueError):
