@@ -274,11 +274,10 @@ def checked_numerics(
 
     Raises NumericsError, and what eager or compiled raises.
     """
-    from conformance.capture.emulation.fake_strides import with_device_strides
     from conformance.compiler.large_sizes import compared_form
     from conformance.compiler.other_inputs import OtherCompiles
     from conformance.compiler.random_functions import compared
-    from conformance.numerics.check import check_numerics
+    from conformance.numerics.check import Observed, check_numerics
 
     if case.compared_as:
         with compiler.generate(case.form_that_runs, target, run=True) as runs:
@@ -289,9 +288,11 @@ def checked_numerics(
         return result.worker_numerics()
     if result.compiled is None:
         return []
-    fn, case = case.fn, case if native else with_device_strides(case)
-    compiles = OtherCompiles(compiler.capture, fn, target, result.capture.mode, emulates=not native)
+    compiles = OtherCompiles(compiler.capture, case.fn, target, result.capture.mode, emulates=not native)
     others = compiles.problems if other_inputs.are_compiled(case) else None
-    with compared(compiler.capture, case, target, result, emulates=not native) as (checked, compiled, note):
-        summary = check_numerics(checked, compiled, target.device, target.name, others=others).summary()
+    observed = Observed()
+    comparing = compared(compiler.capture, case, target, result, observed.comparison, emulates=not native)
+    with comparing as (checked, compiled, note):
+        check_numerics(checked, compiled, target.device, target.name, observed=observed, others=others)
+    summary = observed.comparison.summary()
     return [*summary, note] if note else summary

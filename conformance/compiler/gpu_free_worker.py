@@ -163,7 +163,6 @@ def _numerics(
     `audit`: gets the judgements of the opt-outs. `run_options`: as for check_numerics.
     """
     from conformance.capture.compile import capture
-    from conformance.capture.emulation.fake_strides import with_device_strides
     from conformance.numerics.check import Observed, check_numerics
 
     check = functools.partial(check_numerics, run_options=run_options)
@@ -171,8 +170,9 @@ def _numerics(
     case, target, observed = request.case, request.target, Observed()
     others = OtherCompiles(capture, case.fn, target, request.mode, emulates=True).problems
     answer: dict[str, Any] = {}
+    comparing = compared(capture, case, target, captured, observed.comparison, emulates=True)
     try:
-        with compared(capture, with_device_strides(case), target, captured, emulates=True) as (checked, compiled, note):
+        with comparing as (checked, compiled, note):
             comparison = check(
                 checked,
                 compiled,

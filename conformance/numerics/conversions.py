@@ -16,10 +16,15 @@ from conformance.numerics.measurement import ulp_of
 from conformance.numerics.outcome import Arguments
 
 _CONVERSIONS = (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)  # noqa: SLF001 - an operator's name
-#: The end of each note about a rounding that compiled leaves out.
-ROUNDS = "emulate_precision_casts makes it round"
+#: The option of Inductor that makes compiled round where eager does.
+CASTS = "emulate_precision_casts"
 #: Elements that differ by more than so many ulp, as a share of a tensor above which a rounding is said to be lost.
 _ULP, _SHARE = 8, 0.01
+
+
+def names_a_rounding(note: str) -> bool:
+    """Whether a note of a comparison is about a rounding that compiled leaves out."""
+    return "eager rounds " in note or CASTS in note
 
 
 def are_integers(tensor: torch.Tensor) -> bool:

@@ -367,7 +367,7 @@ class _ItemRun:
 
     def _check_numerics(self, captured: CaptureResult) -> None:
         from conformance.capture.emulation.errors import NotEmulatedError
-        from conformance.numerics.conversions import ROUNDS
+        from conformance.numerics.conversions import names_a_rounding
 
         if self.source.looked_up.passed_before is not None:
             self.record.reused = f"numerics passed before: {self.source.looked_up.passed_before}"
@@ -384,7 +384,7 @@ class _ItemRun:
                     self.audit.judgements += captured.judgements
                 self.record.error_profiles = list(captured.error_profiles)
                 for line in captured.worker_numerics():
-                    if line == RANDOM or line.endswith(ROUNDS):
+                    if line == RANDOM or names_a_rounding(line):
                         self._note(line)
             elif captured.shared_with and (self.source.emulates or self.mode == "native"):
                 self.report.note("numerics", f"the code of {captured.shared_with} is the same, and it ran")
@@ -412,22 +412,21 @@ class _ItemRun:
 
     def _compare(self, captured: CaptureResult, case: Case) -> None:
         """Runs what was compiled, and compares. Raises NumericsError, and what eager or compiled raises."""
-        from conformance.capture.emulation.fake_strides import with_device_strides
         from conformance.numerics.check import Observed, check_numerics
 
         session, emulates = self.session, self.source.emulates
         others = None
         if session.compiles_other_inputs(case):
             others = OtherCompiles(session.capture, case.fn, self.target, self.mode, emulates).problems
-        case = case if self.mode == "native" else with_device_strides(case)
         check = functools.partial(check_numerics, run_options=session.settings.typed_inductor_config)
         check = check if self.audit is None else functools.partial(check_and_audit, self.audit)
         observed, target = Observed(), self.target
-        comparing = compared(session.capture, case, target, captured, emulates=emulates)
+        comparing = compared(session.capture, case, target, captured, observed.comparison, emulates=emulates)
         try:
-            with comparing as (case, compiled, note):
-                check(case, compiled, target.device, target.name, observed=observed, already_called=True, others=others)
-            for line in (*filter(None, [note]), *dict.fromkeys(observed.comparison.roundings)):
+            with comparing as (checked, compiled, note):
+                options = {"observed": observed, "already_called": True, "others": others}
+                check(checked, compiled, target.device, target.name, **options)
+            for line in filter(None, (note, *observed.comparison.roundings)):
                 self._note(line)
         finally:
             self.record.error_profiles = observed.comparison.error_profiles.to_json()
