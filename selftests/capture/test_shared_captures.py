@@ -20,6 +20,8 @@ from conformance.devices.targets import targets
 OPS = Path(__file__).parent.parent.parent / "conformance" / "ops"
 #: For each operator's file, the cases are every n-th.
 SAMPLE = {"flip": 15, "softmax": 15, "reduction": 25, "mm": 6, "sum": 12, "triton_kernel": 6, "sdpa": 12}
+#: Those of them that take many seconds.
+LONG = ("mm", "sum", "sdpa")
 #: Text that differs between two captures of one target: a counter of graphs, files in the cache, addresses.
 RUN_DEPENDENT = re.compile(r"^(# AOT ID|\s*# kernel path).*$|0x[0-9a-f]+", re.MULTILINE)
 
@@ -36,7 +38,9 @@ def facts_text(found) -> tuple:
     return codes, facts.extract(found).lines(), [module.kind for module in found.modules], found.counters
 
 
-@pytest.mark.parametrize("operator", SAMPLE)
+@pytest.mark.parametrize(
+    "operator", [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in SAMPLE]
+)
 def test_shared_and_alone_are_the_same(operator):
     for case in list(cases_in(OPS / f"test_{operator}.py").values())[:: SAMPLE[operator]]:
         compare_shared_and_alone(case)

@@ -68,6 +68,7 @@ def test_a_run_on_the_device_is_in_the_archive(confirmed):
     assert outcomes == {"scale/double-f32": passed, "scale/double-f16": passed | {"code": "failed"}}
 
 
+@pytest.mark.long
 def test_accepting_gives_what_the_device_itself_stores(confirmed, stored, tmp_path):
     here = stored.copy_to(tmp_path / "here")
     ran = command(here, "accept", str(confirmed[1]), "ops").ends(0)

@@ -21,7 +21,7 @@ REASONS = {
 }
 
 
-@pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
+@pytest.mark.parametrize("processes", [PROCESSES[0], pytest.param(PROCESSES[1], marks=pytest.mark.long)], ids=" ".join)
 def test_every_accident(tmp_path, processes):
     suite = planted_suite(tmp_path, *ITEMS)
     ran, entries = suite.checks(*options(*processes, "--item-timeout", "3"))

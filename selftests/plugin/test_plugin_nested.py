@@ -78,8 +78,8 @@ def test_natively(suite):
 @pytest.mark.skipif(not triton_version(), reason="Triton is not installed")
 def test_emulated(suite):
     selected = ("-k", "f32 or static or autocast")
-    ran = suite.run("--target", "cuda_sm90,xpu_pvc", "--checks", "numerics", *selected).ends(0)
-    ran.has("numerics passed: 6 emulated")
+    ran = suite.run("--target", "xpu_pvc", "--checks", "numerics", *selected).ends(0)
+    ran.has("numerics passed: 3 emulated")
 
 
 @pytest.mark.parametrize("option", ["--via=export", "--via=jit_trace", "--backend=aot_eager"])

@@ -268,6 +268,7 @@ def test_the_script_of_an_exception_shows_where_compiling_fails(failures, with_f
     assert 'raise RuntimeError("planted: sin is refused")' in with_faults[script_of(failures, "exception")][1]
 
 
+@pytest.mark.long
 def test_scripts_pass_without_the_faults(failures, tmp_path):
     """But one whose inputs are gone compares nothing."""
     moved = tmp_path / "reproduce.py"

@@ -85,6 +85,7 @@ def test_commands_know_the_device(tmp_path, vendor, command):
     assert expected[command] in ran.stdout
 
 
+@pytest.mark.long
 def test_a_machine_without_the_device(tmp_path, vendor):
     """Without --device, the items of the device are not there; with it, one sentence says why nothing runs."""
     project = Suite(tmp_path, conftest="")

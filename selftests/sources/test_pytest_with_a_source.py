@@ -84,6 +84,7 @@ def test_a_run_that_imports_other_files_ends(checkout, tmp_path, workers, status
     ran.has_not("passed")
 
 
+@pytest.mark.long
 def test_one_command_compares_two_torches_as_two_runs(checkout, tmp_path):
     suite = Suite(tmp_path / "suite")
     suite.write("ops/test_scale.py", SCALE)
