@@ -3,7 +3,8 @@
 A kind is "planted" if this file has a mistake for it. A kind that the installed torch has needs none: its case must
 fail as it is. For each kind, the script checks the numerics and the requirements of the case that kinds.toml names:
 natively on the CPU, and emulated for a GPU that is not here. Then it does so again with the mistake. A kind is found if
-there is a problem that was not there before. Stored code is not compared. It needs Triton and a CPU with AVX-512.
+there is a problem that was not there before. Stored code is not compared. It needs Triton and a CPU with AVX2;
+with AVX-512, the kinds of a CPU are planted for cpu_avx512.
 
     python benchmarks/planted_kinds.py                       # all kinds that are planted or that this torch has
     python benchmarks/planted_kinds.py --only stale-noop shift-width
@@ -30,9 +31,10 @@ from plants import Edit, Plant, PlantError, decomposed, lowered, replaced, sourc
 from conformance.cases.lookup import find_case
 from conformance.compiler.compiler import Compiler, GeneratingError, compiler_here
 from conformance.devices.environment import PreparationError
+from conformance.devices.machine import instruction_sets
 from conformance.errors import first_line
 
-CPU, GPU = "cpu_avx512", "cuda_sm90"
+CPU, GPU = "cpu_avx512" if "avx512" in instruction_sets() else "cpu_avx2", "cuda_sm90"
 _CPP, _TRITON = "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton"
 _SCHEDULER = "torch._inductor.scheduler.Scheduler"
 _ACCESSED = "torch._higher_order_ops.triton_kernel_wrap.identify_accessed_tensors"

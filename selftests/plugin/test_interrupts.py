@@ -23,7 +23,7 @@ def started(suite: Suite, *arguments: str) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.parametrize("to_all", [True, False], ids=["group", "process"])
+@pytest.mark.parametrize("to_all", [True, pytest.param(False, marks=pytest.mark.long)], ids=["group", "process"])
 @pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
 def test_ctrl_c(tmp_path, processes, to_all):
     """A terminal sends it to all processes, CI to the one that it started."""

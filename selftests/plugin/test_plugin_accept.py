@@ -115,7 +115,7 @@ def test_damaged_snapshot(accepted: Suite, damage):
     assert (accepted.root / name).read_text() == texts[damage]
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "1"), marks=pytest.mark.long)])
 def test_the_first_run_of_a_project_has_one_line_for_all_cases_without_code(suite, workers):
     """It fails, because nothing was compared; what is wrong besides is shown as ever."""
     wrong = SCALE.replace("test_double", "test_wrong").replace('{"kernels": 1}', '{"kernels": 2}')

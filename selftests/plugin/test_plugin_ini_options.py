@@ -128,6 +128,7 @@ def test_factor(suite):
     suite.run(*about).ends(1).has("the factor is 3, by the project's conformance_factor")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not NATIVE, reason="this machine runs no cpu target: the numerics need one")
 def test_numerics_that_passed_with_another_factor_run_again(suite):
     about = ("--target", NATIVE, "--checks", "numerics", "ops/test_scale.py")

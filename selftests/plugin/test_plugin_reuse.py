@@ -104,6 +104,7 @@ def test_a_second_run_says_what_passed_before_and_how(once):
     assert all(value.startswith(f"numerics passed before: emulated, in the run {first}") for value in passed)
 
 
+@pytest.mark.long
 def test_fresh_runs_everything_and_renews_the_verdict(once):
     once.run(*NUMERICS, "--fresh", "--save-run", "fresh").ends(0).has(ALL_RUN).has_not("passed before")
     once.run(*NUMERICS).ends(0).has(ALL_PASSED_BEFORE)
@@ -182,6 +183,7 @@ def test_a_damaged_store_is_ignored(once):
         file.unlink()
 
 
+@pytest.mark.long
 def test_a_case_that_reads_a_file_always_runs(tmp_path):
     suite = Suite(tmp_path)
     suite.write("ops/factor.txt", "2")
