@@ -32,6 +32,8 @@ TRANSPOSED, REFUSED = "transposed", "refused"
 SIZES = {"size 0": 0, "size 1": 1}
 #: Kind → at most so many variants of it count.
 KINDS = {TRANSPOSED: 2, **dict.fromkeys(SIZES, 2), REFUSED: 4}
+#: What eager raises for another reason than its arguments: what it lacks on a device, or without one.
+NO_REFUSAL = ("NotImplementedError", "NotEmulatedError", "MemoryError", "OutOfMemoryError")
 #: dtype → another one, which functions refuse beside the first.
 _OTHER_DTYPE = {"f32": "f64", "f64": "f32", "bf16": "f32", "f16": "f32", "c64": "f32", "i64": "i32", "i32": "i64"}
 #: Values of floating constants that functions often refuse.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from conformance.capture.request import CaptureRequest
-from conformance.cases.other_inputs import KINDS, REFUSED, OtherInputs, variants
+from conformance.cases.other_inputs import KINDS, NO_REFUSAL, REFUSED, OtherInputs, variants
 from conformance.devices.vendor_devices import kernel_language
 
 if TYPE_CHECKING:
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 
     #: What gives the context of a capture.
     Captured = Callable[[], contextlib.AbstractContextManager[CaptureResult]]
-
-
-#: What eager raises for another reason than its arguments: what it lacks on a device, or without one.
-_NO_REFUSAL = ("NotImplementedError", "NotEmulatedError", "MemoryError", "OutOfMemoryError")
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,7 @@ class OtherCompiles:
         found: list[_Variant] = []
         for other in variants(replace(case, fn=self.fn), kind):
             each = _Variant(other, self._call(other, policy))
-            if not each.refusal.startswith(_NO_REFUSAL) and bool(each.refusal) == (kind == REFUSED):
+            if not each.refusal.startswith(NO_REFUSAL) and bool(each.refusal) == (kind == REFUSED):
                 found.append(each)
             if len(found) == KINDS[kind]:
                 break

@@ -159,15 +159,22 @@ class CallComparison:
     _perturbed_outcomes: list[tuple[Outcome, Outcome]] | None = None
 
     def problems(self, candidate: Callable[..., Any]) -> list[Problem]:
-        """Where `candidate` disagrees with eager. Raises CandidateError, and what eager raises with ordinary values."""
+        """Where `candidate` disagrees with eager.
+
+        Raises CandidateError, and what eager raises with ordinary values, unless that is a refusal which the candidate
+        does not share.
+        """
         if self.policy.raises:
             return self._exception_problems(candidate, self.policy.raises)
         try:
             eager = self._call(self.eager)
         except Exception as error:
-            if not self.special:
-                raise
-            return self._exception_problems(candidate, type(error).__name__)
+            if self.special:
+                return self._exception_problems(candidate, type(error).__name__)
+            raised = f"{type(error).__name__}: {error}"
+            if not raised.startswith(other_inputs.NO_REFUSAL) and (lost := self.refusal_problems(candidate, raised)):
+                return lost
+            raise
         try:
             got = self._call(candidate)
         except Exception as error:

@@ -131,3 +131,9 @@ def test_result_read_late(x, w):
     second = first @ w
     third = (second + 1).softmax(-1)
     return (third @ w).relu() + first, second.amax(0)
+
+
+@case(x=tensor(5, 7), checks=("numerics",))
+def test_list_and_reversed(x):
+    torch._foreach_add_([x], [x.flip(0)])
+    return x

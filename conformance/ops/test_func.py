@@ -51,3 +51,14 @@ def test_transforms(x, transform):
 )
 def test_batches(w, x, batch):
     return batch(w, x)
+
+
+@case(x=tensor(5, 7), checks=("numerics",))
+def test_gradient_of_chosen_columns(x):
+    index = torch.tensor([0, 2], device=x.device)
+
+    def row(x):
+        columns = torch.stack([x[..., k] for k in range(x.shape[-1])], dim=-1)
+        return torch.index_select(columns, -1, index).sum(-1).reshape(())
+
+    return torch.func.vmap(torch.func.grad_and_value(row))(x)

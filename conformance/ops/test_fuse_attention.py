@@ -428,3 +428,10 @@ def test_bert_dropout(q, k, v, mask):
     permuted_q, permuted_k, permuted_v = heads_first(q, k, v)
     scores = permuted_q @ permuted_k.mT / 4.0 + mask
     return if_in_range(dropout(scores.softmax(dim=-1), 0.5).to(q.dtype) @ permuted_v, q, k, v)
+
+
+@case(q=tensor(2, 8, 4, 16), k=tensor(2, 8, 4, 16), v=tensor(2, 8, 4, 16), checks=("numerics",))
+def test_key_permuted_to_columns(q, k, v):
+    """No transpose is left for the product: the permutation has put the features before the tokens."""
+    scores = q.transpose(1, 2) @ k.permute(0, 2, 3, 1) * 0.25
+    return scores.softmax(-1) @ v.transpose(1, 2)

@@ -219,6 +219,12 @@ def test_of_two(x, y, loss):
     return loss(x, y)
 
 
+@case(x=tensor(5, 7), target=tensor(5, 7, dtype="i64", low=-1, high=6), grad=True, checks=("numerics",))
+def test_multilabel_margin(x, target):
+    """The first -1 of a row ends its labels."""
+    return functional.multilabel_margin_loss(x, target)
+
+
 test_references = references(
     test_cross_entropy,
     test_bce_with_logits,

@@ -21,6 +21,36 @@ def test_select_beyond_the_end(x):
     return torch.cat([base.select(1, 0), base.select(1, 1)], -1)
 
 
+NO_KERNEL = {
+    "bilinear": lambda x: functional.interpolate(x, scale_factor=2, mode="bilinear"),
+    "adaptive_max_pool": lambda x: functional.adaptive_max_pool2d(x, (1, 1)),
+    "softmax": lambda x: torch.softmax(x, -1),
+    "bitwise_and": lambda x: x.double() & 3,
+}
+
+
+@case(
+    x=tensor(2, 3, 8, 9, dtype="i64"),
+    call=NO_KERNEL,
+    only={"cpu": "a GPU has kernels for other dtypes, and without it the CPU's eager is asked"},
+    numerics={"raises": "NotImplementedError"},
+    checks=NUMERICS,
+)
+def test_dtype_without_kernel(x, call):
+    return call(x)
+
+
+@case(x=tensor(5, 7), numerics=RAISES, checks=NUMERICS)
+def test_one_minus_mask(x):
+    mask = x < 0
+    return x * (1 - mask) + mask * (x * 0.3)
+
+
+@case(x=tensor(1, 1, dtype="f16"), weight=tensor(1, 1), numerics=RAISES, only=CPU, checks=NUMERICS)
+def test_product_of_one_of_two_dtypes(x, weight):
+    return functional.linear(x, weight)
+
+
 READ_BY_INDEX = {
     "indexed": lambda x, index: x[index],
     "index_select": lambda x, index: x.index_select(0, index),
