@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+
+#: Of a phone and of a screen, in pixels.
+WIDTHS = (390, 1440)
 
 
 def opened(
@@ -40,13 +44,20 @@ def show(view: Any, address: str) -> None:
     view.wait_for_selector(f"html[data-shown='{address}']", state="attached")
 
 
-def check_with_axe(view: Any, addresses: list[str], scheme: str, width: int) -> None:
-    """Fails for a serious finding of axe, and for a page that is wider than the window."""
+def check_with_axe(view: Any, addresses: Iterable[str], go: Callable[[Any, str], None] = show) -> None:
+    """Fails for a finding of axe, and for a page that is wider than the window: in both schemes, at both widths.
+
+    `go`: takes the page to an address.
+    """
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install -e '.[dev]'").Axe()
-    view.emulate_media(color_scheme=scheme)
-    view.set_viewport_size({"width": width, "height": 900})
+    found = []
     for address in addresses:
-        show(view, address)
-        found = [each for each in axe.run(view).response["violations"] if each["impact"] in ("serious", "critical")]
-        assert [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found] == [], address
-        assert view.evaluate("document.documentElement.scrollWidth") <= width, f"{address} is wider than the window"
+        go(view, address)
+        for scheme, width in itertools.product(("light", "dark"), WIDTHS):
+            view.emulate_media(color_scheme=scheme)
+            view.set_viewport_size({"width": width, "height": 900})
+            for each in axe.run(view).response["violations"]:
+                found.append((address, scheme, width, each["id"], [node["html"] for node in each["nodes"]][:3]))
+            if view.evaluate("document.documentElement.scrollWidth") > width:
+                found.append((address, scheme, width, "wider than the window", []))
+    assert found == [], "\n".join(map(str, found))
