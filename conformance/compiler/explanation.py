@@ -22,10 +22,14 @@ from conformance.cases.case import Case
 from conformance.compiler.capture_texts import facts_text, origin
 from conformance.compiler.generated_lines import GeneratedLines
 from conformance.compiler.ptx_lines import ptx_lines
+from conformance.devices.speeds import SpeedsError, speeds_of
 from conformance.devices.targets import Target
 from conformance.facts import explain
+from conformance.facts.kernels import describe, label
+from conformance.facts.least_times import each_call
 from conformance.facts.model import ObservedCapture
 from conformance.facts.unfused import unfused_calls
+from conformance.words import bytes_text, microseconds
 
 SOURCE, GRAPH, IR, KERNEL, PTX = range(5)
 PANES = ("source", "graph", "IR", "kernel", "PTX")
@@ -36,7 +40,7 @@ _ASSIGNED = re.compile(r"\s+(\w+)(?:: \"[^\"]*\")? = ")
 _BEFORE, _BETWEEN, _AFTER = "\nasync_compile = AsyncCompile()\n", "\nasync_compile.wait(", "\nrunner = Runner("
 #: Lines that no person reads: imports, and comments above a kernel that the other panes show.
 _NOISE = re.compile(
-    r"(import|from) |triton_helpers\.set_driver_to_gpu|#( kernel path| Source node| Graph frag|   )"
+    r"(import|from) |triton_helpers\.set_driver_to_gpu|#( kernel path| Source node| Graph frag| Original path|   )"
     r"|\s+filename=__file__|empty_strided_p2p = |\s+std::atomic<int> inductor_cpu|\s+inductor_cpu_"
 )
 
@@ -69,10 +73,8 @@ class Explanation:
         return dataclasses.asdict(self)
 
 
-def explained(
-    capture: Capture, case: Case, target: Target, times: Sequence[str] = (), *, ptx: bool = False
-) -> Explanation:
-    """The explanation of an explored capture. `times`: what to say of the time of each call, in order.
+def explained(capture: Capture, case: Case, target: Target, *, ptx: bool = False) -> Explanation:
+    """The explanation of an explored capture.
 
     `ptx`: with the PTX of Triton kernels for cuda, which are compiled for it without the device.
 
@@ -84,7 +86,7 @@ def explained(
     )
     modules = capture.complete().modules
     spots = _add_source(found, case, [module.observed.get("provenance", {}) for module in modules])
-    reasons = list(_reasons(observed, times))
+    reasons = list(_reasons(observed, target))
     for module in modules:
         calls, reasons = reasons[: len(module.observed["calls"])], reasons[len(module.observed["calls"]) :]
         _add_module(found, module, spots, calls)
@@ -94,16 +96,34 @@ def explained(
     return found
 
 
-def _reasons(observed: ObservedCapture, times: Sequence[str]) -> Iterator[list[str]]:
-    """What is said of each call as a whole."""
-    unfused = list(unfused_calls(observed))
+def _reasons(observed: ObservedCapture, target: Target) -> Iterator[list[str]]:
+    """What is said of each call as a whole: its number and operators, its least time, why it is a call of its own."""
+    unfused, times = list(unfused_calls(observed)), _times(observed, target)
+    kernels = 0
     for number, call in enumerate(observed.calls):
-        lines = [times[number]] if times else []
+        name = call["name"] if call["call"] != "kernel" else describe(call)
+        if call["call"] == "kernel":
+            kernels += 1
+            name = f"kernel {label(call, kernels)}: {name}"
+        lines = [f"{name}: {times[number]}" if times else name]
         if call["call"] == "fallback":
-            lines.append(f"fallback: {call.get('reason') or 'no reason was recorded'}")
+            lines.append(f"fallback: {explain.fallback_reason(call)}")
         yield lines + list(
             dict.fromkeys(f"not fused, {names}: {why}" for calls, names, why in unfused if number in calls)
         )
+
+
+def _times(observed: ObservedCapture, target: Target) -> list[str]:
+    """What to say of the time of each call; nothing for a device whose speeds are not known."""
+    try:
+        speeds = speeds_of(target)
+    except SpeedsError:
+        return []
+    return [
+        f"at least {microseconds(call.us)} µs by estimate on {speeds.product}, bound by {call.bound}; "
+        f"{bytes_text(call.read)} read, {bytes_text(call.written)} written"
+        for call in each_call(observed, speeds)
+    ]
 
 
 # Source ---------------------------------------------------------------------------------------------------------------

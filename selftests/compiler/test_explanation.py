@@ -28,17 +28,41 @@ def grown(x):
     y = x * 3
     return y.exp()
 
+def soft(x):
+    return (x * 3).softmax(-1)
+
+try:
+    import triton
+    from triton import language as tl
+except ImportError:
+    pass
+else:
+    @triton.jit
+    def doubling(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+        place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(out_ptr + place, 2 * tl.load(x_ptr + place, place < n), place < n)
+
+def launched(x):
+    out = torch.empty_like(x)
+    doubling[(8,)](x, out, x.numel(), BLOCK=1024)
+    return out.exp()
+
 def twice(x):
     a = (x + 1).amax(-1, keepdim=True)
     return (x - a).sum(-1)
 """
 TARGETS = ("cpu_avx2", "cuda_sm90")
+#: The options with which each target multiplies with a template, and a line of it.
+TEMPLATES = {
+    "cpu_avx2": (("max_autotune=True", "max_autotune_gemm_backends=CPP", "freezing=True"), "micro_gemm<"),
+    "cuda_sm90": (("max_autotune_gemm=True", "max_autotune_gemm_backends=TRITON"), "acc += tl.dot("),
+}
 
 
-def explanation_of(folder, function, target, **options) -> Explanation:
+def explanation_of(folder, function, target, config=(), **options) -> Explanation:
     (folder / "mine.py").write_text(MINE)
     spec = function if function.startswith("lambda") else f"{folder}/mine.py:{function}"
-    case, _ = resolve_case(spec, targets(), AdhocOptions(("x=64x100:f32",)))
+    case, _ = resolve_case(spec, targets(), AdhocOptions(("x=64x100:f32",), config=tuple(config)))
     with capture(CaptureRequest(case, targets()[target], explore=True)) as result:
         return explained(result.capture, case, targets()[target], **options)
 
@@ -117,6 +141,39 @@ def test_a_line_of_a_triton_kernel_leads_to_its_instructions(tmp_path):
     assert "ex2.approx" in exponentials
     assert "ld.global" not in exponentials
     assert "y = x * 3" in reached(found, "ld.global", PTX, SOURCE)
+
+
+def test_a_call_that_changes_its_argument_has_links_and_its_reason(tmp_path):
+    found = explanation_of(tmp_path, "lambda x: x.clone().scatter_add_(0, (x > 9).long(), x)", "cpu_avx2")
+    assert reached(found, "aten.scatter_reduce_", KERNEL, SOURCE) != []
+    pane = found.panes[KERNEL]
+    [notes] = [texts for line, texts in pane.notes.items() if "aten.scatter_reduce_" in pane.lines[line]]
+    assert notes[0].startswith("aten.scatter_reduce_: at least ")
+    assert "fallback: use_scatter_fallback: sum of float32 on cpu" in notes
+
+
+def test_what_a_pass_made_leads_to_the_source_too(tmp_path):
+    found = explanation_of(tmp_path, "soft", "cuda_sm90")  # a pattern computes abs in place of the product's maximum
+    assert reached(found, "aten.abs.default(", GRAPH, SOURCE) == ["return (x * 3).softmax(-1)"]
+
+
+def test_each_line_that_a_user_wrote_as_a_kernel_leads_to_its_launch(tmp_path):
+    found = explanation_of(tmp_path, "launched", "cuda_sm90")
+    launch = "doubling[(8,)](x, out, x.numel(), BLOCK=1024)"
+    assert launch in reached(found, "tl.store(out_ptr + place", KERNEL, SOURCE)
+    pane = found.panes[KERNEL]
+    notes = [texts[0] for line, texts in sorted(pane.notes.items())]
+    assert [text.partition(":")[0] for text in notes] == ["kernel 1", "kernel 2"]
+    assert "doubling (user-defined): at least " in notes[0]
+    lines = [(line, pane.lines[line].strip()) for line in sorted(pane.notes)]
+    assert lines[0][1].startswith("def doubling(")
+
+
+@pytest.mark.parametrize("target", [pytest.param("cpu_avx2", marks=pytest.mark.long), "cuda_sm90"])
+def test_the_lines_of_a_template_lead_to_the_product(target, tmp_path):
+    config, line = TEMPLATES[target]
+    found = explanation_of(tmp_path, "lambda x: (x.unflatten(0, (2, 32)) @ x.view(2, 100, 32)).sin()", target, config)
+    assert any("aten.bmm.default" in each for each in reached(found, line, KERNEL, GRAPH))
 
 
 def test_nothing_of_this_machine_is_in_the_panes(scaled, tmp_path):

@@ -56,8 +56,10 @@ def check_with_axe(view: Any, addresses: Iterable[str], go: Callable[[Any, str],
         for scheme, width in itertools.product(("light", "dark"), WIDTHS):
             view.emulate_media(color_scheme=scheme)
             view.set_viewport_size({"width": width, "height": 900})
-            for each in axe.run(view).response["violations"]:
-                found.append((address, scheme, width, each["id"], [node["html"] for node in each["nodes"]][:3]))
+            found += [
+                (address, scheme, width, each["id"], [node["html"] for node in each["nodes"]][:3])
+                for each in axe.run(view).response["violations"]
+            ]
             if view.evaluate("document.documentElement.scrollWidth") > width:
                 found.append((address, scheme, width, "wider than the window", []))
     assert found == [], "\n".join(map(str, found))
