@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 #: Inductor writes a load's policy last, when it knows all loads.
@@ -141,22 +141,31 @@ def _matches(texts: Sequence[str], objects: Sequence[_Recorded]) -> Iterator[lis
 
     A C++ kernel has several loop nests, each with its own tmp0: each was an object while it was generated, and so was
     each that Inductor tried and left out. Each recorded line counts once; of several objects that have the line, the
-    one counts that also has the lines after it.
+    one counts that also has the next lines.
     """
     used: set[tuple[int, str]] = set()
+    known = [(position, text) for position, text in enumerate(texts) if any(text in each for each in objects)]
+    found: dict[int, list[tuple[str, str]]] = {}
     current = 0
-    for position, text in enumerate(texts):
+    for number, (position, text) in enumerate(known):
+        after = [each for _, each in known[number + 1 : number + 1 + _AHEAD]]
         having = [place for place, each in enumerate(objects) if text in each]
         fresh = [place for place in having if (place, text) not in used]
-        if current not in fresh and having:
-            after = texts[position + 1 : position + 1 + _AHEAD]
-            common = {
-                place: sum(each in objects[place] and (place, each) not in used for each in after) for place in having
-            }
-            current = max(fresh or having, key=lambda place: (common[place], place >= current, -place))
-        if having:
-            used.add((current, text))
-        yield objects[current][text] if having else []
+        follow = {place: _begins(objects[place], place, after, used) for place in having}
+        current = max(fresh or having, key=lambda place: (follow[place], place == current, place >= current, -place))
+        used.add((current, text))
+        found[position] = objects[current][text]
+    yield from (found.get(position, []) for position in range(len(texts)))
+
+
+def _begins(recorded: _Recorded, place: int, texts: Iterable[str], used: Set[tuple[int, str]]) -> int:
+    """How many of the texts a kernel object has in a row from the first one on, which no earlier line took."""
+    count = 0
+    for text in texts:
+        if text not in recorded or (place, text) in used:
+            break
+        count += 1
+    return count
 
 
 def _plain(text: str) -> str:

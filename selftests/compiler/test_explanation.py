@@ -50,6 +50,11 @@ def launched(x):
 def twice(x):
     a = (x + 1).amax(-1, keepdim=True)
     return (x - a).sum(-1)
+
+def thrice(x):
+    a = x.amax(-1, keepdim=True)
+    b = (x - a).sum(-1, keepdim=True)
+    return (x - b).exp()
 """
 TARGETS = ("cpu_avx2", "cuda_sm90")
 #: The options with which each target multiplies with a template, and a line of it.
@@ -102,14 +107,21 @@ def test_the_functions_of_one_file_are_shown_without_others(scaled):
     assert "def twice(x):" not in scaled.panes[SOURCE].lines
 
 
-def test_a_loop_nest_leads_to_its_own_line_where_both_have_the_same_variables(tmp_path):
-    """Both nests begin with the same load into tmp0, in vectors and in the tail."""
-    found = explanation_of(tmp_path, "twice", "cpu_avx2")
+@pytest.mark.parametrize(
+    ("function", "lines"),
+    [
+        ("twice", ["a = (x + 1).amax(-1, keepdim=True)", "return (x - a).sum(-1)"]),
+        ("thrice", ["a = x.amax(-1, keepdim=True)", "b = (x - a).sum(-1, keepdim=True)", "return (x - b).exp()"]),
+    ],
+)
+def test_a_loop_nest_leads_to_its_own_line_where_several_have_the_same_variables(function, lines, tmp_path):
+    """Each nest begins with the same load into tmp0, in vectors and in the tail."""
+    found = explanation_of(tmp_path, function, "cpu_avx2")
     loads = [number for number, line in enumerate(found.panes[KERNEL].lines) if "tmp0 = " in line]
     ir = {to: line for line, to in found.links[2] if to in loads}
     graph = [{a for a, b in found.links[1] if b == ir[load]} for load in loads if load in ir]
     sources = [{found.panes[SOURCE].lines[a].strip() for a, b in found.links[0] if b in lines} for lines in graph]
-    assert sources == 2 * [{"a = (x + 1).amax(-1, keepdim=True)"}] + 2 * [{"return (x - a).sum(-1)"}]
+    assert sources == [{line} for line in lines for _ in range(2)]
 
 
 def test_reasons_stand_at_the_lines_that_they_are_about(tmp_path):
