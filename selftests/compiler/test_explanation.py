@@ -50,11 +50,6 @@ def launched(x):
 def twice(x):
     a = (x + 1).amax(-1, keepdim=True)
     return (x - a).sum(-1)
-
-def thrice(x):
-    a = x.amax(-1, keepdim=True)
-    b = (x - a).sum(-1, keepdim=True)
-    return (x - b).exp()
 """
 TARGETS = ("cpu_avx2", "cuda_sm90")
 #: The options with which each target multiplies with a template, and a line of it.
@@ -89,6 +84,13 @@ def reached(explanation: Explanation, text: str, start: int, end: int) -> list[s
     return [explanation.panes[end].lines[number].strip() for number in sorted(numbers)]
 
 
+def loads_of(explanation: Explanation) -> list[int]:
+    """The line of the IR from which each line of the kernel comes that assigns tmp0."""
+    loads = [number for number, line in enumerate(explanation.panes[KERNEL].lines) if "tmp0 = " in line]
+    ir = {to: line for line, to in explanation.links[2] if to in loads}
+    return [ir[load] for load in loads if load in ir]
+
+
 def test_a_source_line_leads_to_its_lines_of_the_kernel(scaled):
     lines = "\n".join(reached(scaled, "y = x * 3", SOURCE, KERNEL))
     assert "3.0" in lines
@@ -107,21 +109,19 @@ def test_the_functions_of_one_file_are_shown_without_others(scaled):
     assert "def twice(x):" not in scaled.panes[SOURCE].lines
 
 
-@pytest.mark.parametrize(
-    ("function", "lines"),
-    [
-        ("twice", ["a = (x + 1).amax(-1, keepdim=True)", "return (x - a).sum(-1)"]),
-        ("thrice", ["a = x.amax(-1, keepdim=True)", "b = (x - a).sum(-1, keepdim=True)", "return (x - b).exp()"]),
-    ],
-)
-def test_a_loop_nest_leads_to_its_own_line_where_several_have_the_same_variables(function, lines, tmp_path):
-    """Each nest begins with the same load into tmp0, in vectors and in the tail."""
-    found = explanation_of(tmp_path, function, "cpu_avx2")
-    loads = [number for number, line in enumerate(found.panes[KERNEL].lines) if "tmp0 = " in line]
-    ir = {to: line for line, to in found.links[2] if to in loads}
-    graph = [{a for a, b in found.links[1] if b == ir[load]} for load in loads if load in ir]
+def test_a_loop_nest_leads_to_its_own_line_where_both_have_the_same_variables(tmp_path):
+    """Both nests begin with the same load into tmp0, in vectors and in the tail."""
+    found = explanation_of(tmp_path, "twice", "cpu_avx2")
+    loads = loads_of(found)
+    graph = [{a for a, b in found.links[1] if b == line} for line in loads]
     sources = [{found.panes[SOURCE].lines[a].strip() for a, b in found.links[0] if b in lines} for lines in graph]
-    assert sources == [{line} for line in lines for _ in range(2)]
+    assert sources == 2 * [{"a = (x + 1).amax(-1, keepdim=True)"}] + 2 * [{"return (x - a).sum(-1)"}]
+
+
+def test_a_load_leads_to_its_own_nest_where_the_nest_before_has_the_same(tmp_path):
+    loads = loads_of(explanation_of(tmp_path, "lambda x: x.flatten()[:3075].view(3, 1025).softmax(-1)", "cpu_avx2"))
+    assert loads[0::2] == loads[1::2], "in vectors and in the tail"
+    assert len(set(loads)) == 3
 
 
 def test_reasons_stand_at_the_lines_that_they_are_about(tmp_path):
