@@ -1,5 +1,6 @@
 """Sphinx's configuration of the documentation site. build.py makes the sources, and copies this file beside them."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def _make_accessible(_app: Any, _page: str, _template: str, context: dict[str, A
         ("furo_navigation_tree", 'role="heading"', 'role="heading" aria-level="2"'),
         ("body", "<pre>", '<pre tabindex="0">'),
         ("body", '<div class="table-wrapper', '<div tabindex="0" class="table-wrapper'),
-        ("body", '<th class="head"><p></p></th>', "<td></td>"),
+        ("body", '<th class="head[^"]*"><p></p></th>', "<td></td>"),
     ):
         if name in context:
-            context[name] = context[name].replace(before, after)
+            context[name] = re.sub(before, after, context[name])
