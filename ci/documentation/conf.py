@@ -24,10 +24,11 @@ html_show_sphinx = False
 programoutput_prompt_template = "$ {command}\n{output}"
 
 
-#: What the theme leaves out: names of its landmarks.
+#: What the theme leaves out: names of its landmarks, and the heading of the search.
 _NAMED = {
     '<aside class="sidebar-drawer">': '<aside class="sidebar-drawer" aria-label="Pages">',
     '<aside class="toc-drawer': '<aside aria-label="On this page" class="toc-drawer',
+    '<div id="search-results">': '<h1 class="visually-hidden">Search</h1><div id="search-results">',
     '<div class="content-icon-container">': '<div class="content-icon-container" role="region" aria-label="View">',
 }
 

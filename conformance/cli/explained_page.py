@@ -28,7 +28,7 @@ def write_explanations(
     explanations = []
     for target in targets:
         with compiler.generate(case, target, explore=True, deviceless=deviceless) as result:
-            found = explained(result.capture, case, target, ptx=True)
+            found = explained(result.capture, case, target, instructions=True)
         explanations.append(found.to_json())
     text = page([], Cells(), Changes(), [explanations_page(case.id, explanations)], case.id)
     file = Path(re.sub(r"[^\w.-]+", "-", case.id).strip("-.") + ".html")

@@ -15,8 +15,8 @@ from typing import Any
 
 from conformance.capture import invoke
 from conformance.capture.model import Capture, Module
-from conformance.capture.offline.compiler import Kernel
 from conformance.capture.offline.compiler import kernels as offline_kernels
+from conformance.capture.toolchain.assembly import AssemblyError, assembly
 from conformance.cases.adhoc import AdhocCase
 from conformance.cases.case import Case
 from conformance.compiler.capture_texts import facts_text, origin
@@ -31,8 +31,8 @@ from conformance.facts.model import ObservedCapture
 from conformance.facts.unfused import unfused_calls
 from conformance.words import bytes_text, microseconds
 
-SOURCE, GRAPH, IR, KERNEL, PTX = range(5)
-PANES = ("source", "graph", "IR", "kernel", "PTX")
+SOURCE, GRAPH, IR, KERNEL, INSTRUCTIONS = range(5)
+_PANES = ("source", "graph", "IR", "kernel")
 #: Lines of the scheduler's nodes that a person reads; their loop bodies follow.
 _IR_LINES = re.compile(r"(?P<fused>\w+)\.snodes\[\d+\] =$|(?P<name>\w+): \w+\(|\w+\.sizes = |\w+\.node\.kernel = ")
 _ASSIGNED = re.compile(r"\s+(\w+)(?:: \"[^\"]*\")? = ")
@@ -66,17 +66,17 @@ class Explanation:
     origin: str
     facts: str
     why: str
-    panes: list[Pane] = field(default_factory=lambda: [Pane(name) for name in PANES[:PTX]])
-    links: list[list[tuple[int, int]]] = field(default_factory=lambda: [[] for _ in PANES[1:PTX]])
+    panes: list[Pane] = field(default_factory=lambda: [Pane(name) for name in _PANES])
+    links: list[list[tuple[int, int]]] = field(default_factory=lambda: [[] for _ in _PANES[1:]])
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
 
-def explained(capture: Capture, case: Case, target: Target, *, ptx: bool = False) -> Explanation:
+def explained(capture: Capture, case: Case, target: Target, *, instructions: bool = False) -> Explanation:
     """The explanation of an explored capture.
 
-    `ptx`: with the PTX of Triton kernels for cuda, which are compiled for it without the device.
+    `instructions`: with the PTX of Triton kernels for cuda, or the assembly of C++ kernels, which are compiled for it.
 
     Raises FactError if no observer recorded the capture.
     """
@@ -90,8 +90,8 @@ def explained(capture: Capture, case: Case, target: Target, *, ptx: bool = False
     for module in modules:
         calls, reasons = reasons[: len(module.observed["calls"])], reasons[len(module.observed["calls"]) :]
         _add_module(found, module, spots, calls)
-    if ptx and target.family == "cuda" and (kernels := offline_kernels(capture)):
-        _add_ptx(found, kernels)
+    if instructions:
+        _add_instructions(found, capture, target)
     found.links = [sorted(set(links)) for links in found.links]
     return found
 
@@ -284,20 +284,46 @@ def _is_shown(line: str) -> bool:
     return bool(line.strip()) and not _NOISE.match(line)
 
 
-# PTX ------------------------------------------------------------------------------------------------------------------
+# Instructions ---------------------------------------------------------------------------------------------------------
+
+_CPP = re.compile(r"^(\w+) = async_compile\.cpp(?:_pybinding)?\(.*?r'''(.*?)'''\)", re.MULTILINE | re.DOTALL)
 
 
-def _add_ptx(found: Explanation, kernels: Iterable[Kernel]) -> None:
+def _add_instructions(found: Explanation, capture: Capture, target: Target) -> None:
     """Adds a pane with the instructions of each kernel; equal kernels of several modules once."""
-    pane, above = Pane(PANES[PTX]), found.panes[KERNEL].lines
+    if target.family == "cuda":
+        triton = {(each.name, each.text): each for each in offline_kernels(capture)}
+        _add_pane(found, "PTX", {key: list(ptx_lines(kernel)) for key, kernel in triton.items()})
+    elif target.device == "cpu":
+        texts = dict.fromkeys(match for module in capture.modules for match in _CPP.findall(module.code))
+        _add_pane(found, "assembly", _assembly(list(texts), target))
+
+
+def _assembly(kernels: Sequence[tuple[str, str]], target: Target) -> dict[tuple[str, str], list[tuple[str, int]]]:
+    if not kernels:
+        return {}
+    try:
+        lines = assembly([text for _, text in kernels], target.isa)
+    except AssemblyError as error:
+        return {kernels[0]: [(f"// {line}", 0) for line in str(error).splitlines()]}
+    return {key: [(f"{key[0]}:", 0), *each] for key, each in zip(kernels, lines, strict=True)}
+
+
+def _add_pane(found: Explanation, name: str, kernels: Mapping[tuple[str, str], Sequence[tuple[str, int]]]) -> None:
+    """`kernels`: name and text → (instruction, number of the text's line)."""
+    if not kernels:
+        return
+    pane, above = Pane(name), found.panes[KERNEL].lines
     found.panes.append(pane)
     found.links.append([])
-    for kernel in {each.name: each for each in kernels}.values():
-        shown = {line: number for number, line in enumerate(above) if line.startswith(f"{kernel.name} = ")}
-        start = next(iter(shown.values()), None)
-        own = [number for number, line in enumerate(kernel.text.split("\n"), 1) if _is_shown(line)]
+    end = 0
+    for (function, text), lines in kernels.items():
+        shown = (number for number in range(end, len(above)) if above[number].startswith(f"{function} = "))
+        start = next(shown, None)
+        own = [number for number, line in enumerate(text.split("\n"), 1) if _is_shown(line)]
         places = {} if start is None else {number: start + place for place, number in enumerate(own, 1)}
-        for line, number in ptx_lines(kernel):
+        end = end if start is None else start + 1
+        for line, number in lines:
             if number in places:
                 found.links[-1].append((places[number], len(pane.lines)))
             pane.lines.append(line)

@@ -8,7 +8,7 @@ from conformance.capture.compile import capture
 from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.request import CaptureRequest
 from conformance.cases.adhoc import AdhocOptions, resolve_case
-from conformance.compiler.explanation import GRAPH, KERNEL, PTX, SOURCE, Explanation, explained
+from conformance.compiler.explanation import GRAPH, INSTRUCTIONS, KERNEL, SOURCE, Explanation, explained
 from conformance.devices.targets import targets
 
 prepare()  # before anything imports torch
@@ -145,14 +145,14 @@ def test_a_graph_of_library_calls_alone_is_linked(tmp_path):
 
 
 def test_a_line_of_a_triton_kernel_leads_to_its_instructions(tmp_path):
-    found = explanation_of(tmp_path, "grown", "cuda_sm90", ptx=True)
-    loads = reached(found, "tl.load(", KERNEL, PTX)
+    found = explanation_of(tmp_path, "grown", "cuda_sm90", instructions=True)
+    loads = reached(found, "tl.load(", KERNEL, INSTRUCTIONS)
     assert any("ld.global" in line for line in loads)
     assert not any("ex2.approx" in line for line in loads)
-    exponentials = "\n".join(reached(found, "libdevice.exp(", KERNEL, PTX))
+    exponentials = "\n".join(reached(found, "libdevice.exp(", KERNEL, INSTRUCTIONS))
     assert "ex2.approx" in exponentials
     assert "ld.global" not in exponentials
-    assert "y = x * 3" in reached(found, "ld.global", PTX, SOURCE)
+    assert "y = x * 3" in reached(found, "ld.global", INSTRUCTIONS, SOURCE)
 
 
 def test_a_call_that_changes_its_argument_has_links_and_its_reason(tmp_path):
@@ -186,6 +186,16 @@ def test_the_lines_of_a_template_lead_to_the_product(target, tmp_path):
     config, line = TEMPLATES[target]
     found = explanation_of(tmp_path, "lambda x: (x.unflatten(0, (2, 32)) @ x.view(2, 100, 32)).sin()", target, config)
     assert any("aten.bmm.default" in each for each in reached(found, line, KERNEL, GRAPH))
+
+
+@pytest.mark.long
+def test_a_line_of_a_c_kernel_leads_to_its_instructions(tmp_path):
+    found = explanation_of(tmp_path, "twice", "cpu_avx2", instructions=True)
+    assert found.panes[INSTRUCTIONS].name == "assembly"
+    largest = "\n".join(reached(found, "amax(", SOURCE, INSTRUCTIONS))
+    assert "vmaxps" in largest
+    assert "vsubps" not in largest
+    assert reached(found, "vsubps", INSTRUCTIONS, SOURCE) == ["return (x - a).sum(-1)"]
 
 
 def test_nothing_of_this_machine_is_in_the_panes(scaled, tmp_path):
