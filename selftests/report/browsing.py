@@ -56,4 +56,4 @@ def check_with_axe(view: Any, addresses: Iterable[str], go: Callable[[Any, str],
     for address in addresses:
         go(view, address)
         found += [f"{address}, {each}" for each in accessibility.findings(view)]
-    assert found == []
+    assert found == [], "\n".join(found)
