@@ -14,13 +14,13 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from conformance.capture.toolchain.cpu_isa import instruction_set
+from conformance.capture.toolchain.cpu_isa import instruction_set, is_of_this_architecture
 from conformance.errors import ConformanceError
 
 _INCLUDE = re.compile(r"^#include .*$", re.MULTILINE)
 _KERNEL = re.compile(r'(extern "C"\s+void\s+)kernel\(')
 #: objdump's lines: the name of a function, a place in the sources, an instruction.
-_FUNCTION, _PLACE = re.compile(r"<([\w.]+)>:$"), re.compile(r"(\w+):(\d+)(?: |$)")
+_FUNCTION, _PLACE = re.compile(r"<([\w.]+)>:$"), re.compile(r"/kernels\.cpp:(\d+)(?: |$)")
 _INSTRUCTION = re.compile(r" *([0-9a-f]+):\t(.*?)(?: +#.*| <kernel_\d+[+>].*)?$")
 #: A kernel, or the part of it that its threads run. Not the part that raises an error.
 _KERNELS = re.compile(r"kernel_(\d+)(?:\._omp_fn\.\d+)?")
@@ -36,33 +36,40 @@ def assembly(kernels: Sequence[str], isa: str) -> list[list[tuple[str, int]]]:
     Raises AssemblyError.
     """
     from torch._inductor.cpp_builder import CppBuilder, CppTorchOptions
+    from torch._inductor.exc import InvalidCxxCompiler
 
+    if not is_of_this_architecture(isa):
+        raise AssemblyError(f"the compiler of this machine makes no code for {isa}")
     if shutil.which("objdump") is None:
         raise AssemblyError("objdump is not installed: install binutils")
     with tempfile.TemporaryDirectory() as folder:
         source, binary = Path(folder, "kernels.cpp"), Path(folder, "kernels.o")
-        source.write_text(_source(kernels), encoding="utf-8")
-        options = CppTorchOptions(vec_isa=instruction_set(isa))
+        text, before = _source(kernels)
+        source.write_text(text, encoding="utf-8")
+        try:
+            options = CppTorchOptions(vec_isa=instruction_set(isa))
+        except InvalidCxxCompiler:
+            raise AssemblyError("no C++ compiler is installed") from None
         builder = CppBuilder(name="kernels", sources=str(source), output_dir=folder, BuildOption=options)
         words = shlex.split(builder.get_command_line())
         flags = [word for word in words[: words.index("-o")] if word != "-shared"]
         _output([*flags, "-w", "-c", "-o", str(binary)])
-        text = _output(["objdump", "-d", "-l", "--inlines", "--no-show-raw-insn", str(binary)])
+        dump = _output(["objdump", "-d", "-l", "--inlines", "--no-show-raw-insn", str(binary)])
     found: list[list[tuple[str, int]]] = [[] for _ in kernels]
-    for number, instruction, line in _instructions(text):
-        if number < len(found):
-            found[number].append((instruction, line))
+    for number, instruction, line in _instructions(dump):
+        found[number].append((instruction, line and line - before[number]))
     return found
 
 
-def _source(kernels: Sequence[str]) -> str:
-    """One file with all kernels: each in a namespace, with a name of its own as its function and as its file."""
-    includes = dict.fromkeys(line for text in kernels for line in _INCLUDE.findall(text))
-    parts = ["\n".join(includes)]
+def _source(kernels: Sequence[str]) -> tuple[str, list[int]]:
+    """One file with all kernels, each in a namespace and with a name of its own; the lines that come before each."""
+    lines = list(dict.fromkeys(line for text in kernels for line in _INCLUDE.findall(text)))
+    before = []
     for number, text in enumerate(kernels):
-        body = _KERNEL.sub(rf"\1kernel_{number}(", _INCLUDE.sub("", text))
-        parts.append(f'namespace of_kernel_{number} {{\n#line 1 "kernel_{number}"\n{body}\n}}\n')
-    return "\n".join(parts)
+        lines.append(f"namespace of_kernel_{number} {{")
+        before.append(len(lines))
+        lines += [*_KERNEL.sub(rf"\1kernel_{number}(", _INCLUDE.sub("", text)).split("\n"), "}"]
+    return "\n".join(lines) + "\n", before
 
 
 def _output(command: Sequence[str]) -> str:
@@ -74,7 +81,7 @@ def _output(command: Sequence[str]) -> str:
 
 
 def _instructions(text: str) -> Iterator[tuple[int, str, int]]:
-    """(number of the kernel, instruction, line of the kernel's text) of each instruction of a kernel."""
+    """(number of the kernel, instruction, line of the file) of each instruction of a kernel."""
     kernel: re.Match[str] | None = None
     line, is_new = 0, True
     for each in text.splitlines():
@@ -86,5 +93,5 @@ def _instructions(text: str) -> Iterator[tuple[int, str, int]]:
                 yield int(kernel[1]), f"{found[1]:>4}  {found[2]}", line
         elif each and not each.endswith("():"):
             line, is_new = (0 if is_new else line), False
-            if kernel and (place := _PLACE.search(each)) and place[1] == f"kernel_{kernel[1]}":
-                line = int(place[2])
+            if place := _PLACE.search(each):
+                line = int(place[1])
