@@ -259,8 +259,12 @@ def _add_kernels(
     generated = GeneratedLines(pane.lines, start, module.observed)
     for line, name, part in generated.operations():
         found.links[IR] += [(other, line) for other in bodies.get((name, part), ())]
+    fused: dict[int, set[str]] = {}
+    for name, lines in heads.items():
+        for head in lines:
+            fused.setdefault(head, set()).add(name)
     for line, names in generated.whole_calls():
-        found.links[IR] += [(head, line) for name in names for head in heads.get(name, ())]
+        found.links[IR] += [(head, line) for head, parts in fused.items() if parts <= set(names)]
     nests_of = module.observed.get("provenance", {}).get("calls", [])
     for number, call in enumerate(module.observed["calls"]):
         place = generated.head_of(number)
@@ -318,8 +322,9 @@ def _add_pane(found: Explanation, name: str, kernels: Mapping[tuple[str, str], S
     found.links.append([])
     end = 0
     for (function, text), lines in kernels.items():
-        shown = (number for number in range(end, len(above)) if above[number].startswith(f"{function} = "))
-        start = next(shown, None)
+        # A user's kernel has a number after its name, and none in the call.
+        begins = re.compile(rf"{function} = |\w+ = async_compile\.triton\('{function}', ")
+        start = next((number for number in range(end, len(above)) if begins.match(above[number])), None)
         own = [number for number, line in enumerate(text.split("\n"), 1) if _is_shown(line)]
         places = {} if start is None else {number: start + place for place, number in enumerate(own, 1)}
         end = end if start is None else start + 1

@@ -170,7 +170,9 @@ def test_what_a_pass_made_leads_to_the_source_too(tmp_path):
 
 
 def test_each_line_that_a_user_wrote_as_a_kernel_leads_to_its_launch(tmp_path):
-    found = explanation_of(tmp_path, "launched", "cuda_sm90")
+    found = explanation_of(tmp_path, "launched", "cuda_sm90", instructions=True)
+    stored = reached(found, "tl.store(out_ptr + place", KERNEL, INSTRUCTIONS)
+    assert any("st.global" in line for line in stored)
     launch = "doubling[(8,)](x, out, x.numel(), BLOCK=1024)"
     assert launch in reached(found, "tl.store(out_ptr + place", KERNEL, SOURCE)
     pane = found.panes[KERNEL]
@@ -185,7 +187,9 @@ def test_each_line_that_a_user_wrote_as_a_kernel_leads_to_its_launch(tmp_path):
 def test_the_lines_of_a_template_lead_to_the_product(target, tmp_path):
     config, line = TEMPLATES[target]
     found = explanation_of(tmp_path, "lambda x: (x.unflatten(0, (2, 32)) @ x.view(2, 100, 32)).sin()", target, config)
-    assert any("aten.bmm.default" in each for each in reached(found, line, KERNEL, GRAPH))
+    lines = "\n".join(reached(found, line, KERNEL, GRAPH))
+    assert "aten.bmm.default" in lines
+    assert ("aten.sin.default" in lines) == (target == "cpu_avx2"), "no line of what a C++ template fuses is known"
 
 
 @pytest.mark.long
