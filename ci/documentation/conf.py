@@ -50,6 +50,7 @@ def _make_accessible(_app: Any, _page: str, _template: str, context: dict[str, A
     """Gives captions of the contents a level, lets the keyboard scroll code and tables, makes an empty head a cell."""
     for name, before, after in (
         ("furo_navigation_tree", 'role="heading"', 'role="heading" aria-level="2"'),
+        ("body", '<p class="caption" role="heading">', '<p class="caption" role="heading" aria-level="2">'),
         ("body", "<pre>", '<pre tabindex="0">'),
         ("body", '<div class="table-wrapper', '<div tabindex="0" class="table-wrapper'),
         ("body", '<th class="head[^"]*"><p></p></th>', "<td></td>"),
