@@ -39,7 +39,7 @@ from conformance.cases.containers import copy_to  # noqa: E402
 from conformance.compiler.compiler import Compiler, compiler_here  # noqa: E402
 from conformance.devices.speeds import Speeds, SpeedsError, speeds_of  # noqa: E402
 from conformance.devices.targets import GPUS, Target  # noqa: E402
-from conformance.estimates.model import CallEstimate, each_call  # noqa: E402
+from conformance.facts.least_times import CallEstimate, each_call  # noqa: E402
 from conformance.facts.model import ObservedCapture  # noqa: E402
 
 DRY_TARGET = "cuda_sm90"

@@ -5,7 +5,8 @@
 
 The made run has what a real one has: each ending, errors of numerics by magnitude, and changed texts. Prints the wall
 and CPU time of the report, its size, and how long it takes to read the run's JSON alone. With playwright and a Chromium
-it opens the report: prints until when the matrix is shown, and how long a filter takes to answer.
+it opens the report: prints until when the matrix is shown, and how long a filter takes to answer. The same of `view`:
+how long it takes to start, to show the runs, to make the report of the run, and to show it again.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import itertools
+import os
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -99,7 +104,7 @@ def _profile(tensor: str) -> dict[str, Any]:
     return {"call": "ordinary", "tensor": tensor, "dtype": "float32", "buckets": _BUCKETS}
 
 
-def time_in_browser(file: Path) -> None:
+def time_in_browser(address: str) -> None:
     """Opens the report three times in a new browser context; then types into the filter."""
     from playwright.sync_api import sync_playwright
 
@@ -112,7 +117,7 @@ def time_in_browser(file: Path) -> None:
             metrics = view.context.new_cdp_session(view)
             metrics.send("Performance.enable", {"timeDomain": "threadTicks"})
             start = time.perf_counter()
-            view.goto(file.absolute().as_uri())
+            view.goto(address)
             view.wait_for_selector("#sum")
             opened.append(time.perf_counter() - start)
             for words in ("f", "flip", "f16 -flip", "zzz", ""):
@@ -126,6 +131,30 @@ def time_in_browser(file: Path) -> None:
         ("a filter takes, of CPU,", processor, "ms"),
     ):
         print(f"{name} {statistics.median(times):.3g} {unit} (slowest {max(times):.3g})")
+
+
+def time_view(run: Run, folder: Path) -> None:
+    """Starts `view` in a project whose only run is this one, and looks at its pages. `folder`: on the run's disk."""
+    with tempfile.TemporaryDirectory(dir=folder) as project:
+        shutil.copytree(run.folder, Path(project, ".conformance", "runs", "everything"), copy_function=os.link)
+        command, start = [sys.executable, "-m", "conformance", "view"], time.perf_counter()
+        with subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                address = next(process.stdout or iter(())).split()[0]
+                print(f"view: started in {time.perf_counter() - start:.2f} s")
+                for what, page in (
+                    ("runs", ""),
+                    ("report, made", "run/everything"),
+                    ("report, kept", "run/everything"),
+                ):
+                    start = time.perf_counter()
+                    with urllib.request.urlopen(address + page) as answer:  # noqa: S310 - view has printed it
+                        size = len(answer.read())
+                    print(f"{what}: {time.perf_counter() - start:.2f} s, {size / 1e6:.1f} MB")
+                if importlib.util.find_spec("playwright"):
+                    time_in_browser(f"{address}run/everything")
+            finally:
+                process.terminate()
 
 
 def _processor_seconds(metrics: Any) -> float:
@@ -153,12 +182,14 @@ def main() -> None:
         text = page([run], cells, changes, further_pages(cells))
         arguments.output.write_text(text, encoding="utf-8")
         taken, processor = time.perf_counter() - start, time.process_time() - processor
-    print(
-        f"{count:,} items, {len(changes.old):,} changed texts of {len(changes.data)} causes: report {taken:.1f} s "
-        f"({processor:.1f} s of CPU), {len(text) / 1e6:.1f} MB; reading the run alone {reading:.1f} s"
-    )
-    if importlib.util.find_spec("playwright"):
-        time_in_browser(arguments.output)
+        print(
+            f"{count:,} items, {len(changes.old):,} changed texts of {len(changes.data)} causes: report {taken:.1f} s "
+            f"({processor:.1f} s of CPU), {len(text) / 1e6:.1f} MB; reading the run alone {reading:.1f} s"
+        )
+        if importlib.util.find_spec("playwright"):
+            time_in_browser(arguments.output.absolute().as_uri())
+        time_view(run, folder.parent)
+        print("load average:", *(f"{each:.1f}" for each in os.getloadavg()))
 
 
 if __name__ == "__main__":

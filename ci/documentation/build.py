@@ -5,7 +5,7 @@ The pages are README.md, docs/ and others of the repository. The build adds what
 reference of public names from docstrings, that of commands and options from the parsers, examples that it executes, an
 example of a report from kept runs with screenshots, and the pages of what is stored: known bugs, and changes between
 torch releases.
-A link that leads nowhere, and an example that fails, end the build.
+A link that leads nowhere, an example that fails, and a finding of axe end the build.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import accessibility
 import bugs_page
 import built_links
 import example_report
@@ -32,7 +33,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("-o", "--output", type=Path, default=Path("site"), help="the folder of the site; default: site")
     parser.add_argument(
-        "--without-screenshots", action="store_true", help="make no screenshots: they need playwright and a Chromium"
+        "--without-screenshots",
+        action="store_true",
+        help="make no screenshots, and do not check the pages with axe: both need playwright and a Chromium",
     )
     parser.add_argument(
         "--run",
@@ -70,7 +73,11 @@ def main() -> int:
         command = ["-W", "--keep-going", "-q", "-b", "html", source, Path(folder, "html")]
         if status := subprocess.run([sys.executable, "-m", "sphinx", *command], check=False).returncode:
             return status
-        if wrong := list(built_links.problems(Path(folder, "html").resolve())):
+        site = Path(folder, "html").resolve()
+        wrong = list(built_links.problems(site))
+        if not options.without_screenshots:
+            wrong += accessibility.problems(site)
+        if wrong:
             print("\n".join(wrong), file=sys.stderr)
             return 1
         if options.pictures:

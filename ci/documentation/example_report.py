@@ -16,6 +16,8 @@ import kept_runs
 ROOT = Path(__file__).resolve().parents[2]
 #: Where the report is in the site. The site's page about reports is report.html.
 ADDRESS = Path("examples", "merged-report.html")
+#: Of the browser.
+OPTIONS = ["--no-sandbox", "--disable-gpu"]
 
 
 @dataclass(frozen=True)
@@ -99,16 +101,23 @@ def shown_in_docs() -> list[Screenshot]:
     return [each for each in SCREENSHOTS if f"images/{each.file}" in text]
 
 
+def chromium() -> str:
+    """The installed browser. Ends the process where there is none."""
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        sys.exit(
+            "a browser makes the screenshots and checks the pages: install chromium, or give --without-screenshots"
+        )
+    return found
+
+
 def take(report: Path, folder: Path, pictures: Sequence[Screenshot] = SCREENSHOTS) -> None:
     """Writes the screenshots of a report into a folder. Ends the process where there is no browser."""
     from playwright.sync_api import sync_playwright
 
-    browser_path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if browser_path is None:
-        sys.exit("screenshots need a Chromium: install chromium, or give --without-screenshots")
     folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=browser_path, args=["--no-sandbox", "--disable-gpu"])
+        browser = driver.chromium.launch(executable_path=chromium(), args=OPTIONS)
         for each in pictures:
             width, height = each.size
             view = browser.new_page(viewport={"width": width, "height": height}, color_scheme=each.scheme)

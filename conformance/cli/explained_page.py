@@ -7,15 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from conformance import atomic_files
-from conformance.capture.model import Capture
 from conformance.cases.case import Case
 from conformance.compiler.compiler import Compiler
 from conformance.compiler.explanation import explained
-from conformance.devices.speeds import SpeedsError, speeds_of
 from conformance.devices.targets import Target
-from conformance.estimates.model import each_call
-from conformance.estimates.table import number, size
-from conformance.facts.model import ObservedCapture
 
 
 def write_explanations(
@@ -33,22 +28,9 @@ def write_explanations(
     explanations = []
     for target in targets:
         with compiler.generate(case, target, explore=True, deviceless=deviceless) as result:
-            found = explained(result.capture, case, target, _times(result.capture, target), ptx=True)
+            found = explained(result.capture, case, target, instructions=True)
         explanations.append(found.to_json())
     text = page([], Cells(), Changes(), [explanations_page(case.id, explanations)], case.id)
     file = Path(re.sub(r"[^\w.-]+", "-", case.id).strip("-.") + ".html")
     atomic_files.write_atomically(file, text, survives_power_loss=False)
     return file, f"{len(text.encode()) / 1e6:.1f} MB, {case.id} for {', '.join(target.name for target in targets)}"
-
-
-def _times(capture: Capture, target: Target) -> list[str]:
-    """What to say of the time of each call; nothing for a device whose speeds are not known."""
-    try:
-        speeds = speeds_of(target)
-    except SpeedsError:
-        return []
-    return [
-        f"{call.name}: at least {number(call.us)} µs by estimate on {speeds.product}, bound by {call.bound}; "
-        f"{size(call.read)} read, {size(call.written)} written"
-        for call in each_call(ObservedCapture.of(capture), speeds)
-    ]

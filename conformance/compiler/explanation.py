@@ -15,20 +15,24 @@ from typing import Any
 
 from conformance.capture import invoke
 from conformance.capture.model import Capture, Module
-from conformance.capture.offline.compiler import Kernel
 from conformance.capture.offline.compiler import kernels as offline_kernels
+from conformance.capture.toolchain.assembly import AssemblyError, assembly
 from conformance.cases.adhoc import AdhocCase
 from conformance.cases.case import Case
 from conformance.compiler.capture_texts import facts_text, origin
 from conformance.compiler.generated_lines import GeneratedLines
 from conformance.compiler.ptx_lines import ptx_lines
+from conformance.devices.speeds import SpeedsError, speeds_of
 from conformance.devices.targets import Target
 from conformance.facts import explain
+from conformance.facts.kernels import describe, label
+from conformance.facts.least_times import each_call
 from conformance.facts.model import ObservedCapture
 from conformance.facts.unfused import unfused_calls
+from conformance.words import bytes_text, microseconds
 
-SOURCE, GRAPH, IR, KERNEL, PTX = range(5)
-PANES = ("source", "graph", "IR", "kernel", "PTX")
+SOURCE, GRAPH, IR, KERNEL, INSTRUCTIONS = range(5)
+_PANES = ("source", "graph", "IR", "kernel")
 #: Lines of the scheduler's nodes that a person reads; their loop bodies follow.
 _IR_LINES = re.compile(r"(?P<fused>\w+)\.snodes\[\d+\] =$|(?P<name>\w+): \w+\(|\w+\.sizes = |\w+\.node\.kernel = ")
 _ASSIGNED = re.compile(r"\s+(\w+)(?:: \"[^\"]*\")? = ")
@@ -36,7 +40,7 @@ _ASSIGNED = re.compile(r"\s+(\w+)(?:: \"[^\"]*\")? = ")
 _BEFORE, _BETWEEN, _AFTER = "\nasync_compile = AsyncCompile()\n", "\nasync_compile.wait(", "\nrunner = Runner("
 #: Lines that no person reads: imports, and comments above a kernel that the other panes show.
 _NOISE = re.compile(
-    r"(import|from) |triton_helpers\.set_driver_to_gpu|#( kernel path| Source node| Graph frag|   )"
+    r"(import|from) |triton_helpers\.set_driver_to_gpu|#( kernel path| Source node| Graph frag| Original path|   )"
     r"|\s+filename=__file__|empty_strided_p2p = |\s+std::atomic<int> inductor_cpu|\s+inductor_cpu_"
 )
 
@@ -62,19 +66,17 @@ class Explanation:
     origin: str
     facts: str
     why: str
-    panes: list[Pane] = field(default_factory=lambda: [Pane(name) for name in PANES[:PTX]])
-    links: list[list[tuple[int, int]]] = field(default_factory=lambda: [[] for _ in PANES[1:PTX]])
+    panes: list[Pane] = field(default_factory=lambda: [Pane(name) for name in _PANES])
+    links: list[list[tuple[int, int]]] = field(default_factory=lambda: [[] for _ in _PANES[1:]])
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
 
-def explained(
-    capture: Capture, case: Case, target: Target, times: Sequence[str] = (), *, ptx: bool = False
-) -> Explanation:
-    """The explanation of an explored capture. `times`: what to say of the time of each call, in order.
+def explained(capture: Capture, case: Case, target: Target, *, instructions: bool = False) -> Explanation:
+    """The explanation of an explored capture.
 
-    `ptx`: with the PTX of Triton kernels for cuda, which are compiled for it without the device.
+    `instructions`: with the PTX of Triton kernels for cuda, or the assembly of C++ kernels, which are compiled for it.
 
     Raises FactError if no observer recorded the capture.
     """
@@ -84,26 +86,44 @@ def explained(
     )
     modules = capture.complete().modules
     spots = _add_source(found, case, [module.observed.get("provenance", {}) for module in modules])
-    reasons = list(_reasons(observed, times))
+    reasons = list(_reasons(observed, target))
     for module in modules:
         calls, reasons = reasons[: len(module.observed["calls"])], reasons[len(module.observed["calls"]) :]
         _add_module(found, module, spots, calls)
-    if ptx and target.family == "cuda" and (kernels := offline_kernels(capture)):
-        _add_ptx(found, kernels)
+    if instructions:
+        _add_instructions(found, capture, target)
     found.links = [sorted(set(links)) for links in found.links]
     return found
 
 
-def _reasons(observed: ObservedCapture, times: Sequence[str]) -> Iterator[list[str]]:
-    """What is said of each call as a whole."""
-    unfused = list(unfused_calls(observed))
+def _reasons(observed: ObservedCapture, target: Target) -> Iterator[list[str]]:
+    """What is said of each call as a whole: its number and operators, its least time, why it is a call of its own."""
+    unfused, times = list(unfused_calls(observed)), _times(observed, target)
+    kernels = 0
     for number, call in enumerate(observed.calls):
-        lines = [times[number]] if times else []
+        name = call["name"] if call["call"] != "kernel" else describe(call)
+        if call["call"] == "kernel":
+            kernels += 1
+            name = f"kernel {label(call, kernels)}: {name}"
+        lines = [f"{name}: {times[number]}" if times else name]
         if call["call"] == "fallback":
-            lines.append(f"fallback: {call.get('reason') or 'no reason was recorded'}")
+            lines.append(f"fallback: {explain.fallback_reason(call)}")
         yield lines + list(
             dict.fromkeys(f"not fused, {names}: {why}" for calls, names, why in unfused if number in calls)
         )
+
+
+def _times(observed: ObservedCapture, target: Target) -> list[str]:
+    """What to say of the time of each call; nothing for a device whose speeds are not known."""
+    try:
+        speeds = speeds_of(target)
+    except SpeedsError:
+        return []
+    return [
+        f"at least {microseconds(call.us)} µs by estimate on {speeds.product}, bound by {call.bound}; "
+        f"{bytes_text(call.read)} read, {bytes_text(call.written)} written"
+        for call in each_call(observed, speeds)
+    ]
 
 
 # Source ---------------------------------------------------------------------------------------------------------------
@@ -239,8 +259,12 @@ def _add_kernels(
     generated = GeneratedLines(pane.lines, start, module.observed)
     for line, name, part in generated.operations():
         found.links[IR] += [(other, line) for other in bodies.get((name, part), ())]
+    fused: dict[int, set[str]] = {}
+    for name, lines in heads.items():
+        for head in lines:
+            fused.setdefault(head, set()).add(name)
     for line, names in generated.whole_calls():
-        found.links[IR] += [(head, line) for name in names for head in heads.get(name, ())]
+        found.links[IR] += [(head, line) for head, parts in fused.items() if parts <= set(names)]
     nests_of = module.observed.get("provenance", {}).get("calls", [])
     for number, call in enumerate(module.observed["calls"]):
         place = generated.head_of(number)
@@ -264,20 +288,47 @@ def _is_shown(line: str) -> bool:
     return bool(line.strip()) and not _NOISE.match(line)
 
 
-# PTX ------------------------------------------------------------------------------------------------------------------
+# Instructions ---------------------------------------------------------------------------------------------------------
+
+_CPP = re.compile(r"^(\w+) = async_compile\.cpp(?:_pybinding)?\(.*?r'''(.*?)'''\)", re.MULTILINE | re.DOTALL)
 
 
-def _add_ptx(found: Explanation, kernels: Iterable[Kernel]) -> None:
+def _add_instructions(found: Explanation, capture: Capture, target: Target) -> None:
     """Adds a pane with the instructions of each kernel; equal kernels of several modules once."""
-    pane, above = Pane(PANES[PTX]), found.panes[KERNEL].lines
+    if target.family == "cuda":
+        triton = {(each.name, each.text): each for each in offline_kernels(capture)}
+        _add_pane(found, "PTX", {key: list(ptx_lines(kernel)) for key, kernel in triton.items()})
+    elif target.device == "cpu":
+        texts = dict.fromkeys(match for module in capture.modules for match in _CPP.findall(module.code))
+        _add_pane(found, "assembly", _assembly(list(texts), target))
+
+
+def _assembly(kernels: Sequence[tuple[str, str]], target: Target) -> dict[tuple[str, str], list[tuple[str, int]]]:
+    if not kernels:
+        return {}
+    try:
+        lines = assembly([text for _, text in kernels], target.isa)
+    except AssemblyError as error:
+        return {kernels[0]: [(f"// {line}", 0) for line in str(error).splitlines()]}
+    return {key: [(f"{key[0]}:", 0), *each] for key, each in zip(kernels, lines, strict=True)}
+
+
+def _add_pane(found: Explanation, name: str, kernels: Mapping[tuple[str, str], Sequence[tuple[str, int]]]) -> None:
+    """`kernels`: name and text → (instruction, number of the text's line)."""
+    if not kernels:
+        return
+    pane, above = Pane(name), found.panes[KERNEL].lines
     found.panes.append(pane)
     found.links.append([])
-    for kernel in {each.name: each for each in kernels}.values():
-        shown = {line: number for number, line in enumerate(above) if line.startswith(f"{kernel.name} = ")}
-        start = next(iter(shown.values()), None)
-        own = [number for number, line in enumerate(kernel.text.split("\n"), 1) if _is_shown(line)]
+    end = 0
+    for (function, text), lines in kernels.items():
+        # A user's kernel has a number after its name, and none in the call.
+        begins = re.compile(rf"{function} = |\w+ = async_compile\.triton\('{function}', ")
+        start = next((number for number in range(end, len(above)) if begins.match(above[number])), None)
+        own = [number for number, line in enumerate(text.split("\n"), 1) if _is_shown(line)]
         places = {} if start is None else {number: start + place for place, number in enumerate(own, 1)}
-        for line, number in ptx_lines(kernel):
+        end = end if start is None else start + 1
+        for line, number in lines:
             if number in places:
                 found.links[-1].append((places[number], len(pane.lines)))
             pane.lines.append(line)

@@ -1,6 +1,6 @@
 """Estimates: the least time of each kernel and library call on a target, without the device.
 
-`model`: a call and its least time, and all calls of a capture. `report`: estimates as data, read and written. `table`:
+`model`: all calls of a capture with their least times. `report`: estimates as data, read and written. `table`:
 estimates for readers. `compare`: two reports.
 """
 

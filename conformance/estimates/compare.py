@@ -9,8 +9,8 @@ from conformance.bench.table import aligned
 from conformance.estimates import EstimateError
 from conformance.estimates.model import Estimate
 from conformance.estimates.report import Report
-from conformance.estimates.table import number, size
 from conformance.terminal import heading
+from conformance.words import bytes_text, microseconds
 
 #: A call: its module and name, its bytes and operations.
 _Call = tuple[str, str, int, tuple[tuple[str, int], ...]]
@@ -35,13 +35,13 @@ def text(old: Report, new: Report, top: int) -> str:
         [
             after.case,
             after.target,
-            number(first.us),
-            number(after.us),
+            microseconds(first.us),
+            microseconds(after.us),
             _change(first.us, after.us),
             str(first.kernels),
             str(after.kernels),
-            size(first.read + first.written),
-            size(after.read + after.written),
+            bytes_text(first.read + first.written),
+            bytes_text(after.read + after.written),
         ]
         for first, after in pairs
     ]
@@ -68,9 +68,9 @@ def _differing_calls(old: Estimate, new: Estimate, top: int) -> Iterator[str]:
         [
             sign,
             f"{module}: {name}" if module else name,
-            number(times[module, name, moved, operations] * count),
+            microseconds(times[module, name, moved, operations] * count),
             str(count),
-            size(moved),
+            bytes_text(moved),
         ]
         for sign, (module, name, moved, operations), count in shown
     ]

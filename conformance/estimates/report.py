@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from conformance.estimates import EstimateError
-from conformance.estimates.model import CallEstimate, Estimate
+from conformance.estimates.model import Estimate
+from conformance.facts.least_times import CallEstimate
 from conformance.storage.json_files import read_json_file, write_json_file
 
 #: The first entry of a file: it tells what wrote the file.

@@ -6,14 +6,14 @@ import textwrap
 from collections.abc import Sequence
 
 from conformance.bench.table import aligned
-from conformance.estimates.model import NOT_COUNTED, CallEstimate, Estimate
+from conformance.estimates.model import NOT_COUNTED, Estimate
+from conformance.facts.least_times import CallEstimate
 from conformance.terminal import heading, width
-from conformance.words import pluralise
+from conformance.words import amount, bytes_text, microseconds, pluralise
 
 _MAX_WIDTH = 120
 #: Characters of a call's name that are shown.
 _NAME = 70
-_UNITS = ("", "k", "M", "G", "T", "P")
 
 
 def legend() -> str:
@@ -37,11 +37,11 @@ def text(estimate: Estimate, origin: str, top: int) -> str:
         [
             each.bound,
             _name(each),
-            number(each.total_us),
+            microseconds(each.total_us),
             _share(each, estimate.us),
             str(each.count),
-            size(each.read * each.count),
-            size(each.written * each.count),
+            bytes_text(each.read * each.count),
+            bytes_text(each.written * each.count),
             amount(sum(each.operations.values()) * each.count),
         ]
         for each in shown
@@ -49,7 +49,7 @@ def text(estimate: Estimate, origin: str, top: int) -> str:
     lines += ["", aligned(header, rows, left=2, red=[False] * len(rows))]
     if rest := estimate.calls[len(shown) :]:
         us = sum(each.total_us for each in rest)
-        lines.append(f"and {len(rest)} more with {number(us)} µs, {us / estimate.us:.1%}: --top 0 shows all")
+        lines.append(f"and {len(rest)} more with {microseconds(us)} µs, {us / estimate.us:.1%}: --top 0 shows all")
     return "\n".join(lines)
 
 
@@ -59,9 +59,9 @@ def summary(estimate: Estimate) -> str:
     moved = estimate.read + estimate.written
     times = f", {moved / estimate.least:.2f} times the least" if estimate.least and moved != estimate.least else ""
     return (
-        f"at least {number(estimate.us)} µs by estimate: {pluralise(estimate.kernels, 'kernel')}, "
-        f"{pluralise(others, 'other call')}; {size(estimate.read)} read, {size(estimate.written)} written{times}; "
-        f"{pluralise(estimate.buffers, 'buffer')}"
+        f"at least {microseconds(estimate.us)} µs by estimate: {pluralise(estimate.kernels, 'kernel')}, "
+        f"{pluralise(others, 'other call')}; {bytes_text(estimate.read)} read, {bytes_text(estimate.written)} written"
+        f"{times}; {pluralise(estimate.buffers, 'buffer')}"
     )
 
 
@@ -72,34 +72,13 @@ def totals(estimates: Sequence[Estimate]) -> str:
         [
             each.case,
             f"{each.target} ({each.product})",
-            number(each.us),
+            microseconds(each.us),
             str(each.kernels),
-            size(each.read + each.written),
+            bytes_text(each.read + each.written),
         ]
         for each in estimates
     ]
     return "\n".join([heading("# estimates"), aligned(header, rows, left=2, red=[False] * len(rows))])
-
-
-def number(us: float) -> str:
-    return f"{us:.2f}" if us < 10 else f"{us:.1f}" if us < 100 else f"{us:.0f}"
-
-
-def size(count: float) -> str:
-    """`1.2 MB`, in powers of 1000."""
-    return f"{_scaled(count)}B"
-
-
-def amount(count: float) -> str:
-    """`1.2 G`; nothing for 0."""
-    return _scaled(count).strip() if count else ""
-
-
-def _scaled(count: float) -> str:
-    power = 0
-    while count >= 1000 and power < len(_UNITS) - 1:
-        count, power = count / 1000, power + 1
-    return f"{f'{count:.3g}' if count < 100 else f'{count:.0f}'} {_UNITS[power]}"
 
 
 def _name(call: CallEstimate) -> str:

@@ -79,9 +79,14 @@ def _fallbacks(observed: ObservedCapture) -> Iterator[str]:
     for call in observed.calls:
         if call["call"] == "fallback":
             module = f"{call['module']}: " if call["module"] else ""
-            reason = call.get("reason") or "no reason was recorded"
-            heading = inductor_heading(call["name"]) if reason.startswith("make_fallback") else ""
-            yield f"{module}{call['name']}: {reason}" + (f", listed by Inductor under: {heading}" if heading else "")
+            yield f"{module}{call['name']}: {fallback_reason(call)}"
+
+
+def fallback_reason(call: Mapping[str, Any]) -> str:
+    """Why Inductor calls ATen, and under which heading it lists the operator."""
+    reason = call.get("reason") or "no reason was recorded"
+    heading = inductor_heading(call["name"]) if reason.startswith("make_fallback") else ""
+    return f"{reason}, listed by Inductor under: {heading}" if heading else reason
 
 
 def _rewrites(observed: ObservedCapture) -> list[str]:

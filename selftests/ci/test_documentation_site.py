@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from conformance.storage.snapshots import Store
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "ci" / "documentation"))
 
+import accessibility  # noqa: E402
 import bugs_page  # noqa: E402
 import built_links  # noqa: E402
 import example_report  # noqa: E402
@@ -88,6 +90,22 @@ def test_a_link_of_the_site_that_leads_nowhere_is_found(tmp_path: Path) -> None:
     assert len(wrong) == 2
     assert "'b.html#gone' names nothing on that page" in wrong[0]
     assert "'gone.png' leads to no file of the site" in wrong[1]
+
+
+def test_a_page_that_not_everyone_can_read_is_found(tmp_path: Path) -> None:
+    pytest.importorskip("axe_playwright_python", reason="pip install -e '.[dev]'")
+    if not any(map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))):
+        pytest.skip("no Chromium is installed: apt-get install chromium, or google-chrome")
+    page = '<html lang="en"><title>x</title><main><h1>x</h1>{}</main></html>'
+    (tmp_path / "good.html").write_text(page.format("read"), "utf-8")
+    (tmp_path / "wrong.html").write_text(page.format('<img src="data:,"><p style="width: 400px">wide</p>'), "utf-8")
+    wrong = list(accessibility.problems(tmp_path))
+    assert [each.partition(": image-alt: ")[0] for each in wrong if "image-alt" in each] == [
+        f"wrong.html: {scheme}, {width} px" for scheme in ("light", "dark") for width in (390, 1440)
+    ]
+    assert [each for each in wrong if "image-alt" not in each] == [
+        f"wrong.html: {scheme}, 390 px: wider than the window" for scheme in ("light", "dark")
+    ]
 
 
 def test_the_kept_runs_are_of_several_torches_and_name_this_checkout(tmp_path: Path) -> None:

@@ -202,12 +202,18 @@ def test_a_call_makes_the_module_or_the_function(mine, word, first, place):
     assert torch.equal(case.fn(**one), again.fn(**other))
 
 
-def test_a_page_explains_the_kernels_for_each_target(mine):
-    words = ["--html", "ours/functions.py:scale", "--input", "x=8:f32"]
-    status, out, _ = called(*words, "--target", "cpu_avx2,cuda_sm90")
+EXPLAINED = ["--html", "ours/functions.py:scale", "--input", "x=8:f32"]
+
+
+@pytest.mark.parametrize("names", [pytest.param("cpu_avx2, cuda_sm90", marks=pytest.mark.long), "xpu_pvc"])
+def test_a_page_explains_the_kernels_for_each_target(mine, names):
+    status, out, _ = called(*EXPLAINED, "--target", names.replace(" ", ""))
     assert status == 0
-    assert re.fullmatch(r"functions-scale\.html: \d\.\d MB, functions/scale for cpu_avx2, cuda_sm90\n", out)
+    assert re.fullmatch(rf"functions-scale\.html: \d\.\d MB, functions/scale for {names}\n", out)
     assert "data-section-explain" in (mine / "functions-scale.html").read_text(encoding="utf-8")
-    status, _, err = called(*words, "--why", "--target", "cpu_avx2")
+
+
+def test_a_page_has_all_parts(mine):
+    status, _, err = called(*EXPLAINED, "--why", "--target", "cpu_avx2")
     assert status == 2
     assert "--html writes all parts into one page: leave out the options" in err

@@ -13,8 +13,9 @@ from conformance.cli.main import main
 from conformance.devices.speeds import Speeds, speeds_of
 from conformance.devices.targets import targets
 from conformance.estimates import compare, table
-from conformance.estimates.model import CallEstimate, Estimate, estimate, least_us
+from conformance.estimates.model import Estimate, estimate
 from conformance.estimates.report import FORMAT, Report
+from conformance.facts.least_times import CallEstimate, least_us
 
 SPEEDS = Speeds(
     "t", "p", "s", "a", bandwidth=1e12, start=1e-6, rates={"f32": 1e12, "integer": 1e12, "matrix bf16": 1e14}

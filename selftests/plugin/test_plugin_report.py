@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from suites import PreloadedSuite as Suite
 
@@ -23,6 +24,10 @@ def test_a_run_keeps_what_explains_the_kernels_of_passed_items(suite: Suite) -> 
     suite.run(*NEUTRAL, "--explain", "--save-run", "one", "--conformance-report", "report.html").ends(0)
     kept = list((suite.root / ".conformance/runs/one/explanations").rglob("*.json"))
     assert kept
-    assert all(json.loads(file.read_text(encoding="utf-8"))["links"][2] for file in kept)
+    for file in kept:
+        explanation = json.loads(file.read_text(encoding="utf-8"))
+        assert explanation["links"][2]
+        (notes,) = explanation["panes"][3]["notes"].values()
+        assert re.match(r"kernel 1: .*: at least [\d.]+ µs by estimate on ", notes[0])
     html = (suite.root / "report.html").read_text(encoding="utf-8")
     assert html.count('id="data-explained-') == len(kept)

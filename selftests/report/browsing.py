@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "ci" / "documentation"))
+
+import accessibility
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
@@ -40,13 +46,14 @@ def show(view: Any, address: str) -> None:
     view.wait_for_selector(f"html[data-shown='{address}']", state="attached")
 
 
-def check_with_axe(view: Any, addresses: list[str], scheme: str, width: int) -> None:
-    """Fails for a serious finding of axe, and for a page that is wider than the window."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install -e '.[dev]'").Axe()
-    view.emulate_media(color_scheme=scheme)
-    view.set_viewport_size({"width": width, "height": 900})
+def check_with_axe(view: Any, addresses: Iterable[str], go: Callable[[Any, str], None] = show) -> None:
+    """Fails for a finding of axe, and for a page that is wider than the window: in both schemes, at both widths.
+
+    `go`: takes the page to an address.
+    """
+    pytest.importorskip("axe_playwright_python", reason="pip install -e '.[dev]'")
+    found = []
     for address in addresses:
-        show(view, address)
-        found = [each for each in axe.run(view).response["violations"] if each["impact"] in ("serious", "critical")]
-        assert [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found] == [], address
-        assert view.evaluate("document.documentElement.scrollWidth") <= width, f"{address} is wider than the window"
+        go(view, address)
+        found += [f"{address}, {each}" for each in accessibility.findings(view)]
+    assert found == [], "\n".join(found)

@@ -66,7 +66,7 @@ class Served:
         return self.send_raw(f"/{TOKEN}/{path}", form, **headers)
 
     def send_raw(self, path: str, form: dict[str, Any] | None, **headers: str) -> tuple[int, str, dict[str, str]]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=300)
         kind = {"Content-Type": "application/x-www-form-urlencoded"} if form is not None else {}
         body = urlencode(form, doseq=True) if form is not None else None
         with contextlib.closing(connection):

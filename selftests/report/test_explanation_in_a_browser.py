@@ -98,6 +98,5 @@ def test_reasons_stand_at_their_line_and_hostile_texts_are_texts(view: Any) -> N
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
-def test_everyone_can_use_it(view: Any, scheme: str, width: int) -> None:
-    check_with_axe(view, ["#/page/explain", "#/page/explain?target=cuda_sm90&line=3-1"], scheme, width)
+def test_axe_finds_nothing(view: Any) -> None:
+    check_with_axe(view, ["#/page/explain", "#/page/explain?target=cuda_sm90&line=3-1"])

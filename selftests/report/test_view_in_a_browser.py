@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import opened
+from browsing import check_with_axe, opened
 from served import CHANGED, Project, Served, served
 
 pytestmark = pytest.mark.long
@@ -76,15 +76,21 @@ def test_a_page_of_another_site_can_send_nothing(
     assert project.stored() != CHANGED
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
-def test_axe_finds_nothing_serious(view: Any, started: Served, scheme: str, width: int) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install -e '.[dev]'").Axe()
-    view.emulate_media(color_scheme=scheme)
-    view.set_viewport_size({"width": width, "height": 900})
-    for address in PAGES:
+def test_axe_finds_nothing(view: Any, started: Served) -> None:
+    def go(view: Any, address: str) -> None:
         view.goto(started.address + address)
         if address.startswith(("run", "compare")):
             view.wait_for_selector("html[data-shown]", state="attached")
-        found = [each for each in axe.run(view).response["violations"] if each["impact"] in ("serious", "critical")]
-        assert [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found] == [], address
-        assert view.evaluate("document.documentElement.scrollWidth") <= width, f"{address} is wider than the window"
+
+    check_with_axe(view, PAGES, go)
+
+
+def test_axe_finds_nothing_once_a_function_is_compiled(view: Any, started: Served) -> None:
+    def go(view: Any, targets: str) -> None:
+        view.goto(f"{started.address}kernels")
+        for name in targets.split():
+            view.check(f"[name=target][value={name}]")
+        view.get_by_role("button", name="Run and compile").click(timeout=120_000)
+        view.wait_for_selector("h2", timeout=120_000)
+
+    check_with_axe(view, ["cpu_avx2 cuda_sm90"], go)

@@ -54,6 +54,19 @@ def test_shards_are_joined(tmp_path):
     assert list(schemas.run_problems(merged.folder)) == []
 
 
+def test_what_explains_an_item_comes_from_the_run_of_its_record(tmp_path):
+    """`merge` and the report of a merged run: the explanation is that of the code that won."""
+    first, second = run(tmp_path / "a", record(F32), record(F16)), run(tmp_path / "b", record(F32, evidence="native"))
+    name, other = f"{F32}-cuda_sm90", f"{F16}-cuda_sm90"
+    for each, word in ((first, "emulated"), (second, "native")):
+        each.write_explanation(name, {"why": word})
+    first.write_explanation(other, {"why": "alone"})
+    for folder, parts in ((tmp_path / "all", [first, second]), (tmp_path / "reversed", [second, first])):
+        merge_runs(parts, folder)
+        kept = [json.loads(Run(folder).explanation_file(each).read_text(encoding="utf-8")) for each in (name, other)]
+        assert kept == [{"why": "native"}, {"why": "alone"}]
+
+
 def test_each_item_keeps_its_machine_and_evidence(tmp_path):
     cpu = run(tmp_path / "cpu", record())
     gpu = run(tmp_path / "gpu", record(F32, evidence="native", mode="native"), gpu="NVIDIA H200")

@@ -74,7 +74,7 @@ def provenance(graph: Any, records: Iterable[dict[str, Any]]) -> dict[str, Any]:
     }
     return {
         "provenance": {
-            "sources": {node.name: frames for node in graph.orig_gm.graph.nodes if (frames := _frames(node))},
+            "sources": _sources(graph.orig_gm.graph.nodes),
             "ops": {name: _operation(node) for name, node in nodes.items()},
             "calls": [[_names(nest["nodes"]) for nest in record.get("nests", [record])] for record in records],
             "lines": [list(line) for line in dict.fromkeys(graph.__dict__.get(_LINES, []))],
@@ -84,6 +84,18 @@ def provenance(graph: Any, records: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 def _names(nodes: Iterable[Any]) -> list[str]:
     return [inner.get_name() for node in nodes for inner in node.get_nodes()]
+
+
+def _sources(nodes: Iterable[Any]) -> dict[str, list[list[Any]]]:
+    """The frames of each FX node. A node that a pass made without any has those of a node that takes its result."""
+    found: dict[str, list[list[Any]]] = {}
+    for node in reversed(list(nodes)):
+        frames = _frames(node)
+        if not frames and node.op == "call_function":
+            frames = next((found[user.name] for user in node.users if user.name in found), [])
+        if frames:
+            found[node.name] = frames
+    return found
 
 
 def _frames(node: Any) -> list[list[Any]]:

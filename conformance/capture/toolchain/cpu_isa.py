@@ -28,6 +28,11 @@ def instruction_set(name: str) -> Any:
     return getattr(cpu_vec_isa, _CLASSES[name])()
 
 
+def is_of_this_architecture(isa: str) -> bool:
+    """Whether the compiler of this machine makes code for an instruction set, be it of this processor or not."""
+    return (isa in _X86) == (not set(_X86).isdisjoint(instruction_sets()))
+
+
 def use_natively(isa: str) -> None:
     """Prepares this process for code of an instruction set that the processor has. Raises PreparationError.
 
@@ -75,9 +80,9 @@ def _amx_patches() -> list[Patch]:
 
 def _architecture_patches(isa: str) -> list[Patch]:
     """The patch of the one question about the architecture, for a target of another one than this machine's."""
-    is_x86 = isa in _X86
-    if is_x86 == (not set(_X86).isdisjoint(instruction_sets())):
+    if is_of_this_architecture(isa):
         return []
+    is_x86 = isa in _X86
     return [Patch("torch.cpu:_is_avx2_supported", lambda _: lambda: is_x86, "flex attention asks it, and refuses Arm")]
 
 
