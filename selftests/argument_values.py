@@ -124,7 +124,7 @@ def _arguments_of(name: str) -> Iterator[str]:
         yield from _defaults(getattr(sys.modules[module], function))
         return
     packet, dispatched = getattr(getattr(torch.ops, module), function), set(torch._C._dispatch_get_all_op_names())
-    for overload in map(packet.__getattr__, packet.overloads()):
+    for overload in (getattr(packet, overload) for overload in packet.overloads()):
         schema = overload._schema
         if overload.name() not in dispatched or any(each.is_out for each in schema.arguments):
             continue  # TorchScript's own, or one for `out=`

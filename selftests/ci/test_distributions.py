@@ -64,6 +64,7 @@ def test_author_of_own_cases_installs_less_than_3_mb(distributions):
         assert sum(each.file_size for each in file.infolist()) < MOST
 
 
+@pytest.mark.long
 def test_wheels_share_no_file_and_have_all(distributions):
     harness, suite = files_of(distributions.harness), files_of(distributions.suite)
     assert not set(harness) & set(suite)

@@ -40,6 +40,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_each_page_is_there_and_each_link_leads_to_one(source: Path) -> None:
     pages = {path.relative_to(source) for path in source.rglob("*.md")}
     assert {path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")} <= pages

@@ -87,6 +87,7 @@ def test_accepting_gives_what_the_device_itself_stores(confirmed, stored, tmp_pa
     assert here.stored() == again
 
 
+@pytest.mark.long
 def test_confirm_only_stores_no_code(confirmed, stored, tmp_path):
     here = stored.copy_to(tmp_path)
     ran = command(here, "accept", str(confirmed[1]), "ops", "--confirm-only").ends(1)

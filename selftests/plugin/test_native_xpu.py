@@ -93,6 +93,7 @@ def test_doctor(suite, cache):
     ran.has("[xpu_name_it]", "has_fp64 = false", "gpu_subslice_count = 28").has_not("uuid", "targets.toml has")
 
 
+@pytest.mark.long
 def test_items_are_native_and_as_without_the_device(suite, cache):
     options = (*NATIVE, "--verify-deviceless", "--fresh", "--checks", "numerics,requirements", "-n", "2")
     ran = suite.run(*options, env=gpu() | cache).ends(1)

@@ -25,7 +25,7 @@ ahead.capture_ahead = capture_ahead
 ITEMS = ("fine1", "segfault1", "fine2", "hang", "fine3")
 
 
-@pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
+@pytest.mark.parametrize("processes", [PROCESSES[0], pytest.param(PROCESSES[1], marks=pytest.mark.long)], ids=" ".join)
 def test_an_accident_ahead_of_its_item(tmp_path, processes):
     suite = with_items(Suite(tmp_path, CONFTEST + AHEAD), *ITEMS)
     ran = suite.run(*options(*processes, "--item-timeout", "5", "--kernels", "batched"))

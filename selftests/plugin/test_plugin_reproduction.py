@@ -279,6 +279,7 @@ def test_scripts_pass_without_the_faults(failures, tmp_path):
     assert found == dict.fromkeys(scripts, (0, PASSED)) | {str(moved): (2, missing)}
 
 
+@pytest.mark.long
 def test_the_script_for_a_missing_gpu(run, failures, with_faults):
     folder = failures / "values-cuda_sm90"
     text = (folder / "reproduce.py").read_text()
