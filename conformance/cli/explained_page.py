@@ -30,7 +30,7 @@ def write_explanations(
         with compiler.generate(case, target, explore=True, deviceless=deviceless) as result:
             found = explained(result.capture, case, target, instructions=True)
         explanations.append(found.to_json())
-    text = page([], Cells(), Changes(), [explanations_page(case.id, explanations)], case.id)
+    text = page([], Cells(), Changes(), [explanations_page(case.id, explanations)])
     file = Path(re.sub(r"[^\w.-]+", "-", case.id).strip("-.") + ".html")
     atomic_files.write_atomically(file, text, survives_power_loss=False)
     return file, f"{len(text.encode()) / 1e6:.1f} MB, {case.id} for {', '.join(target.name for target in targets)}"
