@@ -2,10 +2,11 @@
 
 `capture_ahead` compiles a case and leaves the context of the capture; `AheadCapture.resumed` enters it again. Between
 the two, other cases are compiled. Dynamo keeps compiled code on the function's code object, and forgets it at each
-reset; so the case's function gets a code object of its own, and Dynamo's list of code objects is set aside.
+reset; so the case's function gets a code object of its own, and Dynamo's lists of code objects are set aside.
 
-Private parts of torch: torch._dynamo.convert_frame.input_codes and output_codes, the code
-objects that torch._dynamo.reset() resets.
+Private parts of torch: torch._dynamo.convert_frame.input_codes and output_codes, the code objects that
+torch._dynamo.reset() resets, and orig_code_map, which says what each compiled one was compiled from: Dynamo looks it up
+to say why it compiles again.
 """
 
 from __future__ import annotations
@@ -99,15 +100,19 @@ def _take_away() -> list[Any]:
     from torch._dynamo import convert_frame
 
     trackers = (convert_frame.input_codes, convert_frame.output_codes)
-    codes = [[code for reference in tracker.seen if (code := reference()) is not None] for tracker in trackers]
+    given, made = ([code for each in tracker.seen if (code := each()) is not None] for tracker in trackers)
+    originals = [convert_frame.orig_code_map.get(code) for code in made]
     for tracker in trackers:
         tracker.clear()
-    return codes
+    return [given, made, originals]
 
 
 def _give_back(codes: Sequence[Any]) -> None:
     from torch._dynamo import convert_frame
 
-    for tracker, taken in zip((convert_frame.input_codes, convert_frame.output_codes), codes, strict=True):
+    given, made, originals = codes
+    for tracker, taken in ((convert_frame.input_codes, given), (convert_frame.output_codes, made)):
         for code in taken:
             tracker.add(code)
+    for code, original in zip(made, originals, strict=True):
+        convert_frame.orig_code_map[code] = original

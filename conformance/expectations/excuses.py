@@ -28,6 +28,7 @@ from conformance.cases.tolerance_policy import COTANGENT_CALLS
 from conformance.errors import ConformanceError
 from conformance.numerics.problem import (
     KINDS,
+    NEXT_CALL,
     OF_THE_DECLARATION,
     ORDINARY_CALLS,
     RULES,
@@ -35,7 +36,7 @@ from conformance.numerics.problem import (
     Excuse,
 )
 
-_CALLS = (*ORDINARY_CALLS, *COTANGENT_CALLS, *SIZE_CALLS, *GROUPS)
+_CALLS = (*ORDINARY_CALLS, NEXT_CALL, *COTANGENT_CALLS, *SIZE_CALLS, *GROUPS)
 #: Rules of the whole call, without a tensor.
 _WHOLE = ("structure", "raises", "recompiles", "random numbers")
 

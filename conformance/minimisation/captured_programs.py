@@ -16,7 +16,7 @@ from conformance.cases.tolerance_policy import Policy
 from conformance.errors import first_line
 from conformance.minimisation.program import EagerRun, Program
 from conformance.minimisation.trial import Call
-from conformance.numerics.problem import ORDINARY_CALLS, SIZE_CALLS
+from conformance.numerics.problem import NEXT_CALL, ORDINARY_CALLS, SIZE_CALLS
 
 
 def programs_of_case(case: Case, target: str, device: str, name: str) -> tuple[list[Program], Call]:
@@ -31,6 +31,8 @@ def programs_of_case(case: Case, target: str, device: str, name: str) -> tuple[l
 
     if name in SIZE_CALLS:
         raise NotWritableError(f"the call {name!r} needs code for other sizes: sizes that vary are not supported")
+    if name == NEXT_CALL:
+        raise NotWritableError(f"the call {name!r} needs code that was compiled before the state of the module changed")
     if (other := other_inputs.variant(case, name)) is not None:
         if other.kind == other_inputs.REFUSED:
             raise NotWritableError(f"in the call {name!r} eager raises: there is no program that computes something")

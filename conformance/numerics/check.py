@@ -23,14 +23,14 @@ import torch
 from conformance.capture.emulation.errors import NotEmulatedError
 from conformance.capture.observers.dynamo import compiled_frames
 from conformance.capture.tf32 import without_tf32
-from conformance.cases import call_modes, other_inputs, special_values
+from conformance.cases import call_modes, kept_state, other_inputs, special_values
 from conformance.cases.case import resized_arguments
 from conformance.cases.containers import copy_to
 from conformance.cases.tolerance_policy import COTANGENT_CALLS, Policy, default_factor
 from conformance.numerics import messages
 from conformance.numerics.comparison import CallComparison, CandidateError, Comparison, NumericsError, raised_problem
 from conformance.numerics.outcome import Arguments
-from conformance.numerics.problem import ORDINARY_CALLS, SIZE_CALLS, Problem
+from conformance.numerics.problem import NEXT_CALL, ORDINARY_CALLS, SIZE_CALLS, Problem
 from conformance.numerics.random_draws import is_seeded
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Observed:
 class Call:
     """One call of the compiled function.
 
-    `kind`: "ordinary", "cotangents", "sizes", "special" or "other inputs". `name`: see Problem.call.
+    `kind`: "ordinary", "cotangents", "sizes", "special", "state" or "other inputs". `name`: see Problem.call.
     """
 
     kind: str
@@ -98,6 +98,8 @@ def calls(case: Case, policy: Policy, comparison: Comparison) -> Iterator[Call]:
                 yield Call("sizes", name, f"other sizes ({name})", arguments)
     for special in special_values.calls(case, policy.without, policy.branch):
         yield Call("special", special.group, special.title, special.arguments)
+    if (kept := kept_state.after_a_call(case)) is not None:
+        yield Call("state", NEXT_CALL, "next call, with what a call left in the module", kept)
     for seed in range(len(TITLES), len(TITLES) + case.further_calls):
         if comparison.decisiveness.all_declared(policy.fill):
             break
@@ -161,8 +163,9 @@ def check_numerics(
         if error is not None:
             raised += [error] if call.kind == "ordinary" else []
         elif not may_compile:
-            observed.recompiled[call.name] = max(recompiled, observed.recompiled.get(call.name, 0))
-            if recompiled > policy.recompiles and not policy.raises:
+            if call.kind != "state":  # other state may need other code
+                observed.recompiled[call.name] = max(recompiled, observed.recompiled.get(call.name, 0))
+            if recompiled > policy.recompiles and not policy.raises and call.kind != "state":
                 found.append(recompilation(call, recompiled, already_called=already_called))
         problems += found
         if policy.raises:
@@ -251,7 +254,7 @@ def _problems(
     compared = call_comparison(case, device, policy, comparison, call)
     if call.name == special_values.OUTSIDE and not (torch.device(device).type == "cpu" and compared.eager_error()):
         return []
-    if call.kind == "sizes" and (error := compared.eager_error()):
+    if call.kind in ("sizes", "state") and (error := compared.eager_error()):
         comparison.notes.append(f"{call.title}: skipped, because eager raises {error}")
         return []
     return compared.problems(compiled)
@@ -287,6 +290,7 @@ def _titles_of_further_calls(by_call: Mapping[str, Sequence[Problem]]) -> str:
     names = {
         "other cotangents": [name for name in by_call if name in COTANGENT_CALLS],
         "other sizes": [name for name in by_call if name in OTHER_SIZES],
+        "what a call left in the module": [name for name in by_call if name == NEXT_CALL],
         "special values": [name for name in by_call if name in special_values.GROUPS],
         "other inputs": [name for name in by_call if other_inputs.is_name(name)],
     }

@@ -42,7 +42,7 @@ def failing_calls(case: Case, target: str, device: str, problems: Sequence[Probl
         # Ordinary calls are made in any case: they say which cotangents there are.
         if fails or keeps_all or call.name in ORDINARY_CALLS:
             limits = _CallLimits(case, call, device, policy, comparison)
-            if call.kind == "sizes" and limits.eager_error():
+            if call.kind in ("sizes", "state") and limits.eager_error():
                 continue
             made = limits.record(shown)
             if fails or keeps_all:

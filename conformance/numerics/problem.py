@@ -35,6 +35,8 @@ OF_THE_DECLARATION = ("reference", "nothing compared")
 #: Calls of the check with other values than special ones, in order. The names of groups of special values follow.
 ORDINARY_CALLS = ("first", "second")
 SIZE_CALLS = ("sizes + 1", "sizes × 2 - 1")
+#: The call with what an eager call left in a module: see cases/kept_state.py.
+NEXT_CALL = "next"
 #: The kinds of elements of a tensor, in the order in which messages list them.
 KINDS = ("NaN", "inf", "-inf", "0", "-0", "number")
 
@@ -62,8 +64,9 @@ class Problem:
     """One thing that is wrong in one call.
 
     `tensor`: "output[1]", "gradient of x", "x after the call"; for aliasing, both names; "" for the whole call.
-    `rule`: one of RULES. `text`: for messages, of one or more lines. `call`: "first", "second", one of SIZE_CALLS or
-    COTANGENT_CALLS of cases/tolerance_policy.py, or a group of special values. `wrong_values`: for the rule "values".
+    `rule`: one of RULES. `text`: for messages, of one or more lines. `call`: "first", "second", NEXT_CALL, one of
+    SIZE_CALLS or COTANGENT_CALLS of cases/tolerance_policy.py, or a group of special values. `wrong_values`: for the
+    rule "values".
     `factor`: for this rule, the least factor on eager's error with which the values would pass; 0 if none helps.
     `error`: for this rule, the error of the worst element in ulp.
     """

@@ -135,3 +135,29 @@ def test_recurrence(a, b):
 @case(x=tensor(9, 8), require={"all": {"graph_breaks": 0}})
 def test_generic_associative_scan(x):
     return associative_scan(lambda a, b: a + b, x, dim=0, combine_mode="generic")
+
+
+# The function changes x too, before the loop.
+@case(
+    x=tensor(5),
+    mode="no_grad",
+    only={"torch>=2.13": "torch 2.11 refuses a condition that changes what it takes from outside"},
+    checks=("numerics",),
+)
+def test_condition_that_counts(x):
+    def goes_on(n):
+        x.add_(1)
+        return n < 3
+
+    x.add_(1)
+    (n,) = while_loop(goes_on, lambda n: (n + 1,), (torch.zeros((), dtype=torch.int64, device=x.device),))
+    return n, x.clone()
+
+
+@case(x=tensor(4, 6), checks=("numerics",))
+def test_cond_with_a_scatter(x):
+    def scattered(x):
+        index = torch.tensor([[0, 0, 1], [1, 1, 2], [2, 2, 0], [0, 0, 2]], device=x.device)
+        return x[:, ::2].scatter_add(1, index, torch.ones(4, 3, device=x.device))
+
+    return torch.cond(x.sum() > 0, scattered, lambda x: x[:, 1::2] - 3, (x,))

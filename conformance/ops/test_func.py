@@ -62,3 +62,12 @@ def test_gradient_of_chosen_columns(x):
         return torch.index_select(columns, -1, index).sum(-1).reshape(())
 
     return torch.func.vmap(torch.func.grad_and_value(row))(x)
+
+
+@case(
+    x=tensor(3, 3),
+    only={"cpu": "on a GPU, which of the wrong numbers stays depends on the order of threads"},
+    checks=("numerics",),
+)
+def test_hessian_of_a_trace(x):
+    return hessian(lambda x: torch.trace(x).pow(3))(x)

@@ -172,3 +172,24 @@ def test_training_step(net, x, y):
 test_references = references(
     test_conv_batch_norm, test_linear_batch_norm, test_tied_weights, test_embedding, test_weight_norm
 )
+
+
+class Alternating(nn.Module):
+    """Adds and subtracts by turns. What it does next is an attribute that is no tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.add, self.subtract = object(), object()
+        self.turn = self.add
+
+    def forward(self, x):
+        if self.turn is self.add:
+            self.turn = self.subtract
+            return x + 1
+        self.turn = self.add
+        return x - 1
+
+
+@case(net=module(Alternating), x=tensor(5, 7), checks=("numerics",))
+def test_turns_of_objects(net, x):
+    return net(x)

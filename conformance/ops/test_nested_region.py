@@ -2,7 +2,7 @@
 
 import torch
 
-from conformance import case, tensor
+from conformance import case, module, tensor
 
 ONE_GRAPH = {"graph_breaks": 0, "fallbacks": []}
 
@@ -40,3 +40,54 @@ def test_two_shapes(x):
 )
 def test_same_argument(x, y, same):
     return same(x, y)
+
+
+class Wave(torch.nn.Module):
+    def __init__(self, sine):
+        super().__init__()
+        self.sine = sine
+
+
+@torch.compiler.nested_compile_region
+def inner(wave, x):
+    return x.sin() if wave.sine else x.cos()
+
+
+@torch.compiler.nested_compile_region
+def outer(wave, x):
+    return inner(wave, x) + 1
+
+
+# The region in the other one depends on an attribute.
+@case(
+    waves=module(lambda: torch.nn.ModuleList([Wave(True), Wave(False)])),
+    x=tensor(5, 7),
+    checks=("numerics",),
+)
+def test_region_in_a_region(waves, x):
+    for wave in waves:
+        x = outer(wave, x)
+    return x
+
+
+class Latest:
+    value = torch.zeros(())
+
+
+latest = Latest()
+
+
+@torch.compiler.nested_compile_region
+def next_of_latest():
+    return latest.value + 1
+
+
+# Between the calls, a global gets another object.
+@case(x=tensor(5, 7), checks=("numerics",))
+def test_region_of_a_global(x):
+    global latest  # noqa: PLW0603 - the case is about it
+    for _ in range(2):
+        latest = Latest()
+        latest.value = x
+        x = next_of_latest()
+    return x

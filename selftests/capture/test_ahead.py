@@ -66,6 +66,27 @@ def test_wrong_code_is_found(monkeypatch):
             check_numerics(case, captured.compiled, "cpu", NATIVE, already_called=True)
 
 
+CALLS = []
+
+
+def other_each_time(x, **_):
+    CALLS.append(0)
+    return x * len(CALLS)
+
+
+def test_a_call_that_compiles_again_after_a_reset():
+    """Dynamo says why it does, and looks up what it compiled from: with a KeyError if the reset forgot that."""
+    (case,) = some_cases("softmax", "dimensions")
+    waiting = capture_ahead(replace(case, fn=other_each_time), targets()[NATIVE])
+    with capture(CaptureRequest(case, targets()[NATIVE], "native")):
+        pass
+    with waiting.resumed() as captured:
+        captured.build()
+        before = compiled_frames()
+        captured.compiled(**case.build(1))
+        assert compiled_frames() == before + 1
+
+
 def broken(x, **_):
     torch._dynamo.graph_break()
     return x + 1

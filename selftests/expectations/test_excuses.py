@@ -77,7 +77,7 @@ TABLE = {"call": "nan", "tensor": "output", "rule": "values", "changes": "NaN â†
     [
         (
             {"call": "third"},
-            "unknown call 'third'; known are first, second, expanded cotangents, permuted cotangents, sizes + 1",
+            "unknown call 'third'; known are first, second, next, expanded cotangents, permuted cotangents, sizes + 1",
         ),
         ({"call": []}, "call is []"),
         ({"rule": "speed"}, "rule is 'speed'; known are values"),

@@ -18,7 +18,7 @@ from conformance.cases.other_inputs import variant
 from conformance.devices.targets import Target
 from conformance.harness.reproduction.case_text import CaseText, case_text
 from conformance.harness.reproduction.module_text import NotSelfContainedError
-from conformance.numerics.problem import OF_THE_DECLARATION, ORDINARY_CALLS, Problem
+from conformance.numerics.problem import NEXT_CALL, OF_THE_DECLARATION, ORDINARY_CALLS, Problem
 from conformance.settings import config_text
 
 NAME, WITH_SUITE, INPUTS = "reproduce.py", "reproduce_with_suite.py", "inputs.pt"
@@ -80,6 +80,9 @@ def failed_problems(error: BaseException | None) -> Sequence[Problem]:
     problems: Sequence[Problem] = getattr(error, "problems", ())
     problems = problems or [Problem("", "raises", "", call) for call in ORDINARY_CALLS]
     problems = [problem for problem in problems if problem.rule not in OF_THE_DECLARATION]
+    if problems and all(problem.call == NEXT_CALL for problem in problems):
+        raise NotSelfContainedError("only the suite calls again with what a call left in the module")
+    problems = [problem for problem in problems if problem.call != NEXT_CALL]
     if all(problem.rule == "recompiles" for problem in problems):
         raise NotSelfContainedError("only the suite counts recompiles and checks the case's declaration")
     return problems

@@ -104,12 +104,13 @@ def _parts(case: Case, target: Target, machine: Machine, capture: Capture, other
 def _depends_on_all_of_inductor(case: Case) -> bool:
     """Whether the digest needs the files of Inductor that only generate code.
 
-    Numerics may compile more code, for other sizes or values. And Inductor decides while it generates code whether and
-    how a call records CUDA graphs.
+    Numerics may compile more code, for other sizes or values, or for what a call leaves in a module. And Inductor
+    decides while it generates code whether and how a call records CUDA graphs.
     """
     options = any(name.startswith("dynamo.") or "cudagraph" in name for name in case.config)
     policy = repr(case.numerics)
-    return case.dynamic or options or "'recompiles'" in policy or "'raises'" in policy
+    modules = len(case.recipes) > len(case.inputs)
+    return case.dynamic or options or modules or "'recompiles'" in policy or "'raises'" in policy
 
 
 def _source(case: Case) -> Any:
