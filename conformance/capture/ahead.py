@@ -101,7 +101,7 @@ def _take_away() -> list[Any]:
 
     trackers = (convert_frame.input_codes, convert_frame.output_codes)
     given, made = ([code for each in tracker.seen if (code := each()) is not None] for tracker in trackers)
-    originals = [convert_frame.orig_code_map.get(code) for code in made]
+    originals = [(code, original) for code in made if (original := convert_frame.orig_code_map.get(code)) is not None]
     for tracker in trackers:
         tracker.clear()
     return [given, made, originals]
@@ -114,5 +114,5 @@ def _give_back(codes: Sequence[Any]) -> None:
     for tracker, taken in ((convert_frame.input_codes, given), (convert_frame.output_codes, made)):
         for code in taken:
             tracker.add(code)
-    for code, original in zip(made, originals, strict=True):
+    for code, original in originals:
         convert_frame.orig_code_map[code] = original
