@@ -1,6 +1,7 @@
 """Other inputs: variants of a case whose inputs have other strides, sizes or dtypes, so that they are compiled again.
 
     transposed  the last two dimensions of one input are swapped in memory: of the first one alone, of all but the first
+    dynamic     the same inputs, compiled for any size, as torch.compile does after a call with another size
     size 0      a size is 0, in every input that has it
     size 1      likewise, 1
     refused     one input alone has a size of 1 or another dtype, or a floating constant is 0 or -1, and
@@ -27,18 +28,19 @@ if TYPE_CHECKING:
 
     from conformance.cases.case import Case
 
-TRANSPOSED, REFUSED = "transposed", "refused"
+TRANSPOSED, DYNAMIC, REFUSED = "transposed", "dynamic", "refused"
 #: Kind → the size that others become.
 SIZES = {"size 0": 0, "size 1": 1}
 #: Kind → at most so many variants of it count.
-KINDS = {TRANSPOSED: 2, **dict.fromkeys(SIZES, 2), REFUSED: 4}
+KINDS = {TRANSPOSED: 2, DYNAMIC: 1, **dict.fromkeys(SIZES, 2), REFUSED: 4}
 #: What eager raises for another reason than its arguments: what it lacks on a device, or without one.
 NO_REFUSAL = ("NotImplementedError", "NotEmulatedError", "MemoryError", "OutOfMemoryError")
 #: dtype → another one, which functions refuse beside the first.
 _OTHER_DTYPE = {"f32": "f64", "f64": "f32", "bf16": "f32", "f16": "f32", "c64": "f32", "i64": "i32", "i32": "i64"}
 #: Values of floating constants that functions often refuse.
 _CONSTANTS = (0.0, -1.0)
-_NAME = re.compile(r".+ transposed|size \d+ → [01]|.+: .+ → .+")
+_ANY_SIZE = "compiled for any size"
+_NAME = re.compile(rf".+ transposed|{_ANY_SIZE}|size \d+ → [01]|.+: .+ → .+")
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,9 @@ def is_name(call: str) -> bool:
 
 def variants(case: Case, kind: str) -> Iterator[OtherInputs]:
     """The variants of one of KINDS, those first that show most. Eager may refuse them."""
-    if kind == TRANSPOSED:
-        return _transposed(case)
-    return _refused(case) if kind == REFUSED else _resized(case, kind)
+    if kind in SIZES:
+        return _resized(case, kind)
+    return {TRANSPOSED: _transposed, DYNAMIC: _dynamic, REFUSED: _refused}[kind](case)
 
 
 def variant(case: Case, name: str) -> OtherInputs | None:
@@ -79,6 +81,11 @@ def _transposed(case: Case) -> Iterator[OtherInputs]:
     for paths in filter(None, (able[:1], able[1:])):
         changed = {path: {"layout": "transposed"} for path in paths}
         yield OtherInputs(TRANSPOSED, f"{', '.join(paths)} transposed", _with_choices(case, changed))
+
+
+def _dynamic(case: Case) -> Iterator[OtherInputs]:
+    if not case.dynamic and any(size > 1 for shape in _shapes(case).values() for size in shape):
+        yield OtherInputs(DYNAMIC, _ANY_SIZE, dataclasses.replace(case, dynamic=True))
 
 
 def _can_be_transposed(tensor: torch.Tensor) -> bool:

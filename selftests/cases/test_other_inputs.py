@@ -35,6 +35,15 @@ def test_what_has_one_layout_is_not_transposed():
     assert names(case, "transposed") == []
 
 
+def test_a_static_case_is_compiled_for_any_size():
+    case = case_of(product, a=tensor(5, 6), b=tensor(6, 7), scale=2.0)
+    [found] = variants(case, "dynamic")
+    assert found.case.dynamic
+    assert variant(case, found.name).name == found.name
+    of_one = case_of(product, a=tensor(1, 1), b=tensor(1, 1), scale=2.0)
+    assert names(found.case, "dynamic") == names(of_one, "dynamic") == []
+
+
 def test_a_size_changes_in_each_input_that_has_it():
     case = case_of(product, a=tensor(5, 6), b=tensor(6, 7), scale=2.0)
     assert names(case, "size 0") == ["size 5 → 0", "size 7 → 0", "size 6 → 0"]

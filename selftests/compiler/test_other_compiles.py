@@ -68,6 +68,18 @@ def test_a_planted_mistake_is_found(compiled, found):
     assert problems(case_of(add, **ADD), compiled) == found
 
 
+def test_code_for_any_size_is_compared():
+    def capture(request):
+        wrong = int(request.case.dynamic)
+        return contextlib.nullcontext(CaptureResult(None, lambda x, y: x + y + wrong))
+
+    case = case_of(add, **ADD)
+    others = OtherCompiles(capture, case.fn, CPU, "deviceless", emulates=True).problems
+    with pytest.raises(NumericsError, match="compiled for any size") as raised:
+        check_numerics(case, case.fn, "cpu", CPU.name, others=others)
+    assert [problem.call for problem in raised.value.problems] == ["compiled for any size"]
+
+
 def test_compiled_must_refuse_what_eager_refuses():
     def product(a, b):
         return a @ b
