@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from conformance.capture.request import CaptureRequest
+from conformance.errors import first_line
 from conformance.numerics.conversions import CASTS
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def _notes(
     """A note for each tensor that a rounding is missing in, after a compile with the option."""
     from conformance.capture.emulation.errors import NotEmulatedError
     from conformance.cases.tolerance_policy import Policy
-    from conformance.numerics.check import TITLES, Call, call_comparison
+    from conformance.numerics.check import TITLES, Call, call_comparison, ends_the_check
     from conformance.numerics.comparison import CandidateError, Comparison
     from conformance.numerics.measurement import EAGER_BITS
     from conformance.numerics.problem import ORDINARY_CALLS
@@ -65,11 +66,12 @@ def _notes(
     try:
         with captures(request) as result:
             result.build()
-            if result.compiled is None:
-                raise TypeError("a capture that runs has no compiled function with another option")
-            problems = compared.problems(result.compiled)
-    except (CandidateError, NotEmulatedError) as error:
-        yield f"with {CASTS}: {error.__cause__ or error}"
+            problems = compared.problems(result.compiled) if result.compiled is not None else []
+    except Exception as error:  # noqa: BLE001 - the case was compiled without the option: that it fails with it is a note
+        cause = error.__cause__ or error if isinstance(error, CandidateError) else error
+        if ends_the_check(cause) and not isinstance(cause, NotEmulatedError):
+            raise cause from None
+        yield f"with {CASTS}: {first_line(cause)}"
         return
     lines = [f"disagrees with eager: {problem.text.splitlines()[0]}" for problem in problems[:1]]
     lines += compared.comparison.roundings

@@ -61,6 +61,16 @@ def test_what_the_option_changes_is_said(with_casts, said):
     assert second.startswith(said)
 
 
+def test_what_does_not_compile_with_the_option_fails_nothing():
+    def captures(_request):
+        raise RuntimeError("no such lowering\nof many lines")
+
+    observed = Observed()
+    with roundings_explained(captures, CASE, CASE, CPU, "native", observed.comparison, emulates=False):
+        check_numerics(CASE, never_rounded, "cpu", CPU.name, observed=observed)
+    assert observed.comparison.roundings[1] == "with emulate_precision_casts: no such lowering"
+
+
 def test_nothing_is_compiled_where_no_rounding_is_missing():
     assert notes(rounded, None) == []
 

@@ -389,22 +389,6 @@ def test_raising_where_eager_raises():
     fails(a_case, late, "after it changed x")
 
 
-def test_an_undeclared_refusal_that_compiled_does_not_share():
-    def broken(x):
-        return x.view(3, 3)
-
-    a_case = case_of(broken, x=tensor(4))
-    fails(a_case, lambda x: x, "first call", "eager raises RuntimeError: shape '[3, 3]'", "and compiled raised nothing")
-    with pytest.raises(RuntimeError, match="shape"):
-        check_numerics(a_case, broken, "cpu")
-
-    def lacking(x):
-        raise NotImplementedError("no kernel for the CPU")
-
-    with pytest.raises(NotImplementedError):
-        check_numerics(case_of(lacking, x=tensor(4)), lambda x: x, "cpu")
-
-
 def test_the_type_is_that_behind_the_compilers_wrappers():
     def backend(_graph, _inputs):
         raise KeyError("buf7")

@@ -261,3 +261,22 @@ def test_a_recompile_is_no_disagreement(rules, head, line):
     lines = check._message(problems, RELU, "", "").splitlines()
     assert lines[0].endswith(head)
     assert not line or line in lines
+
+
+def test_an_undeclared_refusal_that_compiled_does_not_share():
+    def broken(x):
+        return x.view(3, 3)
+
+    a_case = case_of(broken, x=tensor(4))
+    [found] = problems_of(a_case, lambda x: x)[:1]
+    assert (found.call, found.rule) == ("first", "raises")
+    assert "eager raises RuntimeError: shape '[3, 3]'" in found.text
+    assert "and compiled raised nothing" in found.text
+    with pytest.raises(RuntimeError, match="shape"):
+        check_numerics(a_case, broken, "cpu")
+
+    def lacking(x):
+        raise NotImplementedError("no kernel for the CPU")
+
+    with pytest.raises(NotImplementedError):
+        check_numerics(case_of(lacking, x=tensor(4)), lambda x: x, "cpu")
