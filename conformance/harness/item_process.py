@@ -8,7 +8,7 @@ import pytest
 
 from conformance.capture.deviceless.prepare import in_use
 from conformance.harness import foreign_warnings
-from conformance.harness.collected import is_conformance_item
+from conformance.harness.collected import conformance_item, is_conformance_item
 
 
 class ItemProcess:
@@ -18,5 +18,9 @@ class ItemProcess:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
         if not is_conformance_item(item):
             return (yield)
-        with in_use(), foreign_warnings.no_errors():
-            return (yield)
+        try:
+            with in_use(), foreign_warnings.no_errors():
+                return (yield)
+        except KeyboardInterrupt:  # it may come at any moment, also in pytest between the set-up and the call
+            conformance_item(item).forget()
+            raise

@@ -375,12 +375,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if session is not None and session.vendors:  # autograd counts the devices at the first backward of the process
             session.set_up_torch()
         return
-    try:
-        conformance_item(item).begin()
-        item.config.stash[_SESSION].set_up_torch()
-    except KeyboardInterrupt:
-        conformance_item(item).forget()
-        raise
+    conformance_item(item).begin()
+    item.config.stash[_SESSION].set_up_torch()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -252,7 +252,7 @@ def test_modes_surround_the_call():
         ({"without": {"nan": ""}}, "it must be the reason"),
         (
             {"without": {"everything": "why"}},
-            "sizes, expanded cotangents, permuted cotangents, transposed, size 0, size 1, refused, graphs, x",
+            "sizes, expanded cotangents, permuted cotangents, transposed, dynamic, size 0, size 1, refused, graphs, x",
         ),
         ({"branch": "zero"}, "a list of numbers"),
         ({"branch": {"y": [1]}}, "the inputs are x"),

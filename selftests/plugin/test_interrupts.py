@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from accidents import PROCESSES, last_run, options, outcomes, planted_suite
+from accidents import CONFTEST, PROCESSES, last_run, options, outcomes, planted_suite
 from suites import Suite
 
 SLOW = tuple(f"slow{number}" for number in range(40))
@@ -38,6 +38,21 @@ def test_ctrl_c(tmp_path, processes, to_all):
     assert f"not run: {len(SLOW) - len(ended)} of the {len(SLOW)} selected items: planted/item-slow" in text
     assert f"\n{len(SLOW)} items = {len(ended)} passed + {len(SLOW) - len(ended)} not run\n" in text
     assert "pytest reports" not in text
+
+
+@pytest.mark.parametrize(
+    ("hook", "passed"),
+    [("tryfirst=True)\ndef pytest_runtest_call", 1), ("trylast=True)\ndef pytest_runtest_teardown", 2)],
+    ids=["before the call", "after the call"],
+)
+def test_ctrl_c_between_two_steps_of_an_item(tmp_path, hook, passed):
+    suite = planted_suite(tmp_path, "fine", "second", "third")
+    interrupted = (
+        f"import pytest\n@pytest.hookimpl({hook}(item):\n    if 'second' in item.name:\n        raise KeyboardInterrupt"
+    )
+    suite.write("conftest.py", f"{CONFTEST}\n{interrupted}")
+    suite.run(*options("-n", "0")).ends(2).has(f"3 items = {passed} passed + {3 - passed} not run")
+    assert list(outcomes(suite).values()) == ["numerics passed"] * passed
 
 
 def test_a_killed_pytest_leaves_no_process(tmp_path):

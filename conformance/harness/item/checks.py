@@ -88,8 +88,9 @@ class Item:
         self.session.run.write_item(record)
 
     def forget(self) -> None:
-        """Removes the record, because the user interrupted the item: it counts as not run."""
-        self.session.run.remove_item(self.name)
+        """Removes the record of an item that the user interrupted: it counts as not run. One that has ended stays."""
+        if not self.session.run.has_ended(self.name):
+            self.session.run.remove_item(self.name)
 
     def new_record(self) -> ItemRecord:
         """An empty record of this item."""
@@ -109,11 +110,7 @@ class Item:
 
         Each check is reported by itself.
         """
-        try:
-            _ItemRun(self, report).run()
-        except KeyboardInterrupt:
-            self.forget()
-            raise
+        _ItemRun(self, report).run()
 
 
 @dataclass(frozen=True)
