@@ -381,8 +381,8 @@ class CallComparison:
 
         A sum whose terms cancel moves far. The cotangents are inputs of the backward, so they move too. The answer is 0
         for an element that jumps, as elements do where a function changes branch: a jump must not excuse an error.
-        In a tensor of fewer than NEIGHBOURS elements, all have the largest answer.
-
+        In a tensor of fewer than NEIGHBOURS elements, all have the largest answer. With special values, the answer is
+        at least eager's error in ordinary calls at that magnitude.
         `reference`: float64 or complex128. Returns float64 of the same shape.
         """
         scale = _ULP_FAR_FROM_ZERO if self.call == special_values.FAR else 1.0
@@ -397,9 +397,9 @@ class CallComparison:
                 (getattr(outcome, part)[name].detach() - reference).abs().nan_to_num(0, 0, 0) for outcome in pair
             )
             largest = largest.maximum(torch.where(near <= far * _SMOOTH, far, 0.0))
-        if 0 < largest.numel() < NEIGHBOURS and not self.special:
-            return largest.amax().expand_as(largest)
-        return largest
+        if self.special:  # an ordinary call shows eager's errors on more elements
+            return largest.maximum(self.comparison.error_profiles.eager_error(_TITLES[part].format(name), reference))
+        return largest.amax().expand_as(largest) if 0 < largest.numel() < NEIGHBOURS else largest
 
     def _perturbed_outcome(self, seed: int, scale: float) -> Outcome:
         narrow = torch.get_autocast_dtype(torch.device(self.device).type) if self.mode == "autocast" else None

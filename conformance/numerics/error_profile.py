@@ -49,6 +49,22 @@ class ErrorProfiles:
         for exponent, errors in buckets.items():
             known[exponent] = known[exponent].joined(errors) if exponent in known else errors
 
+    def eager_error(self, tensor: str, reference: torch.Tensor) -> torch.Tensor:
+        """For each element, the largest error of eager in ordinary calls, on elements of no greater magnitude.
+
+        `reference`: float64 or complex128. Returns float64 of that shape; 0 where ordinary calls had no such element.
+        """
+        dtype, buckets = self.profiles.get((ORDINARY, tensor), ("", {}))
+        errors = torch.zeros(reference.shape, dtype=torch.float64)
+        if not buckets or reference.is_complex():
+            return errors
+        info = torch.finfo(getattr(torch, dtype))
+        exponents = torch.frexp(reference.abs().nan_to_num(0, 0, 0).clamp(min=info.smallest_normal)).exponent - 1
+        for exponent in sorted(buckets):
+            largest = buckets[exponent].eager * info.eps * 2.0**exponent
+            errors = torch.where(exponents >= exponent, errors.clamp(min=largest), errors)
+        return errors
+
     def to_json(self) -> list[dict[str, Any]]:
         """As a run records it: docs/formats.md describes it."""
         return [

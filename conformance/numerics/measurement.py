@@ -200,7 +200,8 @@ def _decided_by_nonfinite(
 ) -> torch.Tensor:
     """Where a NaN or an infinity decides that an element passes, and there is no distance to measure.
 
-    Where eager is NaN or infinite, compiled may be what eager is, or what float64 is, rounded to `dtype`. Where float64
+    Where eager is NaN or infinite, compiled may be what eager is, or what float64 is, rounded to `dtype`. Where these
+    two are not the same, a rounding decides, as of 0 or 1e-9 times infinity: any NaN or infinity will do. Where float64
     is finite there (eager has overflowed on the way, as float16 does early), compiled may overflow too. Where eager is
     finite, compiled may be infinite only if float64 is within NEAR_MAX ulp of overflowing, with the same sign.
 
@@ -212,8 +213,8 @@ def _decided_by_nonfinite(
     as_eager, as_reference = _equal_or_both_nan(got, eager), _equal_or_both_nan(got, rounded)
     near = got.isinf() & reference.isfinite() & (reference.abs() > info.max * (1 - NEAR_MAX * info.eps))
     near &= got.sign() == reference.sign()
-    overflowed = infinite & rounded.isfinite()
-    return torch.where(finite, near, as_eager | (infinite & as_reference) | overflowed)
+    by_rounding = infinite & ~_equal_or_both_nan(eager, rounded)
+    return torch.where(finite, near, as_eager | (infinite & as_reference) | by_rounding)
 
 
 def _equal_or_both_nan(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:

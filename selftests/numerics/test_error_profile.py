@@ -108,3 +108,14 @@ def test_a_check_profiles_ordinary_calls_and_others_only_where_they_are_wrong() 
     calls = {entry["call"] for entry in observed.comparison.error_profiles.to_json()}
     assert "ordinary" in calls
     assert len(calls) > 1
+
+
+def test_what_eager_may_err_in_special_calls_is_what_it_erred_in_ordinary_ones() -> None:
+    profiles = ErrorProfiles()
+    assert not profiles.eager_error("output", torch.ones(3, dtype=torch.float64)).any()
+    profiles.add("ordinary", "output", torch.float32, {-3: Errors(8.0, 0.0, 0.0), 1: Errors(1.0, 0.0, 0.0)})
+    reference = torch.tensor([0.01, 0.2, -0.9, 3.0, torch.nan], dtype=torch.float64)
+    known = profiles.eager_error("output", reference)
+    ulp = 2.0**-23
+    assert known.tolist() == [0.0, ulp, ulp, 2 * ulp, 0.0]
+    assert not profiles.eager_error("output", reference.to(torch.complex128)).any()
