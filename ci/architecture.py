@@ -30,7 +30,7 @@ MODULES = {PACKAGE: ("plugin",), f"{PACKAGE}.capture": ("compile", "exploration"
 
 #: Storey → its rooms, from the top. pyproject.toml has the same order for import-linter.
 STOREYS = {
-    "tools": ("minimisation", "estimates", "bench", "bisection"),
+    "tools": ("fuzzer", "minimisation", "estimates", "bench", "bisection"),
     "suite": ("report", "harness", "review", "storage", "coverage", "expectations", "models", "sweep"),
     "engine": ("compiler", "numerics", "facts", "normalize", "capture", "cases", "sources", "devices"),
 }

@@ -30,6 +30,7 @@ CONTENTS = {
         "debugging",
         "bisect",
         "minimise",
+        "explore",
         "estimate",
         "overlay",
         "contracts",

@@ -26,6 +26,8 @@ GPUS = ("cuda", "xpu")
 #: Platform → the device type under which torch shows its GPUs: torch built for ROCm calls AMD's GPUs cuda.
 PLATFORMS = {"rocm": "cuda"}
 ISAS = ("avx2", "avx512", "amx", "neon")
+#: The width in bits by which Inductor chooses an instruction set of x86.
+_WIDTHS = {"avx2": 256, "avx512": 512, "amx": 512}
 
 #: How `confirmed` begins if users of the device posted the values.
 PUBLIC = "public: "
@@ -90,6 +92,11 @@ class Target:
     def read_on_device(self) -> bool:
         """Whether the suite's own tools read the values on the device."""
         return self.confirmed != UNCONFIRMED and not self.confirmed.startswith(PUBLIC)
+
+    @property
+    def simd_options(self) -> dict[str, Any]:
+        """The option of Inductor by which another x86 computer generates code for the target's instruction set."""
+        return {"cpp.simdlen": _WIDTHS[self.isa]} if self.isa in _WIDTHS else {}
 
     @property
     def has_fp64(self) -> bool:

@@ -47,8 +47,17 @@ class Written:
     last: str
 
 
-def write(file: Path, minimised: Minimised, title: str, *, device: str, options: Mapping[str, Any]) -> Written:
+def write(
+    file: Path,
+    minimised: Minimised,
+    title: str,
+    *,
+    device: str,
+    options: Mapping[str, Any],
+    dynamic: bool = False,
+) -> Written:
     """Writes the script and runs it. `options`: of Inductor, written only if the script does not fail without them.
+    `dynamic`: compile for any size.
 
     It does not run for a `device` that is not here. Raises ScriptError.
     """
@@ -58,7 +67,7 @@ def write(file: Path, minimised: Minimised, title: str, *, device: str, options:
     last = ""
     for chosen in [{}, dict(options)] if options else [{}]:
         for tolerance in _tolerances(minimised):
-            _write(file, minimised, title, device, chosen, tolerance)
+            _write(file, minimised, title, device, chosen, tolerance, dynamic=dynamic)
             if not runs:
                 return Written(file, None, f"this machine has no {device}")
             shows, last = run(file)
@@ -96,7 +105,14 @@ def _tolerances(minimised: Minimised) -> Iterator[str]:
 
 
 def _write(
-    file: Path, minimised: Minimised, title: str, device: str, options: Mapping[str, Any], tolerance: str
+    file: Path,
+    minimised: Minimised,
+    title: str,
+    device: str,
+    options: Mapping[str, Any],
+    tolerance: str,
+    *,
+    dynamic: bool,
 ) -> None:
     program = minimised.program
     saved = {name: value for name, value in program.inputs.items() if not _is_written(value)}
@@ -106,6 +122,7 @@ def _write(
     load = [f"saved = torch.load({beside.name!r})  # beside this script"] if saved else []
     inputs = [f"{name} = {_tensor_text(name, value, device, saved)}" for name, value in program.inputs.items()]
     body = "\n".join([*_check(minimised, tolerance)])
+    body = body.replace("torch.compile(program)", "torch.compile(program, dynamic=True)") if dynamic else body
     head = text.partition("\n\n\n")
     imports = sorted(
         {*head[0].splitlines(), *_literal_imports(inputs)}, key=lambda line: (line != "import operator", line)

@@ -85,6 +85,10 @@ class Trials:
         self._worker.close()
         self._folder.cleanup()
 
+    def end(self) -> None:
+        """Kills the worker. A trial that another thread waits for raises TrialError."""
+        self._worker.close()
+
     def run(
         self,
         program: Program,

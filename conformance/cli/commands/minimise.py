@@ -38,9 +38,6 @@ examples:
   python -m conformance minimise activation/shrink --target cuda_sm90 --call nan
   python -m conformance minimise bug.py --target cpu_avx512 --output smallest.py"""
 
-#: The width in bits by which Inductor chooses an instruction set of x86.
-_WIDTHS = {"avx2": 256, "avx512": 512, "amx": 512}
-
 
 class MinimiseError(ConformanceError, ValueError):
     """Options of `minimise` that are wrong, or a case that does not fail."""
@@ -172,7 +169,7 @@ def _report(
 ) -> int:
     from conformance.minimisation.script import write
 
-    options = {"cpp.simdlen": _WIDTHS[target.isa]} if target.isa in _WIDTHS else {}
+    options = target.simd_options
     options |= {name: value for name, value in call.config.items() if not name.startswith("dynamo.")}
     source = source_in_use()
     of_source = f", with torch's Python files of {source.name}" if source else ""

@@ -22,8 +22,6 @@ from conformance.numerics.problem import NEXT_CALL, OF_THE_DECLARATION, ORDINARY
 from conformance.settings import config_text
 
 NAME, WITH_SUITE, INPUTS = "reproduce.py", "reproduce_with_suite.py", "inputs.pt"
-#: The width in bits by which Inductor chooses an instruction set of x86.
-_WIDTHS = {"avx2": 256, "avx512": 512, "amx": 512}
 #: Inductor's cache would hide a change of Inductor.
 _NO_CACHES = {"fx_graph_cache": False, "fx_graph_remote_cache": False}
 #: The modules whose text is a part of the script, and what they import.
@@ -197,8 +195,7 @@ def _options(case: Case, target: Target) -> list[str]:
     inductor, dynamo = split_options(case.config)
     chosen: dict[str, Any] = dict(_NO_CACHES)
     if target.device == "cpu":
-        chosen |= {"cpp.threads": target.threads}
-        chosen |= {"cpp.simdlen": _WIDTHS[target.isa]} if target.isa in _WIDTHS else {}
+        chosen |= {"cpp.threads": target.threads} | target.simd_options
     specialised = {"specialize_float": True, "specialize_int": True} if case.dynamic else {}
     modules: Mapping[str, Mapping[str, Any]] = {
         "torch._inductor": chosen | inductor,

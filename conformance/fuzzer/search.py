@@ -1,0 +1,267 @@
+"""Searches: generates programs, checks each on each target, minimises what fails, and keeps it as findings.
+
+A folder holds all that a search needs to go on: which programs were checked, and the findings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import queue
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from conformance import atomic_files
+from conformance.devices.targets import Target
+from conformance.errors import ConformanceError
+from conformance.expectations.known_failure_writer import Failure as Failed
+from conformance.expectations.known_failure_writer import write_known_failures
+from conformance.fuzzer.finding import Finding, case_text, name_of, operators, read_findings, similar_bug
+from conformance.fuzzer.generator import Generated, Generator, renamed
+from conformance.minimisation.failure import Failure
+from conformance.minimisation.minimiser import Minimised, Minimiser
+from conformance.minimisation.script import write
+from conformance.minimisation.trial import Call, Trials
+from conformance.numerics.problem import Problem
+from conformance.words import pluralise
+
+#: Compiles for one smallest program, and seconds of one compile.
+_TRIALS, _TIME_LIMIT = 80, 120.0
+#: Seconds after which a line says how far the search is.
+_SILENCE = 60
+_CHECKED, _SEARCH = "checked.jsonl", "search.json"
+
+
+class SearchError(ConformanceError, ValueError):
+    """A folder whose search was another one. The message says what differs."""
+
+
+@dataclass
+class Counts:
+    """Of this process: programs that were compared, that failed, and why others were not compared."""
+
+    compared: int = 0
+    failed: int = 0
+    not_compared: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        more = sum(self.not_compared.values())
+        reasons = ", ".join(f"{count} {reason}" for reason, count in self.not_compared.most_common(4))
+        rest = f"; {more} not compared: {reasons}" if more else ""
+        return f"{pluralise(self.compared, 'program')} compared, {self.failed} failed{rest}"
+
+
+class Search:
+    """`folder`: of the search; it is made, or gone on with. `seed`, `targets`: of all programs. `tables`: further ones.
+
+    `bugs`: reason of a known failure → functions that its script calls. `say`: prints a line. `native`: the names of
+    targets whose code runs on their device; others are emulated.
+    Raises SearchError if the folder has a search with another seed, torch or targets.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        seed: int,
+        targets: Sequence[Target],
+        bugs: Mapping[str, Sequence[str]],
+        say: Callable[[str], None],
+        native: Collection[str] = (),
+        tables: Sequence[str] = (),
+    ) -> None:
+        import torch
+
+        self.folder, self._seed, self._targets, self._bugs, self._say = folder, seed, targets, bugs, say
+        self._native, self._tables = native, tuple(tables)
+        self.counts = Counts()
+        self._torch = torch.__version__
+        self._trials: list[Trials] = []
+        #: Name of a finding that is being written → the thread that writes it, and the numbers of programs.
+        self._beginning: dict[str, tuple[int, list[int]]] = {}
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        settings = {"seed": seed, "torch": torch.__version__, "targets": [target.name for target in targets]}
+        place = folder / _SEARCH
+        if place.exists() and (before := json.loads(place.read_text(encoding="utf-8"))) != settings:
+            changed = next(name for name in settings if before.get(name) != settings[name])
+            raise SearchError(
+                f"{folder} has a search with {changed} {before.get(changed)}, and this one has {settings[changed]}: "
+                "name another folder with --output"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        atomic_files.write_atomically(place, json.dumps(settings) + "\n")
+        self._done = {(each["number"], each["target"]) for each in self._checked()}
+        self.findings = read_findings(folder)
+
+    def run(self, generator: Generator, until: float, jobs: int) -> None:
+        """Checks programs until `time.monotonic()` is `until`. `jobs`: how many at a time. Raises TrialError.
+
+        What is being checked then is checked again when the search goes on.
+        """
+        waiting: queue.Queue[tuple[Generated, Target]] = queue.Queue(2 * jobs)
+        errors: list[Exception] = []
+        threads = [threading.Thread(target=self._work, args=(waiting, errors), daemon=True) for _ in range(jobs)]
+        for thread in threads:
+            thread.start()
+        said = time.monotonic()
+        try:
+            for each in self._wanted(generator):
+                while time.monotonic() < until and not errors:
+                    if time.monotonic() - said > _SILENCE:
+                        said = time.monotonic()
+                        self._say(f"{self.counts}; {(until - said) / 60:.0f} minutes left")
+                    with contextlib.suppress(queue.Full):
+                        waiting.put(each, timeout=0.2)
+                        break
+                else:
+                    break
+        finally:
+            self._stop.set()
+            for trials in self._trials:
+                trials.end()
+            for thread in threads:
+                thread.join()
+        if errors:
+            raise errors[0]
+
+    def _wanted(self, generator: Generator) -> Iterator[tuple[Generated, Target]]:
+        number = 0
+        while True:
+            targets = [target for target in self._targets if (number, target.name) not in self._done]
+            if targets and (generated := generator.program(number)) is not None:
+                yield from ((generated, target) for target in targets)
+            number += 1
+
+    def _work(self, waiting: queue.Queue[tuple[Generated, Target]], errors: list[Exception]) -> None:
+        """A thread: takes programs until the search stops."""
+        with contextlib.ExitStack() as stack:
+            trials: dict[str, Trials] = {}
+            while not self._stop.is_set():
+                try:
+                    generated, target = waiting.get(timeout=0.2)
+                except queue.Empty:
+                    continue
+                if target.name not in trials:
+                    made = Trials(target.name, Call(), tables=self._tables, time_limit=_TIME_LIMIT)
+                    trials[target.name] = stack.enter_context(made)
+                    self._trials.append(made)
+                try:
+                    self._check(generated, target, trials[target.name])
+                except Exception as error:  # noqa: BLE001 - run() raises it in the main thread
+                    if not self._stop.is_set():  # else its process was ended in the middle
+                        errors.append(error)
+                    return
+
+    def _check(self, generated: Generated, target: Target, trials: Trials) -> None:
+        start = time.monotonic()
+        trials.call = Call(dynamic=generated.dynamic)
+        outcome = trials.run(generated.program)
+        problem = next(iter(outcome.problems), None)
+        state = str(problem.name) if problem else outcome.error or "right"
+        with self._lock:
+            self.counts.compared += not outcome.error
+            self.counts.failed += problem is not None
+            if outcome.error:
+                self.counts.not_compared[outcome.error.partition(":")[0]] += 1
+        if problem is not None:
+            self._keep(generated, target, trials, problem)
+        self._note(generated, target, state, time.monotonic() - start)
+
+    def _keep(self, generated: Generated, target: Target, trials: Trials, problem: Problem) -> None:
+        """Minimises a program that fails, and writes what is new."""
+        failure = Failure.of(problem)
+        if generated.dynamic:  # a program that also fails with its own sizes is a simpler one
+            trials.call = Call()
+            static = failure.found_in(trials.run(generated.program).problems)
+            trials.call, problem = Call(dynamic=static is None), static or problem
+        minimiser = Minimiser(trials, lambda _line: None, _TRIALS)
+        minimised = minimiser.minimise(generated.program, problem)
+        name = name_of(minimised, renamed(minimised.program))
+        if self._is_counted(generated, name):
+            return
+        blamed = (minimiser.part(minimised).lines() or [""])[0].removeprefix("wrong from: ")
+        if self._is_counted(generated, name, blamed):
+            return
+        finding = self._written(generated, target, trials.call, minimised, name, blamed)
+        with self._lock:
+            finding = dataclasses.replace(finding, numbers=tuple(self._beginning.pop(name)[1]))
+            self.findings.append(finding)
+            finding.save(self.folder)
+        self._say(f"{name}: {finding.title} on {target.name} ({finding.evidence}); {finding.last}")
+
+    def _written(
+        self, generated: Generated, target: Target, call: Call, minimised: Minimised, name: str, blamed: str
+    ) -> Finding:
+        """Writes the script, the case and the known failure."""
+        program, folder = minimised.program, self.folder / name
+        title = f"{minimised.failure}: {', '.join(operators(program)) or 'signs alone'}"
+        heading = f"{title}, on {target.name}; found by explore, seed {self._seed}, program {generated.number}"
+        script = write(
+            folder / "script.py",
+            minimised,
+            heading,
+            device=target.device,
+            options=target.simd_options,
+            dynamic=call.dynamic,
+        )
+        evidence = "native" if target.name in self._native else "emulated"
+        finding = Finding(
+            name=name,
+            title=title,
+            target=target.name,
+            evidence=evidence,
+            shows=script.shows,
+            last=script.last,
+            blamed=blamed,
+            known=similar_bug(program, self._bugs),
+            seed=self._seed,
+            numbers=(),
+            parts=generated.parts,
+            steps=(minimised.before, len(program.steps)),
+        )
+        function = name.replace("-", "_")
+        text = case_text(function, finding, program, dynamic=call.dynamic)
+        atomic_files.write_atomically(folder / f"test_{function}.py", text)
+        mode = "native" if evidence == "native" else "deviceless"
+        failed = Failed(
+            f"{function}/{function}", "numerics", target.name, mode, minimised.problem.text, [minimised.problem]
+        )
+        write_known_failures(folder / "known_failures", [failed], self._torch, "")
+        return finding
+
+    def _is_counted(self, generated: Generated, name: str, blamed: str = "") -> bool:
+        """Whether another program gave the finding, which then counts this one too. Else the name is this program's.
+
+        The same smallest program is the same finding, and the same application of a part of the compiler to blame.
+        """
+        number = generated.number
+        with self._lock:
+            same = (each for each in self.findings if each.name == name or ("(" in blamed and each.blamed == blamed))
+            if (found := next(same, None)) is not None:
+                others = self._beginning.pop(name, (0, []))[1]
+                more = dataclasses.replace(found, numbers=tuple(dict.fromkeys((*found.numbers, number, *others))))
+                self.findings[self.findings.index(found)] = more
+                more.save(self.folder)
+                return True
+            owner, numbers = self._beginning.setdefault(name, (threading.get_ident(), []))
+            if number not in numbers:
+                numbers.append(number)
+            return owner != threading.get_ident()
+
+    def _note(self, generated: Generated, target: Target, state: str, seconds: float) -> None:
+        line = {"number": generated.number, "target": target.name, "state": state, "seconds": round(seconds, 2)}
+        with self._lock, (self.folder / _CHECKED).open("a", encoding="utf-8") as file:
+            file.write(f"{json.dumps(line)}\n")
+
+    def _checked(self) -> Iterator[dict[str, Any]]:
+        """What earlier processes checked. A line that a kill has cut is left out."""
+        place = self.folder / _CHECKED
+        for line in place.read_text(encoding="utf-8").splitlines() if place.exists() else ():
+            with contextlib.suppress(json.JSONDecodeError):
+                yield json.loads(line)
