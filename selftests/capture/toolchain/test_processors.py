@@ -44,8 +44,15 @@ def pretend(monkeypatch: pytest.MonkeyPatch, processor: str) -> None:
     cpu_vec_isa.valid_vec_isa_list.cache_clear()
 
 
-@pytest.mark.parametrize("target", ["cpu_avx2", "cpu_avx512", "cpu_amx", "cpu_neon"])
-@pytest.mark.parametrize("name", CASES)
+def items():
+    """Of attention, which takes long to capture, one target is enough for a short run."""
+    for name in CASES:
+        for target in ("cpu_avx2", "cpu_avx512", "cpu_amx", "cpu_neon"):
+            is_long = name.startswith("flex_attention") and target in ("cpu_avx2", "cpu_amx")
+            yield pytest.param(name, target, marks=[pytest.mark.long] * is_long, id=f"{name}-{target}")
+
+
+@pytest.mark.parametrize(("name", "target"), list(items()))
 def test_code_is_that_of_the_target(monkeypatch, name, target):
     case, _ = find_case(name, ())
     if reason := exclusion(case, targets()[target]):
