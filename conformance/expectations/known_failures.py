@@ -24,7 +24,7 @@ from conformance.expectations.known_failure_entry import (
     parse_entry,
     release_of,
 )
-from conformance.numerics.problem import Excuse, Problem, unexcused
+from conformance.numerics.problem import Problem, unexcused
 from conformance.words import did_you_mean
 
 if sys.version_info >= (3, 11):
@@ -67,6 +67,7 @@ class KnownFailures:
     backend_option: str = ""
     strict: str = STRICT
     overlay_strict: str = ""
+    other_values: bool = False
 
     def entry_for(
         self, case_id: str, check: str, target: str, torch_version: str, mode: str = ""
@@ -92,7 +93,7 @@ class KnownFailures:
         entries = self._entries(case_id, check, target, torch_version, mode)
         if problems:  # only entries that name problems excuse them: an error's text would excuse all of them
             naming = [failure for failure in entries if failure.excuses]
-            found = naming[0] if naming and not unexcused(problems, _excuses(naming)) else None
+            found = naming[0] if naming and not self._unexcused(problems, naming) else None
         else:
             found = next((failure for failure in entries if failure.error and failure.error in message), None)
         if found is not None:
@@ -104,7 +105,11 @@ class KnownFailures:
     ) -> list[Problem]:
         """The problems of an item that no entry names. `problems`: all of its problems."""
         entries = self._entries(case_id, "numerics", target, torch_version, mode)
-        return unexcused(problems, _excuses(entries))
+        return self._unexcused(problems, entries)
+
+    def _unexcused(self, problems: Sequence[Problem], entries: Iterable[KnownFailure]) -> list[Problem]:
+        excuses = [each for failure in entries for each in failure.excuses]
+        return unexcused(problems, excuses, other_values=self.other_values)
 
     def errors(self, case_id: str, check: str, target: str, torch_version: str, mode: str = "") -> list[str]:
         """The `error` of each entry for this check of this item that has one."""
@@ -261,9 +266,11 @@ def load(
     strict: str = STRICT,
     overlays: Sequence[str] = (),
     overlay_strict: str = "",
+    *,
+    other_values: bool = False,
 ) -> KnownFailures:
-    """All entries of the folder's *.toml files, by name of the file. `backend_option`, `strict`, `overlay_strict`:
-    see KnownFailures.
+    """All entries of the folder's *.toml files, by name of the file. `backend_option`, `strict`, `overlay_strict`,
+    `other_values`: see KnownFailures.
 
     `overlays`: further folders, whose entries apply too. A file that is named twice counts once. Raises
     KnownFailureError for a file that is malformed or cannot be read.
@@ -281,7 +288,7 @@ def load(
                         )
                 by_item[item].append(failure)
             failures.append(failure)
-    return KnownFailures(failures, backend_option=backend_option, strict=strict, overlay_strict=overlay_strict)
+    return KnownFailures(failures, set(), backend_option, strict, overlay_strict, other_values)
 
 
 def _entries_of(folder: Path, layer: str, read: set[Path]) -> Iterator[KnownFailure]:
@@ -315,10 +322,6 @@ def _entries_in(file: Path, layer: str, _state: tuple[int, int]) -> tuple[KnownF
     return tuple(
         replace(parse_entry(f"{name}, failure {number}", entry), layer=layer) for number, entry in enumerate(entries, 1)
     )
-
-
-def _excuses(failures: Iterable[KnownFailure]) -> list[Excuse]:
-    return [each for failure in failures for each in failure.excuses]
 
 
 def _excuses_the_same(one: KnownFailure, other: KnownFailure) -> bool:

@@ -229,7 +229,8 @@ class Session:
         folder, settings = self.known_failures_folder(case), self.settings
         overlays = settings.overlay.known_failures
         strict = self.strict_release(folder)
-        return _known_failures(folder, settings.backend_option, strict, overlays, settings.strict_torch)
+        seeded = bool(settings.seed)
+        return _known_failures(folder, settings.backend_option, strict, overlays, settings.strict_torch, seeded)
 
     def strict_release(self, folder: Path | None) -> str:
         """The `strict` of a folder's KnownFailures: the package's own release, or the project's."""
@@ -273,9 +274,9 @@ def _refuse_unknown_backend(backend: str) -> None:
 
 @functools.cache
 def _known_failures(
-    folder: Path, backend_option: str, strict: str, overlays: tuple[str, ...], overlay_strict: str
+    folder: Path, backend_option: str, strict: str, overlays: tuple[str, ...], overlay_strict: str, other_values: bool
 ) -> known_failures.KnownFailures:
-    return known_failures.load(folder, backend_option, strict, overlays, overlay_strict)
+    return known_failures.load(folder, backend_option, strict, overlays, overlay_strict, other_values=other_values)
 
 
 @functools.cache

@@ -18,8 +18,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.numerics.torch_references import functional_decompositions
 
-#: Fewer terms need no allowance: the floor of the policy covers them.
-FEW_TERMS = 32
 #: A run moves a sum of n terms by SHARE × sqrt(n) × eps. The policy's factor multiplies what comes of it: with 4, that
 #: is Higham and Mary's bound for lambda = 4. `python benchmarks/summation.py` counts the correct sums that exceed it.
 SHARE = 0.5
@@ -33,7 +31,7 @@ _SCANS = ("cumsum", "cumprod")
 
 
 class SummationError(TorchDispatchMode):
-    """Inside, each sum of FEW_TERMS terms or more moves: its terms and its result, each up or down.
+    """Inside, each sum of two terms or more moves: its terms and its result, each up or down.
 
     `seed` decides which. `scale`: how much, in multiples of the rule. `eps`: the machine epsilon of the dtype in which
     compiled code sums. Operators that Inductor decomposes are decomposed, so that their sums are seen.
@@ -64,7 +62,7 @@ class SummationError(TorchDispatchMode):
                 return result
         result = func(*args, **kwargs)
         terms = _terms(packet.__name__, args, result)
-        if terms < FEW_TERMS:
+        if terms < 2:
             return result
         size = self._unit * math.sqrt(terms)
         result = func(*(self._moved(value, size) for value in args), **kwargs)

@@ -240,3 +240,9 @@ test_references = references(
     test_bce_with_logits_of_rare_classes,
     test_of_two,
 )
+
+
+# Beside 1, the sigmoid of a sure and right answer has few digits left of its distance.
+@case(x=tensor(100, low=6, high=14), y=tensor(100, low=0.5, high=1), grad="x", checks=["numerics"])
+def test_soft_margin_of_sure_answers(x, y):
+    return functional.soft_margin_loss(x, y)

@@ -153,6 +153,26 @@ def test_the_extent_is_bounded(values):
     assert not GRADIENT.matches(Problem("gradient of x", "values", "", "first", values))
 
 
+@pytest.mark.parametrize(
+    ("calls", "change", "excused"),
+    [
+        (("first",), {}, True),
+        (("first",), {"call": "second"}, True),
+        (("first",), {"call": "nan"}, True),
+        (("nan", "inf"), {"call": "huge"}, True),
+        (("nan", "inf"), {"call": "second"}, False),
+        (("first",), {"tensor": "output"}, False),
+        (("first",), {"rule": "strides"}, False),
+    ],
+)
+def test_other_values_have_another_extent(calls, change, excused):
+    values = WrongValues({"number → NaN": 3}, 0.9, 99.0)
+    problem = {"tensor": "gradient of x", "rule": "values", "text": "", "call": "first", "wrong_values": values}
+    excuse = Excuse(calls, ("gradient of x",), "values", ("number → number",), off_by=0.1, share=0.5)
+    assert excuse.matches(Problem(**problem | change), other_values=True) is excused
+    assert not excuse.matches(Problem(**problem | change))
+
+
 def wide(values):
     return torch.tensor(values, dtype=torch.complex128 if isinstance(values[0], complex) else torch.float64)
 
