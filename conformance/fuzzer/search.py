@@ -162,7 +162,7 @@ class Search:
         start = time.monotonic()
         trials.call = Call(dynamic=generated.dynamic)
         outcome = trials.run(generated.program)
-        problem = next(iter(outcome.problems), None)
+        problem = min(outcome.problems, key=lambda each: each.rule != "values", default=None)
         state = str(problem.name) if problem else outcome.error or "right"
         with self._lock:
             self.counts.compared += not outcome.error

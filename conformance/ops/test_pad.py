@@ -136,3 +136,9 @@ test_references_backward = references(
         "aten.reflection_pad2d_backward.default": "its result is contiguous; eager's keeps the layout of the image",
     },
 )
+
+
+# The one element of the border that is read lies before x in memory.
+@case(x=tensor(20), checks=["numerics"])
+def test_element_of_the_border(x):
+    return functional.pad(x, (3, 0))[0] + x
