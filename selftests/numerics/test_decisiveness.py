@@ -7,7 +7,8 @@ import torch
 from checking import case_of, fails_with
 
 from conformance import tensor
-from conformance.numerics.check import check_numerics
+from conformance.cases import seeds
+from conformance.numerics.check import Observed, check_numerics
 
 
 def noisy(x):
@@ -59,3 +60,20 @@ def test_what_decides_is_not_refused(fn):
 
     fill = {"fill": {"output": "it is empty"}} if not fn(torch.ones(4, 50)).numel() else {}
     check_numerics(case_of(function, x=tensor(4, 50), numerics=fill), function, "cpu")
+
+
+def test_with_another_seed_it_is_a_note():
+    """Cases declare what holds for the values of the default seed."""
+
+    def function(x):
+        return torch.zeros_like(x)
+
+    a_case = case_of(function, x=tensor(8, 50))
+    fails_with(a_case, function, "every element is 0.0 in every call")
+    seeds.use_run_seed(7)
+    try:
+        observed = Observed()
+        check_numerics(a_case, function, "cpu", observed=observed)
+    finally:
+        seeds.use_run_seed(0)
+    assert any("every element is 0.0 in every call" in note for note in observed.comparison.notes)
