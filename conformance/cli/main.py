@@ -37,7 +37,7 @@ GROUPS = {
     "for compiler engineers": {
         "bisect": ("bisect", "find the commit of PyTorch that changed the code of a case"),
         "blame": ("blame", "find the functions of another torch that change the code of a case"),
-        "explore": ("explore", "make programs out of the cases, and keep those that are compiled wrong"),
+        "explore": ("explore", "make programs out of cases, and keep what is compiled wrong"),
         "minimise": ("minimise", "find the smallest program that fails as a case does"),
         "estimate": ("estimate", "estimate the least time of each kernel, without the device"),
         "bench": ("bench", "time compiled against eager on this machine; explain what is slower"),

@@ -231,12 +231,23 @@ def test_shift(x, y):
     return x << y, x >> y
 
 
+#: Seen with other seeds than 0.
+PRODUCT_OVERFLOWS = "a fused multiplication and addition does not overflow where a product alone does"
+
+
 @case(x=tensor(100), y=tensor(100), dtype="f32", require=VECTORISED, numerics={"branch": [0.5]})
 def test_lerp(x, y):
     return torch.lerp(x, y, 0.25), torch.lerp(x, y, 0.75)
 
 
-@case(x=tensor(100), y=tensor(100), w=tensor(100), dtype="bf16", require=VECTORISED)
+@case(
+    x=tensor(100),
+    y=tensor(100),
+    w=tensor(100),
+    dtype="bf16",
+    require=VECTORISED,
+    numerics={"without": {"huge": PRODUCT_OVERFLOWS}},
+)
 def test_lerp_by_tensor(x, y, w):
     return torch.lerp(x, y, w)
 
@@ -247,7 +258,7 @@ def test_lerp_by_tensor(x, y, w):
     z=tensor(100),
     dtype=["bf16", "i64"],
     require=VECTORISED,
-    numerics={"for": {"cuda bf16": FUSED}},
+    numerics={"for": {"bf16": {"without": {"huge": PRODUCT_OVERFLOWS}}, "cuda bf16": FUSED}},
 )
 def test_addcmul(x, y, z):
     return torch.addcmul(x, y, z, value=2)

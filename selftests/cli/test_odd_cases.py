@@ -103,6 +103,7 @@ OF_A_CASE = [
 SLOW = [
     ["show", "CASE", "--target", "cpu_avx2", "--numerics"],
     ["minimise", "CASE", *SM90, "--trials", "2"],
+    ["explore", "CASE", *SM90, "--minutes", "0.05"],
     ["bench", "CASE", "--min-time", "0.01"],
 ]
 #: What people ask about a run of all of them.
@@ -122,7 +123,7 @@ OF_A_RUN = [
 ]
 ODD_WORDS = ["", " ", "*", "[", "::", "test_[x]", "a\0b", "odd tests", "odd tests/test_odd.py", "🙂", "-", "x" * 300]
 #: With such a word, they may compile all cases, or list those of the package.
-COMPILES = ("bench", "estimate", "minimise", "list")
+COMPILES = ("bench", "estimate", "explore", "minimise", "list")
 TESTPATHS = ["'.'", "'odd tests'", "'odd tests/'", "'odd tests/test_odd.py'", "'odd*'", "**", "**/test_*.py", "..",
              "missing", "'odd", "", "ROOT", "'ROOT/odd tests'"]  # fmt: skip
 
@@ -188,8 +189,9 @@ def test_odd_words(ends_in_a_message, command):
 @pytest.mark.long
 @pytest.mark.parametrize("command", COMPILES)
 def test_odd_words_that_may_name_all_cases(ends_in_a_message, command):
+    options = {"bench": ["--min-time", "0.01"], "explore": [*SM90, "--minutes", "0.05"]}
     for word in ODD_WORDS:
-        ends_in_a_message(command, word, *(("--min-time", "0.01") if command == "bench" else SM90))
+        ends_in_a_message(command, word, *options.get(command, SM90))
 
 
 def test_some_forms_of_testpaths(odd_project, ends_in_a_message):

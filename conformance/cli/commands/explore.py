@@ -26,16 +26,17 @@ if TYPE_CHECKING:
     from conformance.fuzzer.search import Search
 
 DESCRIPTION = """\
-Make programs out of the functions of cases: joined where types and shapes allow,
-with what people write between two operators. Compile each for each target, and
-compare it with eager. What fails is minimised and kept as a finding: a script that
-needs torch alone, and a case. The same seed gives the same programs. A search that
-was stopped goes on when you start it again. Exit status 1: there are findings."""
+Make programs out of the functions of cases: joined where types and shapes
+allow, with what people write between two operators. Compile each for each
+target, and compare it with eager. What fails is minimised and kept as a
+finding: a script that needs torch alone, and a case. The same seed gives the
+same programs. A search that was stopped goes on when you start it again. Exit
+status 1: there are findings."""
 
 EXAMPLES = """\
 examples:
   python -m conformance explore --minutes 30
-  python -m conformance explore --target cpu_avx2,cuda_sm90 --minutes 60 --seed 7
+  python -m conformance explore --target cpu_avx2,cuda_sm90 --seed 7
   python -m conformance explore conformance/ops/test_scatter.py --minutes 10"""
 
 
