@@ -88,7 +88,8 @@ def run(arguments: argparse.Namespace) -> int:
         targets = [compiler.target(name) for name in names]
         left_out = sum(parts.left_out.values())
         print(heading(f"# programs of {pluralise(parts.count, 'case')} on {', '.join(names)}"))
-        print(f"{left_out} left out: {_counted(parts.left_out)}", flush=True)
+        if left_out:
+            print(f"{left_out} left out: {_counted(parts.left_out)}", flush=True)
         search = Search(
             folder,
             arguments.seed,
@@ -161,13 +162,13 @@ def _functions_of_bugs(known: Sequence[KnownFailure]) -> dict[str, list[str]]:
 def _report(search: Search) -> None:
     print(f"\n{search.counts}")
     for shows, title in (
-        (True, "fail with torch alone"),
-        (None, "need a device that is not here"),
-        (False, "do not fail with torch alone: read them first, each may be a false alarm"),
+        (True, "shown by torch alone"),
+        (None, "for a device that is not here"),
+        (False, "not shown by torch alone: read them first, each may be a false alarm"),
     ):
         chosen = [each for each in search.findings if each.shows is shows]
         if chosen:
-            print(f"\n{pluralise(len(chosen), 'finding')} that {title}:")
+            print(f"\n{pluralise(len(chosen), 'finding')}, {title}:")
         for each in sorted(chosen, key=lambda finding: bool(finding.known)):
             print(f"  {search.folder / each.name}")
             print(f"    {each.title} ({pluralise(len(each.numbers), 'program')}); {each.blamed}")

@@ -1,0 +1,60 @@
+"""`explore` with a real bug: compiled channel_shuffle loses the layout channels_last. No program needs C++."""
+
+from __future__ import annotations
+
+import pytest
+from suites import NATIVE, run_python
+
+CASES = """
+from conformance import case, tensor
+
+@case(x=tensor(20), grad=True)
+def test_double(x):
+    return x * 2
+
+@case(x=tensor(2, 8, 6, 10, layout="channels_last"))
+def test_shuffle(x):
+    import torch
+    return torch.nn.functional.channel_shuffle(x, 2)
+"""
+
+
+def explore(folder, *words):
+    return run_python("-m", "conformance", "explore", *words, folder=folder)
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "ops").mkdir()
+    (tmp_path / "ops/test_mine.py").write_text(CASES)
+    (tmp_path / "conftest.py").write_text("")
+    return tmp_path
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not NATIVE, reason="this machine runs no CPU target")
+def test_a_bug_of_torch(project):
+    ran = explore(project, "ops", "--target", NATIVE, "--minutes", "1.5")
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert f"# programs of 2 cases on {NATIVE}" in ran.stdout
+    assert "finding, shown by torch alone:" in ran.stdout
+    assert "decomposition of aten.channel_shuffle.default" in ran.stdout
+    (script,) = project.glob("explored/0/channel-shuffle-*/script.py")
+    assert "conformance" not in script.read_text()
+    again = explore(project, "ops", "--target", NATIVE, "--minutes", "0.01")
+    assert "channel-shuffle" in again.stdout  # the finding of the first search
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--minutes", "0"], "--minutes and --jobs must be above 0"),
+        (["--target", "cpu_avx"], "unknown target 'cpu_avx': add --target {"),
+        (["nowhere", "--target", "cuda_sm90"], "no case matches 'nowhere'"),
+    ],
+)
+def test_wrong_words(project, words, says):
+    ran = explore(project, *words)
+    assert ran.returncode == 2, ran.stdout + ran.stderr
+    assert says in ran.stderr
+    assert not (project / "explored").exists()
