@@ -69,6 +69,12 @@ def name_of(minimised: Minimised, program: Program) -> str:
     return f"{words or 'program'}-{digest}"
 
 
+def part_of(blamed: str) -> str:
+    """The part of the compiler that `Finding.blamed` names, whichever application of it; "" if it names a backend."""
+    part = re.sub(r" \(application .*", "", blamed)
+    return part if ", " in part else ""
+
+
 def operators(program: Program) -> list[str]:
     """The names of the functions and methods that a program calls, each once, without modules and signs."""
     return list(dict.fromkeys(name for step in program.steps for name in called(step.expression)))

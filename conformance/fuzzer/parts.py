@@ -35,7 +35,7 @@ class Parts:
         self._small: dict[str, bool] = {}
 
     def draw(self, chance: random.Random) -> Case | None:
-        """A case; None if the one that was drawn is too large."""
+        """A case; None if the one that was drawn is too large, or cannot be built here."""
         functions = self._by_function[chance.choice(sorted(self._by_function))]
         case = chance.choice(functions[chance.choice(sorted(functions))])
         if case.id not in self._small:
@@ -56,7 +56,10 @@ def unsuitable(case: Case) -> str:
 
 
 def _is_small(case: Case) -> bool:
-    elements = sum(getattr(leaf, "numel", int)() for _, leaf in leaves_of(case.build()))
+    try:
+        elements = sum(getattr(leaf, "numel", int)() for _, leaf in leaves_of(case.build()))
+    except Exception:  # noqa: BLE001 - a case that cannot be built here is no part
+        return False
     return elements <= LARGEST
 
 

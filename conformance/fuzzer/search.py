@@ -22,7 +22,15 @@ from conformance.devices.targets import Target
 from conformance.errors import ConformanceError
 from conformance.expectations.known_failure_writer import Failure as Failed
 from conformance.expectations.known_failure_writer import write_known_failures
-from conformance.fuzzer.finding import Finding, case_text, name_of, operators, read_findings, similar_bug
+from conformance.fuzzer.finding import (
+    Finding,
+    case_text,
+    name_of,
+    operators,
+    part_of,
+    read_findings,
+    similar_bug,
+)
 from conformance.fuzzer.generator import Generated, Generator, renamed
 from conformance.minimisation.failure import Failure
 from conformance.minimisation.minimiser import Minimised, Minimiser
@@ -38,8 +46,8 @@ _SILENCE = 60
 _CHECKED, _SEARCH = "checked.jsonl", "search.json"
 
 
-class SearchError(ConformanceError, ValueError):
-    """A folder whose search was another one. The message says what differs."""
+class SearchError(ConformanceError, RuntimeError):
+    """A folder that has another search, or cannot be read or written. The message says why."""
 
 
 @dataclass
@@ -87,20 +95,31 @@ class Search:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         settings = {"seed": seed, "torch": torch.__version__, "targets": [target.name for target in targets]}
-        place = folder / _SEARCH
-        if place.exists() and (before := json.loads(place.read_text(encoding="utf-8"))) != settings:
-            changed = next(name for name in settings if before.get(name) != settings[name])
+        try:
+            self._begin(settings)
+            self._done = {(each["number"], each["target"]) for each in self._checked()}
+            self.findings = read_findings(folder)
+        except OSError as error:
+            raise SearchError(f"{folder}: {error.strerror}; name another folder with --output") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SearchError(f"{folder} has files that no search wrote: name another folder with --output") from error
+
+    def _begin(self, settings: Mapping[str, Any]) -> None:
+        place = self.folder / _SEARCH
+        before = json.loads(place.read_text(encoding="utf-8")) if place.exists() else settings
+        if changed := [name for name in settings if before.get(name) != settings[name]]:
+            name = changed[0]
             raise SearchError(
-                f"{folder} has a search with {changed} {before.get(changed)}, and this one has {settings[changed]}: "
+                f"{self.folder} has a search with {name} {before.get(name)}, and this one has {settings[name]}: "
                 "name another folder with --output"
             )
-        folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         atomic_files.write_atomically(place, json.dumps(settings) + "\n")
-        self._done = {(each["number"], each["target"]) for each in self._checked()}
-        self.findings = read_findings(folder)
 
     def run(self, generator: Generator, until: float, jobs: int) -> None:
-        """Checks programs until `time.monotonic()` is `until`. `jobs`: how many at a time. Raises TrialError.
+        """Checks programs until `time.monotonic()` is `until`. `jobs`: how many at a time.
+
+        Raises TrialError, and SearchError if the folder cannot be written.
 
         What is being checked then is checked again when the search goes on.
         """
@@ -154,6 +173,8 @@ class Search:
                 try:
                     self._check(generated, target, trials[target.name])
                 except Exception as error:  # noqa: BLE001 - run() raises it in the main thread
+                    if isinstance(error, OSError):
+                        error = SearchError(f"{self.folder} cannot be written: {error.strerror or error}")
                     if not self._stop.is_set():  # else its process was ended in the middle
                         errors.append(error)
                     return
@@ -242,7 +263,8 @@ class Search:
         """
         number = generated.number
         with self._lock:
-            same = (each for each in self.findings if each.name == name or ("(" in blamed and each.blamed == blamed))
+            part = part_of(blamed)
+            same = (each for each in self.findings if each.name == name or (part and part_of(each.blamed) == part))
             if (found := next(same, None)) is not None:
                 others = self._beginning.pop(name, (0, []))[1]
                 more = dataclasses.replace(found, numbers=tuple(dict.fromkeys((*found.numbers, number, *others))))

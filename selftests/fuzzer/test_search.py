@@ -11,7 +11,7 @@ import torch
 from conformance.devices.targets import targets
 from conformance.expectations.known_failures import load
 from conformance.fuzzer import search as search_module
-from conformance.fuzzer.finding import operators, read_findings, similar_bug
+from conformance.fuzzer.finding import operators, part_of, read_findings, similar_bug
 from conformance.fuzzer.generator import Generated
 from conformance.fuzzer.search import Search, SearchError
 from conformance.minimisation.program import Program, Step
@@ -125,6 +125,20 @@ def test_another_search_in_the_folder_is_refused(tmp_path):
         searched(tmp_path, 0.1, seed=2)
 
 
+@pytest.mark.parametrize(("name", "text"), [("search.json", "{"), ("search.json", "[]"), ("amax/finding.json", "{}")])
+def test_a_folder_with_other_files_is_refused(tmp_path, name, text):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    with pytest.raises(SearchError, match="has files that no search wrote: name another folder"):
+        searched(tmp_path, 0.1)
+
+
+def test_a_folder_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SearchError, match=r"file: .*; name another folder with --output"):
+        searched(tmp_path / "file", 0.1)
+
+
 def test_an_error_of_a_trial_ends_the_search(tmp_path, monkeypatch):
     def refused(*_, **__):
         raise TrialError("no compiler")
@@ -132,6 +146,13 @@ def test_an_error_of_a_trial_ends_the_search(tmp_path, monkeypatch):
     monkeypatch.setattr(FakeTrials, "run", refused)
     with pytest.raises(TrialError, match="no compiler"):
         searched(tmp_path, 30)
+
+
+def test_part_to_blame():
+    one = "backend inductor, decomposition of aten.put.default (application 3 of 7)"
+    assert part_of(one) == "backend inductor, decomposition of aten.put.default"
+    assert part_of(f"{one[:-5]}2 of 2), together with applications before it") == part_of(one)
+    assert part_of("backend inductor: Inductor") == ""
 
 
 def test_similar_bug():
