@@ -137,3 +137,9 @@ def test_result_read_late(x, w):
 def test_list_and_reversed(x):
     torch._foreach_add_([x], [x.flip(0)])
     return x
+
+
+@case(x=tensor(5, 7), checks=["numerics"])
+def test_two_copies(x):
+    y = x * 2
+    return y.clone(), y.clone()

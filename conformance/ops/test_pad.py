@@ -142,3 +142,8 @@ test_references_backward = references(
 @case(x=tensor(20), checks=["numerics"])
 def test_element_of_the_border(x):
     return functional.pad(x, (3, 0))[0] + x
+
+
+@case(x=tensor(20), checks=["numerics"])
+def test_repeated_and_replicated(x):
+    return functional.pad(x.repeat(12)[:240].reshape(2, 3, 40), (1, 1), "replicate")
