@@ -16,8 +16,8 @@ Keys of @case(numerics={...}), all optional:
     without     what is not checked → reason. A group of special values (see special_values.py: nan, inf, huge,
                 denormals, edges, ties, negative, positive, far, exponents, full_range, outside, wrap), "sizes" (other
                 sizes with dynamic shapes), "expanded cotangents" or "permuted cotangents", a kind of other inputs (see
-                other_inputs.py: transposed, size 0, size 1, refused), the name of an input, or "graphs": nothing need
-                be compiled
+                other_inputs.py: transposed, dynamic, size 0, size 1, refused), the name of an input, or "graphs":
+                nothing need be compiled
     fill        tensor → why no error in it can be found: {"output[1]": "it is zeros_like(x)"}. Without it, a tensor is
                 refused that is one constant in every call, always empty, or so far from float64 that twice its values,
                 two elements exchanged, or an input would pass

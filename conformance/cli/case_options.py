@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from conformance.cases.adhoc import AdhocError, AdhocOptions, is_adhoc_function
 from conformance.cases.case import Case
 from conformance.cases.lookup import shadowed_line
 from conformance.cli.capture_sections import STAGES
+from conformance.devices.targets import TargetError
 from conformance.harness.configuration.project_settings import project_settings
 
 #: Part → help, in the order in which the parts are printed.
@@ -44,6 +45,14 @@ def project_targets() -> list[str]:
     """The targets that the project's ini file names, in its order. Raises SettingsError for a wrong ini file."""
     names = project_settings(Path.cwd()).targets
     return names.split(",") if names else []
+
+
+def checked_target(name: str, known: Collection[str]) -> str:
+    """The name of a target. Raises TargetError for one that is not `known`, and for ""."""
+    if name not in known:
+        text = f"unknown target {name!r}" if name else "no target"
+        raise TargetError(f"{text}: add --target {{{','.join(sorted(known))}}}")
+    return name
 
 
 def add_part_options(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:

@@ -86,7 +86,7 @@ def called(text: str) -> list[str]:
 
 
 def similar_bug(program: Program, bugs: Mapping[str, Sequence[str]]) -> str:
-    """The reason of the known failure whose script has the most operators of the program; "" if it lacks one of them.
+    """The reason of the known failure whose script calls all operators of the program, and the fewest others; or "".
 
     `bugs`: reason → the functions that its script calls.
     """

@@ -210,7 +210,7 @@ def _result(call: _Call, given: Mapping[str, Any], values: Sequence[Any]) -> Any
 
 
 def tensors_in(value: Any) -> list[Any]:
-    """The tensors of a result, in order."""
+    """The tensors of a result, in order. It is small because Dynamo traces it."""
     import torch
 
     if isinstance(value, torch.Tensor):

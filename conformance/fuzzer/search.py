@@ -68,9 +68,9 @@ class Counts:
 class Search:
     """`folder`: of the search; it is made, or gone on with. `seed`, `targets`: of all programs. `tables`: further ones.
 
-    `bugs`: reason of a known failure → functions that its script calls. `say`: prints a line. `native`: the names of
-    targets whose code runs on their device; others are emulated.
-    Raises SearchError if the folder has a search with another seed, torch or targets.
+    `bugs`: reason of a known failure → functions that its script calls. `say`: prints a line. `cases`: how
+    many the programs are made of. `native`: the names of targets whose code runs on their device; others are emulated.
+    Raises SearchError if the folder has a search with another seed, torch, targets or number of cases.
     """
 
     def __init__(
@@ -80,6 +80,8 @@ class Search:
         targets: Sequence[Target],
         bugs: Mapping[str, Sequence[str]],
         say: Callable[[str], None],
+        *,
+        cases: int = 0,
         native: Collection[str] = (),
         tables: Sequence[str] = (),
     ) -> None:
@@ -94,7 +96,8 @@ class Search:
         self._beginning: dict[str, tuple[int, list[int]]] = {}
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        settings = {"seed": seed, "torch": torch.__version__, "targets": [target.name for target in targets]}
+        names = [target.name for target in targets]
+        settings = {"seed": seed, "torch": torch.__version__, "targets": names, "cases": cases}
         try:
             self._begin(settings)
             self._done = {(each["number"], each["target"]) for each in self._checked()}

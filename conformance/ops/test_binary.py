@@ -231,8 +231,7 @@ def test_shift(x, y):
     return x << y, x >> y
 
 
-#: Seen with other seeds than 0.
-PRODUCT_OVERFLOWS = "a fused multiplication and addition does not overflow where a product alone does"
+PRODUCT_OVERFLOWS = "fused with the sum, a product does not overflow where it does alone; this differs between seeds"
 
 
 @case(x=tensor(100), y=tensor(100), dtype="f32", require=VECTORISED, numerics={"branch": [0.5]})

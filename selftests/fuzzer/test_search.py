@@ -123,6 +123,8 @@ def test_another_search_in_the_folder_is_refused(tmp_path):
     searched(tmp_path, 0.1)
     with pytest.raises(SearchError, match=r"has a search with seed 1, and this one has 2: name another folder"):
         searched(tmp_path, 0.1, seed=2)
+    with pytest.raises(SearchError, match=r"has a search with cases 0, and this one has 3"):
+        Search(tmp_path, 1, [TARGET], {}, print, cases=3)
 
 
 @pytest.mark.parametrize(("name", "text"), [("search.json", "{"), ("search.json", "[]"), ("amax/finding.json", "{}")])

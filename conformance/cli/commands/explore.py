@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from conformance.cases.case import Case
 from conformance.cases.lookup import selected_cases
 from conformance.cases.roots import STORAGE_ROOTS
-from conformance.cli.case_options import project_targets
+from conformance.cli.case_options import checked_target, project_targets
 from conformance.devices.targets import TargetError, excused_like
 from conformance.errors import ConformanceError
-from conformance.storage.locations import KNOWN_FAILURES
+from conformance.storage.locations import KNOWN_FAILURES, storage_folder
 from conformance.terminal import heading
 from conformance.words import pluralise
 
@@ -77,10 +77,11 @@ def run(arguments: argparse.Namespace) -> int:
     end = time.monotonic() + 60 * arguments.minutes
     with contextlib.closing(compiler_here()) as compiler:
         compiler.set_up_torch()
-        known = _known_failures()
         names = _target_names(arguments.target, compiler)
+        cases = _cases(arguments.what)
+        known = _known_failures(cases, arguments.overlay.known_failures)
         excused = _excused(known)
-        parts = Parts(_cases(arguments.what), lambda case: _why_left_out(case, names, excused))
+        parts = Parts(cases, lambda case: _why_left_out(case, names, excused))
         if not parts.count:
             reasons = "; ".join(f"{reason}: {count}" for reason, count in parts.left_out.items())
             raise ExploreError(f"no case can be a part of a program: {reasons or 'there is none'}")
@@ -96,6 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
             targets,
             _functions_of_bugs(known),
             lambda line: print(line, flush=True),
+            cases=parts.count,
             native=[target.name for target in targets if compiler.is_native(target, run=True)],
             tables=arguments.overlay.targets,
         )
@@ -117,22 +119,21 @@ def _target_names(wanted: str | None, compiler: Compiler) -> list[str]:
     names = (wanted or next(iter(project_targets()), "")).split(",")
     known = compiler.machine.targets()
     for name in names:
-        if name not in known:
-            text = f"unknown target {name!r}" if name else "no target"
-            raise TargetError(f"{text}: add --target {{{','.join(sorted(known))}}}")
-        if problem := compiler.generation_problem(known[name]):
+        if problem := compiler.generation_problem(known[checked_target(name, known)]):
             raise TargetError(f"{name}: {problem}")
     return names
 
 
-def _known_failures() -> list[KnownFailure]:
-    """The known failures of the package that are for the installed torch."""
+def _known_failures(cases: Sequence[Case], overlays: Sequence[str]) -> list[KnownFailure]:
+    """The known failures of the package, of the cases' projects and of overlays that are for the installed torch."""
     import torch
 
     from conformance.expectations.known_failures import load
 
-    found = (failure for root in STORAGE_ROOTS for failure in load(root / KNOWN_FAILURES).failures)
-    return [failure for failure in found if failure.applies_to(torch.__version__)]
+    package = [root / KNOWN_FAILURES for root in STORAGE_ROOTS]
+    folders = dict.fromkeys([*package, *(storage_folder(case.file, KNOWN_FAILURES) for case in cases)])
+    loaded = [*map(load, folders), load(None, overlays=overlays)]
+    return [failure for each in loaded for failure in each.failures if failure.applies_to(torch.__version__)]
 
 
 def _why_left_out(case: Case, names: Sequence[str], excused: Collection[tuple[str, str]]) -> str:

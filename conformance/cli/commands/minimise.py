@@ -12,8 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.cases.adhoc import resolve_case
-from conformance.cli.case_options import add_adhoc_options, adhoc_options, print_shadowed, project_targets
-from conformance.devices.targets import Target, TargetError
+from conformance.cli.case_options import (
+    add_adhoc_options,
+    adhoc_options,
+    checked_target,
+    print_shadowed,
+    project_targets,
+)
+from conformance.devices.targets import Target
 from conformance.errors import ConformanceError
 from conformance.numerics.problem import OF_THE_DECLARATION
 from conformance.sources.source_in_use import source_in_use
@@ -196,8 +202,4 @@ def _default_output(word: str) -> Path:
 
 
 def _target_name(wanted: str | None, named: str, known: set[str]) -> str:
-    name = wanted or named or next(iter(project_targets()), "")
-    if name not in known:
-        text = f"unknown target {name!r}" if name else "no target"
-        raise TargetError(f"{text}: add --target {{{','.join(sorted(known))}}}")
-    return name
+    return checked_target(wanted or named or next(iter(project_targets()), ""), known)
