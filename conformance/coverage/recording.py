@@ -52,9 +52,11 @@ class Executed:
         self.lines: ExecutedLines = defaultdict(set)
         self.branches: ExecutedLines = defaultdict(set)
 
-    def recorded(self) -> contextlib.AbstractContextManager[None]:
-        """Adds what is executed inside."""
-        return recorded_lines(self.lines, _is_wanted, RecordedBranches(self.branches, conditions_of))
+    def recorded(self, *, branches: bool = True) -> contextlib.AbstractContextManager[None]:
+        """Adds what is executed inside. `branches`: without them, the conditions of torch's files are not read."""
+        return recorded_lines(
+            self.lines, _is_wanted, RecordedBranches(self.branches, conditions_of) if branches else None
+        )
 
     def without(self, other: Executed) -> Executed:
         """What `other` has not executed."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from conformance import atomic_files
 from conformance.cases.dtypes import DTYPES
+from conformance.fuzzer.forms import Form
 from conformance.minimisation.minimiser import Minimised
 from conformance.minimisation.program import Program
 
@@ -95,11 +96,12 @@ def similar_bug(program: Program, bugs: Mapping[str, Sequence[str]]) -> str:
     return min(fitting, key=lambda reason: len(bugs[reason]), default="")
 
 
-def case_text(function: str, finding: Finding, program: Program, *, dynamic: bool) -> str:
+def case_text(function: str, finding: Finding, program: Program, form: Form) -> str:
     """A file of cases with the smallest program. `function`: its name. Its inputs have random values."""
     inputs = ", ".join(f"{key}={_input_text(value)}" for key, value in program.inputs.items())
     grad = [key for key, value in program.inputs.items() if value.requires_grad]
-    how = (f", grad={grad!r}" if grad else "") + (", dynamic=True" if dynamic else "")
+    how = (f", grad={grad!r}" if grad else "") + (", dynamic=True" if form.dynamic else "")
+    how += f", config={dict(form.options)!r}" if form.options else ""
     body = program.text.partition("def program")[2]
     imports = program.text.partition("\n\n\n")[0]
     return "\n".join(

@@ -1,12 +1,13 @@
 """Generates programs: functions of cases and idioms, joined where types and shapes allow, as one graph of Dynamo.
 
-A program depends on the seed, its number, the cases and torch, and on nothing else.
+A program depends on the seed, its number, the cases, torch and the corpus, and on nothing else.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +16,10 @@ from typing import Any
 
 from conformance.capture.dynamo_graphs import NotWritableError, recorded_compiles, written
 from conformance.cases.case import Case
+from conformance.cases.containers import copy_to
+from conformance.fuzzer.corpus import Corpus
 from conformance.fuzzer.fitting import Fit, fit_for
+from conformance.fuzzer.forms import Form, drawn_form
 from conformance.fuzzer.idioms import IDIOMS
 from conformance.fuzzer.parts import LARGEST, Parts, is_place
 from conformance.minimisation.program import Program, Step
@@ -25,18 +29,23 @@ _JOINED = 0.65
 #: Larger numbers lose all digits in the next step: what is wrong then cannot be told from what is rounded.
 _LARGEST_NUMBER = 1e6
 _FLOATING = ("f64", "f32", "f16", "bf16")
+#: How often a program begins with one of the corpus, and the most steps that such a one may have.
+_CONTINUED, _MOST_STEPS = 0.4, 60
+#: Programs that are kept so that those which begin with them need not generate them again.
+_KEPT = 64
 
 
 @dataclass(frozen=True)
 class Generated:
-    """`program`: with inputs x0, x1, …, and steps v0, v1, …  `dynamic`: whether to compile for any size.
-    `parts`: ids of cases and names of idioms, in the order of the program.
+    """`program`: with inputs x0, x1, …, and steps v0, v1, …, in its `form`; `plain`: in none. `parts`: ids of cases and
+    names of idioms, in the order of the program.
     """
 
     number: int
     program: Program
-    dynamic: bool
+    form: Form
     parts: tuple[str, ...]
+    plain: Program
 
 
 @dataclass(frozen=True)
@@ -49,12 +58,12 @@ class _Link:
 
 @dataclass(frozen=True)
 class _Call:
-    """`function` is called with `links` by name, and with `constants`, or with the arguments of `case`."""
+    """`function` is called with `links` by name, and with copies of `given`, or with the arguments of `case`."""
 
     name: str
     function: Callable[..., Any]
     links: Mapping[str, _Link]
-    constants: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)
     case: Case | None = None
 
 
@@ -82,17 +91,23 @@ class _Style:
 
 
 class Generator:
-    """`seed`: of all programs."""
+    """`seed`: of all programs. `corpus`: of the search; without one, no program begins with another one."""
 
-    def __init__(self, parts: Parts, seed: int) -> None:
-        self._parts, self._seed = parts, seed
+    def __init__(self, parts: Parts, seed: int, corpus: Corpus | None = None) -> None:
+        self._parts, self._seed, self._corpus = parts, seed, corpus or Corpus()
+        self.program = functools.lru_cache(_KEPT)(self._program)
 
-    def program(self, number: int) -> Generated | None:
+    def is_ready(self, number: int) -> bool:
+        """Whether the programs that program `number` may begin with are known."""
+        return self._corpus.is_ready(number)
+
+    def _program(self, number: int) -> Generated | None:
         """The program with a number; None where what was drawn does not fit together, or Dynamo captures no graph."""
         chance = random.Random(f"{self._seed}:{number}")
         plan = _Plan(chance)
-        for is_case in self._order(chance):
-            if is_case or not plan.values:
+        names = self._begin(plan, number, chance)
+        for is_case in self._order(chance, continues=bool(names)):
+            if is_case or not plan.floating():
                 if (case := self._parts.draw(chance)) is not None:
                     plan.add_case(case)
             else:
@@ -100,18 +115,33 @@ class Generator:
         results = plan.results()
         if len(plan.calls) < 2 or not results:
             return None
-        program = _captured(plan.function(results))
-        dynamic = chance.random() < 0.2
-        names = tuple(call.name for call in plan.calls)
-        return Generated(number, program, dynamic, names) if program is not None else None
+        plain = _captured(plan.function(results))
+        if plain is None:
+            return None
+        program, form = drawn_form(plain, chance)
+        parts = (*names, *(call.name for call in plan.calls[bool(names) :]))
+        return Generated(number, program, form, parts, plain)
+
+    def _begin(self, plan: _Plan, number: int, chance: random.Random) -> tuple[str, ...]:
+        """Begins a program with one of the corpus, if so drawn. Returns the parts of that one."""
+        members = self._corpus.members(number)
+        if not members or chance.random() >= _CONTINUED:
+            return ()
+        found = self.program(chance.choice(members[-20:] if chance.random() < 0.5 else members))
+        if found is None or len(found.plain.steps) > _MOST_STEPS:
+            return ()
+        plan.add_program(found.plain)
+        return found.parts if plan.calls else ()
 
     @staticmethod
-    def _order(chance: random.Random) -> list[bool]:
+    def _order(chance: random.Random, *, continues: bool) -> list[bool]:
         """Whether the next part is a case or an idiom. The first one is a case."""
         cases, idioms = chance.choice((1, 1, 2, 2, 3)), chance.randint(1, 5)
+        if continues:
+            cases, idioms = chance.choice((0, 0, 1)), chance.randint(1, 3)
         rest = [True] * (cases - 1) + [False] * idioms
         chance.shuffle(rest)
-        return [True, *rest]
+        return [True, *rest] if cases else rest
 
 
 class _Plan:
@@ -119,7 +149,7 @@ class _Plan:
 
     def __init__(self, chance: random.Random) -> None:
         self.calls: list[_Call] = []
-        self.values: list[Any] = []  # floating tensors, each with the number that links name
+        self.values: list[Any] = []  # tensors, each with the number that links name
         self._chance = chance
         self._style = _Style(
             grad=chance.random() < 0.5,
@@ -133,27 +163,38 @@ class _Plan:
             arguments = case.build()
         except Exception:  # noqa: BLE001 - there is no such form of the case
             return
+        floating = self.floating()
         links = {
-            name: _Link(self._chance.randrange(len(self.values)), fit_for(value, self._chance))
+            name: _Link(self._chance.choice(floating), fit_for(value, self._chance))
             for name, value in arguments.items()
-            if self.values and is_place(value) and self._chance.random() < _JOINED
+            if floating and is_place(value) and self._chance.random() < _JOINED
         }
         self._add(_Call(case.id, case.fn, links, {}, case))
 
+    def add_program(self, program: Program) -> None:
+        names: dict[str, Any] = {}
+        exec(compile(program.text, "program.py", "exec"), names)  # noqa: S102 - written by program.py
+        self._add(_Call("program", names["program"], {}, program.inputs))
+
+    def floating(self) -> list[int]:
+        """The numbers of the floating values that have elements."""
+        return [number for number, value in enumerate(self.values) if value.is_floating_point()]
+
     def add_idiom(self) -> None:
         name = self._chance.choice(sorted(IDIOMS))
-        numbers = [number for number, value in enumerate(self.values) if value.dim()]
+        floating = self.floating()
+        numbers = [number for number in floating if self.values[number].dim()]
         if not numbers:
             return
         number = self._chance.choice(numbers[-3:] if self._chance.random() < 0.7 else numbers)
         value = self.values[number]
         wanted = inspect.signature(IDIOMS[name]).parameters
-        links, constants = {"x": _Link(number)}, {}
+        links, given = {"x": _Link(number)}, {}
         if "y" in wanted:
-            links["y"] = _Link(self._chance.randrange(len(self.values)), fit_for(value, self._chance))
+            links["y"] = _Link(self._chance.choice(floating), fit_for(value, self._chance))
         if "dim" in wanted:
-            constants["dim"] = self._chance.randrange(value.dim())
-        self._add(_Call(name, IDIOMS[name], links, constants))
+            given["dim"] = self._chance.randrange(value.dim())
+        self._add(_Call(name, IDIOMS[name], links, given))
 
     def _add(self, call: _Call) -> None:
         import torch
@@ -198,7 +239,7 @@ class _Plan:
 
 
 def _arguments(call: _Call) -> dict[str, Any]:
-    return dict(call.constants) if call.case is None else call.case.build()
+    return copy_to(dict(call.given), "cpu") if call.case is None else call.case.build()
 
 
 def _result(call: _Call, given: Mapping[str, Any], values: Sequence[Any]) -> Any:
@@ -225,13 +266,17 @@ def _is_useful(value: Any) -> bool:
     import torch
 
     return (
-        value.dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+        not value.is_complex()
+        and (not value.is_floating_point() or value.dtype.itemsize > 1)
         and value.layout == torch.strided
+        and not value.is_quantized
         and 0 < value.numel() <= LARGEST
     )
 
 
 def _is_finite(value: Any) -> bool:
+    if not value.is_floating_point():
+        return True
     return bool(value.detach().isfinite().all()) and float(value.detach().abs().max()) <= _LARGEST_NUMBER
 
 
@@ -247,7 +292,8 @@ def _captured(function: Callable[[], Any]) -> Program | None:
         program = Program.of_graph(written(recorder.calls[0]))
     except NotWritableError:
         return None
-    return renamed(program) if program.steps and program.inputs and program.outputs else None
+    is_whole = bool(program.steps and program.inputs and program.outputs)
+    return renamed(program) if is_whole and "_functorch" not in program.text else None  # levels of vmap tell nothing
 
 
 def renamed(program: Program) -> Program:

@@ -6,8 +6,12 @@ dtype, or `dim`, a dimension of both. IDIOMS has them all.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+from conformance.fuzzer import idioms_of_memory, idioms_of_numbers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -278,10 +282,6 @@ def detached_branch(x: Tensor) -> Tensor:
     return x - (x.detach() - x.detach().mean()).relu()
 
 
-def straight_through(x: Tensor) -> Tensor:
-    return x + (x.round() - x).detach()
-
-
 def two_steps_of_sgd(x: Tensor, y: Tensor) -> Tensor:
     momentum = y * 0.9 + x
     weight = x - 0.1 * momentum
@@ -289,9 +289,15 @@ def two_steps_of_sgd(x: Tensor, y: Tensor) -> Tensor:
     return weight - 0.1 * momentum
 
 
-#: Name → function. Those with a `y` take two tensors.
+def _functions_of(module: ModuleType) -> dict[str, Callable[..., Any]]:
+    """Those with an `x`, and no helper of them."""
+    own = {name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
+    return {name: value for name, value in own.items() if not name.startswith("_") and name != "whole"}
+
+
+#: Name → function.
 IDIOMS: dict[str, Callable[..., Any]] = {
-    name: value
-    for name, value in list(globals().items())
-    if callable(value) and getattr(value, "__module__", "") == __name__
+    name: function
+    for module in (sys.modules[__name__], idioms_of_memory, idioms_of_numbers)
+    for name, function in _functions_of(module).items()
 }

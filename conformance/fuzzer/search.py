@@ -22,6 +22,7 @@ from conformance.devices.targets import Target
 from conformance.errors import ConformanceError
 from conformance.expectations.known_failure_writer import Failure as Failed
 from conformance.expectations.known_failure_writer import write_known_failures
+from conformance.fuzzer.corpus import Corpus
 from conformance.fuzzer.finding import (
     Finding,
     case_text,
@@ -31,11 +32,12 @@ from conformance.fuzzer.finding import (
     read_findings,
     similar_bug,
 )
+from conformance.fuzzer.forms import Form
 from conformance.fuzzer.generator import Generated, Generator, renamed
 from conformance.minimisation.failure import Failure
 from conformance.minimisation.minimiser import Minimised, Minimiser
 from conformance.minimisation.script import write
-from conformance.minimisation.trial import Call, Trials
+from conformance.minimisation.trial import Trials
 from conformance.numerics.problem import Problem
 from conformance.words import pluralise
 
@@ -89,7 +91,7 @@ class Search:
 
         self.folder, self._seed, self._targets, self._bugs, self._say = folder, seed, targets, bugs, say
         self._native, self._tables = native, tuple(tables)
-        self.counts = Counts()
+        self.counts, self.corpus = Counts(), Corpus()
         self._torch = torch.__version__
         self._trials: list[Trials] = []
         #: Name of a finding that is being written → the thread that writes it, and the numbers of programs.
@@ -100,7 +102,10 @@ class Search:
         settings = {"seed": seed, "torch": torch.__version__, "targets": names, "cases": cases}
         try:
             self._begin(settings)
-            self._done = {(each["number"], each["target"]) for each in self._checked()}
+            self._done = set()
+            for each in self._checked():
+                self._done.add((each["number"], each["target"]))
+                self.corpus.end(each["number"], each["target"], each["lines"])
             self.findings = read_findings(folder)
         except OSError as error:
             raise SearchError(f"{folder}: {error.strerror}; name another folder with --output") from error
@@ -138,6 +143,9 @@ class Search:
                     if time.monotonic() - said > _SILENCE:
                         said = time.monotonic()
                         self._say(f"{self.counts}; {(until - said) / 60:.0f} minutes left")
+                    if each is None:
+                        time.sleep(0.1)
+                        break
                     with contextlib.suppress(queue.Full):
                         waiting.put(each, timeout=0.2)
                         break
@@ -152,11 +160,16 @@ class Search:
         if errors:
             raise errors[0]
 
-    def _wanted(self, generator: Generator) -> Iterator[tuple[Generated, Target]]:
+    def _wanted(self, generator: Generator) -> Iterator[tuple[Generated, Target] | None]:
+        """What is to be checked, in order. None: what comes next depends on what is being checked."""
         number = 0
         while True:
             targets = [target for target in self._targets if (number, target.name) not in self._done]
+            while targets and not generator.is_ready(number):
+                yield None
             if targets and (generated := generator.program(number)) is not None:
+                for target in targets:
+                    self.corpus.begin(number, target.name)
                 yield from ((generated, target) for target in targets)
             number += 1
 
@@ -170,7 +183,7 @@ class Search:
                 except queue.Empty:
                     continue
                 if target.name not in trials:
-                    made = Trials(target.name, Call(), tables=self._tables, time_limit=_TIME_LIMIT)
+                    made = Trials(target.name, generated.form.call, tables=self._tables, time_limit=_TIME_LIMIT)
                     trials[target.name] = stack.enter_context(made)
                     self._trials.append(made)
                 try:
@@ -184,8 +197,8 @@ class Search:
 
     def _check(self, generated: Generated, target: Target, trials: Trials) -> None:
         start = time.monotonic()
-        trials.call = Call(dynamic=generated.dynamic)
-        outcome = trials.run(generated.program)
+        trials.call = generated.form.call
+        outcome = trials.run(generated.program, lines=True)
         problem = min(outcome.problems, key=lambda each: each.rule != "values", default=None)
         state = str(problem.name) if problem else outcome.error or "right"
         with self._lock:
@@ -195,16 +208,22 @@ class Search:
                 self.counts.not_compared[outcome.error.partition(":")[0]] += 1
         if problem is not None:
             self._keep(generated, target, trials, problem)
-        self._note(generated, target, state, time.monotonic() - start)
+        self._note(generated, target, state, time.monotonic() - start, outcome.new_lines)
+        self.corpus.end(generated.number, target.name, outcome.new_lines)
 
     def _keep(self, generated: Generated, target: Target, trials: Trials, problem: Problem) -> None:
         """Minimises a program that fails, and writes what is new."""
         failure = Failure.of(problem)
-        if generated.dynamic:  # a program that also fails with its own sizes is a simpler one
-            trials.call = Call()
-            static = failure.found_in(trials.run(generated.program).problems)
-            trials.call, problem = Call(dynamic=static is None), static or problem
+        form = generated.form
+        for simpler in form.simpler():
+            trials.call = simpler.call
+            if (found := failure.found_in(trials.run(generated.program).problems)) is not None:
+                form, problem = simpler, found
+                break
+        trials.call = form.call
         minimiser = Minimiser(trials, lambda _line: None, _TRIALS)
+        if self._is_counted_by_part(generated, minimiser, problem):
+            return
         minimised = minimiser.minimise(generated.program, problem)
         name = name_of(minimised, renamed(minimised.program))
         if self._is_counted(generated, name):
@@ -212,7 +231,7 @@ class Search:
         blamed = (minimiser.part(minimised).lines() or [""])[0].removeprefix("wrong from: ")
         if self._is_counted(generated, name, blamed):
             return
-        finding = self._written(generated, target, trials.call, minimised, name, blamed)
+        finding = self._written(generated, target, form, minimised, name, blamed)
         with self._lock:
             finding = dataclasses.replace(finding, numbers=tuple(self._beginning.pop(name)[1]))
             self.findings.append(finding)
@@ -220,7 +239,7 @@ class Search:
         self._say(f"{name}: {finding.title} on {target.name} ({finding.evidence}); {finding.last}")
 
     def _written(
-        self, generated: Generated, target: Target, call: Call, minimised: Minimised, name: str, blamed: str
+        self, generated: Generated, target: Target, form: Form, minimised: Minimised, name: str, blamed: str
     ) -> Finding:
         """Writes the script, the case and the known failure."""
         program, folder = minimised.program, self.folder / name
@@ -231,8 +250,8 @@ class Search:
             minimised,
             heading,
             device=target.device,
-            options=target.simd_options,
-            dynamic=call.dynamic,
+            options={**target.simd_options, **form.options},
+            dynamic=form.dynamic,
         )
         evidence = "native" if target.name in self._native else "emulated"
         finding = Finding(
@@ -250,7 +269,7 @@ class Search:
             steps=(minimised.before, len(program.steps)),
         )
         function = name.replace("-", "_")
-        text = case_text(function, finding, program, dynamic=call.dynamic)
+        text = case_text(function, finding, program, form)
         atomic_files.write_atomically(folder / f"test_{function}.py", text)
         mode = "native" if evidence == "native" else "deviceless"
         failed = Failed(
@@ -258,6 +277,16 @@ class Search:
         )
         write_known_failures(folder / "known_failures", [failed], self._torch, "")
         return finding
+
+    def _is_counted_by_part(self, generated: Generated, minimiser: Minimiser, problem: Problem) -> bool:
+        """Whether a part of the compiler is to blame that a finding names: before the many trials of a reduction."""
+        with self._lock:
+            parts = {part_of(each.blamed) for each in self.findings} - {""}
+        if not parts:
+            return False
+        lines = minimiser.part_of_program(generated.program, problem).lines() or [""]
+        blamed = lines[0].removeprefix("wrong from: ")
+        return part_of(blamed) in parts and self._is_counted(generated, "", blamed)
 
     def _is_counted(self, generated: Generated, name: str, blamed: str = "") -> bool:
         """Whether another program gave the finding, which then counts this one too. Else the name is this program's.
@@ -279,8 +308,16 @@ class Search:
                 numbers.append(number)
             return owner != threading.get_ident()
 
-    def _note(self, generated: Generated, target: Target, state: str, seconds: float) -> None:
-        line = {"number": generated.number, "target": target.name, "state": state, "seconds": round(seconds, 2)}
+    def _note(
+        self, generated: Generated, target: Target, state: str, seconds: float, new_lines: Sequence[str]
+    ) -> None:
+        line = {
+            "number": generated.number,
+            "target": target.name,
+            "state": state,
+            "seconds": round(seconds, 2),
+            "lines": list(new_lines),
+        }
         with self._lock, (self.folder / _CHECKED).open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps(line)}\n")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from conformance.capture.compiler_parts import LeftOut
 from conformance.errors import ConformanceError
-from conformance.minimisation.compiler_part import FoundPart, Tried, find_part
+from conformance.minimisation.compiler_part import FoundPart, Tried, Try, find_part
 from conformance.minimisation.failure import Failure
 from conformance.minimisation.program import EagerRun, Program
 from conformance.minimisation.reduction import OutOfTrialsError, Reduction
@@ -106,17 +106,25 @@ class Minimiser:
         )
 
     def part(self, minimised: Minimised) -> FoundPart:
-        """The part of the compiler that makes the program wrong."""
+        """The part of the compiler that makes the smallest program wrong, and what switches the failure off."""
+        from conformance.cases.compiler_options import is_option
+
+        return find_part(self._try(minimised.program, minimised.failure), is_option)
+
+    def part_of_program(self, program: Program, problem: Problem) -> FoundPart:
+        """The part that makes a program wrong which nobody has reduced."""
+        return find_part(self._try(program, Failure.of(problem)), lambda _option: False)
+
+    def _try(self, program: Program, failure: Failure) -> Try:
+        raises = _raises(program)
 
         def try_(backend: str, which: LeftOut | None, options: Mapping[str, Any]) -> Tried:
-            outcome = self._trials.run(minimised.program, backend, which, {**options}, raises=minimised.raises)
-            if minimised.failure.found_in(outcome.problems):
+            outcome = self._trials.run(program, backend, which, {**options}, raises=raises)
+            if failure.found_in(outcome.problems):
                 return Tried(True, outcome.applied)
             return Tried(None if outcome.error or outcome.problems else False, outcome.applied)
 
-        from conformance.cases.compiler_options import is_option
-
-        return find_part(try_, is_option)
+        return try_
 
     def _run(self, program: Program, backend: str) -> Outcome:
         return self._trials.run(program, backend, raises=_raises(program))

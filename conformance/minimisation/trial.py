@@ -51,16 +51,18 @@ class Call:
 class Outcome:
     """`problems`: what the check found. `error`: why nothing was compared: a crash, a hang, or eager raises.
 
-    `applied`: part of the compiler → the names of its applications, see capture/compiler_parts.py.
+    `applied`: part of the compiler → the names of its applications, see capture/compiler_parts.py. `new_lines`: of
+    the compiler, that no case executes, see coverage/new_lines.py; only where they were asked for.
     """
 
     problems: tuple[Problem, ...] = ()
     error: str = ""
     applied: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    new_lines: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Outcome:
-        return cls(tuple(map(Problem.from_json, data["problems"])), data["error"], data["applied"])
+        return cls(tuple(map(Problem.from_json, data["problems"])), data["error"], data["applied"], tuple(data["new_lines"]))
 
 
 class Trials:
@@ -97,9 +99,10 @@ class Trials:
         options: Mapping[str, Any] | None = None,
         *,
         raises: str = "",
+        lines: bool = False,
     ) -> Outcome:
-        """Compiles and checks a program. `which`: the applications to leave out. `options`: of the compiler, besides
-        the case's. `raises`: the exception that eager raises.
+        """Compiles and checks a program, and calls it again with the same inputs. `which`: the applications to leave out. `options`: of the compiler, besides
+        the case's. `raises`: the exception that eager raises. `lines`: ask for new lines.
         """
         import torch
 
@@ -124,6 +127,7 @@ class Trials:
                 "call": dataclasses.asdict(self.call),
                 "options": dict(options or {}),
                 "raises": raises,
+                "lines": lines,
             }
         )
         self._known[key] = answer

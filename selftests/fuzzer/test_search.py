@@ -12,6 +12,7 @@ from conformance.devices.targets import targets
 from conformance.expectations.known_failures import load
 from conformance.fuzzer import search as search_module
 from conformance.fuzzer.finding import operators, part_of, read_findings, similar_bug
+from conformance.fuzzer.forms import Form
 from conformance.fuzzer.generator import Generated
 from conformance.fuzzer.search import Search, SearchError
 from conformance.minimisation.program import Program, Step
@@ -26,11 +27,14 @@ WRONG = Problem("output", "values", "wrong", "first", WrongValues({"number → n
 class Programs:
     """Program n: sin, and amax if n is odd. Every fifth number gives none."""
 
+    def is_ready(self, _number):
+        return True
+
     def program(self, number):
         if number % 5 == 4:
             return None
         steps = [Step("v0", "x0.sin()"), Step("v1", f"v0.amax({-1 - number % 2})" if number % 2 else "v0.cos()")]
-        return Generated(number, Program({"x0": torch.rand(3, 4)}, tuple(steps), ("v1",)), False, ("a", "b"))
+        return Generated(number, Program({"x0": torch.rand(3, 4)}, tuple(steps), ("v1",)), Form(), ("a", "b"), Program({}, (), ()))
 
 
 class FakeTrials:

@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
             tables=arguments.overlay.targets,
         )
         try:
-            search.run(Generator(parts, arguments.seed), end, arguments.jobs)
+            search.run(Generator(parts, arguments.seed, search.corpus), end, arguments.jobs)
         finally:
             _report(search)
     return 1 if search.findings else 0

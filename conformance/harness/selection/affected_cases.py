@@ -17,6 +17,7 @@ from conformance.coverage import map_file
 from conformance.coverage.affected import Affected, affected_items
 from conformance.coverage.changes import Change, is_places, parse_diff, parse_places
 from conformance.coverage.coverage_map import CoverageError, CoverageMap
+from conformance.coverage.new_lines import PACKAGED
 from conformance.devices.environment import torch_build
 from conformance.devices.targets import Target
 from conformance.harness.collected import conformance_item, is_conformance_item
@@ -25,8 +26,6 @@ from conformance.settings import Settings, long_name, option_name
 from conformance.sources import git_repository
 from conformance.storage.runs import FOLDER
 
-#: The maps of this package, which the distribution of the cases has.
-PACKAGED = Path(__file__).parents[2] / "coverage_maps"
 _OPTION = "affected-by"
 
 
