@@ -52,7 +52,11 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 #: Group of special values → what is written into some elements. The names are those of cases/special_values.py.
 _SPECIAL = {"nan": (math.nan,), "inf": (math.inf, -math.inf), "edges": (0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 2.0, 3.0)}
 #: What has no result for NaN and infinities that eager and compiled must share.
-_NEEDS_NUMBERS = re.compile(r"int\d|\.long\(|\.int\(|sort|topk|kthvalue|median|\.to\(torch\.bool|bucketize|searchsorted")
+_NEEDS_NUMBERS = re.compile(
+    r"int\d|\.long\(|\.int\(|sort|topk|kthvalue|median|\.to\(torch\.bool|bucketize|searchsorted"
+)
+#: What reads elements behind those of a tensor, which other strides do not have.
+_READS_MEMORY = re.compile(r"as_strided|resize|set_\(|storage")
 _BREAK = "torch._dynamo.graph_break()"
 
 
@@ -82,7 +86,7 @@ class Form:
 def drawn_form(program: Program, chance: random.Random) -> tuple[Program, Form]:
     """The program in a form, and the form. It runs in eager like the program itself."""
     changes = []
-    if chance.random() < 0.15:
+    if chance.random() < 0.15 and not _READS_MEMORY.search(program.text):
         changes.append(_with_other_strides)
     if chance.random() < 0.06:
         changes.append(_with_a_break)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import inspect
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +16,6 @@ from typing import Any
 from conformance.capture.dynamo_graphs import NotWritableError, recorded_compiles, written
 from conformance.cases.case import Case
 from conformance.cases.containers import copy_to
-from conformance.fuzzer.corpus import Corpus
 from conformance.fuzzer.fitting import Fit, fit_for
 from conformance.fuzzer.forms import Form, drawn_form
 from conformance.fuzzer.idioms import IDIOMS
@@ -29,10 +27,8 @@ _JOINED = 0.65
 #: Larger numbers lose all digits in the next step: what is wrong then cannot be told from what is rounded.
 _LARGEST_NUMBER = 1e6
 _FLOATING = ("f64", "f32", "f16", "bf16")
-#: How often a program begins with one of the corpus, and the most steps that such a one may have.
-_CONTINUED, _MOST_STEPS = 0.4, 60
-#: Programs that are kept so that those which begin with them need not generate them again.
-_KEPT = 64
+#: The most steps of a program that another one goes on with.
+_MOST_STEPS = 60
 
 
 @dataclass(frozen=True)
@@ -91,21 +87,22 @@ class _Style:
 
 
 class Generator:
-    """`seed`: of all programs. `corpus`: of the search; without one, no program begins with another one."""
+    """`seed`: of all programs."""
 
-    def __init__(self, parts: Parts, seed: int, corpus: Corpus | None = None) -> None:
-        self._parts, self._seed, self._corpus = parts, seed, corpus or Corpus()
-        self.program = functools.lru_cache(_KEPT)(self._program)
+    def __init__(self, parts: Parts, seed: int) -> None:
+        self._parts, self._seed = parts, seed
 
-    def is_ready(self, number: int) -> bool:
-        """Whether the programs that program `number` may begin with are known."""
-        return self._corpus.is_ready(number)
+    def program(self, number: int, parent: Generated | None = None) -> Generated | None:
+        """The program with a number; None where what was drawn does not fit together, or Dynamo captures no graph.
 
-    def _program(self, number: int) -> Generated | None:
-        """The program with a number; None where what was drawn does not fit together, or Dynamo captures no graph."""
+        `parent`: a program that it goes on with.
+        """
         chance = random.Random(f"{self._seed}:{number}")
         plan = _Plan(chance)
-        names = self._begin(plan, number, chance)
+        names: tuple[str, ...] = ()
+        if parent is not None and len(parent.plain.steps) <= _MOST_STEPS:
+            plan.add_program(parent.plain)
+            names = parent.parts if plan.calls else ()
         for is_case in self._order(chance, continues=bool(names)):
             if is_case or not plan.floating():
                 if (case := self._parts.draw(chance)) is not None:
@@ -118,20 +115,11 @@ class Generator:
         plain = _captured(plan.function(results))
         if plain is None:
             return None
+        if not _has_gradients(plain):
+            return None
         program, form = drawn_form(plain, chance)
         parts = (*names, *(call.name for call in plan.calls[bool(names) :]))
         return Generated(number, program, form, parts, plain)
-
-    def _begin(self, plan: _Plan, number: int, chance: random.Random) -> tuple[str, ...]:
-        """Begins a program with one of the corpus, if so drawn. Returns the parts of that one."""
-        members = self._corpus.members(number)
-        if not members or chance.random() >= _CONTINUED:
-            return ()
-        found = self.program(chance.choice(members[-20:] if chance.random() < 0.5 else members))
-        if found is None or len(found.plain.steps) > _MOST_STEPS:
-            return ()
-        plan.add_program(found.plain)
-        return found.parts if plan.calls else ()
 
     @staticmethod
     def _order(chance: random.Random, *, continues: bool) -> list[bool]:
@@ -278,6 +266,25 @@ def _is_finite(value: Any) -> bool:
     if not value.is_floating_point():
         return True
     return bool(value.detach().isfinite().all()) and float(value.detach().abs().max()) <= _LARGEST_NUMBER
+
+
+def _has_gradients(program: Program) -> bool:
+    """Whether eager computes the gradients of all results; true of a program that needs none."""
+    import torch
+
+    names: dict[str, Any] = {}
+    exec(compile(program.text, "program.py", "exec"), names)  # noqa: S102 - written by program.py
+    inputs = copy_to(dict(program.inputs), "cpu")
+    wanted = [value for value in inputs.values() if value.requires_grad]
+    if not wanted:
+        return True
+    try:
+        results = [each for each in tensors_in(names["program"](**inputs)) if each.requires_grad]
+        if results:
+            torch.autograd.grad(results, wanted, list(map(torch.ones_like, results)), allow_unused=True)
+    except RuntimeError:  # a value that is needed was written to
+        return False
+    return True
 
 
 def _captured(function: Callable[[], Any]) -> Program | None:

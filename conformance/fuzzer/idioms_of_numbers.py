@@ -53,6 +53,25 @@ def small_integers(x: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
     return -number, number.abs(), number.amax(dim)
 
 
+def wrapped_before_widening(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    import torch
+
+    number = whole(x)
+    byte, short = (number * 3).to(torch.int8), (number * 300).to(torch.int16)
+    return (byte + byte).to(torch.int32), (short * short).to(torch.int64), (byte * 2).to(x.dtype)
+
+
+def large_integers(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    number = whole(x) * 700_001
+    return number.sum(dim), (number * 5).long() + 1
+
+
+def position_after_write(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    result = x.transpose(0, dim) * 1
+    result.sin_()
+    return result.t().argmin() if result.dim() == 2 else result.argmin(), result
+
+
 def shifted_bits(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     number = whole(x)
     return number >> 2, number << 3, number ^ (number >> 31)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from conformance.cases.case import Case
 from conformance.cases.containers import leaves_of
+from conformance.cases.lookup import selected_cases
 
 #: Elements of all tensors of a part: larger ones make a search slow, and find no more.
 LARGEST = 60_000
@@ -16,22 +18,32 @@ LARGEST = 60_000
 _HARMLESS = {"without", "exact", "fill", "branch", "for"}
 
 
+def selected_by(words: Sequence[str]) -> list[Case]:
+    """The cases of files, folders and patterns of ids; without words, those of this package.
+
+    Raises what cases.lookup.selected_cases does.
+    """
+    paths = [Path(word) for word in words if Path(word).exists()]
+    patterns = [word for word in words if not Path(word).exists()]
+    return list(selected_cases(paths, patterns, package=not words).cases)
+
+
 class Parts:
     """Draws cases: first an operator, then one of its functions. So an operator with many cases comes no more often.
 
-    `leave_out`: says why a case is no part of a program; "" if it may be one.
+    `ids`: of the cases that may be drawn. `leave_out`: says why a case is no part of a program; "" if it may be one.
     """
 
     def __init__(self, cases: Iterable[Case], leave_out: Callable[[Case], str]) -> None:
         self._by_function: dict[str, dict[str, list[Case]]] = defaultdict(lambda: defaultdict(list))
         self.left_out: dict[str, int] = defaultdict(int)
-        self.count = 0
+        self.ids: list[str] = []
         for case in sorted(cases, key=lambda each: each.id):
             if reason := unsuitable(case) or leave_out(case):
                 self.left_out[reason] += 1
                 continue
             self._by_function[case.operator][case.name].append(case)
-            self.count += 1
+            self.ids.append(case.id)
         self._small: dict[str, bool] = {}
 
     def draw(self, chance: random.Random) -> Case | None:

@@ -23,6 +23,7 @@ from conformance.errors import ConformanceError
 from conformance.expectations.known_failure_writer import Failure as Failed
 from conformance.expectations.known_failure_writer import write_known_failures
 from conformance.fuzzer.corpus import Corpus
+from conformance.fuzzer.doubts import doubt
 from conformance.fuzzer.finding import (
     Finding,
     case_text,
@@ -33,7 +34,8 @@ from conformance.fuzzer.finding import (
     similar_bug,
 )
 from conformance.fuzzer.forms import Form
-from conformance.fuzzer.generator import Generated, Generator, renamed
+from conformance.fuzzer.generator import Generated, renamed
+from conformance.fuzzer.generator_process import Programs
 from conformance.minimisation.failure import Failure
 from conformance.minimisation.minimiser import Minimised, Minimiser
 from conformance.minimisation.script import write
@@ -54,16 +56,21 @@ class SearchError(ConformanceError, RuntimeError):
 
 @dataclass
 class Counts:
-    """Of this process: programs that were compared, that failed, and why others were not compared."""
+    """Of this process: programs that were compared, that failed, that failed with a doubt, and why others were not
+    compared.
+    """
 
     compared: int = 0
     failed: int = 0
     not_compared: Counter[str] = field(default_factory=Counter)
+    doubtful: Counter[str] = field(default_factory=Counter)
 
     def __str__(self) -> str:
         more = sum(self.not_compared.values())
         reasons = ", ".join(f"{count} {reason}" for reason, count in self.not_compared.most_common(4))
-        rest = f"; {more} not compared: {reasons}" if more else ""
+        doubts = self.doubtful.total()
+        rest = f", {doubts} doubtful" if doubts else ""
+        rest += f"; {more} not compared: {reasons}" if more else ""
         return f"{pluralise(self.compared, 'program')} compared, {self.failed} failed{rest}"
 
 
@@ -124,7 +131,7 @@ class Search:
         self.folder.mkdir(parents=True, exist_ok=True)
         atomic_files.write_atomically(place, json.dumps(settings) + "\n")
 
-    def run(self, generator: Generator, until: float, jobs: int) -> None:
+    def run(self, programs: Programs, until: float, jobs: int) -> None:
         """Checks programs until `time.monotonic()` is `until`. `jobs`: how many at a time.
 
         Raises TrialError, and SearchError if the folder cannot be written.
@@ -138,7 +145,7 @@ class Search:
             thread.start()
         said = time.monotonic()
         try:
-            for each in self._wanted(generator):
+            for each in self._wanted(programs):
                 while time.monotonic() < until and not errors:
                     if time.monotonic() - said > _SILENCE:
                         said = time.monotonic()
@@ -160,14 +167,14 @@ class Search:
         if errors:
             raise errors[0]
 
-    def _wanted(self, generator: Generator) -> Iterator[tuple[Generated, Target] | None]:
+    def _wanted(self, programs: Programs) -> Iterator[tuple[Generated, Target] | None]:
         """What is to be checked, in order. None: what comes next depends on what is being checked."""
         number = 0
         while True:
             targets = [target for target in self._targets if (number, target.name) not in self._done]
-            while targets and not generator.is_ready(number):
+            while targets and not programs.is_ready(number):
                 yield None
-            if targets and (generated := generator.program(number)) is not None:
+            if targets and (generated := programs.program(number)) is not None:
                 for target in targets:
                     self.corpus.begin(number, target.name)
                 yield from ((generated, target) for target in targets)
@@ -199,17 +206,19 @@ class Search:
         start = time.monotonic()
         trials.call = generated.form.call
         outcome = trials.run(generated.program, lines=True)
+        self.corpus.end(generated.number, target.name, outcome.new_lines)
         problem = min(outcome.problems, key=lambda each: each.rule != "values", default=None)
-        state = str(problem.name) if problem else outcome.error or "right"
+        doubtful = doubt(generated.program, problem, trials) if problem is not None else ""
+        state = f"doubtful: {doubtful}" if doubtful else str(problem.name) if problem else outcome.error or "right"
         with self._lock:
             self.counts.compared += not outcome.error
-            self.counts.failed += problem is not None
+            self.counts.failed += problem is not None and not doubtful
+            self.counts.doubtful[doubtful] += bool(doubtful)
             if outcome.error:
                 self.counts.not_compared[outcome.error.partition(":")[0]] += 1
-        if problem is not None:
+        if problem is not None and not doubtful:
             self._keep(generated, target, trials, problem)
         self._note(generated, target, state, time.monotonic() - start, outcome.new_lines)
-        self.corpus.end(generated.number, target.name, outcome.new_lines)
 
     def _keep(self, generated: Generated, target: Target, trials: Trials, problem: Problem) -> None:
         """Minimises a program that fails, and writes what is new."""
@@ -308,9 +317,7 @@ class Search:
                 numbers.append(number)
             return owner != threading.get_ident()
 
-    def _note(
-        self, generated: Generated, target: Target, state: str, seconds: float, new_lines: Sequence[str]
-    ) -> None:
+    def _note(self, generated: Generated, target: Target, state: str, seconds: float, new_lines: Sequence[str]) -> None:
         line = {
             "number": generated.number,
             "target": target.name,

@@ -62,7 +62,8 @@ class Outcome:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Outcome:
-        return cls(tuple(map(Problem.from_json, data["problems"])), data["error"], data["applied"], tuple(data["new_lines"]))
+        problems = tuple(map(Problem.from_json, data["problems"]))
+        return cls(problems, data["error"], data["applied"], tuple(data["new_lines"]))
 
 
 class Trials:
@@ -101,8 +102,9 @@ class Trials:
         raises: str = "",
         lines: bool = False,
     ) -> Outcome:
-        """Compiles and checks a program, and calls it again with the same inputs. `which`: the applications to leave out. `options`: of the compiler, besides
-        the case's. `raises`: the exception that eager raises. `lines`: ask for new lines.
+        """Compiles and checks a program, and calls it again with the same inputs. `which`: the applications to leave
+        out. `options`: of the compiler, besides the case's. `raises`: the exception that eager raises. `lines`: ask
+        for new lines.
         """
         import torch
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conformance.capture.forked_call import ForkedCallError, call_in_fork
+from conformance.capture.forked_call import ForkedCallError, call_in_fork, use_one_thread
 from conformance.capture.json_worker import claim_stdout, serve
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
@@ -83,6 +83,7 @@ def _nothing(error: str) -> dict[str, Any]:
 
 def _answer(compiler: Compiler, request: Mapping[str, Any]) -> dict[str, Any]:
     """Runs in the fork. An exception that is not the compiled code's becomes the `error`."""
+    use_one_thread()  # several trials share the cores
     target = compiler.target(request["target"])
     applied: Any = {}
     executed = Executed()

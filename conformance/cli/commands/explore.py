@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.cases.case import Case
-from conformance.cases.lookup import selected_cases
 from conformance.cases.roots import STORAGE_ROOTS
 from conformance.cli.case_options import checked_target, project_targets
 from conformance.devices.targets import TargetError, excused_like
@@ -68,8 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Raises ExploreError, TargetError, SearchError and TrialError."""
     from conformance.compiler.compiler import compiler_here
-    from conformance.fuzzer.generator import Generator
-    from conformance.fuzzer.parts import Parts
+    from conformance.fuzzer.generator_process import Programs
+    from conformance.fuzzer.parts import Parts, selected_by
     from conformance.fuzzer.search import Search
 
     if arguments.minutes <= 0 or arguments.jobs < 1:
@@ -78,17 +77,17 @@ def run(arguments: argparse.Namespace) -> int:
     with contextlib.closing(compiler_here()) as compiler:
         compiler.set_up_torch()
         names = _target_names(arguments.target, compiler)
-        cases = _cases(arguments.what)
+        cases = selected_by(arguments.what)
         known = _known_failures(cases, arguments.overlay.known_failures)
         excused = _excused(known)
         parts = Parts(cases, lambda case: _why_left_out(case, names, excused))
-        if not parts.count:
+        if not parts.ids:
             reasons = "; ".join(f"{reason}: {count}" for reason, count in parts.left_out.items())
             raise ExploreError(f"no case can be a part of a program: {reasons or 'there is none'}")
         folder = arguments.output or Path("explored", str(arguments.seed))
         targets = [compiler.target(name) for name in names]
         left_out = sum(parts.left_out.values())
-        print(heading(f"# programs of {pluralise(parts.count, 'case')} on {', '.join(names)}"))
+        print(heading(f"# programs of {pluralise(len(parts.ids), 'case')} on {', '.join(names)}"))
         if left_out:
             print(f"{left_out} left out: {_counted(parts.left_out)}", flush=True)
         search = Search(
@@ -97,22 +96,16 @@ def run(arguments: argparse.Namespace) -> int:
             targets,
             _functions_of_bugs(known),
             lambda line: print(line, flush=True),
-            cases=parts.count,
+            cases=len(parts.ids),
             native=[target.name for target in targets if compiler.is_native(target, run=True)],
             tables=arguments.overlay.targets,
         )
         try:
-            search.run(Generator(parts, arguments.seed, search.corpus), end, arguments.jobs)
+            with Programs(arguments.seed, search.corpus, arguments.what, parts.ids) as programs:
+                search.run(programs, end, arguments.jobs)
         finally:
             _report(search)
     return 1 if search.findings else 0
-
-
-def _cases(what: Sequence[str]) -> list[Case]:
-    words = list(what)
-    paths = [Path(word) for word in words if Path(word).exists()]
-    patterns = [word for word in words if not Path(word).exists()]
-    return list(selected_cases(paths, patterns, package=not words).cases)
 
 
 def _target_names(wanted: str | None, compiler: Compiler) -> list[str]:

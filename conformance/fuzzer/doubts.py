@@ -1,0 +1,88 @@
+"""Doubts: why a program that fails may show no error of the compiler. Such a program is no finding.
+
+Three things are no errors: numbers that cancel, so that the last digit of a larger one is all that is left; a jump,
+such as a rounding to integers, at a number whose last digit differs; and, by the design of Inductor, 16-bit results
+that keep more bits inside a kernel.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from conformance.minimisation.failure import Failure
+from conformance.minimisation.program import EagerRun, Program, names_of_tensor
+from conformance.minimisation.trial import Trials
+from conformance.numerics.problem import Problem
+
+#: Errors below this many units in the last place of the largest number of the program are rounding.
+_ULPS = 16
+#: By how many units in the last place all floating inputs change, to see whether a result jumps.
+_CHANGES = (1, -1, 3)
+_SIXTEEN_BITS = re.compile(r"bfloat16|float16|\.half\(")
+
+
+def doubt(program: Program, problem: Problem, trials: Trials) -> str:
+    """Why the failure may be no error; "" where there is no doubt. `trials`: with the call that fails."""
+    values = problem.wrong_values
+    if problem.rule != "values" or values is None:
+        return ""
+    if not values.off_by:  # NaN or an infinity instead of a number, or the reverse
+        return ""
+    run = EagerRun(program)
+    if values.off_by <= _ULPS * _eps(program, run, problem) * _largest(run):
+        return "a large number cancels"
+    if values.off_by <= 4 * _jump(program, problem):
+        return "eager's own result jumps when inputs change in the last digit"
+    if _has_16_bits(program) and not Failure.of(problem).found_in(
+        trials.run(program, options={"emulate_precision_casts": True}).problems
+    ):
+        return "16-bit results keep more bits inside a kernel"
+    return ""
+
+
+def _numbers(run: EagerRun) -> list[Any]:
+    import torch
+
+    tensors = [value for value in run.values.values() if isinstance(value, torch.Tensor)]
+    return [value.detach() for value in tensors if value.is_floating_point() and value.numel()]
+
+
+def _largest(run: EagerRun) -> float:
+    return max((float(value.double().nan_to_num(0, 0, 0).abs().max()) for value in _numbers(run)), default=0.0)
+
+
+def _eps(program: Program, run: EagerRun, problem: Problem) -> float:
+    """Of the dtype of the wrong tensor."""
+    import torch
+
+    names = [*names_of_tensor(problem.tensor, program.outputs), problem.tensor.removeprefix("gradient of ")]
+    found = next((run.values[name] for name in names if isinstance(run.values.get(name), torch.Tensor)), None)
+    dtype = found.dtype if found is not None and found.dtype.is_floating_point else torch.float32
+    return float(torch.finfo(dtype).eps)
+
+
+def _jump(program: Program, problem: Problem) -> float:
+    """The largest change of the wrong output over small changes of the inputs; of its elements, whichever change."""
+    import torch
+
+    name = next(names_of_tensor(problem.tensor, program.outputs), "") if problem.tensor.startswith("output") else ""
+    if not name:
+        return 0.0
+    first, largest = EagerRun(program).values.get(name), 0.0
+    for ulps in _CHANGES:
+        inputs = {
+            key: value.detach() * (1 + ulps * torch.finfo(value.dtype).eps) if value.is_floating_point() else value
+            for key, value in program.inputs.items()
+        }
+        other = EagerRun(Program(inputs, program.steps, program.outputs)).values.get(name)
+        if isinstance(first, torch.Tensor) and isinstance(other, torch.Tensor) and first.shape == other.shape:
+            change = (first.detach().double() - other.detach().double()).nan_to_num(0, 0, 0).abs()
+            largest = max(largest, float(change.max()) if change.numel() else 0.0)
+    return largest
+
+
+def _has_16_bits(program: Program) -> bool:
+    return bool(_SIXTEEN_BITS.search(program.text)) or any(
+        value.is_floating_point() and value.itemsize == 2 for value in program.inputs.values()
+    )
