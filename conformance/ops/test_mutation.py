@@ -221,3 +221,9 @@ def test_read_before_copied_back(x, written):
     before = x.sin()
     x.copy_(after)
     return before
+
+
+@case(x=tensor(20), w=tensor(20), grad="w", checks=["numerics"])
+def test_scaled_by_a_weight(x, w):
+    x.mul_(w)
+    return x.sum()

@@ -129,3 +129,8 @@ CONSTANTS = {
 @case(x=tensor(9, 20), constant=CONSTANTS, require={"all": {"graph_breaks": 0}})
 def test_of_a_constant(x, constant):
     return x * constant(x)
+
+
+@case(x=tensor(1, 2), checks=["numerics"])
+def test_sum_of_false(x):
+    return (torch.zeros_like(x) == 1).cumsum(0)

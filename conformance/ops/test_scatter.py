@@ -131,6 +131,41 @@ def test_counted(index):
     return torch.zeros(9, dtype=torch.int64, device=index.device).scatter_add(0, index, ones)
 
 
+@case(
+    x=tensor(6, 6),
+    y=tensor(4, 6),
+    mask=tensor(6, 6, dtype="bool"),
+    checks=["numerics"],
+)
+def test_copy_written_again(x, y, mask):
+    written = x.scatter(0, torch.arange(3, -1, -1, device=x.device)[:, None].expand(4, 6), y)
+    again = written.clone()
+    again[mask] = 0.125
+    return written.repeat(2, 2)[1:], again
+
+
+# What is written to in place keeps its layout.
+@case(
+    x=tensor(5, 7, layout="transposed"),
+    y=tensor(5, 7),
+    written={
+        "index_add": lambda x, y, order: x.index_add_(0, order, y),
+        "index_copy": lambda x, y, order: x.index_copy_(0, order, y),
+        "masked_scatter": lambda x, y, order: x.masked_scatter_((order > 2)[:, None], y),
+        "scatter_add": lambda x, y, order: x.scatter_add_(0, order[:, None].expand(5, 7), y),
+    },
+    checks=["numerics"],
+)
+def test_in_place_by_columns(x, y, written):
+    written(x, y, torch.arange(4, -1, -1, device=x.device))
+    return x * 2
+
+
+@case(x=tensor(15), y=tensor(1, 3), index=tensor(1, dtype="i64", low=0, high=5), checks=["numerics"])
+def test_row_of_a_view(x, y, index):
+    return x.view(3, 5).t().index_add_(0, index, y)
+
+
 test_references = references(
     test_written, test_written_backward, test_added, test_added_backward, test_reduced, test_reduced_backward
 )

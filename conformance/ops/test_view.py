@@ -170,5 +170,10 @@ def test_dynamic(x):
     return x.permute(1, 2, 0).reshape(x.shape[1], -1).contiguous(), x.flip(1)[::2] + 1
 
 
+@case(x=tensor(6, 4), checks=["numerics"])
+def test_part_of_a_transposed_result(x):
+    return (x.t() + 1)[1:]
+
+
 test_references = references(test_order, test_flat, test_triangle, test_written)
 test_references_of_gradients = references(test_backward)
