@@ -26,7 +26,7 @@ class Corpus:
             self._open.add((number, target))
 
     def end(self, number: int, target: str, lines: Iterable[str]) -> None:
-        """It was checked, and executed these lines; see coverage/new_lines.py."""
+        """Program `number` was checked on a target, and executed these lines; see coverage/new_lines.py."""
         with self._lock:
             self._lines[number].update(lines)
             self._open.discard((number, target))

@@ -5,6 +5,7 @@ Small tensors are written as numbers. Larger ones go into a file beside the scri
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from conformance.cases.containers import copy_to
 from conformance.errors import ConformanceError
 from conformance.minimisation.input_reduction import is_uniform
 from conformance.minimisation.minimiser import Minimised
@@ -56,8 +58,8 @@ def write(
     options: Mapping[str, Any],
     dynamic: bool = False,
 ) -> Written:
-    """Writes the script and runs it. `options`: of Inductor, written only if the script does not fail without them.
-    `dynamic`: compile for any size.
+    """Writes the script and runs it. `options`: of Inductor, written if the script does not fail without them, or does
+    not run. `dynamic`: compile for any size.
 
     It does not run for a `device` that is not here. Raises ScriptError.
     """
@@ -65,7 +67,7 @@ def write(
 
     runs = device == "cpu" or getattr(torch, device).is_available()
     last = ""
-    for chosen in [{}, dict(options)] if options else [{}]:
+    for chosen in [{}, dict(options)] if options and runs else [dict(options)]:
         for tolerance in _tolerances(minimised):
             _write(file, minimised, title, device, chosen, tolerance, dynamic=dynamic)
             if not runs:
@@ -219,7 +221,10 @@ def _check(minimised: Minimised, tolerance: str) -> Iterator[str]:
         got, eager = "after(torch.compile(program))", "after(program)"
     else:
         place = problem.tensor.partition(", ")[0].removeprefix("output")
-        got, eager = f"torch.compile(program)({names}){place}", f"program({names}){place}"
+        given = names
+        if _writes_to_inputs(program):  # the second call needs what the first one was given
+            given = ", ".join(f"{name}.detach().clone()" for name in program.inputs)
+        got, eager = f"torch.compile(program)({given}){place}", f"program({given}){place}"
     if problem.rule == "aliasing":
         one, _, other = problem.tensor.partition(", ")
         yield from _check_of_aliasing(names, one, other)
@@ -231,6 +236,19 @@ def _check(minimised: Minimised, tolerance: str) -> Iterator[str]:
         yield "assert type(got) is type(eager) and (isinstance(got, torch.Tensor) or got == eager), (got, eager)"
     else:
         yield f"torch.testing.assert_close({got}, {eager}, equal_nan=True{tolerance})"
+
+
+def _writes_to_inputs(program: Program) -> bool:
+    import torch
+
+    names: dict[str, Any] = {}
+    exec(compile(program.text, "program.py", "exec"), names)  # noqa: S102 - written by program.py
+    given = copy_to({name: value.detach() for name, value in program.inputs.items()}, "cpu")
+    with contextlib.suppress(Exception):  # a program may be one that raises
+        names["program"](**given)
+    return not all(
+        torch.equal(value.detach().nan_to_num(), given[name].nan_to_num()) for name, value in program.inputs.items()
+    )
 
 
 def _check_of_aliasing(names: str, one: str, other: str) -> Iterator[str]:

@@ -34,7 +34,9 @@ class Programs:
         if number % 5 == 4:
             return None
         steps = [Step("v0", "x0.sin()"), Step("v1", f"v0.amax({-1 - number % 2})" if number % 2 else "v0.cos()")]
-        return Generated(number, Program({"x0": torch.rand(3, 4)}, tuple(steps), ("v1",)), Form(), ("a", "b"), Program({}, (), ()))
+        return Generated(
+            number, Program({"x0": torch.rand(3, 4)}, tuple(steps), ("v1",)), Form(), ("a", "b"), Program({}, (), ())
+        )
 
 
 class FakeTrials:
