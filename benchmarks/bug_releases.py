@@ -43,13 +43,13 @@ def since(releases: Mapping[str, str]) -> str:
     return f"{first} or earlier"
 
 
-def _version(python: str) -> str:
+def release_of(python: str) -> str:
     asked = [python, "-c", "import torch; print('.'.join(torch.__version__.split('.')[:2]))"]
     return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _run(bugs: Sequence[known_bugs.Bug], python: str, known: dict[str, dict[str, str]], path: Path) -> None:
-    version = _version(python)
+    version = release_of(python)
     for bug in bugs:
         results = known.setdefault(bug.reason, {})
         if version in results:

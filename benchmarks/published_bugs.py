@@ -25,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bug_releases import release_of
 from packaging.version import Version
 
 from conformance.atomic_files import write_atomically
@@ -169,14 +170,9 @@ def differing(results: Results, bug: Bug, cases: Sequence[Case]) -> list[str]:
     return found
 
 
-def _version(python: str) -> str:
-    asked = [python, "-c", "import torch; print('.'.join(torch.__version__.split('.')[:2]))"]
-    return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
-
-
 def _measure(python: str, work: dict[str, str], results: Results, kind: str) -> None:
     """Runs what has no result for this release. `work`: name in the results → what the worker takes."""
-    version = _version(python)
+    version = release_of(python)
     asked = {value: name for name, value in work.items() if version not in results[kind].get(name, {})}
     command = [python, str(FOLDER / "worker.py"), str(_SECONDS), *asked]
     environment = {

@@ -20,6 +20,8 @@ from conformance.coverage.coverage_map import (
     ranges,
 )
 
+#: The folder of the maps that `conformance-suite` brings.
+PACKAGED = Path(__file__).parents[1] / "coverage_maps"
 FORMAT = "conformance coverage"
 #: Rises when an older reader would misread the file.
 VERSION = 1

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 
 from conformance.coverage import map_file
 from conformance.coverage.recording import Executed
 from conformance.devices.environment import torch_build
 from conformance.sources.torch_source import blob_id
 
-#: The folder of the maps that `conformance-suite` brings.
-PACKAGED = Path(__file__).parents[1] / "coverage_maps"
 #: Files below torch/ that build and call what was generated. The map is made without that.
 _BUILDING = (
     "_inductor/async_compile.py",
@@ -25,13 +22,13 @@ _BUILDING = (
 
 
 def new_lines(executed: Executed) -> list[str]:
-    """Each as `_inductor/ir.py:12`, sorted."""
+    """Each as `_inductor/ir.py:12`, sorted. None without a map for this torch: all of its lines would be new."""
     known = _known()
     return [
         f"{path}:{number}"
-        for path in sorted(executed.lines)
+        for path in sorted(executed.lines.keys() & known.keys())
         if path not in _BUILDING
-        for number in sorted(executed.lines[path] - known.get(path, frozenset()))
+        for number in sorted(executed.lines[path] - known[path])
     ]
 
 
@@ -39,7 +36,7 @@ def new_lines(executed: Executed) -> list[str]:
 def _known() -> dict[str, frozenset[int]]:
     """The lines of the map for the installed torch, of files that are the same. Empty without such a map."""
     build = torch_build()
-    place = PACKAGED / map_file.file_name(build.version)
+    place = map_file.PACKAGED / map_file.file_name(build.version)
     lines: dict[str, frozenset[int]] = {}
     for path, file in map_file.read(place).files.items() if place.exists() else ():
         here = build.folder / path

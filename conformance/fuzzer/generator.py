@@ -160,9 +160,7 @@ class _Plan:
         self._add(_Call(case.id, case.fn, links, {}, case))
 
     def add_program(self, program: Program) -> None:
-        names: dict[str, Any] = {}
-        exec(compile(program.text, "program.py", "exec"), names)  # noqa: S102 - written by program.py
-        self._add(_Call("program", names["program"], {}, program.inputs))
+        self._add(_Call("program", program.function, {}, program.inputs))
 
     def floating(self) -> list[int]:
         """The numbers of the floating values that have elements."""
@@ -272,14 +270,12 @@ def _has_gradients(program: Program) -> bool:
     """Whether eager computes the gradients of all results; true of a program that needs none."""
     import torch
 
-    names: dict[str, Any] = {}
-    exec(compile(program.text, "program.py", "exec"), names)  # noqa: S102 - written by program.py
     inputs = copy_to(dict(program.inputs), "cpu")
     wanted = [value for value in inputs.values() if value.requires_grad]
     if not wanted:
         return True
     try:
-        results = [each for each in tensors_in(names["program"](**inputs)) if each.requires_grad]
+        results = [each for each in tensors_in(program.function(**inputs)) if each.requires_grad]
         if results:
             torch.autograd.grad(results, wanted, list(map(torch.ones_like, results)), allow_unused=True)
     except RuntimeError:  # a value that is needed was written to

@@ -290,9 +290,9 @@ def two_steps_of_sgd(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _functions_of(module: ModuleType) -> dict[str, Callable[..., Any]]:
-    """The functions of a module that are idioms, and no helper of them."""
+    """The functions of a module that are idioms: helpers begin with an underscore."""
     own = {name: value for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
-    return {name: value for name, value in own.items() if not name.startswith("_") and name != "whole"}
+    return {name: value for name, value in own.items() if not name.startswith("_")}
 
 
 #: Name → function.

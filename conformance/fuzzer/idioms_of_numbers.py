@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-def whole(x: Tensor, dtype: str = "int32", scale: float = 16) -> Tensor:
+def _whole(x: Tensor, dtype: str = "int32", scale: float = 16) -> Tensor:
     """Integers from -100 * `scale` to 100 * `scale`."""
     import torch
 
@@ -21,14 +21,14 @@ def whole(x: Tensor, dtype: str = "int32", scale: float = 16) -> Tensor:
 def divided_down(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     import torch
 
-    number = whole(x)
+    number = _whole(x)
     return number // 7, number % -5, torch.div(number, 3, rounding_mode="trunc")
 
 
 def divided_by_tensor(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     import torch
 
-    number, other = whole(x), whole(y).abs() + 1
+    number, other = _whole(x), _whole(y).abs() + 1
     return torch.div(number, other, rounding_mode="floor"), torch.fmod(number, -other)
 
 
@@ -36,33 +36,33 @@ def floating_remainder(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     import torch
 
     other = y.abs() + 0.5
-    return x.detach().clamp(-50, 50) // other.detach() * 0 + x, torch.fmod(whole(x).to(x.dtype), 4.0)
+    return x.detach().clamp(-50, 50) // other.detach(), torch.fmod(_whole(x).to(x.dtype), 4.0)
 
 
 def wrapped_bytes(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     import torch
 
-    number = (whole(x) & 255).to(torch.uint8)
+    number = (_whole(x) & 255).to(torch.uint8)
     return number + 200, number.sum(dim)
 
 
 def small_integers(x: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
     import torch
 
-    number = whole(x).to(torch.int8)
+    number = _whole(x).to(torch.int8)
     return -number, number.abs(), number.amax(dim)
 
 
 def wrapped_before_widening(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     import torch
 
-    number = whole(x)
+    number = _whole(x)
     byte, short = (number * 3).to(torch.int8), (number * 300).to(torch.int16)
     return (byte + byte).to(torch.int32), (short * short).to(torch.int64), (byte * 2).to(x.dtype)
 
 
 def large_integers(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    number = whole(x) * 700_001
+    number = _whole(x) * 700_001
     return number.sum(dim), (number * 5).long() + 1
 
 
@@ -73,30 +73,30 @@ def position_after_write(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
 
 
 def shifted_bits(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    number = whole(x)
+    number = _whole(x)
     return number >> 2, number << 3, number ^ (number >> 31)
 
 
 def products_of_integers(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     import torch
 
-    number = whole(x, scale=2) % 3 + 1
+    number = _whole(x, scale=2) % 3 + 1
     return number.prod(dim), number.cumsum(dim, dtype=torch.int32)
 
 
 def long_products(x: Tensor, y: Tensor) -> Tensor:
     import torch
 
-    return whole(x).to(torch.int64) * 1_000_003 * whole(y) + 7
+    return _whole(x).to(torch.int64) * 1_000_003 * _whole(y) + 7
 
 
 def integer_times_float(x: Tensor) -> tuple[Tensor, Tensor]:
-    number = whole(x, "int64")
+    number = _whole(x, "int64")
     return number * 0.5, number / 3
 
 
 def powers_of_integers(x: Tensor) -> tuple[Tensor, Tensor]:
-    number = whole(x, scale=1) % 9
+    number = _whole(x, scale=1) % 9
     return number**3, 2**number
 
 
@@ -111,18 +111,18 @@ def zero_dimensional(x: Tensor) -> Tensor:
 def half_and_whole(x: Tensor) -> Tensor:
     import torch
 
-    return x.to(torch.float16) + whole(x, scale=1).to(torch.int16)
+    return x.to(torch.float16) + _whole(x, scale=1).to(torch.int16)
 
 
 def mean_of_integers(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     import torch
 
-    number = whole(x)
+    number = _whole(x)
     return number.mean(dim, dtype=torch.float32), number.to(torch.bool).sum(dim)
 
 
 def parity(x: Tensor, dim: int) -> Tensor:
-    odd = whole(x) % 2 == 1
+    odd = _whole(x) % 2 == 1
     return odd.cumsum(dim) * (~odd)
 
 
@@ -150,7 +150,7 @@ def positions_of_extremes(x: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def positions_among_equals(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    few = whole(x, scale=1) % 3
+    few = _whole(x, scale=1) % 3
     return few.argmax(dim), few.flip(dim).max(dim).indices
 
 
@@ -183,13 +183,13 @@ def looked_up(x: Tensor, y: Tensor) -> Tensor:
     import torch
 
     table = y.flatten()[:16].unsqueeze(-1)
-    return torch.nn.functional.embedding(whole(x, "int64") % table.shape[0], table)
+    return torch.nn.functional.embedding(_whole(x, "int64") % table.shape[0], table)
 
 
 def counted_where(x: Tensor, y: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     import torch
 
-    return (x > y).sum(dim), torch.count_nonzero(whole(x, scale=1), dim)
+    return (x > y).sum(dim), torch.count_nonzero(_whole(x, scale=1), dim)
 
 
 def compared(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

@@ -112,7 +112,7 @@ class Search:
             self._done = set()
             for each in self._checked():
                 self._done.add((each["number"], each["target"]))
-                self.corpus.end(each["number"], each["target"], each["lines"])
+                self.corpus.end(each["number"], each["target"], each.get("lines", ()))
             self.findings = read_findings(folder)
         except OSError as error:
             raise SearchError(f"{folder}: {error.strerror}; name another folder with --output") from error

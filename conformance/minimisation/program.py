@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,6 +76,13 @@ class Program:
         imports = [f"from math import {', '.join(sorted(words & {'inf', 'nan'}))}"] if words & {"inf", "nan"} else []
         imports += ["import operator"] if any("operator." in line for line in body) else []
         return "\n".join([*imports, "import torch", "", "", *function, ""])
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function `program`, whose arguments are the inputs by name."""
+        names: dict[str, Any] = {}
+        exec(compile(self.text, "program.py", "exec"), names)  # noqa: S102 - the text of nodes of a graph
+        return names["program"]
 
     def used(self, name: str) -> bool:
         """Whether a step or an output uses a name."""

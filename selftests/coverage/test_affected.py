@@ -11,8 +11,8 @@ from conformance.coverage import map_file
 from conformance.coverage.affected import affected_items
 from conformance.coverage.changes import is_places, parse_diff, parse_places
 from conformance.coverage.coverage_map import CoverageError, CoverageMap, MappedFile, MappedFunction, numbers_of, ranges
+from conformance.coverage.map_file import PACKAGED
 from conformance.coverage.questions import items_at, redundant_cases, report
-from conformance.harness.selection.affected_cases import PACKAGED
 from conformance.sources.conditions import branch
 from conformance.sources.torch_source import blob_id
 from conformance.sources.units import units_of

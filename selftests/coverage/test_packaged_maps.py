@@ -7,7 +7,7 @@ import pytest
 from conformance.cases.lookup import cases_below
 from conformance.cases.roots import OPS
 from conformance.coverage import map_file
-from conformance.harness.selection.affected_cases import PACKAGED
+from conformance.coverage.map_file import PACKAGED
 
 #: So many cases may be newer than a map: each of them is selected by every edit.
 _NEWER = 0.05

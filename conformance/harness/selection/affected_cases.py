@@ -17,7 +17,6 @@ from conformance.coverage import map_file
 from conformance.coverage.affected import Affected, affected_items
 from conformance.coverage.changes import Change, is_places, parse_diff, parse_places
 from conformance.coverage.coverage_map import CoverageError, CoverageMap
-from conformance.coverage.new_lines import PACKAGED
 from conformance.devices.environment import torch_build
 from conformance.devices.targets import Target
 from conformance.harness.collected import conformance_item, is_conformance_item
@@ -130,7 +129,7 @@ def map_for(root: Path, torch: str, file: str | None) -> CoverageMap:
 
 def map_path(root: Path, torch: str) -> Path:
     """Where that map is. Raises CoverageError without one."""
-    folders = (root / FOLDER / "coverage", PACKAGED)
+    folders = (root / FOLDER / "coverage", map_file.PACKAGED)
     for folder in folders:
         if (path := folder / map_file.file_name(torch)).is_file():
             return path
