@@ -7,9 +7,12 @@ that keep more bits inside a kernel.
 
 from __future__ import annotations
 
+import contextlib
 import re
+from dataclasses import replace
 from typing import Any
 
+from conformance.minimisation.call_history import two_calls
 from conformance.minimisation.failure import Failure
 from conformance.minimisation.program import EagerRun, Program, names_of_tensor
 from conformance.minimisation.trial import Trials
@@ -19,6 +22,10 @@ from conformance.numerics.problem import Problem
 _ULPS = 16
 #: By how many units in the last place all floating inputs change, to see whether a result jumps.
 _CHANGES = (1, -1, 3)
+#: A part of a change between two calls → what PyTorch says about it.
+_DOCUMENTED = {
+    "_hook(": "hooks of modules that are registered after the compile are not seen (skip_nnmodule_hook_guards)",
+}
 _SIXTEEN_BITS = re.compile(r"bfloat16|float16|\.half\(")
 
 
@@ -38,6 +45,17 @@ def doubt(program: Program, problem: Problem, trials: Trials) -> str:
         trials.run(program, options={"emulate_precision_casts": True}).problems
     ):
         return "16-bit results keep more bits inside a kernel"
+    return ""
+
+
+def documented(program: Program, problem: Problem, trials: Trials) -> str:
+    """What PyTorch documents to be so, if the failure is gone without it; or ""."""
+    for word, what in _DOCUMENTED.items():
+        rest = tuple(line for line in program.between if word not in line)
+        if len(rest) < len(program.between) and not Failure.of(problem).found_in(
+            trials.run(replace(program, between=rest)).problems
+        ):
+            return what
     return ""
 
 
@@ -66,20 +84,32 @@ def _jump(program: Program, problem: Problem) -> float:
     """The largest change of the wrong output over small changes of the inputs; of its elements, whichever change."""
     import torch
 
-    name = next(names_of_tensor(problem.tensor, program.outputs), "") if problem.tensor.startswith("output") else ""
-    if not name:
+    if not problem.tensor.startswith("output"):
         return 0.0
-    first, largest = EagerRun(program).values.get(name), 0.0
+    first, largest = _output(program, problem), 0.0
     for ulps in _CHANGES:
         inputs = {
             key: value.detach() * (1 + ulps * torch.finfo(value.dtype).eps) if value.is_floating_point() else value
             for key, value in program.inputs.items()
         }
-        other = EagerRun(Program(inputs, program.steps, program.outputs)).values.get(name)
+        other = _output(replace(program, inputs=inputs), problem)
         if isinstance(first, torch.Tensor) and isinstance(other, torch.Tensor) and first.shape == other.shape:
             change = (first.detach().double() - other.detach().double()).nan_to_num(0, 0, 0).abs()
             largest = max(largest, float(change.max()) if change.numel() else 0.0)
     return largest
+
+
+def _output(program: Program, problem: Problem) -> Any:
+    """Eager's result that the problem names; None if eager raises."""
+    import torch
+
+    if not program.is_called_again:
+        return EagerRun(program).values.get(next(names_of_tensor(problem.tensor, program.outputs), ""))
+    torch.manual_seed(0)
+    with contextlib.suppress(Exception):  # whatever eager raises with other inputs
+        results = two_calls(program.text, lambda fn: fn)(**program.inputs)
+        return results[int((re.search(r"\d+", problem.tensor) or ["0"])[0])]
+    return None
 
 
 def _has_16_bits(program: Program) -> bool:

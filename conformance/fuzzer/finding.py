@@ -97,13 +97,17 @@ def similar_bug(program: Program, bugs: Mapping[str, Sequence[str]]) -> str:
 
 
 def case_text(function: str, finding: Finding, program: Program, form: Form) -> str:
-    """A file of cases with the smallest program. `function`: its name. Its inputs have random values."""
+    """A file of cases with the smallest program. `function`: its name. Its inputs have random values.
+
+    A case makes one call, so the program is one without a change between two calls.
+    """
     inputs = ", ".join(f"{key}={_input_text(value)}" for key, value in program.inputs.items())
     grad = [key for key, value in program.inputs.items() if value.requires_grad]
     how = (f", grad={grad!r}" if grad else "") + (", dynamic=True" if form.dynamic else "")
     how += f", config={dict(form.options)!r}" if form.options else ""
-    body = program.text.partition("def program")[2]
-    imports = program.text.partition("\n\n\n")[0]
+    imports, _, rest = program.text.partition("\n\n\n")
+    helpers, _, body = rest.partition("def program")
+    body = body.partition("\n\n\n")[0].rstrip() + "\n"
     return "\n".join(
         [
             f'"""{finding.title}: found by `python -m conformance explore --seed {finding.seed}`."""',
@@ -113,6 +117,7 @@ def case_text(function: str, finding: Finding, program: Program, form: Form) -> 
             "from conformance import case, tensor",
             "",
             "",
+            *([helpers.rstrip(), "", ""] if helpers else []),
             f"@case({inputs}{how})",
             f"def test_{function}{body}",
         ]

@@ -1,4 +1,5 @@
-"""The form in which a program is checked: options of the compiler, any size, a graph break, strides, special values.
+"""The form in which a program is checked: options of the compiler, any size, a graph break, strides, special values,
+state of Python and a change between two calls, an argument that eager refuses.
 
 Each form of a program must agree with eager, so no form is compared with another one.
 """
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from conformance.fuzzer.changes import with_state
 from conformance.minimisation.program import EagerRun, Program, Step
 from conformance.minimisation.trial import Call
 
@@ -49,6 +51,8 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"triton.use_block_ptr": True},
     {"unroll_reductions_threshold": 64},
 )
+#: With it, compiled code draws the random numbers that eager draws.
+SEEDED = {"fallback_random": True}
 #: Group of special values → what is written into some elements. The names are those of cases/special_values.py.
 _SPECIAL = {"nan": (math.nan,), "inf": (math.inf, -math.inf), "edges": (0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 2.0, 3.0)}
 #: What has no result for NaN and infinities that eager and compiled must share.
@@ -62,29 +66,41 @@ _BREAK = "torch._dynamo.graph_break()"
 
 @dataclass(frozen=True)
 class Form:
-    """`options`: of Inductor. `dynamic`: compile for any size. `special`: the group of special values of the inputs."""
+    """`options`: of Inductor. `dynamic`: compile for any size. `special`: the group of special values of the inputs.
+
+    `raises`: the exception that eager raises, "" if it raises none.
+    """
 
     options: Mapping[str, Any] = field(default_factory=dict)
     dynamic: bool = False
     special: str = ""
+    raises: str = ""
 
     @property
     def call(self) -> Call:
         """How a trial makes the call."""
         kind, name = ("special", self.special) if self.special else ("ordinary", "first")
-        return Call(kind=kind, name=name, dynamic=self.dynamic, config=self.options)
+        numerics = {"raises": self.raises} if self.raises else {}
+        return Call(kind=kind, name=name, dynamic=self.dynamic, config=self.options, numerics=numerics)
 
     def simpler(self) -> Iterator[Form]:
         """Forms with less, the simplest first: a program that fails in one of them is easier to understand."""
-        if self.dynamic or self.options:
-            yield replace(self, dynamic=False, options={})
-        if self.dynamic and self.options:
+        needed = {name: value for name, value in self.options.items() if name in SEEDED}
+        more = self.options != needed
+        if self.dynamic or more:
+            yield replace(self, dynamic=False, options=needed)
+        if self.dynamic and more:
             yield replace(self, dynamic=False)
-            yield replace(self, options={})
+            yield replace(self, options=needed)
 
 
-def drawn_form(program: Program, chance: random.Random) -> tuple[Program, Form]:
-    """The program in a form, and the form. It runs in eager like the program itself."""
+def drawn_form(program: Program, chance: random.Random, options: Mapping[str, Any]) -> tuple[Program, Form]:
+    """The program in a form, and the form. It runs in eager like the program itself, or raises what the form says.
+
+    `options`: that the program needs.
+    """
+    if chance.random() < 0.05 and (wrong := _with_a_wrong_argument(program, chance)) is not None:
+        return wrong, Form(options, raises=type(EagerRun(wrong).raised).__name__)
     changes = []
     if chance.random() < 0.15 and not _READS_MEMORY.search(program.text):
         changes.append(_with_other_strides)
@@ -103,8 +119,10 @@ def drawn_form(program: Program, chance: random.Random) -> tuple[Program, Form]:
             special = ""
     else:
         special = ""
-    options = chance.choice(_known_options()) if chance.random() < 0.2 else {}
-    return program, Form(options, chance.random() < 0.2, special)
+    if chance.random() < 0.25:
+        program = with_state(program, chance) or program
+    more = chance.choice(_known_options()) if chance.random() < 0.2 else {}
+    return program, Form({**options, **more}, chance.random() < 0.2, special)
 
 
 def _known_options() -> list[dict[str, Any]]:
@@ -139,6 +157,19 @@ def _with_a_break(program: Program, chance: random.Random) -> Program:
     """Two graphs instead of one."""
     at = chance.randrange(len(program.steps) + 1)
     return replace(program, steps=(*program.steps[:at], Step("the_break", _BREAK), *program.steps[at:]))
+
+
+def _with_a_wrong_argument(program: Program, chance: random.Random) -> Program | None:
+    """One input with another dtype, or one element less in a dimension, or an index outside: what eager refuses."""
+    import torch
+
+    name = chance.choice(sorted(program.inputs))
+    value = program.inputs[name].detach()
+    wrong = [value.to(dtype) for dtype in (torch.int64, torch.float64, torch.bool, torch.uint8)]
+    wrong += [value.narrow(dim, 0, size - 1) for dim, size in enumerate(value.shape) if size > 1]
+    wrong += [value - 1000, value.unsqueeze(0), value.flatten()] if value.dtype == torch.int64 else []
+    changed = replace(program, inputs={**program.inputs, name: chance.choice(wrong)})
+    return changed if isinstance(EagerRun(changed).raised, (RuntimeError, IndexError, ValueError, TypeError)) else None
 
 
 def _with_special_values(program: Program, group: str, chance: random.Random) -> Program:

@@ -17,7 +17,7 @@ from conformance.capture.dynamo_graphs import NotWritableError, recorded_compile
 from conformance.cases.case import Case
 from conformance.cases.containers import copy_to
 from conformance.fuzzer.fitting import Fit, fit_for
-from conformance.fuzzer.forms import Form, drawn_form
+from conformance.fuzzer.forms import SEEDED, Form, drawn_form
 from conformance.fuzzer.idioms import IDIOMS
 from conformance.fuzzer.parts import LARGEST, Parts, is_place
 from conformance.minimisation.program import Program, Step
@@ -97,11 +97,14 @@ class Generator:
 
         `parent`: a program that it goes on with.
         """
+        import torch
+
         chance = random.Random(f"{self._seed}:{number}")
+        torch.manual_seed(0)
         plan = _Plan(chance)
         names: tuple[str, ...] = ()
         if parent is not None and len(parent.plain.steps) <= _MOST_STEPS:
-            plan.add_program(parent.plain)
+            plan.add_program(parent.plain, draws=bool(parent.form.options.keys() & SEEDED.keys()))
             names = parent.parts if plan.calls else ()
         for is_case in self._order(chance, continues=bool(names)):
             if is_case or not plan.floating():
@@ -117,7 +120,7 @@ class Generator:
             return None
         if not _has_gradients(plain):
             return None
-        program, form = drawn_form(plain, chance)
+        program, form = drawn_form(plain, chance, SEEDED if plan.draws else {})
         parts = (*names, *(call.name for call in plan.calls[bool(names) :]))
         return Generated(number, program, form, parts, plain)
 
@@ -133,12 +136,18 @@ class Generator:
 
 
 class _Plan:
-    """Calls that run in eager as they are added. What raises, draws random numbers, or gives infinite ones, is not."""
+    """Calls that run in eager as they are added. What raises or gives infinite numbers is not, and what draws random
+    numbers only in some plans.
+
+    `draws`: whether a call draws some.
+    """
 
     def __init__(self, chance: random.Random) -> None:
         self.calls: list[_Call] = []
         self.values: list[Any] = []  # tensors, each with the number that links name
+        self.draws = False
         self._chance = chance
+        self._may_draw = chance.random() < 0.15
         self._style = _Style(
             grad=chance.random() < 0.5,
             dtype=chance.choice(("bf16", "f16", "f64")) if chance.random() < 0.2 else "",
@@ -159,7 +168,8 @@ class _Plan:
         }
         self._add(_Call(case.id, case.fn, links, {}, case))
 
-    def add_program(self, program: Program) -> None:
+    def add_program(self, program: Program, *, draws: bool) -> None:
+        self._may_draw |= draws
         self._add(_Call("program", program.function, {}, program.inputs))
 
     def floating(self) -> list[int]:
@@ -193,12 +203,13 @@ class _Plan:
             result = None
         found = [each for each in tensors_in(result) if _is_useful(each)]
         draws = not torch.equal(random_state, torch.get_rng_state())
-        if not found or draws or not all(map(_is_finite, (*self.values, *found))):
+        if not found or (draws and not self._may_draw) or not all(map(_is_finite, (*self.values, *found))):
             for value, kept in zip(self.values, before, strict=True):
                 with torch.no_grad(), contextlib.suppress(RuntimeError):
                     value.copy_(kept)
             return
         self.calls.append(call)
+        self.draws |= draws
         self.values += found
 
     def results(self) -> list[int]:
@@ -304,7 +315,13 @@ def renamed(program: Program) -> Program:
     names = dict(_numbered("x", program.inputs)) | dict(_numbered("v", [step.name for step in program.steps]))
     steps = [Step(names[step.name], step.with_constants(names).expression) for step in program.steps]
     inputs = {names[name]: value for name, value in program.inputs.items()}
-    return Program(inputs, tuple(steps), tuple(names[name] for name in program.outputs))
+    return dataclasses.replace(
+        program,
+        inputs=inputs,
+        steps=tuple(steps),
+        outputs=tuple(names[name] for name in program.outputs),
+        between=tuple(Step("", line).with_constants(names).expression for line in program.between),
+    )
 
 
 def _numbered(letter: str, names: Sequence[str] | Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -305,3 +305,65 @@ def entropy_of_rows(x: Tensor) -> Tensor:
 
     rows = x.flatten(0, -2) if x.dim() > 1 else x[None]
     return torch.nn.functional.cross_entropy(rows, rows.detach().argmin(-1), label_smoothing=0.1, reduction="none")
+
+
+def noisy(x: Tensor) -> Tensor:
+    import torch
+
+    return x + 0.1 * torch.randn_like(x)
+
+
+def two_draws(x: Tensor) -> tuple[Tensor, Tensor]:
+    import torch
+
+    one, other = torch.rand_like(x), torch.rand_like(x)
+    return one - other, x * one
+
+
+def dropped(x: Tensor, dim: int) -> Tensor:
+    import torch
+
+    return torch.nn.functional.dropout(x.transpose(0, dim), 0.5).transpose(0, dim)
+
+
+def masked_by_chance(x: Tensor) -> Tensor:
+    import torch
+
+    return x * torch.bernoulli(x.detach().float().sigmoid()).to(x.dtype)
+
+
+def shuffled_rows(x: Tensor) -> Tensor:
+    import torch
+
+    return x[torch.randperm(x.shape[0], device=x.device)]
+
+
+def drawn_rows(x: Tensor) -> Tensor:
+    import torch
+
+    return x[torch.randint(0, x.shape[0], (3,), device=x.device)]
+
+
+def spread_of_many(x: Tensor) -> Tensor:
+    import torch
+
+    return x + (torch.linspace(0, 1, 1 << 18, device=x.device) + x.detach().float().mean()).std().to(x.dtype)
+
+
+def shifted_by_the_width(x: Tensor) -> tuple[Tensor, Tensor]:
+    import torch
+
+    bits = (x * 100).clamp(-1e4, 1e4).to(torch.int32)
+    by = torch.arange(28, 28 + bits.shape[-1], device=x.device, dtype=torch.int32)
+    return bits << by, bits >> by
+
+
+def softmax_of_large(x: Tensor, dim: int) -> Tensor:
+    return (x * 1e3).softmax(dim)
+
+
+def wide_after_wrapping(x: Tensor) -> tuple[Tensor, Tensor]:
+    import torch
+
+    small = (x.clamp(-3, 3) * 40).to(torch.int8)
+    return (small + small).to(torch.int32), (small * small * small).to(torch.int64)

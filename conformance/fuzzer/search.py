@@ -23,7 +23,7 @@ from conformance.errors import ConformanceError
 from conformance.expectations.known_failure_writer import Failure as Failed
 from conformance.expectations.known_failure_writer import write_known_failures
 from conformance.fuzzer.corpus import Corpus
-from conformance.fuzzer.doubts import doubt
+from conformance.fuzzer.doubts import documented, doubt
 from conformance.fuzzer.finding import (
     Finding,
     case_text,
@@ -56,8 +56,8 @@ class SearchError(ConformanceError, RuntimeError):
 
 @dataclass
 class Counts:
-    """Of this process: programs that were compared, that failed, that failed with a doubt, and why others were not
-    compared.
+    """Of this process: programs that were compared, that failed, that failed with a doubt or as PyTorch documents, and
+    why others were not compared.
     """
 
     compared: int = 0
@@ -175,6 +175,8 @@ class Search:
             while targets and not programs.is_ready(number):
                 yield None
             if targets and (generated := programs.program(number)) is not None:
+                if generated.program.is_called_again:
+                    targets = [target for target in targets if target.device == "cpu" and target.name in self._native]
                 for target in targets:
                     self.corpus.begin(number, target.name)
                 yield from ((generated, target) for target in targets)
@@ -209,6 +211,8 @@ class Search:
         self.corpus.end(generated.number, target.name, outcome.new_lines)
         problem = min(outcome.problems, key=lambda each: each.rule != "values", default=None)
         doubtful = doubt(generated.program, problem, trials) if problem is not None else ""
+        if problem is not None and not doubtful:
+            doubtful = documented(generated.program, problem, trials)
         state = f"doubtful: {doubtful}" if doubtful else str(problem.name) if problem else outcome.error or "right"
         with self._lock:
             self.counts.compared += not outcome.error
@@ -277,6 +281,8 @@ class Search:
             parts=generated.parts,
             steps=(minimised.before, len(program.steps)),
         )
+        if program.between or program.context:
+            return finding
         function = name.replace("-", "_")
         text = case_text(function, finding, program, form)
         atomic_files.write_atomically(folder / f"test_{function}.py", text)

@@ -9,7 +9,7 @@ import ast
 import functools
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from conformance.capture.dynamo_graphs import WrittenGraph
@@ -56,11 +56,18 @@ class Step:
 
 @dataclass(frozen=True)
 class Program:
-    """`inputs`: name → tensor. `outputs`: names of steps or inputs."""
+    """`inputs`: name → tensor. `outputs`: names of steps or inputs.
+
+    `helpers`: name → the source of a function, class or variable of the module, in order. `between`: statements of the
+    module between two calls, which may change it and the inputs of the second call. `context`: of the second call.
+    """
 
     inputs: Mapping[str, Any]
     steps: tuple[Step, ...]
     outputs: tuple[str, ...]
+    helpers: Mapping[str, str] = field(default_factory=dict)
+    between: tuple[str, ...] = ()
+    context: str = ""
 
     @classmethod
     def of_graph(cls, graph: WrittenGraph) -> Program:
@@ -75,18 +82,43 @@ class Program:
         words = {word for step in self.steps for word in step.words}
         imports = [f"from math import {', '.join(sorted(words & {'inf', 'nan'}))}"] if words & {"inf", "nan"} else []
         imports += ["import operator"] if any("operator." in line for line in body) else []
-        return "\n".join([*imports, "import torch", "", "", *function, ""])
+        before = [line for source in self._used_helpers() for line in (source, "", "")]
+        return "\n".join([*imports, "import torch", "", "", *before, *function, *self._second_call(), ""])
+
+    def _used_helpers(self) -> list[str]:
+        """The sources of the helpers that the program needs, in order."""
+        used = {word for step in self.steps for word in step.words}
+        used |= {word for text in (*self.between, self.context) for word in _WORD.findall(text)}
+        for name, source in reversed(list(self.helpers.items())):
+            used |= set(_WORD.findall(source)) if name in used else set()
+        return [source for name, source in self.helpers.items() if name in used]
+
+    @property
+    def is_called_again(self) -> bool:
+        """Whether what it does depends on what was called, or changed, before: see call_history.py."""
+        return bool(self.between or self.context or self._used_helpers())
+
+    def _second_call(self) -> Iterator[str]:
+        """The functions `between` and `context` of a program that is called again."""
+        if self.is_called_again:
+            names = ", ".join(self.inputs)
+            result = f"({names},)" if len(self.inputs) == 1 else f"({names})"
+            yield from ("", "", f"def between({names}):", *(f"    {line}" for line in self.between))
+            yield f"    return {result}"
+        if self.context:
+            yield from ("", "", "def context():", f"    return {self.context}")
 
     @property
     def function(self) -> Callable[..., Any]:
         """The function `program`, whose arguments are the inputs by name."""
-        names: dict[str, Any] = {}
+        names: dict[str, Any] = {"__name__": "program"}
         exec(compile(self.text, "program.py", "exec"), names)  # noqa: S102 - the text of nodes of a graph
         return names["program"]
 
     def used(self, name: str) -> bool:
         """Whether a step or an output uses a name."""
-        return name in self.outputs or any(name in step.words for step in self.steps)
+        changed = any(name in _WORD.findall(line) for line in self.between)
+        return changed or name in self.outputs or any(name in step.words for step in self.steps)
 
     def without_unused_inputs(self) -> Program:
         return replace(self, inputs={name: value for name, value in self.inputs.items() if self.used(name)})
@@ -107,8 +139,16 @@ class EagerRun:
         self.program = program
         self.values: dict[str, Any] = dict(program.inputs)
         self.raised: Exception | None = None
-        names: dict[str, Any] = {"torch": torch, "operator": operator, "inf": float("inf"), "nan": float("nan")}
+        names: dict[str, Any] = {
+            "__name__": "program",
+            "torch": torch,
+            "operator": operator,
+            "inf": float("inf"),
+            "nan": float("nan"),
+        }
         names |= copy_to(dict(program.inputs), "cpu")
+        exec("\n\n".join(program.helpers.values()), names)  # noqa: S102 - the source of a module of this package
+        torch.manual_seed(0)
         for step in program.steps:
             try:
                 names[step.name] = eval(step.expression, names)  # noqa: S307 - the text of a node of a graph
@@ -149,7 +189,8 @@ class EagerRun:
             chosen += [name for name in results if self._is_result(name)]
         if not chosen:
             raise CutError("nothing is left to return")
-        return Program(inputs, tuple(steps), tuple(chosen)).without_unused_inputs()
+        cut = replace(self.program, inputs=inputs, steps=tuple(steps), outputs=tuple(chosen))
+        return cut.without_unused_inputs()
 
     def needed_for(self, outputs: Sequence[str]) -> set[str]:
         """The steps that outputs depend on, and those that write to a tensor."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from conformance.bisection.delta_debugging import Outcome as Answer
 from conformance.bisection.delta_debugging import minimise
@@ -33,6 +33,7 @@ class Reduction:
     def run(self) -> None:
         """Reduces until nothing helps any more, or until there are no more trials."""
         try:
+            self._reduce_changes()
             self._reduce_outputs()
             self._reduce_steps()
             self._reduce_outputs()
@@ -45,6 +46,16 @@ class Reduction:
         if problem is not None:
             self.program, self.problem = program, problem
         return problem is not None
+
+    def _reduce_changes(self) -> None:
+        """Leaves out what changes between two calls, or a part of it."""
+        program = self.program
+        without = [replace(program, between=(), context="")] if program.between or program.context else []
+        if program.between and program.context:
+            without.append(replace(program, context=""))
+        if len(program.between) + bool(program.context) > 1:
+            without += [replace(program, between=(line,)) for line in program.between]
+        any(self._try(each) for each in without)
 
     def _reduce_outputs(self) -> None:
         """Keeps only the output that fails, and what it needs; or drops one output after the other."""

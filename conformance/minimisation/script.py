@@ -9,6 +9,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,8 @@ def write(
 
     runs = device == "cpu" or getattr(torch, device).is_available()
     last = ""
-    for chosen in [{}, dict(options)] if options and runs else [dict(options)]:
+    needed = {name: value for name, value in options.items() if name == "fallback_random"}
+    for chosen in [needed, dict(options)] if dict(options) != needed and runs else [dict(options)]:
         for tolerance in _tolerances(minimised):
             _write(file, minimised, title, device, chosen, tolerance, dynamic=dynamic)
             if not runs:
@@ -123,13 +125,21 @@ def _write(
     setting = [f"torch._inductor.config.{name} = {value!r}" for name, value in options.items()]
     load = [f"saved = torch.load({beside.name!r})  # beside this script"] if saved else []
     inputs = [f"{name} = {_tensor_text(name, value, device, saved)}" for name, value in program.inputs.items()]
+    setup = list(_calls(program, dynamic=dynamic, draws="fallback_random" in options))
     body = "\n".join([*_check(minimised, tolerance)])
-    body = body.replace("torch.compile(program)", "torch.compile(program, dynamic=True)") if dynamic else body
+    if setup:
+        body = body.replace("torch.compile(program)", "compiled")
+    elif dynamic:
+        body = body.replace("torch.compile(program)", "torch.compile(program, dynamic=True)")
+    lines_of_check = "\n".join([*setup, *load, *inputs, "", body])
+    if program.is_called_again:  # what follows does not run where the file is imported
+        lines_of_check = 'if __name__ == "__main__":\n' + textwrap.indent(lines_of_check, "    ")
     head = text.partition("\n\n\n")
     imports = sorted(
         {*head[0].splitlines(), *_literal_imports(inputs)}, key=lambda line: (line != "import operator", line)
     )
     more = ["import torch._inductor.config"] if options else []
+    more += ["import importlib.util"] if program.is_called_again else []
     lines = [
         f"# {title}",
         "# Ends with an AssertionError while the compiled program is wrong.",
@@ -144,18 +154,48 @@ def _write(
 
             torch.save({name: value.detach() for name, value in saved.items()}, beside)
         file.write_text(
-            "\n".join(lines)
-            + "\n\n\n"
-            + head[2].rstrip()
-            + "\n\n\n"
-            + "\n".join([*load, *inputs])
-            + "\n\n"
-            + body
-            + "\n",
+            "\n".join(lines) + "\n\n\n" + head[2].rstrip() + "\n\n\n" + lines_of_check + "\n",
             encoding="utf-8",
         )
     except OSError as error:
         raise ScriptError(f"{file} cannot be written: {error.strerror or error}") from error
+
+
+def _calls(program: Program, *, dynamic: bool, draws: bool) -> Iterator[str]:
+    """The lines that define `compiled` and `program` anew, where one call does not show the failure."""
+    compiled = "lambda fn: torch.compile(fn, dynamic=True)" if dynamic else "torch.compile"
+    seed = ["torch.manual_seed(0)"] if draws else []
+    names = ", ".join(program.inputs)
+    copies = ", ".join(f"{name}.clone()" for name in program.inputs)
+    if program.is_called_again:
+        yield from (
+            "def flat(result):",
+            "    return result if isinstance(result, tuple) else (result,)",
+            "",
+            "",
+            "def calls(compile):",
+            "    # each has a module of its own, with the state that this file begins with",
+            '    spec = importlib.util.spec_from_file_location("fresh", __file__)',
+            "    fresh = importlib.util.module_from_spec(spec)",
+            "    spec.loader.exec_module(fresh)",
+            "    fn = compile(fresh.program)",
+            "",
+            f"    def run({names}):",
+            *(f"        {line}" for line in seed),
+            f"        first = [{copies}]",
+            "        results = [each.detach() for each in (*flat(fn(*first)), *first)]",
+            f"        second = fresh.between({copies})",
+        )
+        place = "        "
+        if program.context:
+            yield f"{place}with fresh.context():"
+            place += "    "
+        yield from (f"{place}return (*results, *flat(fn(*second)), *second)", "", "    return run", "", "")
+        yield f"compiled, program = calls({compiled}), calls(lambda fn: fn)"
+    elif draws:
+        yield from ("def seeded(fn):", "    def run(*inputs):", *(f"        {line}" for line in seed))
+        yield from ("        return fn(*inputs)", "", "    return run", "", "")
+        yield f"compiled, program = seeded(({compiled})(program)), seeded(program)"
 
 
 def _literal_imports(inputs: Sequence[str]) -> list[str]:

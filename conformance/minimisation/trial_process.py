@@ -25,6 +25,7 @@ from conformance.coverage.recording import Executed
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target, use_tables
 from conformance.errors import ConformanceError, first_line
+from conformance.minimisation.call_history import two_calls
 
 if TYPE_CHECKING:
     from conformance.capture.compile import CaptureResult
@@ -133,14 +134,17 @@ def _check_program(compiler: Compiler, request: Mapping[str, Any], target: Targe
     from conformance.capture.compiler_parts import LeftOut, left_out
     from conformance.numerics.comparison import raised_problem
 
-    names: dict[str, Any] = {}
+    names: dict[str, Any] = {"__name__": "program"}
     path = Path(request["program"])
-    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), names)  # noqa: S102 - written by program.py
+    text = path.read_text(encoding="utf-8")
+    exec(compile(text, str(path), "exec"), names)  # noqa: S102 - written by program.py
     call, inputs = request["call"], torch.load(request["inputs"])
     numerics = {"raises": request["raises"]} if request["raises"] else call["numerics"]
     case = _case(names["program"], inputs, {**call["config"], **request["options"]}, numerics)
     case = dataclasses.replace(case, dynamic=call["dynamic"], mode=call["mode"])
     with left_out(LeftOut(**request["left_out"])) as applications:
+        if "between" in names:
+            return _check_two_calls(compiler, case, text, request, target), applications.names
         if request["backend"] != "inductor":
             torch.compiler.reset()
             compiled = torch.compile(case.fn, backend=request["backend"], dynamic=case.dynamic)
@@ -156,6 +160,32 @@ def _check_program(compiler: Compiler, request: Mapping[str, Any], target: Targe
                 return _problems(checked, compiled, target.device, call, target), applications.names
         except GeneratingError as error:
             return [raised_problem(error.__cause__ or error)], applications.names
+
+
+def _check_two_calls(
+    compiler: Compiler, case: Case, text: str, request: Mapping[str, Any], target: Target
+) -> list[Any]:
+    """Checks natively, because emulated code is generated for one call."""
+    import torch
+
+    from conformance.capture.isolation import isolated
+    from conformance.numerics.check import Call, Comparison, check_call
+
+    if target.device != "cpu" or not compiler.is_native(target, run=True):
+        raise PreparationError(f"a second call after a change is checked natively on the CPU, and not on {target.name}")
+    call, backend = request["call"], request["backend"]
+
+    def compiled(fn: Callable[..., Any]) -> Callable[..., Any]:
+        return torch.compile(fn, backend=backend, dynamic=case.dynamic or None)  # None: what users do
+
+    case = dataclasses.replace(case, fn=two_calls(text, lambda fn: fn))
+    made = Call(call["kind"], call["name"], call["name"], case.build())
+    with isolated(target, "native", dict(case.config)):
+        torch.compiler.reset()
+        problems, _, _ = check_call(
+            case, two_calls(text, compiled), "cpu", Policy.for_case(case, target.name, "cpu"), Comparison(), made
+        )
+    return problems
 
 
 def _problems(case: Case, compiled: Any, device: str, call: Mapping[str, Any], target: Target) -> list[Any]:

@@ -144,6 +144,6 @@ def test_element_of_the_border(x):
     return functional.pad(x, (3, 0))[0] + x
 
 
-@case(x=tensor(20), checks=["numerics"])
+@case(x=tensor(2, 3), checks=["numerics"])
 def test_repeated_and_replicated(x):
-    return functional.pad(x.repeat(12)[:240].reshape(2, 3, 40), (1, 1), "replicate")
+    return functional.pad(x.repeat(2, 2), (1, 0), "replicate")

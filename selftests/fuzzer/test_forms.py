@@ -17,29 +17,34 @@ PROGRAM = Program(INPUTS, STEPS, ("v1",))
 
 
 def test_forms_of_one_program():
-    drawn = [drawn_form(PROGRAM, random.Random(seed)) for seed in range(300)]
+    drawn = [drawn_form(PROGRAM, random.Random(seed), {}) for seed in range(300)]
     assert any(form.options for _, form in drawn)
     assert any(form.dynamic for _, form in drawn)
     assert {form.special for _, form in drawn} == {"", "nan", "inf", "edges"}
     assert any("graph_break" in program.text for program, _ in drawn)
+    assert any(program.is_called_again for program, _ in drawn)
+    assert any(form.raises for _, form in drawn)
     strided = [program for program, _ in drawn if not program.inputs["x0"].is_contiguous()]
     assert strided
     for program, form in drawn:
         run = EagerRun(program)
-        assert run.raised is None
+        assert bool(form.raises) == (run.raised is not None)
+        if form.raises:
+            assert form.call.numerics == {"raises": type(run.raised).__name__}
+            continue
         assert program.inputs["x1"].requires_grad
-        if not form.special:
+        if not form.special and not program.is_called_again:
             torch.testing.assert_close(run.values["v1"], EagerRun(PROGRAM).values["v1"])
 
 
 def test_what_reads_memory_keeps_its_strides():
     program = Program({"x0": torch.rand(6, 4)}, (Step("v0", "x0.as_strided((2, 3), (7, 1), 1)"),), ("v0",))
-    assert all(drawn_form(program, random.Random(seed))[0].inputs["x0"].is_contiguous() for seed in range(100))
+    assert all(drawn_form(program, random.Random(seed), {})[0].inputs["x0"].is_contiguous() for seed in range(100))
 
 
 def test_integers_of_nan_are_no_program():
     program = Program({"x0": torch.rand(6)}, (Step("v0", "x0.to(torch.int32)"),), ("v0",))
-    assert {drawn_form(program, random.Random(seed))[1].special for seed in range(200)} == {"", "edges"}
+    assert {drawn_form(program, random.Random(seed), {})[1].special for seed in range(200)} == {"", "edges"}
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
