@@ -38,16 +38,15 @@ _CONTEXTS = (
 
 def with_state(program: Program, chance: random.Random) -> Program | None:
     """The program with an idiom of state, a change between two calls, or both; None if eager does not run it."""
-    from conformance.fuzzer.idioms_of_state import CHANGES, idioms, sources
+    from conformance.fuzzer.idioms_of_state import pairs, sources
 
     changed = replace(program, helpers=sources())
     between: list[str] = []
     context = ""
     for _ in range(chance.choice((0, 1, 1, 1, 2))):
-        name = chance.choice(idioms())
+        name, change = chance.choice(pairs())
         changed = _with_idiom(changed, name, chance)
-        if name in CHANGES:
-            between.append(chance.choice(CHANGES[name]))
+        between += [change] if change else []
     if chance.random() < (0.3 if changed.is_called_again else 1):
         if chance.random() < 0.3:
             context = chance.choice(_CONTEXTS)

@@ -331,6 +331,32 @@ def mapped(x: torch.Tensor) -> torch.Tensor:
     return torch.func.vmap(lambda each: each * 2 + each.sum())(x.reshape(1, -1)).reshape(x.shape)
 
 
+NAMESPACE = __name__.rpartition(".")[2]
+
+
+@torch.library.custom_op(NAMESPACE + "::doubled", mutates_args={"value"})
+def doubled(value: torch.Tensor) -> None:
+    value.mul_(2)
+
+
+@torch.library.custom_op(NAMESPACE + "::both", mutates_args={"one", "other"})
+def both(one: torch.Tensor, other: torch.Tensor) -> None:
+    one.add_(1)
+    other.mul_(3)
+
+
+def custom_operator(x: torch.Tensor) -> torch.Tensor:
+    y = x.detach().clone()
+    doubled(y)
+    return y * x
+
+
+def custom_operator_on_views(x: torch.Tensor) -> torch.Tensor:
+    y = torch.stack([x.detach(), x.detach()])
+    both(y[0], y[1])
+    return y.sum(0) + x
+
+
 def written_through_data(x: torch.Tensor) -> torch.Tensor:
     y = x.detach().clone()
     y.data = y.data * 2
@@ -456,6 +482,12 @@ CHANGES = {
 }
 
 
+def _plain(node: ast.stmt) -> ast.stmt:
+    if isinstance(node, ast.AnnAssign) and node.value is not None:
+        return ast.parse(f"{ast.unparse(node.target)} = {ast.unparse(node.value)}").body[0]
+    return node
+
+
 def _without_annotations(node: ast.stmt) -> ast.stmt:
     for each in ast.walk(node):
         if isinstance(each, ast.FunctionDef):
@@ -464,8 +496,9 @@ def _without_annotations(node: ast.stmt) -> ast.stmt:
                 each.body = each.body[1:]
         elif isinstance(each, ast.arg):
             each.annotation = None
-        elif isinstance(each, ast.ClassDef) and ast.get_docstring(each):
-            each.body = each.body[1:]
+        elif isinstance(each, ast.ClassDef):
+            body = each.body[1:] if ast.get_docstring(each) else each.body
+            each.body = [_plain(statement) for statement in body]
     return node
 
 
@@ -481,8 +514,15 @@ def sources() -> dict[str, str]:
         else:
             continue
         if name not in _OWN and not name.startswith("_"):
-            found[name] = ast.unparse(_without_annotations(node))
+            decorated = isinstance(node, ast.FunctionDef) and node.decorator_list  # torch asks for the annotations
+            found[name] = ast.unparse(node if decorated else _without_annotations(node))
     return found
+
+
+@functools.cache
+def pairs() -> list[tuple[str, str]]:
+    """Each idiom with each of its changes, and with none: "". Each is drawn as often as any other."""
+    return [(name, change) for name in idioms() for change in ("", *CHANGES.get(name, ()))]
 
 
 @functools.cache
@@ -493,4 +533,4 @@ def idioms() -> list[str]:
 
 
 #: What a program does not have.
-_OWN = ("CHANGES", "sources", "idioms")
+_OWN = ("CHANGES", "sources", "pairs", "idioms")

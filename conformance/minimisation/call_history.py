@@ -6,11 +6,15 @@ Eager and compiled each get the module of the program anew, so neither sees what
 from __future__ import annotations
 
 import contextlib
+import itertools
+import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
 #: Function → the function that is called.
 Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
+_numbers = itertools.count()
 
 
 def two_calls(text: str, compile_: Compile) -> Callable[..., tuple[Any, ...]]:
@@ -23,7 +27,9 @@ def two_calls(text: str, compile_: Compile) -> Callable[..., tuple[Any, ...]]:
     code = compile(text, "program.py", "exec")
 
     def program(**inputs: Any) -> tuple[Any, ...]:
-        names: dict[str, Any] = {"__name__": "program"}
+        module = types.ModuleType(f"program_{next(_numbers)}")
+        sys.modules[module.__name__] = module  # Dynamo imports it by its name
+        names = vars(module)
         exec(code, names)  # noqa: S102 - written by program.py
         function = compile_(names["program"])
         first = {name: value.clone() for name, value in inputs.items()}

@@ -82,10 +82,10 @@ class Program:
         words = {word for step in self.steps for word in step.words}
         imports = [f"from math import {', '.join(sorted(words & {'inf', 'nan'}))}"] if words & {"inf", "nan"} else []
         imports += ["import operator"] if any("operator." in line for line in body) else []
-        before = [line for source in self._used_helpers() for line in (source, "", "")]
+        before = [line for source in self.used_helpers() for line in (source, "", "")]
         return "\n".join([*imports, "import torch", "", "", *before, *function, *self._second_call(), ""])
 
-    def _used_helpers(self) -> list[str]:
+    def used_helpers(self) -> list[str]:
         """The sources of the helpers that the program needs, in order."""
         used = {word for step in self.steps for word in step.words}
         used |= {word for text in (*self.between, self.context) for word in _WORD.findall(text)}
@@ -96,7 +96,7 @@ class Program:
     @property
     def is_called_again(self) -> bool:
         """Whether what it does depends on what was called, or changed, before: see call_history.py."""
-        return bool(self.between or self.context or self._used_helpers())
+        return bool(self.between or self.context or self.used_helpers())
 
     def _second_call(self) -> Iterator[str]:
         """The functions `between` and `context` of a program that is called again."""
@@ -111,7 +111,7 @@ class Program:
     @property
     def function(self) -> Callable[..., Any]:
         """The function `program`, whose arguments are the inputs by name."""
-        names: dict[str, Any] = {"__name__": "program"}
+        names: dict[str, Any] = {}
         exec(compile(self.text, "program.py", "exec"), names)  # noqa: S102 - the text of nodes of a graph
         return names["program"]
 
@@ -147,7 +147,7 @@ class EagerRun:
             "nan": float("nan"),
         }
         names |= copy_to(dict(program.inputs), "cpu")
-        exec("\n\n".join(program.helpers.values()), names)  # noqa: S102 - the source of a module of this package
+        exec("\n\n".join(program.used_helpers()), names)  # noqa: S102 - the source of a module of this package
         torch.manual_seed(0)
         for step in program.steps:
             try:

@@ -139,7 +139,7 @@ def _write(
         {*head[0].splitlines(), *_literal_imports(inputs)}, key=lambda line: (line != "import operator", line)
     )
     more = ["import torch._inductor.config"] if options else []
-    more += ["import importlib.util"] if program.is_called_again else []
+    more += ["import importlib.util", "import sys"] if program.is_called_again else []
     lines = [
         f"# {title}",
         "# Ends with an AssertionError while the compiled program is wrong.",
@@ -176,7 +176,7 @@ def _calls(program: Program, *, dynamic: bool, draws: bool) -> Iterator[str]:
             "def calls(compile):",
             "    # each has a module of its own, with the state that this file begins with",
             '    spec = importlib.util.spec_from_file_location("fresh", __file__)',
-            "    fresh = importlib.util.module_from_spec(spec)",
+            '    fresh = sys.modules["fresh"] = importlib.util.module_from_spec(spec)',
             "    spec.loader.exec_module(fresh)",
             "    fn = compile(fresh.program)",
             "",

@@ -134,7 +134,7 @@ def _check_program(compiler: Compiler, request: Mapping[str, Any], target: Targe
     from conformance.capture.compiler_parts import LeftOut, left_out
     from conformance.numerics.comparison import raised_problem
 
-    names: dict[str, Any] = {"__name__": "program"}
+    names: dict[str, Any] = {}
     path = Path(request["program"])
     text = path.read_text(encoding="utf-8")
     exec(compile(text, str(path), "exec"), names)  # noqa: S102 - written by program.py
