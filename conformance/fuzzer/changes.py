@@ -94,15 +94,16 @@ def _changes_of_inputs(program: Program) -> Iterator[str]:
 
 
 def _runs(program: Program) -> bool:
-    """Whether eager makes both calls."""
+    """Whether eager makes both calls, and the backward of the second one."""
+    import torch
 
     def same(function: Any) -> Any:
         return function
 
-    import torch
-
     with contextlib.suppress(Exception):  # whatever eager refuses is no program
         torch.manual_seed(0)
-        two_calls(program.text, same)(**program.inputs)
+        results = two_calls(program.text, same)(**program.inputs)
+        ends = [each for each in results if isinstance(each, torch.Tensor) and each.requires_grad]
+        torch.autograd.backward(ends, list(map(torch.ones_like, ends)))
         return True
     return False

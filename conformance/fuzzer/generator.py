@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import inspect
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,8 @@ _JOINED = 0.65
 #: Larger numbers lose all digits in the next step: what is wrong then cannot be told from what is rounded.
 _LARGEST_NUMBER = 1e6
 _FLOATING = ("f64", "f32", "f16", "bf16")
+#: Levels of vmap, which tell nothing, and elements that nobody has written.
+_UNKNOWN = re.compile(r"_functorch|\.resize\(")
 #: The most steps of a program that another one goes on with.
 _MOST_STEPS = 60
 
@@ -307,7 +310,7 @@ def _captured(function: Callable[[], Any]) -> Program | None:
     except NotWritableError:
         return None
     is_whole = bool(program.steps and program.inputs and program.outputs)
-    return renamed(program) if is_whole and "_functorch" not in program.text else None  # levels of vmap tell nothing
+    return renamed(program) if is_whole and not _UNKNOWN.search(program.text) else None
 
 
 def renamed(program: Program) -> Program:
