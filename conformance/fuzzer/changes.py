@@ -32,6 +32,7 @@ _CONTEXTS = (
     "torch.no_grad()",
     "torch.inference_mode()",
     "torch.autocast('cpu', torch.bfloat16)",
+    "torch.autograd.graph.saved_tensors_hooks(same, helper)",
     "DefaultDtype(torch.float64)",
 )
 

@@ -353,13 +353,13 @@ def spread_of_many(x: Tensor) -> Tensor:
 def shifted_by_the_width(x: Tensor) -> tuple[Tensor, Tensor]:
     import torch
 
-    bits = (x * 100).clamp(-1e4, 1e4).to(torch.int32)
-    by = torch.arange(28, 28 + bits.shape[-1], device=x.device, dtype=torch.int32)
+    bits = (x * 100).clamp(-1e4, 1e4).to(torch.int64)
+    by = torch.arange(60, 60 + bits.shape[-1], device=x.device)
     return bits << by, bits >> by
 
 
 def softmax_of_large(x: Tensor, dim: int) -> Tensor:
-    return (x * 1e3).softmax(dim)
+    return (x * 1e30).softmax(dim)
 
 
 def wide_after_wrapping(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -367,3 +367,51 @@ def wide_after_wrapping(x: Tensor) -> tuple[Tensor, Tensor]:
 
     small = (x.clamp(-3, 3) * 40).to(torch.int8)
     return (small + small).to(torch.int32), (small * small * small).to(torch.int64)
+
+
+def bytes_of_a_copy(x: Tensor) -> Tensor:
+    import torch
+
+    return torch.view_copy(x, torch.int8)
+
+
+def logit_with_a_bound(x: Tensor) -> Tensor:
+    import torch
+
+    return torch.logit(x.sigmoid()[..., :17], eps=0.51)
+
+
+def resized_result(x: Tensor) -> Tensor:
+    import torch
+
+    out = x.new_empty(1)
+    torch.add(x, 1, out=out)
+    return x + out.numel()
+
+
+def rows_added_to_themselves(x: Tensor) -> Tensor:
+    import torch
+
+    result = x.clone()
+    index = torch.zeros(1, 2, dtype=torch.int64, device=x.device)
+    result[index] += result[index]
+    return result + 1
+
+
+def draw_that_nobody_uses(x: Tensor) -> Tensor:
+    import torch
+
+    torch.rand_like(x)
+    return x * torch.rand_like(x)
+
+
+def dropped_copy(x: Tensor, dim: int) -> Tensor:
+    import torch
+
+    return torch.nn.functional.dropout(x.transpose(0, dim).contiguous(), 0.5)
+
+
+def dropped_channels(x: Tensor) -> Tensor:
+    import torch
+
+    return torch.nn.functional.dropout1d(x.flatten(1)[None] if x.dim() > 1 else x[None, None], 0.5)

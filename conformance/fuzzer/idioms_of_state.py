@@ -103,6 +103,7 @@ shift = Plus()
 shared = [1.0, 2.0]
 scale = Scale()
 offset = torch.tensor(0.25)
+pull = torch.func.vjp(lambda each: each**2, torch.tensor(3.0))[1]
 with_dropout = torch.nn.Sequential(torch.nn.Tanh(), torch.nn.Dropout(1.0))
 
 
@@ -122,6 +123,10 @@ def made(amount: float) -> Callable[..., torch.Tensor]:
 
 
 move = made(0.5)
+
+
+def same(value: torch.Tensor) -> torch.Tensor:
+    return value
 
 
 def hook_on_input(module: Any, args: Any) -> Any:
@@ -210,7 +215,7 @@ def default_dtype(x: torch.Tensor) -> torch.Tensor:
 
 
 def casts_to_the_default(x: torch.Tensor) -> torch.Tensor:
-    return torch.arange(3).to(torch.get_default_dtype()).sum() + x
+    return torch.arange(x.shape[-1] if x.dim() else 1).to(torch.get_default_dtype())
 
 
 def by_gradient_mode(x: torch.Tensor) -> torch.Tensor:
@@ -240,6 +245,15 @@ def enabled_inside(x: torch.Tensor) -> torch.Tensor:
         with torch.enable_grad():
             result = x * 3
     return result + before
+
+
+def enabled_with_a_weight(x: torch.Tensor) -> torch.Tensor:
+    with torch.enable_grad():
+        return x * scale.weight
+
+
+def pulled_back(x: torch.Tensor) -> torch.Tensor:
+    return pull(torch.ones(()))[0] + x
 
 
 def results_without_gradient(x: torch.Tensor) -> torch.Tensor:
@@ -478,7 +492,12 @@ CHANGES = {
         "scale.double()",
     ),
     "layer_without_gradient": ("scale.power = 2", "scale.weight.data.add_(1)"),
-    "layer_that_trains": ("with_dropout.eval()", "with_dropout[1].p = 0.0", "with_dropout[0] = torch.nn.ReLU()"),
+    "layer_that_trains": (
+        "with_dropout[0].register_forward_hook(hook_on_output)",
+        "with_dropout.eval()",
+        "with_dropout[1].p = 0.0",
+        "with_dropout[0] = torch.nn.ReLU()",
+    ),
 }
 
 

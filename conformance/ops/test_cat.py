@@ -141,3 +141,26 @@ test_references = references(
 def test_sum_of_joined_bytes(x):
     y = -x.abs()
     return torch.cat([y, y]).sum()
+
+
+# A result of cat may share memory with what it joins only while nobody writes to either.
+@case(x=tensor(5), y=tensor(3), value=tensor(1), checks=["numerics"])
+def test_copy_written_after_cat(x, y, value):
+    part = x.sin()
+    joined = torch.cat([y, part])
+    copy = part.clone()
+    copy.index_put_((torch.tensor([0], device=x.device),), value, accumulate=True)
+    return joined, copy
+
+
+@torch.library.custom_op("conformance_cat::add_one", mutates_args=("x",))
+def add_one(x: torch.Tensor) -> None:
+    x.add_(1)
+
+
+@case(x=tensor(3, 4), checks=["numerics"])
+def test_stack_written_by_an_operator(x):
+    part = x * 2
+    stacked = torch.stack([part.detach(), part.detach()])
+    add_one(stacked[0])
+    return stacked.sum(0) + part

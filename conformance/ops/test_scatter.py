@@ -161,6 +161,24 @@ def test_row_of_a_view(x, y, index):
     return x.view(3, 5).t().index_add_(0, index, y)
 
 
+# All values are added to one element.
+@case(x=tensor(1), y=tensor(100), checks=["numerics"])
+def test_many_into_one(x, y):
+    index = torch.zeros(100, dtype=torch.int64, device=x.device)
+    return x.index_put((index,), y, accumulate=True)
+
+
+@case(x=tensor(5, 7, layout="transposed"), y=tensor(3), checks=["numerics"])
+def test_put_by_columns(x, y):
+    return x.put(torch.tensor([1, 4, 9], device=x.device), y)
+
+
+# The result is a tensor of its own, and not the end of a larger one.
+@case(x=tensor(6), y=tensor(1), checks=["numerics"])
+def test_into_a_part(x, y):
+    return x.repeat(2)[4:].index_put((torch.tensor([3], device=x.device),), y)
+
+
 test_references = references(
     test_written, test_written_backward, test_added, test_added_backward, test_reduced, test_reduced_backward
 )

@@ -68,3 +68,9 @@ def test_of_channels(x):
 
 
 test_references = references(test_std, test_functions, test_sizes, test_of_channels)
+
+
+# The option leaves out a pass over indices, and changes no result.
+@case(x=tensor(1, 2), config={"constant_and_index_propagation": False}, numerics=OVERFLOW, checks=["numerics"])
+def test_std_without_propagation(x):
+    return x.std(1, correction=0)
