@@ -292,6 +292,11 @@ def test_complex(x):
     return x * x.conj() + 1
 
 
+@case(x=tensor(shape=(), dtype="i8"), y=tensor(shape=(), dtype="i8"), checks=["numerics"])
+def test_less_of_two_bytes(x, y):
+    return torch.minimum(x.abs(), y)
+
+
 test_references = references(
     test_sin2_cos2,
     test_sin2_cos2_gradient,

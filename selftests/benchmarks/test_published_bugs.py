@@ -5,7 +5,19 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from published_bugs import FOLDER, SHOWS, Bug, differing, load, load_results, page, releases
+from published_bugs import (
+    AGREES,
+    ERROR,
+    FOLDER,
+    SHOWS,
+    Bug,
+    differing,
+    keep_differing,
+    load,
+    load_results,
+    page,
+    releases,
+)
 
 from conformance.cases.lookup import cases_below
 from conformance.cases.roots import OPS
@@ -23,6 +35,27 @@ def test_each_bug_says_what_finds_it_or_what_is_missing():
     assert [bug.issue for bug in BUGS.bugs if not (bug.shown_by or bug.missing or bug.explore == "yes")] == []
     known = {case.id for case in cases_below([OPS])}
     assert {bug.shown_by for bug in BUGS.bugs if bug.shown_by} <= known
+
+
+def test_a_part_of_explore_differs_on_a_release_with_its_bug():
+    results = load_results()
+    shown = [bug for bug in BUGS.bugs if bug.explore == "yes"]
+    assert [bug.issue for bug in BUGS.bugs if bool(bug.part) != (bug.explore == "yes")] == []
+    for bug in shown:
+        measured = results["parts"][bug.part]
+        assert {measured.get(version) for version in releases(results, bug)} & {SHOWS, ERROR}, bug.issue
+        without = set(releases(results, bug, AGREES)) - {"2.1"}  # it has more bugs than the one
+        assert SHOWS not in {measured.get(version) for version in without}, bug.issue
+
+
+def test_parts_that_differ_nowhere_are_only_counted():
+    results = {
+        "parts": {"state: one": {"2.1": SHOWS, "2.5": AGREES}, "state: other": {"2.1": AGREES, "2.5": AGREES}},
+        "measured": {"state": {"2.5": 7}},
+    }
+    keep_differing(results)
+    assert results["parts"] == {"state: one": {"2.1": SHOWS, "2.5": AGREES}}
+    assert results["measured"] == {"state": {"2.1": 2, "2.5": 7}}
 
 
 def test_no_issue_is_listed_twice():
