@@ -57,6 +57,13 @@ def test_severity_of_a_failure(tmp_path, what, wanted):
     assert severity_of(tmp_path, what) == wanted
 
 
+def test_a_load_that_is_in_no_binary_is_no_wrong_value(tmp_path):
+    entry = ENTRY.format(what='error = "load out of bounds: element"', check="numerics", case="sum/sum")
+    triage = '[failure.triage]\nright = "either"\nbecause = "the binary has no such load"\nsearched = "load"\n'
+    (tmp_path / "a.toml").write_text(entry + triage)
+    assert severity(known_failures.load(tmp_path).failures) == FAILS
+
+
 def test_what_does_not_compile(tmp_path):
     assert severity_of(tmp_path, 'error = "KeyError: buf0"', check="compile") == FAILS
 
