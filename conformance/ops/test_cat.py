@@ -164,3 +164,8 @@ def test_stack_written_by_an_operator(x):
     stacked = torch.stack([part.detach(), part.detach()])
     add_one(stacked[0])
     return stacked.sum(0) + part
+
+
+@case(x=tensor(5, 7, layout="transposed"), checks=["numerics"])
+def test_of_one(x):
+    return torch.cat([x])
