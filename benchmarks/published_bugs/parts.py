@@ -24,8 +24,9 @@ import torch
 
 from conformance.compiler.compiler import compiler_here
 from conformance.fuzzer import changes, forms, generator
+from conformance.fuzzer.changes import pairs
 from conformance.fuzzer.idioms import IDIOMS
-from conformance.fuzzer.idioms_of_state import idioms, pairs, sources
+from conformance.fuzzer.state_sources import idioms, sources
 from conformance.minimisation.program import Program, Step
 
 #: Functions of two tensors whose arguments get another dtype or size.

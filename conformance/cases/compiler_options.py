@@ -9,6 +9,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from conformance.cases.axes import CaseError
 
+#: With this option of Inductor, compiled code draws the random numbers that eager draws.
+FALLBACK = "fallback_random"
 #: What precedes the name of an option of Dynamo.
 DYNAMO = "dynamo."
 #: How messages name a type.

@@ -6,6 +6,7 @@ After each of them, compiled code must do what eager does: a guard of Dynamo see
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +15,49 @@ from typing import Any
 from conformance.minimisation.call_history import two_calls
 from conformance.minimisation.program import EagerRun, Program, Step
 
+#: Idiom → statements that may stand between two calls of a program that has it.
+OF_STATE = {
+    "setting_of_a_class": ("Settings.factor = 4.0", "Settings.factor = 3"),
+    "item_of_a_dict": ("Settings.layers['first'] = 5.0", "Settings.layers = {'first': -1.0}"),
+    "attribute_of_an_object": (
+        "shift.amount = 4.0",
+        "shift.__class__ = Times",
+        "Plus.__call__ = Times.__call__",
+        "Plus.amount = 2.0",
+        "globals()['shift'] = Times()",
+    ),
+    "item_of_a_list": ("shared[-1] = 7.0", "shared.append(3.0)", "globals()['shared'] = [5.0]"),
+    "sum_of_a_list": ("shared.append(3.0)", "shared.clear()", "shared[0] = 4"),
+    "list_argument_and_global": ("globals()['shared'] = [5.0, 1.0]", "shared.reverse()"),
+    "appended": ("Settings.seen.clear()",),
+    "counted": ("shift.amount = 0",),
+    "global_function": ("globals()['helper'] = other_helper", "helper.__code__ = other_helper.__code__"),
+    "closure_with_default": ("globals()['move'] = made(2.0)", "move.__defaults__ = (4.0,)"),
+    "global_tensor": ("offset.add_(1)", "globals()['offset'] = torch.tensor(2.0)", "offset.data = torch.tensor(3.0)"),
+    "layer": (
+        "scale.register_forward_hook(hook_on_output)",
+        "scale.register_forward_pre_hook(hook_on_input)",
+        "scale.register_full_backward_hook(hook_on_gradient)",
+        "scale.register_full_backward_pre_hook(hook_before_gradient)",
+        "scale.offset = torch.tensor(2.0)",
+        "scale.offset.add_(1)",
+        "scale.weight = torch.nn.Parameter(torch.tensor(4.0))",
+        "scale.weight.requires_grad_(False)",
+        "scale.weight.data = torch.tensor(3.0)",
+        "scale.power = 2",
+        "scale.forward = other_helper",
+        "scale.load_state_dict({'weight': torch.tensor(3.0), 'offset': torch.tensor(1.0)})",
+        "scale.load_state_dict({'weight': torch.tensor(3.0), 'offset': torch.tensor(1.0)}, assign=True)",
+        "scale.double()",
+    ),
+    "layer_without_gradient": ("scale.power = 2", "scale.weight.data.add_(1)"),
+    "layer_that_trains": (
+        "with_dropout[0].register_forward_hook(hook_on_output)",
+        "with_dropout.eval()",
+        "with_dropout[1].p = 0.0",
+        "with_dropout[0] = torch.nn.ReLU()",
+    ),
+}
 #: Changes of one input.
 _OF_AN_INPUT = (
     "{x} = {x}.detach().requires_grad_(not {x}.requires_grad)",
@@ -39,7 +83,7 @@ _CONTEXTS = (
 
 def with_state(program: Program, chance: random.Random) -> Program | None:
     """The program with an idiom of state, a change between two calls, or both; None if eager does not run it."""
-    from conformance.fuzzer.idioms_of_state import pairs, sources
+    from conformance.fuzzer.state_sources import sources
 
     changed = replace(program, helpers=sources())
     between: list[str] = []
@@ -55,6 +99,14 @@ def with_state(program: Program, chance: random.Random) -> Program | None:
             between.append(chance.choice(lines))
     changed = replace(changed, between=tuple(between), context=context)
     return changed if changed.is_called_again and _runs(changed) else None
+
+
+@functools.cache
+def pairs() -> list[tuple[str, str]]:
+    """Each idiom with each of its changes, and with none: "". Each is drawn as often as any other."""
+    from conformance.fuzzer.state_sources import idioms
+
+    return [(name, change) for name in idioms() for change in ("", *OF_STATE.get(name, ()))]
 
 
 def _with_idiom(program: Program, name: str, chance: random.Random) -> Program:

@@ -1,8 +1,8 @@
 """Doubts: why a program that fails may show no error of the compiler. Such a program is no finding.
 
-Three things are no errors: numbers that cancel, so that the last digit of a larger one is all that is left; a jump,
-such as a rounding to integers, at a number whose last digit differs; and, by the design of Inductor, 16-bit results
-that keep more bits inside a kernel.
+These are no errors: numbers that cancel, so that the last digit of a larger one is all that is left; a jump, such as a
+rounding to integers, at a number whose last digit differs; by the design of Inductor, 16-bit results that keep more
+bits inside a kernel; and what is documented: hooks that come after the compile, and another exception than eager's.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ _SIXTEEN_BITS = re.compile(r"bfloat16|float16|\.half\(")
 
 def doubt(program: Program, problem: Problem, trials: Trials) -> str:
     """Why the failure may be no error; "" where there is no doubt. `trials`: with the call that fails."""
+    if what := _documented(program, problem, trials):
+        return what
     values = problem.wrong_values
     if problem.rule != "values" or values is None:
         return ""
@@ -49,8 +51,8 @@ def doubt(program: Program, problem: Problem, trials: Trials) -> str:
     return ""
 
 
-def documented(program: Program, problem: Problem, trials: Trials) -> str:
-    """What is documented to be so, if the failure is gone without it; or ""."""
+def _documented(program: Program, problem: Problem, trials: Trials) -> str:
+    """What is documented, if that is why the program fails; or ""."""
     if problem.rule == "raises" and _OTHER_EXCEPTION.search(problem.text):
         return "compiled raises too, but another exception (docs/numerics.md)"
     for word, what in _DOCUMENTED.items():

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from conformance.cases.compiler_options import FALLBACK
 from conformance.fuzzer.changes import with_state
 from conformance.minimisation.program import EagerRun, Program, Step
 from conformance.minimisation.trial import Call
@@ -51,8 +52,8 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"triton.use_block_ptr": True},
     {"unroll_reductions_threshold": 64},
 )
-#: With it, compiled code draws the random numbers that eager draws.
-SEEDED = {"fallback_random": True}
+#: The options of a program that draws random numbers.
+SEEDED = {FALLBACK: True}
 #: Group of special values → what is written into some elements. The names are those of cases/special_values.py.
 _SPECIAL = {"nan": (math.nan,), "inf": (math.inf, -math.inf), "edges": (0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 2.0, 3.0)}
 #: What has no result for NaN and infinities that eager and compiled must share.

@@ -1,15 +1,12 @@
 """Idioms with state of Python: what a call reads of a module, changes in it, or does to gradients.
 
 A program has the source of such a function, with all that it needs of this module, because Dynamo's graph has lost the
-state. Each takes a floating tensor `x`. CHANGES says what may change between two calls of the program.
+state; state_sources.py reads it. The functions of a floating tensor `x` alone are the idioms. changes.py says what may
+change between two calls of a program.
 """
 
 from __future__ import annotations
 
-import ast
-import functools
-import inspect
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -454,102 +451,3 @@ def scalar_of_a_tensor(x: torch.Tensor) -> torch.Tensor:
 
 def shape_in_numbers(x: torch.Tensor) -> torch.Tensor:
     return x * (sum(x.shape) % 7) + x.stride(-1) if x.dim() else x
-
-
-#: Idiom → statements that may stand between two calls of a program that has it.
-CHANGES = {
-    "setting_of_a_class": ("Settings.factor = 4.0", "Settings.factor = 3"),
-    "item_of_a_dict": ("Settings.layers['first'] = 5.0", "Settings.layers = {'first': -1.0}"),
-    "attribute_of_an_object": (
-        "shift.amount = 4.0",
-        "shift.__class__ = Times",
-        "Plus.__call__ = Times.__call__",
-        "Plus.amount = 2.0",
-        "globals()['shift'] = Times()",
-    ),
-    "item_of_a_list": ("shared[-1] = 7.0", "shared.append(3.0)", "globals()['shared'] = [5.0]"),
-    "sum_of_a_list": ("shared.append(3.0)", "shared.clear()", "shared[0] = 4"),
-    "list_argument_and_global": ("globals()['shared'] = [5.0, 1.0]", "shared.reverse()"),
-    "appended": ("Settings.seen.clear()",),
-    "counted": ("shift.amount = 0",),
-    "global_function": ("globals()['helper'] = other_helper", "helper.__code__ = other_helper.__code__"),
-    "closure_with_default": ("globals()['move'] = made(2.0)", "move.__defaults__ = (4.0,)"),
-    "global_tensor": ("offset.add_(1)", "globals()['offset'] = torch.tensor(2.0)", "offset.data = torch.tensor(3.0)"),
-    "layer": (
-        "scale.register_forward_hook(hook_on_output)",
-        "scale.register_forward_pre_hook(hook_on_input)",
-        "scale.register_full_backward_hook(hook_on_gradient)",
-        "scale.register_full_backward_pre_hook(hook_before_gradient)",
-        "scale.offset = torch.tensor(2.0)",
-        "scale.offset.add_(1)",
-        "scale.weight = torch.nn.Parameter(torch.tensor(4.0))",
-        "scale.weight.requires_grad_(False)",
-        "scale.weight.data = torch.tensor(3.0)",
-        "scale.power = 2",
-        "scale.forward = other_helper",
-        "scale.load_state_dict({'weight': torch.tensor(3.0), 'offset': torch.tensor(1.0)})",
-        "scale.load_state_dict({'weight': torch.tensor(3.0), 'offset': torch.tensor(1.0)}, assign=True)",
-        "scale.double()",
-    ),
-    "layer_without_gradient": ("scale.power = 2", "scale.weight.data.add_(1)"),
-    "layer_that_trains": (
-        "with_dropout[0].register_forward_hook(hook_on_output)",
-        "with_dropout.eval()",
-        "with_dropout[1].p = 0.0",
-        "with_dropout[0] = torch.nn.ReLU()",
-    ),
-}
-
-
-def _plain(node: ast.stmt) -> ast.stmt:
-    if isinstance(node, ast.AnnAssign) and node.value is not None:
-        return ast.parse(f"{ast.unparse(node.target)} = {ast.unparse(node.value)}").body[0]
-    return node
-
-
-def _without_annotations(node: ast.stmt) -> ast.stmt:
-    for each in ast.walk(node):
-        if isinstance(each, ast.FunctionDef):
-            each.returns = None
-            if ast.get_docstring(each):
-                each.body = each.body[1:]
-        elif isinstance(each, ast.arg):
-            each.annotation = None
-        elif isinstance(each, ast.ClassDef):
-            body = each.body[1:] if ast.get_docstring(each) else each.body
-            each.body = [_plain(statement) for statement in body]
-    return node
-
-
-@functools.cache
-def sources() -> dict[str, str]:
-    """Name → source, without annotations, of all that a program may have of this module, in order."""
-    found: dict[str, str] = {}
-    for node in ast.parse(inspect.getsource(sys.modules[__name__])).body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            name = node.name
-        else:
-            continue
-        if name not in _OWN and not name.startswith("_"):
-            decorated = isinstance(node, ast.FunctionDef) and node.decorator_list  # torch asks for the annotations
-            found[name] = ast.unparse(node if decorated else _without_annotations(node))
-    return found
-
-
-@functools.cache
-def pairs() -> list[tuple[str, str]]:
-    """Each idiom with each of its changes, and with none: "". Each is drawn as often as any other."""
-    return [(name, change) for name in idioms() for change in ("", *CHANGES.get(name, ()))]
-
-
-@functools.cache
-def idioms() -> list[str]:
-    """The names of the idioms: the functions of `x` alone."""
-    functions = ((name, value) for name, value in globals().items() if inspect.isfunction(value))
-    return sorted(name for name, value in functions if list(inspect.signature(value).parameters) == ["x"])
-
-
-#: What a program does not have.
-_OWN = ("CHANGES", "sources", "pairs", "idioms")

@@ -23,7 +23,7 @@ from conformance.errors import ConformanceError
 from conformance.expectations.known_failure_writer import Failure as Failed
 from conformance.expectations.known_failure_writer import write_known_failures
 from conformance.fuzzer.corpus import Corpus
-from conformance.fuzzer.doubts import documented, doubt
+from conformance.fuzzer.doubts import doubt
 from conformance.fuzzer.finding import (
     Finding,
     case_text,
@@ -56,8 +56,8 @@ class SearchError(ConformanceError, RuntimeError):
 
 @dataclass
 class Counts:
-    """Of this process: programs that were compared, that failed, that failed with a doubt or as PyTorch documents, and
-    why others were not compared.
+    """Of this process: programs that were compared, that failed, that failed with a doubt, and why others were not
+    compared.
     """
 
     compared: int = 0
@@ -176,7 +176,12 @@ class Search:
                 yield None
             if targets and (generated := programs.program(number)) is not None:
                 if generated.program.is_called_again:
-                    targets = [target for target in targets if target.device == "cpu" and target.name in self._native]
+                    native = [target for target in targets if target.device == "cpu" and target.name in self._native]
+                    with self._lock:
+                        self.counts.not_compared.update(
+                            ["checked natively on the CPU only"] * (len(targets) - len(native))
+                        )
+                    targets = native
                 for target in targets:
                     self.corpus.begin(number, target.name)
                 yield from ((generated, target) for target in targets)
@@ -211,8 +216,6 @@ class Search:
         self.corpus.end(generated.number, target.name, outcome.new_lines)
         problem = min(outcome.problems, key=lambda each: each.rule != "values", default=None)
         doubtful = doubt(generated.program, problem, trials) if problem is not None else ""
-        if problem is not None and not doubtful:
-            doubtful = documented(generated.program, problem, trials)
         state = f"doubtful: {doubtful}" if doubtful else str(problem.name) if problem else outcome.error or "right"
         with self._lock:
             self.counts.compared += not outcome.error
@@ -254,7 +257,7 @@ class Search:
     def _written(
         self, generated: Generated, target: Target, form: Form, minimised: Minimised, name: str, blamed: str
     ) -> Finding:
-        """Writes the script, the case and the known failure."""
+        """Writes the script. Writes the case and the known failure too, if one call shows the failure."""
         program, folder = minimised.program, self.folder / name
         title = f"{minimised.failure}: {', '.join(operators(program)) or 'signs alone'}"
         heading = f"{title}, on {target.name}; found by explore, seed {self._seed}, program {generated.number}"

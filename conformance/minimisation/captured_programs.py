@@ -26,8 +26,9 @@ def programs_of_case(case: Case, target: str, device: str, name: str) -> tuple[l
     """
     import torch
 
+    from conformance.cases.compiler_options import FALLBACK
     from conformance.numerics.check import Comparison, calls
-    from conformance.numerics.random_draws import FALLBACK, is_random
+    from conformance.numerics.random_draws import is_random
 
     if name in SIZE_CALLS:
         raise NotWritableError(f"the call {name!r} needs code for other sizes: sizes that vary are not supported")

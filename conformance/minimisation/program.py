@@ -116,7 +116,7 @@ class Program:
         return names["program"]
 
     def used(self, name: str) -> bool:
-        """Whether a step or an output uses a name."""
+        """Whether a step, an output or a change between two calls uses a name."""
         changed = any(name in _WORD.findall(line) for line in self.between)
         return changed or name in self.outputs or any(name in step.words for step in self.steps)
 

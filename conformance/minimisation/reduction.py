@@ -49,13 +49,12 @@ class Reduction:
 
     def _reduce_changes(self) -> None:
         """Leaves out what changes between two calls, or a part of it."""
-        program = self.program
-        without = [replace(program, between=(), context="")] if program.between or program.context else []
-        if program.between and program.context:
-            without.append(replace(program, context=""))
-        if len(program.between) + bool(program.context) > 1:
-            without += [replace(program, between=(line,)) for line in program.between]
-        any(self._try(each) for each in without)
+        between, context = self.program.between, self.program.context
+        choices = [((), ""), (between, ""), ((), context), *(((line,), context) for line in between)]
+        for lines, mode in dict.fromkeys(choices):
+            if (lines, mode) != (between, context) and self._try(replace(self.program, between=lines, context=mode)):
+                self._reduce_changes()
+                return
 
     def _reduce_outputs(self) -> None:
         """Keeps only the output that fails, and what it needs; or drops one output after the other."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from conformance.cases.compiler_options import FALLBACK
 from conformance.cases.containers import copy_to
 from conformance.errors import ConformanceError
 from conformance.minimisation.input_reduction import is_uniform
@@ -68,7 +69,7 @@ def write(
 
     runs = device == "cpu" or getattr(torch, device).is_available()
     last = ""
-    needed = {name: value for name, value in options.items() if name == "fallback_random"}
+    needed = {name: value for name, value in options.items() if name == FALLBACK}
     for chosen in [needed, dict(options)] if dict(options) != needed and runs else [dict(options)]:
         for tolerance in _tolerances(minimised):
             _write(file, minimised, title, device, chosen, tolerance, dynamic=dynamic)
@@ -125,7 +126,7 @@ def _write(
     setting = [f"torch._inductor.config.{name} = {value!r}" for name, value in options.items()]
     load = [f"saved = torch.load({beside.name!r})  # beside this script"] if saved else []
     inputs = [f"{name} = {_tensor_text(name, value, device, saved)}" for name, value in program.inputs.items()]
-    setup = list(_calls(program, dynamic=dynamic, draws="fallback_random" in options))
+    setup = list(_calls(program, dynamic=dynamic, draws=FALLBACK in options))
     body = "\n".join([*_check(minimised, tolerance)])
     if setup:
         body = body.replace("torch.compile(program)", "compiled")
@@ -163,7 +164,6 @@ def _write(
 
 def _calls(program: Program, *, dynamic: bool, draws: bool) -> Iterator[str]:
     """The lines that define `compiled` and `program` anew, where one call does not show the failure."""
-    compiled = "lambda fn: torch.compile(fn, dynamic=True)" if dynamic else "torch.compile"
     seed = ["torch.manual_seed(0)"] if draws else []
     names = ", ".join(program.inputs)
     copies = ", ".join(f"{name}.clone()" for name in program.inputs)
@@ -191,11 +191,13 @@ def _calls(program: Program, *, dynamic: bool, draws: bool) -> Iterator[str]:
             yield f"{place}with fresh.context():"
             place += "    "
         yield from (f"{place}return (*results, *flat(fn(*second)), *second)", "", "    return run", "", "")
+        compiled = "lambda fn: torch.compile(fn, dynamic=True)" if dynamic else "torch.compile"
         yield f"compiled, program = calls({compiled}), calls(lambda fn: fn)"
     elif draws:
         yield from ("def seeded(fn):", "    def run(*inputs):", *(f"        {line}" for line in seed))
         yield from ("        return fn(*inputs)", "", "    return run", "", "")
-        yield f"compiled, program = seeded(({compiled})(program)), seeded(program)"
+        options = ", dynamic=True" if dynamic else ""
+        yield f"compiled, program = seeded(torch.compile(program{options})), seeded(program)"
 
 
 def _literal_imports(inputs: Sequence[str]) -> list[str]:

@@ -21,11 +21,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from conformance.cases import call_modes, special_values
 from conformance.cases.case import Case
+from conformance.cases.compiler_options import FALLBACK
 from conformance.cases.containers import leaves_of
 from conformance.numerics.cotangents import random_cotangent
 from conformance.numerics.outcome import Arguments, call
 
-FALLBACK = "fallback_random"
 #: Calls of each side, and how many standard errors their means may differ: with 30 degrees of freedom, Student's t
 #: exceeds that once in 3 million comparisons.
 DRAWS, LIMIT = 16, 6.5

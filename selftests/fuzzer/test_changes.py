@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from conformance.fuzzer.changes import with_state
-from conformance.fuzzer.doubts import documented
-from conformance.fuzzer.idioms_of_state import CHANGES, idioms, overlapping, sources
+from conformance.fuzzer.changes import OF_STATE, with_state
+from conformance.fuzzer.doubts import doubt
+from conformance.fuzzer.idioms_of_state import overlapping
+from conformance.fuzzer.state_sources import idioms, sources
 from conformance.minimisation.call_history import two_calls
 from conformance.minimisation.minimiser import Minimiser
 from conformance.minimisation.program import EagerRun, Program, Step
@@ -35,7 +36,7 @@ def with_idiom(name: str, between: str = "") -> Program:
 
 @pytest.mark.parametrize("name", idioms())
 def test_eager_runs_each_idiom_and_each_of_its_changes(name):
-    for between in CHANGES.get(name, ("",)):
+    for between in OF_STATE.get(name, ("",)):
         program = with_idiom(name, between)
         assert program.is_called_again
         assert f"def {name}(x):" in program.text
@@ -45,7 +46,7 @@ def test_eager_runs_each_idiom_and_each_of_its_changes(name):
 
 
 def test_changes_are_of_idioms():
-    assert CHANGES.keys() <= set(idioms())
+    assert OF_STATE.keys() <= set(idioms())
 
 
 def test_each_side_has_its_own_state():
@@ -86,7 +87,7 @@ def test_a_guard_that_is_missing(tmp_path):
     """Dynamo has no guard for hooks by default, which PyTorch documents."""
     with Trials("cpu_avx2", Call()) as trials:
         (problem, *_) = trials.run(HOOKED).problems
-        assert documented(HOOKED, problem, trials)
+        assert "hooks of modules" in doubt(HOOKED, problem, trials)
         right = replace(HOOKED, between=("scale.power = 2",))
         assert trials.run(right).problems == ()
         minimised = Minimiser(trials, lambda _line: None).minimise(HOOKED, problem)

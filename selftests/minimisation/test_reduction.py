@@ -6,6 +6,7 @@ import pytest
 import torch
 from programs import program_of
 
+from conformance.minimisation.program import Program, Step
 from conformance.minimisation.reduction import OutOfTrialsError, Reduction
 from conformance.numerics.problem import Problem
 
@@ -47,6 +48,22 @@ def reduced(program, oracle):
     reduction = Reduction(program, oracle(program), oracle)
     reduction.run()
     return reduction
+
+
+@pytest.mark.parametrize(
+    ("needed", "between", "context"),
+    [
+        ("first = 1", ("first = 1",), ""),
+        ("second = 2", ("second = 2",), ""),
+        ("no_grad", (), "torch.no_grad()"),
+        ("x0", (), ""),
+    ],
+)
+def test_what_changes_between_two_calls_is_reduced(needed, between, context):
+    steps = (Step("v0", "x0 * 2"),)
+    two = Program({"x0": torch.ones(2)}, steps, ("v0",), {}, ("first = 1", "second = 2"), "torch.no_grad()")
+    reduction = reduced(two, Oracle(needed, "x0 * 2"))
+    assert (reduction.program.between, reduction.program.context) == (between, context)
 
 
 def test_one_step_is_left(program):
