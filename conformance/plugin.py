@@ -65,6 +65,15 @@ def _refuse_folder_after_blank(args: list[str]) -> None:
             raise pytest.UsageError(f"pytest takes the folder after {option} for tests: write {option}={value}")
 
 
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """After pytest-xdist has counted its workers, and before it starts them."""
+    if pytest_options.option(config, "explore") is not None:
+        from conformance.fuzzer import pytest_explore
+
+        config.pluginmanager.register(pytest_explore)
+        pytest_explore.take_workers(config)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """In a worker of pytest-xdist, the options are known only now."""
     if _names_missing_suite(config):

@@ -41,8 +41,10 @@ def test_a_bug_of_torch(project):
     assert "decomposition of aten.channel_shuffle.default" in ran.stdout
     (script,) = project.glob("explored/0/channel-shuffle-*/script.py")
     assert "conformance" not in script.read_text()
-    again = explore(project, "ops", "--target", NATIVE, "--minutes", "0.01")
-    assert "channel-shuffle" in again.stdout  # the finding of the first search
+    again = run_python("-m", "pytest", "ops", "--target", NATIVE, "--explore", "0.01", "-n", "2", folder=project)
+    assert again.returncode == 1, again.stdout + again.stderr
+    assert "channel-shuffle" in again.stdout  # the finding of the first search: it goes on
+    assert "2 deselected" in again.stdout
 
 
 @pytest.mark.parametrize(
@@ -57,4 +59,20 @@ def test_wrong_words(project, words, says):
     ran = explore(project, *words)
     assert ran.returncode == 2, ran.stdout + ran.stderr
     assert says in ran.stderr
+    assert not (project / "explored").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says", "status"),
+    [
+        (["--explore", "0"], "--explore 0: give minutes above 0", 4),
+        (["--explore", "1", "--baseline", "last"], "--explore runs no item, so --baseline has no meaning", 4),
+        (["--explore", "1", "-k", "nothing"], "-k 'nothing' selects no item", 5),
+        (["--explore", "1", "-k", "double", "--target", "cpu_avx"], "unknown target", 4),
+    ],
+)
+def test_wrong_words_of_pytest(project, words, says, status):
+    ran = run_python("-m", "pytest", "ops", *words, folder=project)
+    assert ran.returncode == status, ran.stdout + ran.stderr
+    assert says in ran.stdout + ran.stderr
     assert not (project / "explored").exists()

@@ -44,6 +44,7 @@ ENABLING = (
     "affected-by",
     "inductor-config",
     "missing",
+    "explore",
 )
 #: Options that leave cases, targets or checks out: those of pytest, and ours, named as in OPTIONS.
 _SELECTING = (
@@ -54,7 +55,7 @@ _SELECTING = (
 #: Options that say which items a run has, how its processes work and what it leaves. The others make what an item is.
 _NOT_OF_AN_ITEM = frozenset(
     ("device", "target", "variants", "quick", "subset", "affected-by", "coverage-map", "missing", "save-run", "report",
-     "explain", "write-known-failures", "strict-run", "require-device", "item-timeout")
+     "explore", "explain", "write-known-failures", "strict-run", "require-device", "item-timeout")
 )  # fmt: skip
 #: Options whose value is a path, relative to the folder of the command.
 _PATHS = ("targets", "store", "known-failures", "torch-source")
@@ -84,6 +85,12 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         metavar="NAME",
         help="compare code with the run of this name instead of the stored snapshots; or with a PyTorch checkout or "
         "commit, PATH[@COMMIT], whose code is generated first",
+    ),
+    "explore": dict(
+        metavar="MINUTES",
+        type=float,
+        help="make programs of the selected cases for so long, and run no item; without --device and --target on the "
+        "first target. -n says how many programs are checked at a time",
     ),
     "missing": dict(
         metavar="RUN",
@@ -206,8 +213,8 @@ _DESCRIPTION = (
 )
 #: Who needs the options → their names, as in OPTIONS.
 _GROUPS = {
-    "": ("device", "target", "variants", "quick", "checks", "save-run", "report", "baseline", "missing", "subset",
-         "targets", "store", "known-failures", "item-timeout"),
+    "": ("device", "target", "variants", "quick", "checks", "save-run", "report", "baseline", "missing", "explore",
+         "subset", "targets", "store", "known-failures", "item-timeout"),
     "for compiler engineers": ("torch-source", "affected-by", "coverage-map", "backend", "via", "inductor-config",
                                "explain", "thorough", "seed", "no-emulation", "samples", "dtypes", "special-values"),
     "for maintainers and CI": ("require-device", "strict-run", "fail-on-drift", "verify-deviceless", "fresh", "audit",
