@@ -78,6 +78,7 @@ def test_wheels_share_no_file_and_have_all(distributions):
     assert set(harness) - beside - upstream == package - set(suite)
 
 
+@pytest.mark.long
 def test_sdist_is_the_whole_repository(distributions):
     assert distributions.sources - names_of(distributions.harness_sdist) == set()
 

@@ -94,6 +94,7 @@ def test_confirm_only_stores_no_code(confirmed, stored, tmp_path):
     ran.has("confirmed on the device: 1", "not accepted: scale/double-f16-xpu_bmg: nothing is stored")
 
 
+@pytest.mark.long
 def test_stored_code_that_changed_meanwhile(confirmed, stored, tmp_path):
     here = stored.copy_to(tmp_path)
     file = here.root / "ops/expected_code/scale/double-f32.txt"

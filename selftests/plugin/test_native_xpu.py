@@ -121,6 +121,7 @@ def test_story_beside_a_gpu_of_another_type():
 """
 
 
+@pytest.mark.long
 def test_a_story_about_another_type_of_gpu(suite, cache):
     suite.write("ops/test_mine.py", FILE + STORY)
     outcome = suite.run(*NATIVE, "-k", "story", env=gpu() | cache).ends(0).outcomes()

@@ -57,6 +57,7 @@ def test_the_worker_after_a_crash_has_the_same_gpu(tmp_path):
     assert [seen[worker] for worker in replacements] == [seen[worker] for worker in ended][: len(replacements)]
 
 
+@pytest.mark.long
 def test_one_process_sees_all_gpus(tmp_path):
     assert {seen for _, seen, _ in run(tmp_path, "-n", "0", visible="4,5")} == {"4,5"}
 

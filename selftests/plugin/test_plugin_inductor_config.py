@@ -102,6 +102,7 @@ def test_nothing_is_compared_with_stored_code(suite):
     assert suite.stored() == stored
 
 
+@pytest.mark.long
 def test_max_autotune_takes_the_first_template(suite):
     """Without a GPU, so nothing can be timed."""
     found = ("--checks", "numerics,code", "-k", "product", *SM90, "--save-run", "template")

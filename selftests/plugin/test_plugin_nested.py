@@ -75,6 +75,7 @@ def test_natively(suite):
     suite.run("--target", NATIVE, "--checks", "numerics").ends(0).has("numerics passed: 6 native")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not triton_version(), reason="Triton is not installed")
 def test_emulated(suite):
     selected = ("-k", "f32 or static or autocast")

@@ -295,6 +295,7 @@ def test_the_script_for_a_missing_gpu(run, failures, with_faults):
         assert printed.endswith(" finds no cuda here; reproduce_with_suite.py needs none\n")
 
 
+@pytest.mark.long
 def test_the_message_says_how_to_run_the_script(run, failures):
     _, ran = run
     for title in (f"test_values[{NATIVE}] [numerics]", f"test_exception[{NATIVE}]"):

@@ -120,6 +120,7 @@ def test_an_edit_of_inductor_runs_what_it_changes_and_finds_what_it_breaks(once)
     once.run(*NUMERICS).ends(0).has(ALL_PASSED_BEFORE)
 
 
+@pytest.mark.long
 def test_a_known_failure_is_never_stored(once):
     entry = f"""
 [[failure]]
@@ -157,6 +158,7 @@ issue = "not reported"
         assert records(once)["negative-cuda_sm90"]["checks"]["numerics"]["outcome"] == "stale"
 
 
+@pytest.mark.long
 def test_a_verdict_of_a_flaky_result_is_withdrawn(once):
     once.write("flaky.py", FLAKY)
     ran = once.run(*NUMERICS, "--fresh", "-p", "flaky", "-k", "negative").ends(1)
