@@ -69,20 +69,28 @@ _BREAK = "torch._dynamo.graph_break()"
 class Form:
     """`options`: of Inductor. `dynamic`: compile for any size. `special`: the group of special values of the inputs.
 
-    `raises`: the exception that eager raises, "" if it raises none.
+    `raises`: the exception that eager raises, "" if it raises none. `values`: whether values are compared; see Call.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
     dynamic: bool = False
     special: str = ""
     raises: str = ""
+    values: bool = True
 
     @property
     def call(self) -> Call:
         """How a trial makes the call."""
         kind, name = ("special", self.special) if self.special else ("ordinary", "first")
         numerics = {"raises": self.raises} if self.raises else {}
-        return Call(kind=kind, name=name, dynamic=self.dynamic, config=self.options, numerics=numerics)
+        return Call(
+            kind=kind, name=name, dynamic=self.dynamic, config=self.options, numerics=numerics, values=self.values
+        )
+
+    @property
+    def draws(self) -> bool:
+        """Whether the program draws random numbers."""
+        return bool(self.options.keys() & SEEDED.keys()) or not self.values
 
     def simpler(self) -> Iterator[Form]:
         """Forms with less, the simplest first: a program that fails in one of them is easier to understand."""
@@ -123,7 +131,10 @@ def drawn_form(program: Program, chance: random.Random, options: Mapping[str, An
     if chance.random() < 0.25:
         program = with_state(program, chance) or program
     more = chance.choice(_known_options()) if chance.random() < 0.2 else {}
-    return program, Form({**options, **more}, chance.random() < 0.2, special)
+    form = Form({**options, **more}, chance.random() < 0.2, special)
+    if options == SEEDED and chance.random() < 0.3:  # what compiled draws by default is made by other code
+        form = replace(form, options=more, values=False)
+    return program, form
 
 
 def _known_options() -> list[dict[str, Any]]:

@@ -107,7 +107,7 @@ class Generator:
         plan = _Plan(chance)
         names: tuple[str, ...] = ()
         if parent is not None and len(parent.plain.steps) <= _MOST_STEPS:
-            plan.add_program(parent.plain, draws=bool(parent.form.options.keys() & SEEDED.keys()))
+            plan.add_program(parent.plain, draws=parent.form.draws)
             names = parent.parts if plan.calls else ()
         for is_case in self._order(chance, continues=bool(names)):
             if is_case or not plan.floating():

@@ -5,6 +5,7 @@ As in idioms.py, each function takes `x`, and some take `y` and `dim`. Results m
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -356,6 +357,21 @@ def shifted_by_the_width(x: Tensor) -> tuple[Tensor, Tensor]:
     bits = (x * 100).clamp(-1e4, 1e4).to(torch.int64)
     by = torch.arange(60, 60 + bits.shape[-1], device=x.device)
     return bits << by, bits >> by
+
+
+def soft_assignment(x: Tensor, dim: int) -> Tensor:
+    distance = (x - x.mean(dim, keepdim=True)).square()
+    return (distance * -50.0).softmax(dim)
+
+
+def softmax_with_temperature(x: Tensor, y: Tensor, dim: int) -> Tensor:
+    temperature = y.mean(dim, keepdim=True) * 30
+    return (x * temperature).softmax(dim)
+
+
+def argmax_of_masked_rows(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    masked = x.masked_fill(x.detach().abs() < x.detach().abs().mean(), -math.inf)
+    return masked.argmax(dim), masked.max(dim).indices
 
 
 def softmax_of_large(x: Tensor, dim: int) -> Tensor:

@@ -36,7 +36,8 @@ class TrialError(ConformanceError, RuntimeError):
 class Call:
     """How the failing call was made. `kind`, `name`: see numerics.check.Call. `mode`: the case's call mode.
 
-    `config`: options of the compiler. `numerics`: what the case declares about limits.
+    `config`: options of the compiler. `numerics`: what the case declares about limits. `values`: False where compiled
+    draws other random numbers than eager, so that values decide nothing; dtypes and strides do.
     """
 
     kind: str = "ordinary"
@@ -45,6 +46,7 @@ class Call:
     dynamic: bool = False
     config: Mapping[str, Any] = field(default_factory=dict)
     numerics: Mapping[str, Any] = field(default_factory=dict)
+    values: bool = True
 
 
 @dataclass(frozen=True)
