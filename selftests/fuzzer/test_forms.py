@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from conformance.fuzzer import forms
-from conformance.fuzzer.forms import OPTIONS, Form, drawn_form
+from conformance.fuzzer.forms import OPTIONS, SEEDED, Form, drawn_form
+from conformance.minimisation import trial_process
 from conformance.minimisation.program import EagerRun, Program, Step
+from conformance.numerics.problem import Problem
 
 INPUTS = {"x0": torch.rand(4, 6), "x1": torch.rand(4, 6).requires_grad_(), "x2": torch.arange(4)}
 STEPS = (Step("v0", "x0 + x1"), Step("v1", "v0[x2].sum(1)"))
@@ -66,3 +68,26 @@ def test_simpler_forms():
 def test_options_that_torch_lacks_are_not_drawn(monkeypatch):
     monkeypatch.setattr(forms, "OPTIONS", ({"no_such_option": 1}, {"memory_planning": True}))
     assert forms._known_options() == [{"memory_planning": True}]
+
+
+def test_what_compiled_draws_by_default_has_no_values_to_compare():
+    program = Program({"x0": torch.ones(8)}, (Step("v0", "torch.rand_like(x0)"),), ("v0",))
+    forms = [drawn_form(program, random.Random(seed), SEEDED)[1] for seed in range(60)]
+    free = [form for form in forms if not form.values]
+    assert 5 < len(free) < 40
+    assert all(form.draws and "fallback_random" not in form.call.config and not form.call.values for form in free)
+    assert all(form.draws for form in forms if not form.raises)
+
+
+@pytest.mark.parametrize(
+    ("rules", "left"),
+    [
+        (["values", "dtype"], ["dtype"]),
+        (["constant", "values"], []),
+        (["shape", "strides"], []),  # a random mask selects other elements
+        (["raises"], ["raises"]),
+    ],
+)
+def test_problems_without_values(rules, left):
+    problems = [Problem("output", rule, rule) for rule in rules]
+    assert [each.rule for each in trial_process._without_values(problems)] == left
