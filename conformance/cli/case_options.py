@@ -20,6 +20,8 @@ PARTS = {
     "why": "print Inductor's reasons: why code is not vectorised, not fused, falls back or breaks the graph",
     "sizes": "print from which size of an input on Inductor chooses other kernels; it compiles for larger ones "
     "without their memory",
+    "same-bits": "compare bits: run to run, with fewer rows, another layout, other kernels, and with eager; it "
+    "compiles for each",
     "graph": f"print the graphs, before and after the passes; STAGE is one of {', '.join(STAGES)}",
     "ir": "print Inductor's nodes, before and after fusion",
     "code": "print the normalised code",
@@ -31,6 +33,10 @@ PARTS = {
 }
 #: The part that compiles the case for other sizes.
 SIZES = "sizes"
+#: The part that compiles the case in other ways, and compares bits.
+SAME_BITS = "same-bits"
+#: Parts that compile the case again; the others are printed from one capture.
+COMPILING = (SIZES, SAME_BITS)
 #: These parts need an explored capture.
 EXPLORED = ("graph", "bytecode", "log")
 

@@ -11,8 +11,10 @@ from conformance.capture.offline.compiler import refuse_unknown_stage
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cli.capture_sections import Block, blocks, triton_stage
 from conformance.cli.case_options import (
+    COMPILING,
     EXPLORED,
     PARTS,
+    SAME_BITS,
     SIZES,
     add_adhoc_options,
     add_part_options,
@@ -28,6 +30,7 @@ from conformance.cli.numerics_verdict import numerics_verdict
 from conformance.compiler.capture_texts import origin
 from conformance.compiler.compiler import Compiler, compiler_here
 from conformance.compiler.large_sizes import size_choices
+from conformance.compiler.same_bits import verdicts
 from conformance.devices.targets import TargetError
 from conformance.errors import ConformanceError
 from conformance.terminal import heading
@@ -123,11 +126,15 @@ def _show(compiler: Compiler, word: str, options: AdhocOptions, arguments: argpa
     native = compiler.is_native(target, **how)
     explore = any(part in EXPLORED for part in parts)
     with compiler.generate(case, target, explore=explore, **how) as result:
-        shown = [block for part in parts if part != SIZES for block in blocks(part, result.capture, target, stages)]
+        printed = [part for part in parts if part not in COMPILING]
+        shown = [block for part in printed for block in blocks(part, result.capture, target, stages)]
         if SIZES in parts:
             shown.append(
                 Block("sizes", "\n".join(size_choices(compiler.capture, case, target)) or "(no input has a size)")
             )
+        if SAME_BITS in parts:
+            found = verdicts(compiler, case, target, deviceless=arguments.deviceless)
+            shown.append(Block("same bits", "\n".join(map(str, found))))
         if arguments.kernels is not None:
             shown += kernel_sections(arguments.kernels, result.capture, target)
         for stage in arguments.triton_stages:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from conformance.cli.case_options import PARTS, SIZES, project_targets
+from conformance.cli.case_options import COMPILING, PARTS, project_targets
 from conformance.cli.viewing.pasted import Compiling, PastedError
 from conformance.cli.viewing.reports import NoSuchRunError, Reports, description
 from conformance.cli.viewing.server import POLICY, Answer, Request
@@ -215,7 +215,7 @@ class Site:
                 results = self._compiled(form, known)
             except PastedError as error:
                 problem = str(error)
-        parts = [part for part in PARTS if part != SIZES]
+        parts = [part for part in PARTS if part not in COMPILING]
         return self._page(
             "view_kernels.html", "kernels", known=known, parts=parts, results=results, problem=problem, **form
         )

@@ -1,0 +1,124 @@
+"""Variants of a case whose results must have the same bits, where a property of its code promises that.
+
+batch          the first rows alone: f(x)[:n] against f(x[:n])
+layout         the same values elsewhere in memory: one element further, with gaps between rows, channels last
+configuration  other options of Inductor: other kernels of the same program
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from conformance.cases.containers import copy_to
+from conformance.cases.inputs import Input
+
+if TYPE_CHECKING:
+    import torch
+
+    from conformance.cases.case import Case
+
+BATCH, LAYOUT, CONFIGURATION = "batch", "layout", "configuration"
+#: Device type → options of Inductor that choose other kernels for the same program.
+_OPTIONS: Mapping[str, tuple[dict[str, Any], ...]] = {
+    "cpu": ({"cpp.threads": 1}, {"max_fusion_size": 1, "epilogue_fusion": False}, {"cpp.enable_loop_tail_vec": False}),
+    "gpu": (
+        {"triton.persistent_reductions": False},
+        {"split_reductions": False},
+        {"max_fusion_size": 1, "epilogue_fusion": False},
+    ),
+}
+
+
+@dataclass(frozen=True)
+class BitVariant:
+    """A variant. `rows`: how many of the first rows of each output it computes; None for all."""
+
+    kind: str
+    name: str
+    case: Case
+    rows: int | None = None
+
+
+def rows_of(case: Case) -> int:
+    """The size of the first dimension of the first floating tensor; 0 without one."""
+    return next((each.shape[0] for each in _tensors(case).values() if each.is_floating_point() and each.dim()), 0)
+
+
+def variants(case: Case, kind: str, device: str) -> Iterator[BitVariant]:
+    """The variants of one kind. `device`: the type of the target's device."""
+    if kind == BATCH:
+        yield from _batches(case)
+    elif kind == LAYOUT:
+        yield from _layouts(case)
+    else:
+        for options in _OPTIONS["cpu" if device == "cpu" else "gpu"]:
+            name = ", ".join(f"{key}={value}" for key, value in options.items())
+            yield BitVariant(kind, name, case.with_config(options))
+
+
+def _batches(case: Case) -> Iterator[BitVariant]:
+    rows, tensors = rows_of(case), _tensors(case)
+    for few in dict.fromkeys((1, rows // 2)):
+        if 0 < few < rows:
+            changed = {name: each[:few] for name, each in tensors.items() if each.dim() and each.shape[0] == rows}
+            yield BitVariant(BATCH, f"{few} of {rows} rows", with_tensors(case, changed), few)
+
+
+def _layouts(case: Case) -> Iterator[BitVariant]:
+    tensors = {name: each for name, each in _tensors(case).items() if each.is_floating_point() and each.numel()}
+    if tensors:
+        further = {name: _placed(each, each.stride(), 1) for name, each in tensors.items()}
+        yield BitVariant(LAYOUT, "one element further in memory", with_tensors(case, further))
+    wide = {name: each for name, each in tensors.items() if each.dim() > 1 and each.is_contiguous()}
+    if wide:
+        gaps = {name: _with_gaps(each) for name, each in wide.items()}
+        yield BitVariant(LAYOUT, "with gaps between rows", with_tensors(case, gaps))
+    images = {name: each for name, each in tensors.items() if each.dim() == 4}
+    if images:
+        import torch
+
+        last = {name: each.contiguous(memory_format=torch.channels_last) for name, each in images.items()}
+        yield BitVariant(LAYOUT, "channels last", with_tensors(case, last))
+
+
+def _placed(tensor: torch.Tensor, strides: tuple[int, ...], offset: int) -> torch.Tensor:
+    import torch
+
+    elements = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, strides, strict=True))
+    storage = torch.zeros(offset + elements, dtype=tensor.dtype)
+    return storage.as_strided(tensor.shape, strides, offset).copy_(tensor.detach())
+
+
+def _with_gaps(tensor: torch.Tensor) -> torch.Tensor:
+    """The rows of the last dimension, with three elements between two of them."""
+    strides, step = [1] * tensor.dim(), tensor.shape[-1] + 3
+    for dim in reversed(range(tensor.dim() - 1)):
+        strides[dim], step = step, step * tensor.shape[dim]
+    return _placed(tensor, tuple(strides), 0)
+
+
+def _tensors(case: Case) -> dict[str, torch.Tensor]:
+    """The arguments that are tensors themselves, by name."""
+    import torch
+
+    return {
+        name: value
+        for name, value in case.build(0).items()
+        if isinstance(value, torch.Tensor) and value.layout == torch.strided
+    }
+
+
+def with_tensors(case: Case, tensors: Mapping[str, torch.Tensor]) -> Case:
+    """The case with these tensors in place of its own arguments of these names."""
+
+    def recipe(value: torch.Tensor) -> Input:
+        return Input(lambda **_: copy_to(value.detach(), "cpu"), {})
+
+    return dataclasses.replace(
+        case,
+        arguments={**case.arguments, **{name: recipe(value) for name, value in tensors.items()}},
+        choices={**case.choices, **{name: {} for name in tensors}},
+    )

@@ -1,0 +1,213 @@
+"""Whether a case's code gives the same bits: run to run, for fewer rows, elsewhere in memory, by other kernels, and as
+eager.
+
+Where the code runs on its own device, its bits are compared: native. Elsewhere its structure is: two captures whose
+kernels add up in the same order have the same bits, and where the order is another one, the bits may be others. The
+emulation of a GPU adds up in another order than the GPU, so it says nothing about bits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from conformance.capture.offline import compiler as offline
+from conformance.cases.bit_variants import BATCH, CONFIGURATION, LAYOUT, BitVariant, rows_of, variants
+from conformance.compiler.compiler import GeneratingError
+from conformance.facts import reduction_order as order
+
+if TYPE_CHECKING:
+    import torch
+
+    from conformance.capture.model import Capture
+    from conformance.capture.result import CaptureResult
+    from conformance.cases.case import Case
+    from conformance.compiler.compiler import Compiler
+    from conformance.devices.targets import Target
+
+RUN, EAGER = "run", "eager"
+#: Property → what it promises.
+PROPERTIES = {
+    RUN: "two calls with the same inputs",
+    BATCH: "the first rows alone, and among others",
+    LAYOUT: "the same values elsewhere in memory",
+    CONFIGURATION: "other kernels of the same program",
+    EAGER: "compiled and eager",
+}
+SAME, OTHER, UNDEFINED = "the same", "others", "not defined"
+#: The reason where bits differ and nothing in the code says why.
+UNEXPLAINED = "the kernels are the same by structure"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`kind`: one of PROPERTIES. `word`: SAME, OTHER or UNDEFINED. `evidence`: native or structure; "" if UNDEFINED.
+
+    `name`: of the variant, "" without one. `text`: how many elements differ. `reason`: what the kernels do differently.
+    """
+
+    kind: str
+    word: str
+    evidence: str = ""
+    name: str = ""
+    text: str = ""
+    reason: str = ""
+
+    def __str__(self) -> str:
+        parts = [each for each in (self.name, self.text) if each]
+        line = f"{self.kind:<14}{self.word}{f' ({self.evidence})' if self.evidence else ''}"
+        line += f": {', '.join(parts)}" if parts else ""
+        return line + (f"\n{'':14}{self.reason}" if self.reason else "")
+
+
+@dataclass
+class _Side:
+    """One compile. `tensors`: outputs and gradients by name; None where the code does not run natively. `library`: what
+    the code calls beside its kernels.
+    """
+
+    tensors: Mapping[str, torch.Tensor] | None
+    order: list[str]
+    library: list[str]
+
+    @classmethod
+    def of(cls, result: CaptureResult, case: Case, target: Target, *, native: bool) -> _Side:
+        capture = result.capture
+        return cls(
+            _called(result, case, target) if native else None,
+            order.reduction_order(capture, _launches(capture)),
+            order.library_calls(capture),
+        )
+
+
+def verdicts(compiler: Compiler, case: Case, target: Target, *, deviceless: bool) -> Iterator[Verdict]:
+    """A verdict on each variant of each property. Raises what compiling the case itself raises."""
+    native = compiler.is_native(target, deviceless=deviceless, run=True)
+    how = {"deviceless": deviceless, "run": native}
+    with compiler.generate(case, target, **how) as result:
+        own = _Side.of(result, case, target, native=native)
+        unstable = order.unstable(result.capture, _launches(result.capture))
+        yield _of_runs(own, _called(result, case, target) if native else None, unstable)
+    whole = _independent_rows(case)
+    for kind in (BATCH, LAYOUT, CONFIGURATION):
+        if kind == BATCH and whole:
+            yield Verdict(BATCH, UNDEFINED, text=whole)
+            continue
+        for variant in variants(case, kind, target.device):
+            yield _of_variant(compiler, variant, target, own, how)
+    yield _of_eager(case, target, own)
+
+
+def _of_runs(own: _Side, again: Mapping[str, torch.Tensor] | None, unstable: list[str]) -> Verdict:
+    from conformance.numerics.bits import bit_difference
+
+    reason = "; ".join(unstable)
+    if again is not None and own.tensors is not None and (text := bit_difference(own.tensors, again)):
+        return Verdict(RUN, OTHER, "native", text=text, reason=reason)
+    if reason:  # two calls of one process do not show it
+        return Verdict(RUN, OTHER, "structure", text="another process may give other bits", reason=reason)
+    return Verdict(RUN, SAME, "structure" if again is None else "native")
+
+
+def _of_variant(compiler: Compiler, variant: BitVariant, target: Target, own: _Side, how: Mapping[str, Any]) -> Verdict:
+    from conformance.numerics.bits import bit_difference
+
+    try:
+        with compiler.generate(variant.case, target, **how) as result:
+            other = _Side.of(result, variant.case, target, native=how["run"])
+    except GeneratingError as error:
+        return Verdict(variant.kind, UNDEFINED, name=variant.name, text=f"it does not compile: {error.__cause__}")
+    reason = order.difference(own.order, other.order)
+    if not reason and own.library and variant.kind != CONFIGURATION:
+        reason = f"a library may choose another kernel: {', '.join(own.library)}"
+    if own.tensors is None or other.tensors is None:
+        return Verdict(variant.kind, OTHER if reason else SAME, "structure", variant.name, reason=reason)
+    expected = own.tensors
+    if variant.rows is not None:
+        expected = {name: each[: variant.rows] for name, each in expected.items()}
+    text = bit_difference(expected, other.tensors)
+    if not text:
+        return Verdict(variant.kind, SAME, "native", variant.name)
+    return Verdict(variant.kind, OTHER, "native", variant.name, text, reason or UNEXPLAINED)
+
+
+def _of_eager(case: Case, target: Target, own: _Side) -> Verdict:
+    from conformance.numerics.bits import bit_difference
+
+    if own.tensors is None:
+        return Verdict(EAGER, UNDEFINED, text="eager needs the device")
+    text = bit_difference(_eager(case, target), own.tensors)
+    return Verdict(EAGER, OTHER if text else SAME, "native", text=text)
+
+
+def _launches(capture: Capture) -> dict[str, list[str]]:
+    """Name of each Triton kernel → how Inductor may launch it. Empty for kernels that do not build here."""
+    found = {}
+    for kernel in offline.kernels(capture):
+        with contextlib.suppress(offline.KernelError):
+            found[kernel.name] = [launch.config for launch in offline.launches(kernel)]
+    return found
+
+
+def _called(result: CaptureResult, case: Case, target: Target) -> dict[str, torch.Tensor]:
+    result.build()
+    return _tensors(result.compiled, case, target)
+
+
+def _eager(case: Case, target: Target) -> dict[str, torch.Tensor]:
+    return _tensors(case.fn, case, target)
+
+
+def _tensors(function: Any, case: Case, target: Target) -> dict[str, torch.Tensor]:
+    """Outputs and gradients of one call, on the CPU."""
+    import torch
+
+    from conformance.cases import call_modes
+    from conformance.numerics.cotangents import random_cotangent
+    from conformance.numerics.outcome import Arguments, call
+
+    arguments = Arguments(kwargs=case.build(0)).copy_to(target.device)
+    torch.manual_seed(0)
+    with call_modes.enter_mode(case.mode, target.device):
+        outcome = call(function, arguments)
+        found = {name: each.detach().cpu().clone() for name, each in outcome.output_tensors().items()}
+        if case.grad:
+            needed = {name: each for name, each in outcome.output_tensors().items() if each.requires_grad}
+            outcome.backward({name: random_cotangent(each.shape, each.dtype, 0) for name, each in needed.items()})
+    found |= {f"gradient of {name}": each.cpu() for name, each in outcome.gradients.items() if each is not None}
+    return found
+
+
+def _independent_rows(case: Case) -> str:
+    """Why fewer rows are not defined; "" if each row of each output depends on the same row of the inputs alone."""
+    import torch
+
+    rows = rows_of(case)
+    chosen = list(variants(case, BATCH, "cpu"))
+    if not chosen:
+        return "there is one row, or none"
+    if case.grad:
+        return "a gradient may be the sum over all rows"
+    whole = _cpu(case)
+    if whole is None or any(not each.dim() or each.shape[0] != rows for each in whole.values()):
+        return "an output has not the rows of the input"
+    for variant in chosen:
+        few = _cpu(variant.case)
+        if few is None or few.keys() != whole.keys():
+            return "eager refuses fewer rows"
+        for name, each in few.items():
+            expected = whole[name][: variant.rows]
+            if each.shape != expected.shape or not torch.allclose(each, expected, rtol=1e-2, atol=1e-2, equal_nan=True):
+                return "a row depends on other rows"
+    return ""
+
+
+def _cpu(case: Case) -> dict[str, torch.Tensor] | None:
+    from conformance.numerics.outcome import Arguments, call
+
+    try:
+        return call(case.fn, Arguments(kwargs=case.build(0))).output_tensors()
+    except Exception:  # noqa: BLE001 - what eager refuses is no variant
+        return None

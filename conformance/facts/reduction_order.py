@@ -1,0 +1,85 @@
+"""The order in which each kernel adds up, as text: two captures with the same text are the same by structure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from conformance.facts.kernels import label
+from conformance.facts.model import ObservedCapture
+
+if TYPE_CHECKING:
+    from conformance.capture.model import Capture
+
+#: Kinds of Triton kernels whose bits depend on the launch. Others compute each element alone.
+_DEPENDS_ON_LAUNCH = re.compile(r"reduction|scan|sort|template")
+
+
+def reduction_order(capture: Capture, launches: Mapping[str, Sequence[str]]) -> list[str]:
+    """A line for each kernel and library call: operators, kind, reduced sizes, threads, lanes, launches.
+
+    Sizes that are not reduced are left out. `launches`: name of a Triton kernel → how Inductor may launch it.
+    """
+    return [
+        f"{label(call, number)}: {'; '.join(_parts(call, launches))}"
+        for number, call in enumerate(ObservedCapture.of(capture).calls, 1)
+    ]
+
+
+def _parts(call: Mapping[str, Any], launches: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    if call["call"] != "kernel":
+        yield f"{call['call']} {call.get('function', '')}".strip()
+        return
+    yield ", ".join(sorted(call["ops"]))
+    nests = call.get("nests") or ()
+    if not nests:
+        yield _loops(call)
+    for nest in nests:
+        threads = {"yes": "rows in parallel", "no": "one thread", "reduction": "threads share a sum"}[nest["parallel"]]
+        lanes = f"{nest['width']} lanes along {', '.join(nest['loops'])}" if nest["vectorised"] == "yes" else "no lanes"
+        tail = f", tail {nest['tail']}" if nest["vectorised"] == "yes" and nest["tail"] != "none" else ""
+        yield f"{_loops(nest)}, {threads}, {lanes}{tail}"
+    if call.get("split"):
+        yield f"{call['split']} half of a split"
+    if (call.get("work") or {}).get("atomics"):
+        yield "atomic additions"
+    if _DEPENDS_ON_LAUNCH.search(call["kind"]):
+        yield from launches.get(call.get("function", ""), ())
+
+
+def _loops(loops: Mapping[str, Any]) -> str:
+    return f"{loops['kind']} {''.join(f'[{size}]' for size in loops['reduced'] or ())}".strip()
+
+
+def unstable(capture: Capture, launches: Mapping[str, Sequence[str]]) -> list[str]:
+    """What may give other bits in the next run or process: atomic additions, a launch that is tuned."""
+    found = []
+    for number, call in enumerate(ObservedCapture.of(capture).kernels, 1):
+        if (call.get("work") or {}).get("atomics"):
+            found.append(f"kernel {label(call, number)} adds atomically")
+        chosen = launches.get(call.get("function", ""), ())
+        if len(chosen) > 1 and _DEPENDS_ON_LAUNCH.search(call["kind"]):
+            found.append(
+                f"kernel {label(call, number)} takes the fastest of {len(chosen)} launches: {'; '.join(chosen)}"
+            )
+    return found
+
+
+def library_calls(capture: Capture) -> list[str]:
+    """The functions of libraries and the fallbacks that the code calls: they choose their kernels by themselves."""
+    calls = ObservedCapture.of(capture).calls
+    return list(dict.fromkeys(call.get("function", "") or call["call"] for call in calls if call["call"] != "kernel"))
+
+
+def difference(one: Sequence[str], other: Sequence[str]) -> str:
+    """What the first kernel that is another one does differently; "" if all are the same."""
+    if len(one) != len(other):
+        return f"{len(one)} kernels and calls → {len(other)}: {' | '.join(other) or 'none'}"
+    for before, after in zip(one, other, strict=True):
+        if before != after:
+            name, _, rest = before.partition(": ")
+            parts = [rest.split("; "), after.partition(": ")[2].split("; ")]
+            gone, new = ("; ".join(x for x in parts[i] if x not in parts[1 - i]) for i in (0, 1))
+            return f"kernel {name}: {gone or 'nothing'} → {new or 'nothing'}"
+    return ""

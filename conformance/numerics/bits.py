@@ -1,0 +1,37 @@
+"""Compares the bits of tensors. A NaN equals each other NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+
+def bit_difference(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) -> str:
+    """How many elements of the first tensor that differs do, and by how much; "" if all have the same bits."""
+    for name, each in one.items():
+        if name not in other or other[name].shape != each.shape or other[name].dtype != each.dtype:
+            return f"{name} is missing, or has another shape or dtype"
+        differs = ~((each == other[name]) & (_sign(each) == _sign(other[name])) | (each.isnan() & other[name].isnan()))
+        if count := int(differs.sum()):
+            return (
+                f"{count:,} of {each.numel():,} elements of {name} differ{_ulps(each[differs], other[name][differs])}"
+            )
+    return ""
+
+
+def _sign(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.signbit() if not tensor.is_complex() else tensor.real.signbit()
+
+
+def _ulps(one: torch.Tensor, other: torch.Tensor) -> str:
+    """`, by at most 2 ulp`: the values between, of floating dtypes of 16 bits or more."""
+    if not one.is_floating_point() or one.itemsize < 2 or not bool((one.isfinite() & other.isfinite()).all()):
+        return ""
+    whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[one.itemsize]
+
+    def place(tensor: torch.Tensor) -> torch.Tensor:
+        bits = tensor.contiguous().view(whole).long()
+        return torch.where(bits < 0, -(bits & torch.iinfo(whole).max), bits)
+
+    return f", by at most {int((place(one) - place(other)).abs().max()):,} ulp"
