@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from conformance.capture.offline import compiler as offline
 from conformance.cases.bit_variants import BATCH, CONFIGURATION, LAYOUT, BitVariant, rows_of, variants
 from conformance.compiler.compiler import GeneratingError
+from conformance.errors import first_line
 from conformance.facts import reduction_order as order
 
 if TYPE_CHECKING:
@@ -36,15 +37,16 @@ PROPERTIES = {
     CONFIGURATION: "other kernels of the same program",
     EAGER: "compiled and eager",
 }
-SAME, OTHER, UNDEFINED = "the same", "others", "not defined"
+SAME, DIFFER, MAY_DIFFER, UNDEFINED = "same", "differ", "may differ", "not defined"
 #: The reason where bits differ and nothing in the code says why.
 UNEXPLAINED = "the kernels are the same by structure"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`kind`: one of PROPERTIES. `word`: SAME, OTHER or UNDEFINED. `evidence`: native or structure; "" if UNDEFINED.
+    """`kind`: one of PROPERTIES. `word`: SAME, DIFFER (native), MAY_DIFFER (by structure) or UNDEFINED.
 
+    `evidence`: native or structure; "" if UNDEFINED.
     `name`: of the variant, "" without one. `text`: how many elements differ. `reason`: what the kernels do differently.
     """
 
@@ -65,20 +67,22 @@ class Verdict:
 @dataclass
 class _Side:
     """One compile. `tensors`: outputs and gradients by name; None where the code does not run natively. `library`: what
-    the code calls beside its kernels.
+    the code calls beside its kernels. `unstable`: why another process may have other bits; "" if it has the same.
     """
 
     tensors: Mapping[str, torch.Tensor] | None
     order: list[str]
     library: list[str]
+    unstable: str
 
     @classmethod
     def of(cls, result: CaptureResult, case: Case, target: Target, *, native: bool) -> _Side:
-        capture = result.capture
+        capture, launches = result.capture, _launches(result.capture)
         return cls(
             _called(result, case, target) if native else None,
-            order.reduction_order(capture, _launches(capture)),
+            order.reduction_order(capture, launches),
             order.library_calls(capture),
+            "; ".join(order.unstable(capture, launches)),
         )
 
 
@@ -88,8 +92,7 @@ def verdicts(compiler: Compiler, case: Case, target: Target, *, deviceless: bool
     how = {"deviceless": deviceless, "run": native}
     with compiler.generate(case, target, **how) as result:
         own = _Side.of(result, case, target, native=native)
-        unstable = order.unstable(result.capture, _launches(result.capture))
-        yield _of_runs(own, _called(result, case, target) if native else None, unstable)
+        yield _of_runs(own, _called(result, case, target) if native else None)
     whole = _independent_rows(case)
     for kind in (BATCH, LAYOUT, CONFIGURATION):
         if kind == BATCH and whole:
@@ -100,37 +103,40 @@ def verdicts(compiler: Compiler, case: Case, target: Target, *, deviceless: bool
     yield _of_eager(case, target, own)
 
 
-def _of_runs(own: _Side, again: Mapping[str, torch.Tensor] | None, unstable: list[str]) -> Verdict:
+def _of_runs(own: _Side, again: Mapping[str, torch.Tensor] | None) -> Verdict:
     from conformance.numerics.bits import bit_difference
 
-    reason = "; ".join(unstable)
     if again is not None and own.tensors is not None and (text := bit_difference(own.tensors, again)):
-        return Verdict(RUN, OTHER, "native", text=text, reason=reason)
-    if reason:  # two calls of one process do not show it
-        return Verdict(RUN, OTHER, "structure", text="another process may give other bits", reason=reason)
+        return Verdict(RUN, DIFFER, "native", text=text, reason=own.unstable or UNEXPLAINED)
+    if own.unstable:  # two calls of one process do not show it
+        return Verdict(RUN, MAY_DIFFER, "structure", text="in another process", reason=own.unstable)
     return Verdict(RUN, SAME, "structure" if again is None else "native")
 
 
 def _of_variant(compiler: Compiler, variant: BitVariant, target: Target, own: _Side, how: Mapping[str, Any]) -> Verdict:
     from conformance.numerics.bits import bit_difference
+    from conformance.numerics.comparison import CandidateError
 
     try:
         with compiler.generate(variant.case, target, **how) as result:
             other = _Side.of(result, variant.case, target, native=how["run"])
     except GeneratingError as error:
-        return Verdict(variant.kind, UNDEFINED, name=variant.name, text=f"it does not compile: {error.__cause__}")
+        return Verdict(variant.kind, UNDEFINED, name=variant.name, text=f"it does not compile: {first_line(error)}")
+    except CandidateError as error:
+        return Verdict(variant.kind, UNDEFINED, name=variant.name, text=f"compiled raises {first_line(error)}")
     reason = order.difference(own.order, other.order)
     if not reason and own.library and variant.kind != CONFIGURATION:
         reason = f"a library may choose another kernel: {', '.join(own.library)}"
+    reason = reason or own.unstable
     if own.tensors is None or other.tensors is None:
-        return Verdict(variant.kind, OTHER if reason else SAME, "structure", variant.name, reason=reason)
+        return Verdict(variant.kind, MAY_DIFFER if reason else SAME, "structure", variant.name, reason=reason)
     expected = own.tensors
     if variant.rows is not None:
         expected = {name: each[: variant.rows] for name, each in expected.items()}
     text = bit_difference(expected, other.tensors)
     if not text:
         return Verdict(variant.kind, SAME, "native", variant.name)
-    return Verdict(variant.kind, OTHER, "native", variant.name, text, reason or UNEXPLAINED)
+    return Verdict(variant.kind, DIFFER, "native", variant.name, text, reason or UNEXPLAINED)
 
 
 def _of_eager(case: Case, target: Target, own: _Side) -> Verdict:
@@ -139,21 +145,33 @@ def _of_eager(case: Case, target: Target, own: _Side) -> Verdict:
     if own.tensors is None:
         return Verdict(EAGER, UNDEFINED, text="eager needs the device")
     text = bit_difference(_eager(case, target), own.tensors)
-    return Verdict(EAGER, OTHER if text else SAME, "native", text=text)
+    return Verdict(EAGER, DIFFER if text else SAME, "native", text=text)
 
 
 def _launches(capture: Capture) -> dict[str, list[str]]:
-    """Name of each Triton kernel → how Inductor may launch it. Empty for kernels that do not build here."""
+    """Name of each Triton kernel → how Inductor may launch it, without those that do not build here."""
     found = {}
     for kernel in offline.kernels(capture):
         with contextlib.suppress(offline.KernelError):
-            found[kernel.name] = [launch.config for launch in offline.launches(kernel)]
+            found[kernel.name] = [_launch(launch) for launch in offline.launches(kernel)]
     return found
 
 
+def _launch(launch: offline.Launch) -> str:
+    """The width of an access decides which elements a thread adds up."""
+    width = f" {launch.widest_access} bits at once" if launch.widest_access else ""
+    return f"{launch.config}{width}"
+
+
 def _called(result: CaptureResult, case: Case, target: Target) -> dict[str, torch.Tensor]:
+    """Raises CandidateError with what the compiled function raises."""
+    from conformance.numerics.comparison import CandidateError
+
     result.build()
-    return _tensors(result.compiled, case, target)
+    try:
+        return _tensors(result.compiled, case, target)
+    except Exception as error:
+        raise CandidateError(f"{type(error).__name__}: {first_line(error)}") from error
 
 
 def _eager(case: Case, target: Target) -> dict[str, torch.Tensor]:

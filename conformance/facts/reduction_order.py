@@ -49,7 +49,7 @@ def _parts(call: Mapping[str, Any], launches: Mapping[str, Sequence[str]]) -> It
 
 
 def _loops(loops: Mapping[str, Any]) -> str:
-    return f"{loops['kind']} {''.join(f'[{size}]' for size in loops['reduced'] or ())}".strip()
+    return f"{loops['kind']} {''.join(f'[{size}]' for size in loops.get('reduced') or ())}".strip()
 
 
 def unstable(capture: Capture, launches: Mapping[str, Sequence[str]]) -> list[str]:
