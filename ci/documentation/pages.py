@@ -26,6 +26,7 @@ CONTENTS = {
         "commands",
         "snapshots",
         "numerics",
+        "same-bits",
         "report",
         "debugging",
         "bisect",

@@ -8,7 +8,7 @@ configuration  other options of Inductor: other kernels of the same program
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,17 @@ _OPTIONS: Mapping[str, tuple[dict[str, Any], ...]] = {
         {"max_fusion_size": 1, "epilogue_fusion": False},
     ),
 }
+#: What torch has for eager's bits, the least first, and for the bits of fewer rows.
+EAGER_MODES: tuple[dict[str, Any], ...] = (
+    {"emulate_precision_casts": True},
+    {
+        "emulate_precision_casts": True,
+        "eager_numerics.division_rounding": True,
+        "eager_numerics.disable_ftz": True,
+    },
+    {"numerics": "strict"},
+)
+BATCH_MODES: tuple[dict[str, Any], ...] = ({"batch_invariant": True},)
 
 
 @dataclass(frozen=True)
@@ -55,8 +66,19 @@ def variants(case: Case, kind: str, device: str) -> Iterator[BitVariant]:
         yield from _layouts(case)
     else:
         for options in _OPTIONS["cpu" if device == "cpu" else "gpu"]:
-            name = ", ".join(f"{key}={value}" for key, value in options.items())
-            yield BitVariant(kind, name, case.with_config(options))
+            yield BitVariant(kind, text_of(options), case.with_config(options))
+
+
+def text_of(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in options.items())
+
+
+def known_modes(modes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The modes that the installed torch has."""
+    from torch._inductor import config
+
+    known = config.get_config_copy().keys()
+    return [mode for mode in modes if mode.keys() <= known]
 
 
 def _batches(case: Case) -> Iterator[BitVariant]:

@@ -9,12 +9,24 @@ emulation of a GPU adds up in another order than the GPU, so it says nothing abo
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from conformance.capture.offline import compiler as offline
-from conformance.cases.bit_variants import BATCH, CONFIGURATION, LAYOUT, BitVariant, rows_of, variants
+from conformance.cases.bit_variants import (
+    BATCH,
+    BATCH_MODES,
+    CONFIGURATION,
+    EAGER_MODES,
+    LAYOUT,
+    BitVariant,
+    known_modes,
+    rows_of,
+    text_of,
+    variants,
+)
 from conformance.compiler.compiler import GeneratingError
 from conformance.errors import first_line
 from conformance.facts import reduction_order as order
@@ -67,12 +79,12 @@ class Verdict:
 @dataclass
 class _Side:
     """One compile. `tensors`: outputs and gradients by name; None where the code does not run natively. `library`: what
-    the code calls beside its kernels. `unstable`: why another process may have other bits; "" if it has the same.
+    the code calls beside its kernels, as a reason. `unstable`: why another process may have other bits. "" for none.
     """
 
     tensors: Mapping[str, torch.Tensor] | None
     order: list[str]
-    library: list[str]
+    library: str
     unstable: str
 
     @classmethod
@@ -81,7 +93,7 @@ class _Side:
         return cls(
             _called(result, case, target) if native else None,
             order.reduction_order(capture, launches),
-            order.library_calls(capture),
+            _of_libraries(order.library_calls(capture)),
             "; ".join(order.unstable(capture, launches)),
         )
 
@@ -89,63 +101,106 @@ class _Side:
 def verdicts(compiler: Compiler, case: Case, target: Target, *, deviceless: bool) -> Iterator[Verdict]:
     """A verdict on each variant of each property. Raises what compiling the case itself raises."""
     native = compiler.is_native(target, deviceless=deviceless, run=True)
-    how = {"deviceless": deviceless, "run": native}
-    with compiler.generate(case, target, **how) as result:
+    compare = _Comparison(compiler, target, {"deviceless": deviceless, "run": native})
+    with compiler.generate(case, target, **compare.how) as result:
         own = _Side.of(result, case, target, native=native)
         yield _of_runs(own, _called(result, case, target) if native else None)
-    whole = _independent_rows(case)
-    for kind in (BATCH, LAYOUT, CONFIGURATION):
-        if kind == BATCH and whole:
-            yield Verdict(BATCH, UNDEFINED, text=whole)
-            continue
+    if whole := _independent_rows(case):
+        yield Verdict(BATCH, UNDEFINED, text=whole)
+    else:
+        yield from _of_batches(compare, case, own)
+    for kind in (LAYOUT, CONFIGURATION):
         for variant in variants(case, kind, target.device):
-            yield _of_variant(compiler, variant, target, own, how)
-    yield _of_eager(case, target, own)
+            yield compare.verdict(variant, own)
+    yield from _of_eager(compare, case, own)
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """Compiles variants for a target and compares them. `how`: see Compiler.generate."""
+
+    compiler: Compiler
+    target: Target
+    how: Mapping[str, Any]
+
+    def side(self, case: Case) -> _Side | str:
+        """The compiled case, or why there is none."""
+        from conformance.numerics.comparison import CandidateError
+
+        try:
+            with self.compiler.generate(case, self.target, **self.how) as result:
+                return _Side.of(result, case, self.target, native=self.how["run"])
+        except GeneratingError as error:
+            return f"it does not compile: {first_line(error)}"
+        except CandidateError as error:
+            return f"compiled raises {first_line(error)}"
+
+    def verdict(self, variant: BitVariant, own: _Side) -> Verdict:
+        from conformance.numerics.bits import bit_difference
+
+        other = self.side(variant.case)
+        if isinstance(other, str):
+            return Verdict(variant.kind, UNDEFINED, name=variant.name, text=other)
+        reason = order.difference(own.order, other.order) or own.unstable
+        if own.tensors is None or other.tensors is None:
+            reason = reason or ("" if variant.kind == CONFIGURATION else own.library)
+            return Verdict(variant.kind, MAY_DIFFER if reason else SAME, "structure", variant.name, reason=reason)
+        expected = own.tensors
+        if variant.rows is not None:
+            expected = {name: each[: variant.rows] for name, each in expected.items()}
+        if text := bit_difference(expected, other.tensors):
+            return Verdict(variant.kind, DIFFER, "native", variant.name, text, reason or own.library or UNEXPLAINED)
+        return Verdict(variant.kind, SAME, "native", variant.name)
 
 
 def _of_runs(own: _Side, again: Mapping[str, torch.Tensor] | None) -> Verdict:
     from conformance.numerics.bits import bit_difference
 
     if again is not None and own.tensors is not None and (text := bit_difference(own.tensors, again)):
-        return Verdict(RUN, DIFFER, "native", text=text, reason=own.unstable or UNEXPLAINED)
+        return Verdict(RUN, DIFFER, "native", text=text, reason=own.unstable or own.library or UNEXPLAINED)
     if own.unstable:  # two calls of one process do not show it
         return Verdict(RUN, MAY_DIFFER, "structure", text="in another process", reason=own.unstable)
     return Verdict(RUN, SAME, "structure" if again is None else "native")
 
 
-def _of_variant(compiler: Compiler, variant: BitVariant, target: Target, own: _Side, how: Mapping[str, Any]) -> Verdict:
-    from conformance.numerics.bits import bit_difference
-    from conformance.numerics.comparison import CandidateError
-
-    try:
-        with compiler.generate(variant.case, target, **how) as result:
-            other = _Side.of(result, variant.case, target, native=how["run"])
-    except GeneratingError as error:
-        return Verdict(variant.kind, UNDEFINED, name=variant.name, text=f"it does not compile: {first_line(error)}")
-    except CandidateError as error:
-        return Verdict(variant.kind, UNDEFINED, name=variant.name, text=f"compiled raises {first_line(error)}")
-    reason = order.difference(own.order, other.order)
-    if not reason and own.library and variant.kind != CONFIGURATION:
-        reason = f"a library may choose another kernel: {', '.join(own.library)}"
-    reason = reason or own.unstable
-    if own.tensors is None or other.tensors is None:
-        return Verdict(variant.kind, MAY_DIFFER if reason else SAME, "structure", variant.name, reason=reason)
-    expected = own.tensors
-    if variant.rows is not None:
-        expected = {name: each[: variant.rows] for name, each in expected.items()}
-    text = bit_difference(expected, other.tensors)
-    if not text:
-        return Verdict(variant.kind, SAME, "native", variant.name)
-    return Verdict(variant.kind, DIFFER, "native", variant.name, text, reason or UNEXPLAINED)
+def _of_batches(compare: _Comparison, case: Case, own: _Side) -> Iterator[Verdict]:
+    """By default; where that is not the same, in the modes that promise it."""
+    found = [compare.verdict(variant, own) for variant in variants(case, BATCH, compare.target.device)]
+    yield from found
+    if all(each.word == SAME for each in found):
+        return
+    for mode in known_modes(BATCH_MODES):
+        changed = case.with_config(mode)
+        side = compare.side(changed)
+        for variant in variants(changed, BATCH, compare.target.device):
+            name = f"{variant.name}, {text_of(mode)}"
+            if isinstance(side, str):
+                yield Verdict(BATCH, UNDEFINED, name=name, text=side)
+            else:
+                yield compare.verdict(dataclasses.replace(variant, name=name), side)
 
 
-def _of_eager(case: Case, target: Target, own: _Side) -> Verdict:
+def _of_eager(compare: _Comparison, case: Case, own: _Side) -> Iterator[Verdict]:
+    """By default; where that is not the same, in the modes that promise it."""
     from conformance.numerics.bits import bit_difference
 
     if own.tensors is None:
-        return Verdict(EAGER, UNDEFINED, text="eager needs the device")
-    text = bit_difference(_eager(case, target), own.tensors)
-    return Verdict(EAGER, DIFFER if text else SAME, "native", text=text)
+        yield Verdict(EAGER, UNDEFINED, text="eager needs the device")
+        return
+    eager = _tensors(case.fn, case, compare.target)
+    text = bit_difference(eager, own.tensors)
+    yield Verdict(EAGER, DIFFER if text else SAME, "native", text=text)
+    for mode in known_modes(EAGER_MODES) if text else ():
+        side = compare.side(case.with_config(mode))
+        if isinstance(side, str) or side.tensors is None:
+            yield Verdict(EAGER, UNDEFINED, name=text_of(mode), text=str(side))
+            continue
+        differs = bit_difference(eager, side.tensors)
+        yield Verdict(EAGER, DIFFER if differs else SAME, "native", text_of(mode), differs)
+
+
+def _of_libraries(calls: Sequence[str]) -> str:
+    return f"a library chooses its own kernel: {', '.join(calls)}" if calls else ""
 
 
 def _launches(capture: Capture) -> dict[str, list[str]]:
@@ -172,10 +227,6 @@ def _called(result: CaptureResult, case: Case, target: Target) -> dict[str, torc
         return _tensors(result.compiled, case, target)
     except Exception as error:
         raise CandidateError(f"{type(error).__name__}: {first_line(error)}") from error
-
-
-def _eager(case: Case, target: Target) -> dict[str, torch.Tensor]:
-    return _tensors(case.fn, case, target)
 
 
 def _tensors(function: Any, case: Case, target: Target) -> dict[str, torch.Tensor]:

@@ -29,7 +29,7 @@ def reduction_order(capture: Capture, launches: Mapping[str, Sequence[str]]) -> 
 
 def _parts(call: Mapping[str, Any], launches: Mapping[str, Sequence[str]]) -> Iterator[str]:
     if call["call"] != "kernel":
-        yield f"{call['call']} {call.get('function', '')}".strip()
+        yield f"{call['call']} {call.get('name', '')}".strip()
         return
     yield ", ".join(sorted(call["ops"]))
     nests = call.get("nests") or ()
@@ -58,6 +58,8 @@ def unstable(capture: Capture, launches: Mapping[str, Sequence[str]]) -> list[st
     for number, call in enumerate(ObservedCapture.of(capture).kernels, 1):
         if (call.get("work") or {}).get("atomics"):
             found.append(f"kernel {label(call, number)} adds atomically")
+        if "split scan" in call["kind"]:
+            found.append(f"kernel {label(call, number)} adds up what other blocks have at that moment")
         chosen = launches.get(call.get("function", ""), ())
         if len(chosen) > 1 and _DEPENDS_ON_LAUNCH.search(call["kind"]):
             found.append(
@@ -69,7 +71,7 @@ def unstable(capture: Capture, launches: Mapping[str, Sequence[str]]) -> list[st
 def library_calls(capture: Capture) -> list[str]:
     """The functions of libraries and the fallbacks that the code calls: they choose their kernels by themselves."""
     calls = ObservedCapture.of(capture).calls
-    return list(dict.fromkeys(call.get("function", "") or call["call"] for call in calls if call["call"] != "kernel"))
+    return list(dict.fromkeys(call.get("name", "") or call["call"] for call in calls if call["call"] != "kernel"))
 
 
 def difference(one: Sequence[str], other: Sequence[str]) -> str:

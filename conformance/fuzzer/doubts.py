@@ -26,7 +26,9 @@ _CHANGES = (1, -1, 3)
 _DOCUMENTED = {
     "_hook(": "hooks of modules that are registered after the compile are not seen (skip_nnmodule_hook_guards)",
 }
-_OTHER_EXCEPTION = re.compile(r"(eager raises|numerics\['raises'\] is) '?\w+'?,? and compiled raised (?!nothing)")
+_OTHER_EXCEPTION = re.compile(
+    r"(eager raises|numerics\['raises'\] is) '?\w+'?,? and (compiled|eager) raised (?!nothing)"
+)
 _SIXTEEN_BITS = re.compile(r"bfloat16|float16|\.half\(")
 
 

@@ -108,7 +108,7 @@ def _answer(compiler: Compiler, request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _without_values(problems: Sequence[Problem]) -> list[Problem]:
-    """Those that other random numbers do not explain. A shape that depends on them says nothing about strides."""
+    """The problems that other random numbers do not explain. Where they decide a shape, strides say nothing."""
     if any(each.rule in ("shape", "structure") for each in problems):
         return []
     return [each for each in problems if each.rule not in ("values", "constant")]

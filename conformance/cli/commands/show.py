@@ -122,7 +122,8 @@ def _show(compiler: Compiler, word: str, options: AdhocOptions, arguments: argpa
         refuse_unknown_stage(stage, target.family)
     if not (parts or arguments.triton_stages or arguments.kernels is not None):
         parts = [""]
-    how = {"deviceless": arguments.deviceless, "run": arguments.numerics}
+    compares_bits = SAME_BITS in parts and compiler.is_native(target, deviceless=arguments.deviceless, run=True)
+    how = {"deviceless": arguments.deviceless, "run": arguments.numerics or compares_bits}
     native = compiler.is_native(target, **how)
     explore = any(part in EXPLORED for part in parts)
     with compiler.generate(case, target, explore=explore, **how) as result:

@@ -1,0 +1,128 @@
+"""Same bits: natively the bits decide, and without the device the order in which kernels add up; with the reason."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+
+import pytest
+import torch
+from suites import NATIVE
+from torch._inductor import config
+
+from conformance.cases.adhoc import AdhocOptions, resolve_case
+from conformance.compiler import same_bits
+from conformance.compiler.compiler import compiler_here
+from conformance.compiler.same_bits import BATCH, CONFIGURATION, DIFFER, EAGER, LAYOUT, MAY_DIFFER, RUN, SAME, UNDEFINED
+from conformance.numerics.bits import bit_difference
+
+
+@pytest.fixture
+def compiler():
+    with contextlib.closing(compiler_here()) as made:
+        made.set_up_torch()
+        yield made
+
+
+@pytest.fixture
+def verdicts(compiler):
+    def made(function, target, **inputs):
+        words = tuple(f"{name}={value}" for name, value in inputs.items())
+        case, _ = resolve_case(function, compiler.machine.targets(), AdhocOptions(words, (), False, ()))
+        return list(same_bits.verdicts(compiler, case, compiler.target(target), deviceless=False))
+
+    return made
+
+
+def of(found, kind):
+    return [each for each in found if each.kind == kind]
+
+
+def test_pointwise_code_has_the_same_bits_by_structure(verdicts):
+    found = verdicts("lambda x: x.sin() + 1", "cuda_sm90", x="8x30")
+    assert {each.word for each in found if each.kind != EAGER} == {SAME}
+    assert {each.evidence for each in found if each.kind != EAGER} == {"structure"}
+    assert [each.word for each in of(found, EAGER)] == [UNDEFINED]
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "kind", "reason"),
+    [
+        (
+            "lambda x: x.softmax(-1)",
+            {"x": "8x3000"},
+            RUN,
+            "kernel 1 takes the fastest of 2 launches: XBLOCK=1 R0_BLOCK=",
+        ),
+        ("lambda x, i: x.index_add(0, i, x)", {"x": "64x8", "i": "torch.arange(64) % 3"}, RUN, "kernel 2 adds atomic"),
+        ("lambda x: x.sum(-1)", {"x": "8x100000"}, BATCH, "kernel 2: XBLOCK=8 num_warps=2"),
+        ("lambda x: x @ x.t()", {"x": "64x64"}, LAYOUT, "a library chooses its own kernel: mm"),
+        (
+            "lambda x, y: (x + y).sum()",
+            dict.fromkeys("xy", "torch.ones(204)"),
+            LAYOUT,
+            " 128 bits at once → ",
+        ),
+        ("lambda x: x.sum(-1)", {"x": "8x500"}, CONFIGURATION, "kernel 1: persistent reduction [500]"),
+        ("lambda x: x.sum()", {"x": "torch.randn(300000)"}, CONFIGURATION, "2 kernels and calls → 1: "),
+    ],
+)
+def test_what_may_differ_on_a_gpu_has_its_reason(verdicts, function, inputs, kind, reason):
+    found = of(verdicts(function, "cuda_sm90", **inputs), kind)
+    assert any(each.word == MAY_DIFFER and reason in each.reason for each in found), "\n".join(map(str, found))
+
+
+@pytest.mark.skipif("batch_invariant" not in config.get_config_copy(), reason="this torch has no batch_invariant")
+def test_the_mode_for_batches_keeps_the_structure(verdicts):
+    found = of(verdicts("lambda x: x.sum(-1)", "cuda_sm90", x="8x100000"), BATCH)
+    assert {each.word for each in found if "batch_invariant" in each.name} == {SAME}
+    assert MAY_DIFFER in {each.word for each in found}
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        ("lambda x: x - x.mean(0)", "a row depends on other rows"),
+        ("lambda x: x.sum(0)", "an output has not the rows of the input"),
+        ("lambda x: x[:6].reshape(-1, 6)", "an output has not the rows of the input"),
+    ],
+)
+def test_batches_that_are_not_defined(verdicts, function, says):
+    (only,) = of(verdicts(function, "cuda_sm90", x="8x30"), BATCH)
+    assert (only.word, only.text) == (UNDEFINED, says)
+
+
+@pytest.mark.skipif(not NATIVE, reason="this machine runs no CPU target")
+def test_bits_are_compared_natively(verdicts):
+    found = verdicts("lambda x: (x.exp() * 0.1).softmax(-1)", NATIVE, x="8x300")
+    assert {each.evidence for each in found} == {"native"}
+    assert [each.word for each in of(found, RUN)] == [SAME]
+    assert [each.word for each in of(found, BATCH)] == [SAME, SAME]
+    default, *modes = of(found, EAGER)
+    assert default.word == DIFFER
+    assert " elements of output differ, by at most " in default.text
+    assert any("emulate_precision_casts=True" in each.name for each in modes)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "says"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], ""),
+        ([float("nan"), 2.0], [float("nan"), 2.0], ""),
+        ([0.0, 2.0], [-0.0, 2.0], "1 of 2 elements of output differ, by at most 0 ulp"),
+        ([1.0, 2.0], [1.0 + 2**-23, 2.0], "1 of 2 elements of output differ, by at most 1 ulp"),
+        ([-1.0, 2.0], [-1.0, float("inf")], "1 of 2 elements of output differ"),
+        ([1.0], [1.0, 2.0], "output is missing, or has another shape or dtype"),
+    ],
+)
+def test_differences(one, other, says):
+    assert bit_difference({"output": torch.tensor(one)}, {"output": torch.tensor(other)}) == says
+
+
+def test_a_verdict_is_a_line_and_a_reason():
+    verdict = same_bits.Verdict(BATCH, DIFFER, "native", "1 of 8 rows", "3 of 5 elements of output differ", "why")
+    assert str(verdict).split("\n") == [
+        "batch         differ (native): 1 of 8 rows, 3 of 5 elements of output differ",
+        "              why",
+    ]
+    assert "why" not in str(dataclasses.replace(verdict, reason=""))
