@@ -20,7 +20,18 @@ if TYPE_CHECKING:
 
     from conformance.cases.case import Case
 
-BATCH, LAYOUT, CONFIGURATION = "batch", "layout", "configuration"
+RUN, BATCH, LAYOUT, CONFIGURATION, EAGER = "run", "batch", "layout", "configuration", "eager"
+#: Property → what has the same bits.
+PROPERTIES = {
+    RUN: "two calls with the same inputs, in any process",
+    BATCH: "the first rows alone, and among others",
+    LAYOUT: "the same values elsewhere in memory",
+    CONFIGURATION: "other kernels of the same program",
+    EAGER: "compiled and eager",
+}
+SAME, DIFFER, MAY_DIFFER, UNDEFINED = "same", "differ", "may differ", "not defined"
+#: What a case may require. Eager's bits need the device.
+REQUIRABLE = (RUN, BATCH, LAYOUT, CONFIGURATION)
 #: Device type → options of Inductor that choose other kernels for the same program.
 _OPTIONS: Mapping[str, tuple[dict[str, Any], ...]] = {
     "cpu": ({"cpp.threads": 1}, {"max_fusion_size": 1, "epilogue_fusion": False}, {"cpp.enable_loop_tail_vec": False}),

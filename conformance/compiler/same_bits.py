@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,15 @@ from conformance.cases.bit_variants import (
     BATCH,
     BATCH_MODES,
     CONFIGURATION,
+    DIFFER,
+    EAGER,
     EAGER_MODES,
     LAYOUT,
+    MAY_DIFFER,
+    PROPERTIES,
+    RUN,
+    SAME,
+    UNDEFINED,
     BitVariant,
     known_modes,
     rows_of,
@@ -40,16 +47,6 @@ if TYPE_CHECKING:
     from conformance.compiler.compiler import Compiler
     from conformance.devices.targets import Target
 
-RUN, EAGER = "run", "eager"
-#: Property → what it promises.
-PROPERTIES = {
-    RUN: "two calls with the same inputs",
-    BATCH: "the first rows alone, and among others",
-    LAYOUT: "the same values elsewhere in memory",
-    CONFIGURATION: "other kernels of the same program",
-    EAGER: "compiled and eager",
-}
-SAME, DIFFER, MAY_DIFFER, UNDEFINED = "same", "differ", "may differ", "not defined"
 #: The reason where bits differ and nothing in the code says why.
 UNEXPLAINED = "the kernels are the same by structure"
 
@@ -59,7 +56,8 @@ class Verdict:
     """`kind`: one of PROPERTIES. `word`: SAME, DIFFER (native), MAY_DIFFER (by structure) or UNDEFINED.
 
     `evidence`: native or structure; "" if UNDEFINED.
-    `name`: of the variant, "" without one. `text`: how many elements differ. `reason`: what the kernels do differently.
+    `name`: of the variant, "" without one. `mode`: the options of Inductor with which it holds, "" for the case's own.
+    `text`: how many elements differ. `reason`: what the kernels do differently.
     """
 
     kind: str
@@ -68,9 +66,10 @@ class Verdict:
     name: str = ""
     text: str = ""
     reason: str = ""
+    mode: str = ""
 
     def __str__(self) -> str:
-        parts = [each for each in (self.name, self.text) if each]
+        parts = [each for each in (self.name, self.mode, self.text) if each]
         line = f"{self.kind:<14}{self.word}{f' ({self.evidence})' if self.evidence else ''}"
         line += f": {', '.join(parts)}" if parts else ""
         return line + (f"\n{'':14}{self.reason}" if self.reason else "")
@@ -98,21 +97,23 @@ class _Side:
         )
 
 
-def verdicts(compiler: Compiler, case: Case, target: Target, *, deviceless: bool) -> Iterator[Verdict]:
-    """A verdict on each variant of each property. Raises what compiling the case itself raises."""
+def verdicts(
+    compiler: Compiler, case: Case, target: Target, *, deviceless: bool, kinds: Collection[str] = tuple(PROPERTIES)
+) -> Iterator[Verdict]:
+    """A verdict on each variant of each property of `kinds`. Raises what compiling the case itself raises."""
     native = compiler.is_native(target, deviceless=deviceless, run=True)
     compare = _Comparison(compiler, target, {"deviceless": deviceless, "run": native})
     with compiler.generate(case, target, **compare.how) as result:
         own = _Side.of(result, case, target, native=native)
-        yield _of_runs(own, _called(result, case, target) if native else None)
-    if whole := _independent_rows(case):
-        yield Verdict(BATCH, UNDEFINED, text=whole)
-    else:
+        if RUN in kinds:
+            yield _of_runs(own, _called(result, case, target) if native else None)
+    if BATCH in kinds:
         yield from _of_batches(compare, case, own)
     for kind in (LAYOUT, CONFIGURATION):
-        for variant in variants(case, kind, target.device):
-            yield compare.verdict(variant, own)
-    yield from _of_eager(compare, case, own)
+        if kind in kinds:
+            yield from (compare.verdict(variant, own) for variant in variants(case, kind, target.device))
+    if EAGER in kinds:
+        yield from _of_eager(compare, case, own)
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,9 @@ def _of_runs(own: _Side, again: Mapping[str, torch.Tensor] | None) -> Verdict:
 
 def _of_batches(compare: _Comparison, case: Case, own: _Side) -> Iterator[Verdict]:
     """By default; where that is not the same, in the modes that promise it."""
+    if whole := _independent_rows(case):
+        yield Verdict(BATCH, UNDEFINED, text=whole)
+        return
     found = [compare.verdict(variant, own) for variant in variants(case, BATCH, compare.target.device)]
     yield from found
     if all(each.word == SAME for each in found):
@@ -173,11 +177,11 @@ def _of_batches(compare: _Comparison, case: Case, own: _Side) -> Iterator[Verdic
         changed = case.with_config(mode)
         side = compare.side(changed)
         for variant in variants(changed, BATCH, compare.target.device):
-            name = f"{variant.name}, {text_of(mode)}"
             if isinstance(side, str):
-                yield Verdict(BATCH, UNDEFINED, name=name, text=side)
+                found_with = Verdict(BATCH, UNDEFINED, name=variant.name, text=side)
             else:
-                yield compare.verdict(dataclasses.replace(variant, name=name), side)
+                found_with = compare.verdict(variant, side)
+            yield dataclasses.replace(found_with, mode=text_of(mode))
 
 
 def _of_eager(compare: _Comparison, case: Case, own: _Side) -> Iterator[Verdict]:
@@ -193,10 +197,10 @@ def _of_eager(compare: _Comparison, case: Case, own: _Side) -> Iterator[Verdict]
     for mode in known_modes(EAGER_MODES) if text else ():
         side = compare.side(case.with_config(mode))
         if isinstance(side, str) or side.tensors is None:
-            yield Verdict(EAGER, UNDEFINED, name=text_of(mode), text=str(side))
+            yield Verdict(EAGER, UNDEFINED, text=str(side), mode=text_of(mode))
             continue
         differs = bit_difference(eager, side.tensors)
-        yield Verdict(EAGER, DIFFER if differs else SAME, "native", text_of(mode), differs)
+        yield Verdict(EAGER, DIFFER if differs else SAME, "native", text=differs, mode=text_of(mode))
 
 
 def _of_libraries(calls: Sequence[str]) -> str:

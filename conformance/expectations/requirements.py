@@ -8,18 +8,20 @@ A selector is "all", or words that must all apply (selectors.py): the target's n
 the case's labels, and torch versions ("torch>=2.13": Inductor can do it since then). A later selector overrides an
 earlier one, fact by fact. What may be wanted of a fact: the value that it must equal; "<=2", ">=1", "<3" or ">0" for a
 number; the first word of a text ("no" for "no: index is not contiguous").
-`same_code_as` and `different_code_from` name another case function of the file, with the same labels.
+`same_code_as` and `different_code_from` name another case function of the file, with the same labels. `same_bits` lists
+properties of docs/same-bits.md.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from conformance.cases.bit_variants import REQUIRABLE, SAME
 from conformance.cases.case import CaseError
 from conformance.cases.selectors import DeclarationError, applying, parse_torch_range, values_for
 from conformance.cases.wanted_matches import WantedMatches, wanted_matches_of
@@ -29,10 +31,15 @@ from conformance.words import did_you_mean
 
 if TYPE_CHECKING:
     from conformance.cases.case import Case
+    from conformance.compiler.same_bits import Verdict
     from conformance.devices.targets import Target
 
 #: Requirements that compare code with that of another case function.
 PARTNER_FACTS = ("same_code_as", "different_code_from")
+#: Requires that these properties keep the bits.
+SAME_BITS = "same_bits"
+#: Requirements that are no facts of the capture.
+_BESIDE_FACTS = (*PARTNER_FACTS, SAME_BITS)
 #: A key beside the facts of `missed`: a sentence that says what Inductor should do.
 JUDGEMENT = "judgement"
 
@@ -59,13 +66,20 @@ class FactValues(Protocol):
 
 
 def check(
-    case: Case, target: Target, facts: FactValues, *, code: str = "", code_of: Callable[[str], str] | None = None
+    case: Case,
+    target: Target,
+    facts: FactValues,
+    *,
+    code: str = "",
+    code_of: Callable[[str], str] | None = None,
+    bits_of: Callable[[Collection[str]], Iterable[Verdict]] | None = None,
 ) -> list[str]:
     """Returns a line for each requirement, all of them met. Raises RequirementError with every one that is not met.
 
     Its first line names the one that is lost, what was wanted and what is there instead.
     `code`: the capture's normalised code; `code_of`: returns the code of another case function with the same labels and
-    target, by its name without `test_`. Raises DeclarationError for a fact that does not exist.
+    target, by its name without `test_`. `bits_of`: returns the verdicts on properties, which it compiles for.
+    Raises DeclarationError for a fact that does not exist.
     """
     judged = []
     for fact, wanted in wanted_facts(case, target).items():
@@ -75,6 +89,10 @@ def check(
             same = code == code_of(partner_name(wanted))
             line = f"{fact}: wanted {_wanted_text(fact, wanted)}, got {'the same code' if same else 'other code'}"
             judged.append(_Judged(fact, line, same == (fact == "same_code_as"), line))
+        elif fact == SAME_BITS:
+            if bits_of is None:
+                raise DeclarationError(f"{case.id}: {fact} needs compiles of their own: pass bits_of")
+            judged.append(_judge_bits(wanted, bits_of(wanted)))
         else:
             judged.append(_judge(f"{case.id} on {target.name}", fact, wanted, facts))
     selectors = ", ".join(repr(each) for each in applying(case.require, case, target))
@@ -85,6 +103,14 @@ def check(
         f"fix the cause, or edit `require` of test_{case.name} in {case.file.name}, at {selectors}: "
         f"{reference('public-names', 'keywords-of-case')}; accepting snapshots never changes a requirement",
     )
+
+
+def _judge_bits(wanted: Sequence[str], verdicts: Iterable[Verdict]) -> _Judged:
+    """With the case's own options. A property that is not defined is not met: it says nothing about the code."""
+    lost = [each for each in verdicts if not each.mode and each.word != SAME]
+    got = "; ".join(" ".join(str(each).split()) for each in lost) or "the same"
+    line = f"{SAME_BITS}: wanted {', '.join(wanted)}, got {got}"
+    return _Judged(SAME_BITS, line, not lost, _shortened(line))
 
 
 def check_facts(where: str, wanted: Mapping[str, Any], facts: FactValues, advice: str) -> list[str]:
@@ -142,7 +168,7 @@ def _lines_or_error(where: str, judged: Sequence[_Judged], facts: FactValues, ad
     lost = min(failed, key=lambda each: _rank(each.fact))
     others = ", ".join(each.fact for each in failed if each is not lost)
     title = f"{where}: {lost.first}{f' (also {others})' if others else ''}"
-    texts = {each.fact.partition(".")[0]: "" for each in failed if each.fact not in PARTNER_FACTS}
+    texts = {each.fact.partition(".")[0]: "" for each in failed if each.fact not in _BESIDE_FACTS}
     texts = {name: text for name in texts if (text := facts.text(name))}
     lines = [f"{title}; {len(failed)} of {len(judged)} requirements not met", *(f"  {each.line}" for each in failed)]
     # The lines above stay together, because known failures match several of them.
@@ -197,18 +223,23 @@ def validate(cases: Iterable[Case], targets: Iterable[Target], facts: Iterable[s
             for fact, value in wanted.items():
                 if keyword == "require" and fact in PARTNER_FACTS:
                     _validate_partner(where, selector, fact, value, file, members, functions, known)
-                elif keyword == "missed" and fact == JUDGEMENT:
-                    _validate_judgement(where, value)
-                elif facts is not None and fact.partition(".")[0] not in set(facts):
-                    others = PARTNER_FACTS if keyword == "require" else (JUDGEMENT,)
-                    names = [*facts, *others]
-                    raise DeclarationError(
-                        f"{where}: no fact {fact!r}: known are {', '.join(names)}{did_you_mean(fact, names)}"
-                    )
+                else:
+                    _validate_fact(where, keyword, fact, value, facts)
         try:
             wanted_matches_of(members[0])
         except CaseError as error:
             raise DeclarationError(f"{file.name}: test_{name}: {error}") from error
+
+
+def _validate_fact(where: str, keyword: str, fact: str, value: Any, facts: Iterable[str] | None) -> None:
+    """Refuses an unknown name, and a wrong value of a name that is no fact."""
+    if keyword == "require" and fact == SAME_BITS:
+        _validate_bits(where, value)
+    elif keyword == "missed" and fact == JUDGEMENT:
+        _validate_judgement(where, value)
+    elif facts is not None and fact.partition(".")[0] not in set(facts):
+        names = [*facts, *(_BESIDE_FACTS if keyword == "require" else (JUDGEMENT,))]
+        raise DeclarationError(f"{where}: no fact {fact!r}: known are {', '.join(names)}{did_you_mean(fact, names)}")
 
 
 def _declarations(case: Case) -> Iterator[tuple[str, str, Any]]:
@@ -223,6 +254,12 @@ def _validate_judgement(where: str, value: Any) -> None:
         raise DeclarationError(
             f"{where}: {JUDGEMENT!r} is {value!r}; write a sentence that says what Inductor should do"
         )
+
+
+def _validate_bits(where: str, value: Any) -> None:
+    if not isinstance(value, (list, tuple)) or not value or not set(value) <= set(REQUIRABLE):
+        known = ", ".join(REQUIRABLE)
+        raise DeclarationError(f"{where}: {SAME_BITS} is {value!r}; write a list of some of these: {known}")
 
 
 def _validate_selector(where: str, selector: str, wanted: Any, known: set[str], labels: set[str]) -> None:

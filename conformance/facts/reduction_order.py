@@ -35,17 +35,28 @@ def _parts(call: Mapping[str, Any], launches: Mapping[str, Sequence[str]]) -> It
     nests = call.get("nests") or ()
     if not nests:
         yield _loops(call)
-    for nest in nests:
-        threads = {"yes": "rows in parallel", "no": "one thread", "reduction": "threads share a sum"}[nest["parallel"]]
-        lanes = f"{nest['width']} lanes along {', '.join(nest['loops'])}" if nest["vectorised"] == "yes" else "no lanes"
-        tail = f", tail {nest['tail']}" if nest["vectorised"] == "yes" and nest["tail"] != "none" else ""
-        yield f"{_loops(nest)}, {threads}, {lanes}{tail}"
+    yield from map(_nest, nests)
     if call.get("split"):
         yield f"{call['split']} half of a split"
     if (call.get("work") or {}).get("atomics"):
         yield "atomic additions"
     if _DEPENDS_ON_LAUNCH.search(call["kind"]):
         yield from launches.get(call.get("function", ""), ())
+
+
+def _nest(nest: Mapping[str, Any]) -> str:
+    """A loop nest of C++. Vectorised functions have other bits than scalar ones; a masked tail has the vectorised."""
+    is_vectorised = nest["vectorised"] == "yes"
+    if not nest["reduced"]:
+        return (
+            "pointwise, vectorised" + (", tail scalar" * (nest["tail"] == "scalar")) if is_vectorised else "pointwise"
+        )
+    parts = [_loops(nest), {"reduction": "threads share a sum"}.get(nest["parallel"], "one thread for a sum")]
+    if is_vectorised:
+        along = any(int(loop[1:]) >= len(nest["ranges"]) for loop in nest["loops"])
+        parts.append(f"{nest['width']} lanes {'along the sum' if along else 'of sums'}")
+        parts += [f"tail {nest['tail']}"] if nest["tail"] != "none" else []
+    return ", ".join(parts)
 
 
 def _loops(loops: Mapping[str, Any]) -> str:

@@ -7,14 +7,36 @@ import dataclasses
 
 import pytest
 import torch
-from suites import NATIVE
+from suites import NATIVE, run_python
 from torch._inductor import config
 
 from conformance.cases.adhoc import AdhocOptions, resolve_case
+from conformance.cases.bit_variants import (
+    BATCH,
+    CONFIGURATION,
+    DIFFER,
+    EAGER,
+    LAYOUT,
+    MAY_DIFFER,
+    RUN,
+    SAME,
+    UNDEFINED,
+)
 from conformance.compiler import same_bits
 from conformance.compiler.compiler import compiler_here
-from conformance.compiler.same_bits import BATCH, CONFIGURATION, DIFFER, EAGER, LAYOUT, MAY_DIFFER, RUN, SAME, UNDEFINED
 from conformance.numerics.bits import bit_difference
+
+CASES = """
+from conformance import case, tensor
+
+@case(x=tensor(8, 300), require={"all": {"same_bits": ["run", "batch"]}})
+def test_sine(x):
+    return x.sin() * 2
+
+@case(x=tensor(8, 100000), require={"gpu": {"same_bits": ["batch"]}})
+def test_sum(x):
+    return x.sum(-1)
+"""
 
 
 @pytest.fixture
@@ -75,7 +97,7 @@ def test_what_may_differ_on_a_gpu_has_its_reason(verdicts, function, inputs, kin
 @pytest.mark.skipif("batch_invariant" not in config.get_config_copy(), reason="this torch has no batch_invariant")
 def test_the_mode_for_batches_keeps_the_structure(verdicts):
     found = of(verdicts("lambda x: x.sum(-1)", "cuda_sm90", x="8x100000"), BATCH)
-    assert {each.word for each in found if "batch_invariant" in each.name} == {SAME}
+    assert {each.word for each in found if "batch_invariant" in each.mode} == {SAME}
     assert MAY_DIFFER in {each.word for each in found}
 
 
@@ -101,7 +123,7 @@ def test_bits_are_compared_natively(verdicts):
     default, *modes = of(found, EAGER)
     assert default.word == DIFFER
     assert " elements of output differ, by at most " in default.text
-    assert any("emulate_precision_casts=True" in each.name for each in modes)
+    assert any("emulate_precision_casts=True" in each.mode for each in modes)
 
 
 @pytest.mark.parametrize(
@@ -126,3 +148,12 @@ def test_a_verdict_is_a_line_and_a_reason():
         "              why",
     ]
     assert "why" not in str(dataclasses.replace(verdict, reason=""))
+
+
+def test_a_case_that_requires_bits(tmp_path):
+    (tmp_path / "test_mine.py").write_text(CASES)
+    ran = run_python(
+        "-m", "pytest", "test_mine.py", "--target", "cuda_sm90", "--checks", "requirements", folder=tmp_path
+    )
+    assert "2 items = 1 passed + 1 failed" in ran.stdout, ran.stdout + ran.stderr
+    assert "same_bits: wanted batch, got batch may differ (structure): 1 of 8 rows kernel 2: " in ran.stdout

@@ -3,7 +3,9 @@
 import pytest
 
 from conformance import case, tensor
+from conformance.cases.bit_variants import DIFFER, MAY_DIFFER, SAME, UNDEFINED
 from conformance.cases.selectors import DeclarationError
+from conformance.compiler.same_bits import Verdict
 from conformance.devices.targets import targets
 from conformance.expectations.requirements import RequirementError, check, validate, wanted_facts
 
@@ -201,3 +203,31 @@ def test_declarations_that_are_right():
         "cpu_neon u8": {"different_code_from": "test_other"},
     }
     validate([*cases_of(require), *cases_of({}, "test_other")], targets().values(), ["kernels"])
+
+
+def test_bits_that_are_required():
+    one = cases_of({"all": {"same_bits": ["batch", "run"]}})[0]
+    right, with_mode = Verdict("run", SAME, "native"), Verdict("batch", DIFFER, "native", mode="batch_invariant=True")
+    asked = []
+
+    def verdicts(*found):
+        return lambda kinds: asked.append(kinds) or found
+
+    assert check(one, CPU, Values(), bits_of=verdicts(right, with_mode)) == [
+        "same_bits: wanted batch, run, got the same"
+    ]
+    assert asked == [["batch", "run"]]
+    wrong = Verdict("batch", MAY_DIFFER, "structure", "1 of 8 rows", reason="kernel 1: a split → none")
+    with pytest.raises(RequirementError) as caught:
+        check(one, CPU, Values(), bits_of=verdicts(right, wrong))
+    assert "got batch may differ (structure): 1 of 8 rows kernel 1: a split → none; 1 of 1" in str(caught.value)
+    with pytest.raises(RequirementError, match="batch not defined: a row depends on other rows"):
+        check(one, CPU, Values(), bits_of=verdicts(Verdict("batch", UNDEFINED, text="a row depends on other rows")))
+    with pytest.raises(DeclarationError, match="pass bits_of"):
+        check(one, CPU, Values())
+
+
+@pytest.mark.parametrize("value", ["batch", [], ["eager"], ["rows"], None])
+def test_bits_that_cannot_be_required(value):
+    with pytest.raises(DeclarationError, match="write a list of some of these: run, batch, layout, configuration"):
+        validate(cases_of({"all": {"same_bits": value}}), targets().values(), ["kernels"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
@@ -56,6 +56,7 @@ from conformance.storage.runs import NOT_ENDED, ItemRecord
 if TYPE_CHECKING:
     from conformance.capture.model import Capture
     from conformance.capture.result import CaptureResult
+    from conformance.compiler.same_bits import Verdict
     from conformance.expectations.known_failures import EntryProblem
     from conformance.facts import Facts
 
@@ -452,7 +453,14 @@ class _ItemRun:
         if not self.session.settings.inductor_config:  # notices advise to change the case
             self.record.notices += notices
         code = code_text(capture, self.target)
-        requirements.check(self.case, self.target, facts, code=code, code_of=self.code.of_partner)
+        requirements.check(
+            self.case, self.target, facts, code=code, code_of=self.code.of_partner, bits_of=self._same_bits
+        )
+
+    def _same_bits(self, kinds: Collection[str]) -> Iterator[Verdict]:
+        from conformance.compiler.same_bits import verdicts
+
+        return verdicts(self.session.compiler, self.case, self.target, deviceless=False, kinds=kinds)
 
     def _check_code(self) -> None:
         self._skip_if_combined()
