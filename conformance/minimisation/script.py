@@ -235,7 +235,11 @@ def _tensor_text(name: str, value: Any, device: str, saved: Mapping[str, Any]) -
         text = f"torch.empty({shape}{dtype}{where})"
     else:
         text = f"torch.tensor({value.detach().tolist()!r}{dtype}{where})"
-    if not value.is_contiguous():
+    if value.storage_offset() and value.numel():
+        size = value.untyped_storage().nbytes() // value.element_size()
+        whole = f"torch.zeros({size}, dtype={value.dtype}{where})"
+        text = f"{whole}.as_strided({shape}, {value.stride()}, {value.storage_offset()}).copy_({text})"
+    elif not value.is_contiguous():
         text = f"torch.empty_strided({shape}, {value.stride()}{dtype or f', dtype={value.dtype}'}{where}).copy_({text})"
     return text + (".requires_grad_()" if value.requires_grad else "")
 

@@ -37,3 +37,24 @@ def test_options_are_written_where_the_script_does_not_run(tmp_path):
     made, text = written(tmp_path, "x0 * 2", "cuda", memory_planning=True)
     assert made.shows is None
     assert "torch._inductor.config.memory_planning = True" in text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        torch.arange(12.0).view(3, 4),
+        torch.arange(12.0).view(3, 4).t(),
+        torch.arange(12.0)[5:],
+        torch.arange(12, dtype=torch.int16).view(3, 4)[1:, ::2],
+        torch.ones(12)[3:].requires_grad_(),
+    ],
+)
+def test_an_input_is_written_with_its_place_in_memory(value):
+    written = eval(script._tensor_text("x", value, "cpu", {}))  # noqa: S307 - text of our own
+    assert torch.equal(written, value)
+    assert (written.dtype, written.stride(), written.storage_offset()) == (
+        value.dtype,
+        value.stride(),
+        value.storage_offset(),
+    )
+    assert written.requires_grad == value.requires_grad
