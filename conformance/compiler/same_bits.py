@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 #: The reason where bits differ and nothing in the code says why.
 UNEXPLAINED = "the kernels are the same by structure"
+_FROM_RUN_TO_RUN = "the bits may differ from run to run already"
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class _Side:
             _called(result, case, target) if native else None,
             order.reduction_order(capture, launches),
             _of_libraries(order.library_calls(capture)),
-            "; ".join(order.unstable(capture, launches)),
+            order.unstable(capture, launches),
         )
 
 
@@ -142,7 +143,7 @@ class _Comparison:
         other = self.side(variant.case)
         if isinstance(other, str):
             return Verdict(variant.kind, UNDEFINED, name=variant.name, text=other)
-        reason = order.difference(own.order, other.order) or own.unstable
+        reason = order.difference(own.order, other.order) or (_FROM_RUN_TO_RUN if own.unstable else "")
         if own.tensors is None or other.tensors is None:
             reason = reason or ("" if variant.kind == CONFIGURATION else own.library)
             return Verdict(variant.kind, MAY_DIFFER if reason else SAME, "structure", variant.name, reason=reason)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -41,7 +42,7 @@ def _parts(call: Mapping[str, Any], launches: Mapping[str, Sequence[str]]) -> It
     if (call.get("work") or {}).get("atomics"):
         yield "atomic additions"
     if _DEPENDS_ON_LAUNCH.search(call["kind"]):
-        yield from launches.get(call.get("function", ""), ())
+        yield from filter(None, [" or ".join(launches.get(call.get("function", ""), ()))])
 
 
 def _nest(nest: Mapping[str, Any]) -> str:
@@ -63,20 +64,19 @@ def _loops(loops: Mapping[str, Any]) -> str:
     return f"{loops['kind']} {''.join(f'[{size}]' for size in loops.get('reduced') or ())}".strip()
 
 
-def unstable(capture: Capture, launches: Mapping[str, Sequence[str]]) -> list[str]:
-    """What may give other bits in the next run or process: atomic additions, a launch that is tuned."""
-    found = []
+def unstable(capture: Capture, launches: Mapping[str, Sequence[str]]) -> str:
+    """What may give other bits in the next run or process; "" for nothing. Names the first kernel of each kind."""
+    found: dict[str, list[str]] = {}
     for number, call in enumerate(ObservedCapture.of(capture).kernels, 1):
+        kernel, chosen = f"kernel {label(call, number)}", launches.get(call.get("function", ""), ())
         if (call.get("work") or {}).get("atomics"):
-            found.append(f"kernel {label(call, number)} adds atomically")
+            found.setdefault("atomic", []).append(f"{kernel} adds atomically")
         if "split scan" in call["kind"]:
-            found.append(f"kernel {label(call, number)} adds up what other blocks have at that moment")
-        chosen = launches.get(call.get("function", ""), ())
+            found.setdefault("scan", []).append(f"{kernel} adds up what other blocks have at that moment")
         if len(chosen) > 1 and _DEPENDS_ON_LAUNCH.search(call["kind"]):
-            found.append(
-                f"kernel {label(call, number)} takes the fastest of {len(chosen)} launches: {'; '.join(chosen)}"
-            )
-    return found
+            texts = " or ".join(chosen)
+            found.setdefault("launch", []).append(f"{kernel} takes the fastest of {len(chosen)} launches: {texts}")
+    return "; ".join(f"{first}{f', and {len(rest)} more do' if rest else ''}" for first, *rest in found.values())
 
 
 def library_calls(capture: Capture) -> list[str]:
@@ -87,12 +87,11 @@ def library_calls(capture: Capture) -> list[str]:
 
 def difference(one: Sequence[str], other: Sequence[str]) -> str:
     """What the first kernel that is another one does differently; "" if all are the same."""
-    if len(one) != len(other):
-        return f"{len(one)} kernels and calls → {len(other)}: {' | '.join(other) or 'none'}"
-    for before, after in zip(one, other, strict=True):
+    counts = f"{len(one)} kernels and calls → {len(other)}; " if len(one) != len(other) else ""
+    for before, after in itertools.zip_longest(one, other, fillvalue=": nothing"):
         if before != after:
-            name, _, rest = before.partition(": ")
-            parts = [rest.split("; "), after.partition(": ")[2].split("; ")]
+            name = (before if before != ": nothing" else after).partition(": ")[0]
+            parts = [each.partition(": ")[2].split("; ") for each in (before, after)]
             gone, new = ("; ".join(x for x in parts[i] if x not in parts[1 - i]) for i in (0, 1))
-            return f"kernel {name}: {gone or 'nothing'} → {new or 'nothing'}"
+            return f"{counts}kernel {name}: {gone or 'nothing'} → {new or 'nothing'}"
     return ""

@@ -24,6 +24,7 @@ from conformance.cases.bit_variants import (
 )
 from conformance.compiler import same_bits
 from conformance.compiler.compiler import compiler_here
+from conformance.facts.reduction_order import difference
 from conformance.numerics.bits import bit_difference
 
 CASES = """
@@ -77,7 +78,12 @@ def test_pointwise_code_has_the_same_bits_by_structure(verdicts):
             "kernel 1 takes the fastest of 2 launches: XBLOCK=1 R0_BLOCK=",
         ),
         ("lambda x, i: x.index_add(0, i, x)", {"x": "64x8", "i": "torch.arange(64) % 3"}, RUN, "kernel 2 adds atomic"),
-        ("lambda x: x.sum(-1)", {"x": "8x100000"}, BATCH, "kernel 2: XBLOCK=8 num_warps=2"),
+        (
+            "lambda x: x.sum(-1)",
+            {"x": "8x100000"},
+            BATCH,
+            "or XBLOCK=8 num_warps=2 num_stages=1 32 bits at once → XBLOCK=1",
+        ),
         ("lambda x: x @ x.t()", {"x": "64x64"}, LAYOUT, "a library chooses its own kernel: mm"),
         (
             "lambda x, y: (x + y).sum()",
@@ -86,7 +92,7 @@ def test_pointwise_code_has_the_same_bits_by_structure(verdicts):
             " 128 bits at once → ",
         ),
         ("lambda x: x.sum(-1)", {"x": "8x500"}, CONFIGURATION, "kernel 1: persistent reduction [500]"),
-        ("lambda x: x.sum()", {"x": "torch.randn(300000)"}, CONFIGURATION, "2 kernels and calls → 1: "),
+        ("lambda x: x.sum()", {"x": "torch.randn(300000)"}, CONFIGURATION, "2 kernels and calls → 1; kernel 1: "),
     ],
 )
 def test_what_may_differ_on_a_gpu_has_its_reason(verdicts, function, inputs, kind, reason):
@@ -139,6 +145,19 @@ def test_bits_are_compared_natively(verdicts):
 )
 def test_differences(one, other, says):
     assert bit_difference({"output": torch.tensor(one)}, {"output": torch.tensor(other)}) == says
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "says"),
+    [
+        (["1: sum; A"], ["1: sum; A"], ""),
+        (["1: sum; A", "2: exp"], ["1: sum; B", "2: exp"], "kernel 1: A → B"),
+        (["1: sum; A", "2: exp"], ["1: sum; A"], "2 kernels and calls → 1; kernel 2: exp → nothing"),
+        (["1: sum; A"], ["1: sum; A", "2: exp"], "1 kernels and calls → 2; kernel 2: nothing → exp"),
+    ],
+)
+def test_the_first_kernel_that_differs(one, other, says):
+    assert difference(one, other) == says
 
 
 def test_a_verdict_is_a_line_and_a_reason():
