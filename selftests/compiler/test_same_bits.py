@@ -82,7 +82,7 @@ def test_pointwise_code_has_the_same_bits_by_structure(verdicts):
             "lambda x: x.sum(-1)",
             {"x": "8x100000"},
             BATCH,
-            "or XBLOCK=8 num_warps=2 num_stages=1 32 bits at once → XBLOCK=1",
+            "or XBLOCK=8 num_warps=2 num_stages=1 32 bits at once → ",
         ),
         ("lambda x: x @ x.t()", {"x": "64x64"}, LAYOUT, "a library chooses its own kernel: mm"),
         (
