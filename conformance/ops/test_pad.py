@@ -147,3 +147,8 @@ def test_element_of_the_border(x):
 @case(x=tensor(2, 3), checks=["numerics"])
 def test_repeated_and_replicated(x):
     return functional.pad(x.repeat(2, 2), (1, 0), "replicate")
+
+
+@case(x=tensor(2, 3), index=tensor(4, dtype="i64", low=0, high=8), checks=["numerics"])
+def test_indexed_reflection(x, index):
+    return functional.pad(x.t().reshape(1, -1), (1, 1), "reflect")[:, index]

@@ -4,6 +4,7 @@ import torch
 
 from conformance import case, tensor
 
+functional = torch.nn.functional
 #: The answer is the same in every call: it says whether the numbers are as they should be.
 ANSWER = {"exact": True, "fill": {"output": "it says whether the numbers are as they should be"}}
 
@@ -22,3 +23,14 @@ ANSWER = {"exact": True, "fill": {"output": "it says whether the numbers are as 
 )
 def test_draws(x, drawn):
     return drawn(x)
+
+
+@case(
+    x=tensor(40, 50),
+    config={"eager_numbers": {"fallback_random": True}},
+    only={"cpu": "native_dropout has another kernel on a GPU: it draws nothing for p = 1"},
+    numerics={"exact": True},
+    checks=["numerics"],
+)
+def test_drawn_after_dropout_of_all(x):
+    return functional.dropout(torch.ones_like(x), 1.0) + torch.rand_like(x)

@@ -159,3 +159,20 @@ def test_out_of_another_dtype(x, low, high):
 )
 def test_bias_larger_than_the_product(bias, a, b):
     return torch.addmm(bias, a, b)
+
+
+@case(x=tensor(4, 3), target=tensor(4, dtype=["bool", "i32"], low=0, high=2), numerics=RAISES, checks=NUMERICS)
+def test_classes_of_another_dtype(x, target):
+    return functional.cross_entropy(x, target)
+
+
+@case(
+    x=tensor(5, 7),
+    weight=tensor(7),
+    bias=tensor(7, dtype=["u8", "f64"]),
+    only={"cpu": "kernels of GPUs accept other pairs of dtypes"},
+    numerics=RAISES,
+    checks=NUMERICS,
+)
+def test_bias_of_another_dtype(x, weight, bias):
+    return functional.layer_norm(x, (7,), weight, bias)

@@ -177,3 +177,14 @@ def test_part_of_a_transposed_result(x):
 
 test_references = references(test_order, test_flat, test_triangle, test_written)
 test_references_of_gradients = references(test_backward)
+
+
+@case(
+    x=tensor(8, 9, layout="offset"),
+    y=tensor(8, 9),
+    written={name: WRITTEN[name] for name in ("diagonal_scatter", "select_scatter", "slice_scatter")},
+    numerics=EXACT,
+    checks=["numerics"],
+)
+def test_written_later_in_memory(x, y, written):
+    return written(x, y)
