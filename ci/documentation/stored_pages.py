@@ -26,6 +26,7 @@ COMMANDS = {
 FROM_RUNS = {
     "missed-optimisations": "python -m conformance list --missed RUN",
     "flip": "python -m conformance bench flip/ … --markdown docs/flip.md",
+    "accuracy": "PYTHONPATH=. python benchmarks/accuracy.py --page > docs/accuracy.md",
 }
 
 
