@@ -49,7 +49,7 @@ def test_section_has_its_subsections(capsys):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("numeric", "there is no page 'numeric'; nearest: numerics; the pages are architecture, "),
+        ("numeric", "there is no page 'numeric'; nearest: numerics; the pages are accuracy, architecture, "),
         ("numerics#sedes", "the page numerics has no section 'sedes'; nearest: seeds; its sections are "),
     ],
 )
