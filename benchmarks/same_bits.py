@@ -5,6 +5,9 @@
 
 Run it on the device: without it there is the structure alone, and nothing to disagree with. --output writes a line of
 JSON for each verdict.
+
+On an H200 with torch 2.11, of 165 cases: two runs have the same bits for 126, other bits for 5, and may have others in
+another process for 34. 104 have eager's bits. 59 of 286 other layouts and 6 of 107 batches give others.
 """
 
 from __future__ import annotations
