@@ -66,7 +66,7 @@ def _refuse_folder_after_blank(args: list[str]) -> None:
 
 
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """After pytest-xdist has counted its workers, and before it starts them."""
+    """Registers the search of --explore: pytest-xdist has counted its workers by now, and has started none."""
     if pytest_options.option(config, "explore") is not None:
         from conformance.fuzzer import pytest_explore
 

@@ -12,7 +12,9 @@ def bit_difference(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Te
     for name, each in one.items():
         if name not in other or other[name].shape != each.shape or other[name].dtype != each.dtype:
             return f"{name} is missing, or has another shape or dtype"
-        differs = ~((each == other[name]) & (_sign(each) == _sign(other[name])) | (each.isnan() & other[name].isnan()))
+        differs = (_bytes(each) != _bytes(other[name])).any(-1).view(each.shape) & ~(
+            _is_nan(each) & _is_nan(other[name])
+        )
         if count := int(differs.sum()):
             return (
                 f"{count:,} of {each.numel():,} elements of {name} differ{_ulps(each[differs], other[name][differs])}"
@@ -20,8 +22,14 @@ def bit_difference(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Te
     return ""
 
 
-def _sign(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.signbit() if not tensor.is_complex() else tensor.real.signbit()
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """A row of bytes for each element, of any dtype."""
+    return tensor.reshape(-1, 1).contiguous().view(torch.uint8)
+
+
+def _is_nan(tensor: torch.Tensor) -> torch.Tensor:
+    """PyTorch has no isnan for floats of 8 bits."""
+    return (tensor.float() if tensor.is_floating_point() and tensor.itemsize == 1 else tensor).isnan()
 
 
 def _ulps(one: torch.Tensor, other: torch.Tensor) -> str:

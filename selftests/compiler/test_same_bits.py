@@ -147,6 +147,18 @@ def test_differences(one, other, says):
     assert bit_difference({"output": torch.tensor(one)}, {"output": torch.tensor(other)}) == says
 
 
+@pytest.mark.parametrize("name", ["bool", "uint8", "uint16", "float8_e4m3fn", "bfloat16", "complex64"])
+def test_each_dtype_has_bits(name):
+    values = torch.tensor([[0.0, 1.0]]).to(getattr(torch, name))
+    assert bit_difference({"output": values}, {"output": values.clone()}) == ""
+    assert "1 of 2 elements" in bit_difference({"output": values}, {"output": torch.ones(1, 2).to(values.dtype)})
+
+
+def test_both_parts_of_a_complex_number_count():
+    one, other = (torch.complex(torch.ones(1), torch.tensor([zero])) for zero in (0.0, -0.0))
+    assert bit_difference({"output": one}, {"output": other}) == "1 of 1 elements of output differ"
+
+
 @pytest.mark.parametrize(
     ("one", "other", "says"),
     [

@@ -55,3 +55,19 @@ def test_only_numbers_are_doubted():
     jump = program("x0 / 0.3", "v0.floor()")
     assert doubt(jump, problem(0.0, changes="number → NaN"), FakeTrials()) == ""
     assert doubt(jump, Problem("output", "strides", "wrong", "first"), FakeTrials()) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("and compiled raised TypeError: no", "compiled raises too, but another exception"),
+        ("and compiled raised nothing", ""),
+        ("and compiled raised RuntimeError: no, after it changed x", ""),  # eager has not written to x
+        ("and eager raised RuntimeError: no, after it changed x", "eager writes to an input before it raises"),
+    ],
+)
+def test_exceptions(text, says):
+    raised = Problem("", "raises", f"numerics['raises'] is 'RuntimeError', {text}", "first")
+    found = doubt(program("x0 * 2"), raised, FakeTrials())
+    assert found.startswith(says)
+    assert bool(found) == bool(says)
