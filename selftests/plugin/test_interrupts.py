@@ -55,6 +55,12 @@ def test_ctrl_c_between_two_steps_of_an_item(tmp_path, hook, passed):
     assert list(outcomes(suite).values()) == ["numerics passed"] * passed
 
 
+def test_ctrl_c_in_the_middle_of_an_item(tmp_path):
+    suite = planted_suite(tmp_path, "fine", "interrupted", "third")
+    suite.run(*options("-n", "0")).ends(2).has("3 items = 1 passed + 2 not run")
+    assert list(outcomes(suite).values()) == ["numerics passed"]
+
+
 def test_a_killed_pytest_leaves_no_process(tmp_path):
     suite = planted_suite(tmp_path, *SLOW)
     process = started(suite)

@@ -155,6 +155,9 @@ class _ItemRun:
                     self._check_other_backend()
                 else:
                     self._capture_and_check()
+        except KeyboardInterrupt:
+            self.record.checks["compile"] = _NOT_ENDED
+            raise
         finally:
             garbage_collection.collect_if_due()
             self._record_audit()
