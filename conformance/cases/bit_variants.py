@@ -8,8 +8,9 @@ configuration  other options of Inductor: other kernels of the same program
 from __future__ import annotations
 
 import dataclasses
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from conformance.cases.containers import copy_to
@@ -56,12 +57,16 @@ BATCH_MODES: tuple[dict[str, Any], ...] = ({"batch_invariant": True},)
 
 @dataclass(frozen=True)
 class BitVariant:
-    """A variant. `rows`: how many of the first rows of each output it computes; None for all."""
+    """A variant. `rows`: how many of the first rows of each output it computes, and of how many; None for all.
+
+    `options`: of Inductor, that it changes.
+    """
 
     kind: str
     name: str
     case: Case
-    rows: int | None = None
+    rows: tuple[int, int] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 def rows_of(case: Case) -> int:
@@ -69,15 +74,19 @@ def rows_of(case: Case) -> int:
     return next((each.shape[0] for each in _tensors(case).values() if each.is_floating_point() and each.dim()), 0)
 
 
-def variants(case: Case, kind: str, device: str) -> Iterator[BitVariant]:
-    """The variants of one kind. `device`: the type of the target's device."""
+def variants(case: Case, kind: str, device: str, *, together: bool = False) -> Iterator[BitVariant]:
+    """The variants of one kind. `device`: the type of the target's device.
+
+    `together`: fewer ones, each with several changes.
+    """
     if kind == BATCH:
         yield from _batches(case)
     elif kind == LAYOUT:
-        yield from _layouts(case)
+        yield from _layouts(case, together=together)
     else:
-        for options in _OPTIONS["cpu" if device == "cpu" else "gpu"]:
-            yield BitVariant(kind, text_of(options), case.with_config(options))
+        known = _OPTIONS["cpu" if device == "cpu" else "gpu"]
+        for options in [dict(ChainMap(*known))] if together else known:
+            yield BitVariant(kind, text_of(options), case.with_config(options), options=options)
 
 
 def text_of(options: Mapping[str, Any]) -> str:
@@ -97,17 +106,19 @@ def _batches(case: Case) -> Iterator[BitVariant]:
     for few in dict.fromkeys((1, rows // 2)):
         if 0 < few < rows:
             changed = {name: each[:few] for name, each in tensors.items() if each.dim() and each.shape[0] == rows}
-            yield BitVariant(BATCH, f"{few} of {rows} rows", with_tensors(case, changed), few)
+            yield BitVariant(BATCH, f"{few} of {rows} rows", with_tensors(case, changed), (few, rows))
 
 
-def _layouts(case: Case) -> Iterator[BitVariant]:
+def _layouts(case: Case, *, together: bool) -> Iterator[BitVariant]:
     tensors = {name: each for name, each in _tensors(case).items() if each.is_floating_point() and each.numel()}
-    if tensors:
+    wide = {name: each for name, each in tensors.items() if each.dim() > 1 and each.is_contiguous()}
+    if tensors and not (together and wide):
         further = {name: _placed(each, each.stride(), 1) for name, each in tensors.items()}
         yield BitVariant(LAYOUT, "one element further in memory", with_tensors(case, further))
-    wide = {name: each for name, each in tensors.items() if each.dim() > 1 and each.is_contiguous()}
     if wide:
-        gaps = {name: _with_gaps(each) for name, each in wide.items()}
+        gaps = {name: _with_gaps(each, int(together)) for name, each in wide.items()}
+        if together:
+            gaps |= {name: _placed(each, each.stride(), 1) for name, each in tensors.items() if name not in wide}
         yield BitVariant(LAYOUT, "with gaps between rows", with_tensors(case, gaps))
     images = {name: each for name, each in tensors.items() if each.dim() == 4}
     if images:
@@ -125,12 +136,12 @@ def _placed(tensor: torch.Tensor, strides: tuple[int, ...], offset: int) -> torc
     return storage.as_strided(tensor.shape, strides, offset).copy_(tensor.detach())
 
 
-def _with_gaps(tensor: torch.Tensor) -> torch.Tensor:
+def _with_gaps(tensor: torch.Tensor, offset: int) -> torch.Tensor:
     """The rows of the last dimension, with three elements between two of them."""
     strides, step = [1] * tensor.dim(), tensor.shape[-1] + 3
     for dim in reversed(range(tensor.dim() - 1)):
         strides[dim], step = step, step * tensor.shape[dim]
-    return _placed(tensor, tuple(strides), 0)
+    return _placed(tensor, tuple(strides), offset)
 
 
 def _tensors(case: Case) -> dict[str, torch.Tensor]:

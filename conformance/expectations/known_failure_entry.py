@@ -35,7 +35,7 @@ from conformance.numerics.problem import Excuse
 from conformance.settings import VIA
 
 #: "compile": compiling raises, and no other check runs. "deviceless": the check of --verify-deviceless.
-CHECKS = ("compile", "numerics", "requirements", "code", "binary", "deviceless")
+CHECKS = ("compile", "numerics", "requirements", "code", "binary", "same_bits", "deviceless")
 
 _MODES = ("native", "deviceless")
 #: An error that is the type of an exception alone says nothing of the cause. Nor do these parts of messages.

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from conformance.facts.kernels import label
@@ -13,36 +16,134 @@ from conformance.facts.model import ObservedCapture
 if TYPE_CHECKING:
     from conformance.capture.model import Capture
 
-#: Kinds of Triton kernels whose bits depend on the launch. Others compute each element alone.
-_DEPENDS_ON_LAUNCH = re.compile(r"reduction|scan|sort|template")
+#: Kinds of Triton kernels whose threads combine elements. Others compute each element alone.
+_COMBINES = re.compile(r"reduction|scan|sort|template")
+#: In the text of a Triton kernel: what gives other bits in another order. The largest and any() do not.
+_ROUNDS = re.compile(r"\btl\.(?:sum|reduce|associative_scan|dot)\(|welford|triton_helpers\.(?:prod|sort|online)")
+_FLOATING = re.compile(r"'\*(?:fp|bf)\d+'")
 
 
-def reduction_order(capture: Capture, launches: Mapping[str, Sequence[str]]) -> list[str]:
-    """A line for each kernel and library call: operators, kind, reduced sizes, threads, lanes, launches.
+@dataclass(frozen=True)
+class ReductionOrder:
+    """The order of a capture. `texts`: name of a Triton kernel → its text. `launches`: → how Inductor may launch it."""
 
-    Sizes that are not reduced are left out. `launches`: name of a Triton kernel → how Inductor may launch it.
-    """
-    return [
-        f"{label(call, number)}: {'; '.join(_parts(call, launches))}"
-        for number, call in enumerate(ObservedCapture.of(capture).calls, 1)
-    ]
+    capture: Capture
+    texts: Mapping[str, str]
+    launches: Mapping[str, Sequence[str]]
+
+    @cached_property
+    def calls(self) -> Sequence[Mapping[str, Any]]:
+        return ObservedCapture.of(self.capture).calls
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """A line for each kernel and library call: operators, kind, reduced sizes, threads, lanes, launches.
+
+        Sizes that are not reduced are left out, and all sizes of kernels whose bits do not depend on the order.
+        """
+        return [f"{label(call, number)}: {'; '.join(self._parts(call))}" for number, call in enumerate(self.calls, 1)]
+
+    @cached_property
+    def unstable(self) -> str:
+        """What may give other bits in the next run or process; "" for nothing. Names the first kernel of each kind."""
+        found: dict[str, list[str]] = {}
+        for number, call in enumerate(ObservedCapture.of(self.capture).kernels, 1):
+            kernel, chosen = f"kernel {label(call, number)}", self.launches.get(call.get("function", ""), ())
+            if _has_atomics(call) and self.has_floats(call):
+                found.setdefault("atomic", []).append(f"{kernel} adds atomically")
+            if not is_ordered(call, self.texts):
+                continue
+            if "split scan" in call["kind"]:
+                found.setdefault("scan", []).append(f"{kernel} adds up what other blocks have at that moment")
+            if len(chosen) > 1:
+                texts = " or ".join(chosen)
+                found.setdefault("launch", []).append(f"{kernel} takes the fastest of {len(chosen)} launches: {texts}")
+        return "; ".join(f"{first}{f', and {len(rest)} more do' if rest else ''}" for first, *rest in found.values())
+
+    @cached_property
+    def library(self) -> str:
+        """The functions of libraries and the fallbacks that the code calls, as a reason; "" without any."""
+        names = dict.fromkeys(call.get("name", "") or call["call"] for call in self.calls if call["call"] != "kernel")
+        return f"a library chooses its own kernel: {', '.join(names)}" if names else ""
+
+    @cached_property
+    def is_free(self) -> bool:
+        """Whether the code is Triton kernels alone whose bits depend on no order."""
+        return all(
+            call["call"] == "kernel"
+            and call.get("language") == "triton"
+            and not is_ordered(call, self.texts)
+            and not (_has_atomics(call) and self.has_floats(call))
+            for call in self.calls
+        )
+
+    def cannot_matter(self, option: str) -> bool:
+        """Whether the code has nothing that this option of Inductor would change. False if that is not known."""
+        kernels = ObservedCapture.of(self.capture).kernels
+        ordered = [call for call in kernels if call.get("language") != "triton" or is_ordered(call, self.texts)]
+        nests = [nest for call in kernels for nest in call.get("nests") or ()]
+        if option == "triton.persistent_reductions":
+            return not any("persistent" in call["kind"] for call in ordered)
+        if option == "split_reductions":
+            return not any(call.get("split") for call in ordered)
+        if option == "cpp.threads":
+            return all(call.get("nests") for call in kernels) and not any(
+                nest.get("parallel") == "reduction" for nest in nests
+            )
+        if option == "cpp.enable_loop_tail_vec":
+            return all(call.get("nests") for call in kernels) and not any(
+                nest.get("tail") == "masked" for nest in nests
+            )
+        return all(call["fused"] <= 1 for call in kernels)
+
+    def adds_up(self, call: Mapping[str, Any]) -> bool:
+        """Whether the kernel adds up numbers whose sum depends on the order."""
+        if call.get("language") == "triton":
+            return is_ordered(call, self.texts) or (_has_atomics(call) and self.has_floats(call))
+        is_float = any(name[0] in "bfc" for name in (call.get("cost") or {}).get("operations", {}))
+        free = {"amax", "amin", "max", "min", "any", "all", "argmax", "argmin"}
+        nests = call.get("nests") or [call]
+        return is_float and any(nest.get("reduced") and not free.issuperset(nest["decomposed"]) for nest in nests)
+
+    def has_floats(self, call: Mapping[str, Any]) -> bool:
+        """Whether a Triton kernel reads or writes floating numbers. True if its text is not known."""
+        text = self.texts.get(call.get("function", ""), "")
+        return not text or bool(_FLOATING.search(text))
+
+    def _parts(self, call: Mapping[str, Any]) -> Iterator[str]:
+        if call["call"] != "kernel":
+            yield f"{call['call']} {call.get('name', '')}".strip()
+            return
+        yield ", ".join(sorted(call["ops"]))
+        if _has_atomics(call) and self.has_floats(call):
+            yield "atomic additions"
+        nests = call.get("nests") or ()
+        if not nests and call.get("language") == "triton" and not is_ordered(call, self.texts):
+            return
+        if not nests:
+            yield _loops(call)
+        yield from map(_nest, nests)
+        if call.get("split"):
+            yield f"{call['split']} half of a split"
+        yield from filter(None, [" or ".join(self.launches.get(call.get("function", ""), ()))])
 
 
-def _parts(call: Mapping[str, Any], launches: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    if call["call"] != "kernel":
-        yield f"{call['call']} {call.get('name', '')}".strip()
-        return
-    yield ", ".join(sorted(call["ops"]))
-    nests = call.get("nests") or ()
-    if not nests:
-        yield _loops(call)
-    yield from map(_nest, nests)
-    if call.get("split"):
-        yield f"{call['split']} half of a split"
-    if (call.get("work") or {}).get("atomics"):
-        yield "atomic additions"
-    if _DEPENDS_ON_LAUNCH.search(call["kind"]):
-        yield from filter(None, [" or ".join(launches.get(call.get("function", ""), ()))])
+def is_ordered(call: Mapping[str, Any], texts: Mapping[str, str]) -> bool:
+    """Whether the bits of a Triton kernel depend on the order in which it combines elements, and so on the launch."""
+    if not _COMBINES.search(call["kind"]):
+        return False
+    text = texts.get(call.get("function", ""), "")
+    return not text or bool(_ROUNDS.search(text) and _FLOATING.search(text))
+
+
+def ordered_kernels(capture: Capture, texts: Mapping[str, str]) -> set[str]:
+    """The names of the Triton kernels whose launches a ReductionOrder reads."""
+    calls = ObservedCapture.of(capture).kernels
+    return {call.get("function", "") for call in calls if is_ordered(call, texts)}
+
+
+def _has_atomics(call: Mapping[str, Any]) -> bool:
+    return bool((call.get("work") or {}).get("atomics"))
 
 
 def _nest(nest: Mapping[str, Any]) -> str:
@@ -64,34 +165,13 @@ def _loops(loops: Mapping[str, Any]) -> str:
     return f"{loops['kind']} {''.join(f'[{size}]' for size in loops.get('reduced') or ())}".strip()
 
 
-def unstable(capture: Capture, launches: Mapping[str, Sequence[str]]) -> str:
-    """What may give other bits in the next run or process; "" for nothing. Names the first kernel of each kind."""
-    found: dict[str, list[str]] = {}
-    for number, call in enumerate(ObservedCapture.of(capture).kernels, 1):
-        kernel, chosen = f"kernel {label(call, number)}", launches.get(call.get("function", ""), ())
-        if (call.get("work") or {}).get("atomics"):
-            found.setdefault("atomic", []).append(f"{kernel} adds atomically")
-        if "split scan" in call["kind"]:
-            found.setdefault("scan", []).append(f"{kernel} adds up what other blocks have at that moment")
-        if len(chosen) > 1 and _DEPENDS_ON_LAUNCH.search(call["kind"]):
-            texts = " or ".join(chosen)
-            found.setdefault("launch", []).append(f"{kernel} takes the fastest of {len(chosen)} launches: {texts}")
-    return "; ".join(f"{first}{f', and {len(rest)} more do' if rest else ''}" for first, *rest in found.values())
-
-
-def library_calls(capture: Capture) -> list[str]:
-    """The functions of libraries and the fallbacks that the code calls: they choose their kernels by themselves."""
-    calls = ObservedCapture.of(capture).calls
-    return list(dict.fromkeys(call.get("name", "") or call["call"] for call in calls if call["call"] != "kernel"))
-
-
 def difference(one: Sequence[str], other: Sequence[str]) -> str:
     """What the first kernel that is another one does differently; "" if all are the same."""
     counts = f"{len(one)} kernels and calls → {len(other)}; " if len(one) != len(other) else ""
     for before, after in itertools.zip_longest(one, other, fillvalue=": nothing"):
         if before != after:
             name = (before if before != ": nothing" else after).partition(": ")[0]
-            parts = [each.partition(": ")[2].split("; ") for each in (before, after)]
-            gone, new = ("; ".join(x for x in parts[i] if x not in parts[1 - i]) for i in (0, 1))
+            parts = [Counter(each.partition(": ")[2].split("; ")) for each in (before, after)]
+            gone, new = ("; ".join((parts[i] - parts[1 - i]).elements()) for i in (0, 1))
             return f"{counts}kernel {name}: {gone or 'nothing'} → {new or 'nothing'}"
     return ""

@@ -139,8 +139,8 @@ class Session:
             _refuse_unknown_backend(self.settings.backend)
 
     def mode(self, target: Target) -> Mode:
-        """How a case is captured for the target. A CPU target is native only for a run that checks numerics."""
-        runs = target.device != "cpu" or "numerics" in self.settings.checks
+        """How a case is captured for the target. A CPU target is native only for a run that calls its code."""
+        runs = target.device != "cpu" or not {"numerics", "same_bits"}.isdisjoint(self.settings.checks)
         return "native" if runs and not self.compiler.reason_not_run(target) else "deviceless"
 
     @property

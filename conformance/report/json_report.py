@@ -15,7 +15,7 @@ from conformance.storage.runs import ItemRecord, Run
 
 FORMAT = "conformance report 2"
 #: Fields of a record that an item has as they are.
-_FIELDS = ("mode", "drift", "missed", "reused", "shared_with", "needs_fp64", "seconds")
+_FIELDS = ("mode", "drift", "missed", "reused", "shared_with", "needs_fp64", "same_bits", "seconds")
 
 
 def json_report(runs: Sequence[Run], cells: Cells, changes: Changes) -> str:

@@ -79,6 +79,7 @@ class ItemRecord:
     failure.
     `error_profiles`: how large the errors of eager and of compiled are by magnitude, see numerics/error_profile.py; []
     where the numerics did not run for this target.
+    `same_bits`: with that check, property → `word`, `evidence`, `name`, `text` and `reason` of its verdict.
     `run`: in a merged run, the name of the run that the record is from, see merged_runs.py; "" elsewhere.
     """
 
@@ -112,6 +113,7 @@ class ItemRecord:
     layers: dict[str, str] = field(default_factory=dict)
     raised: dict[str, str] = field(default_factory=dict)
     error_profiles: list[dict[str, Any]] = field(default_factory=list)
+    same_bits: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -110,9 +110,9 @@ def test_the_mode_for_batches_keeps_the_structure(verdicts):
 @pytest.mark.parametrize(
     ("function", "says"),
     [
-        ("lambda x: x - x.mean(0)", "a row depends on other rows"),
-        ("lambda x: x.sum(0)", "an output has not the rows of the input"),
-        ("lambda x: x[:6].reshape(-1, 6)", "an output has not the rows of the input"),
+        ("lambda x: x - x.mean(0)", "a row of output depends on other rows"),
+        ("lambda x: x.sum(0)", "output has not the rows of the input"),
+        ("lambda x: x[:6].reshape(-1, 6)", "output has not the rows of the input"),
     ],
 )
 def test_batches_that_are_not_defined(verdicts, function, says):

@@ -356,6 +356,7 @@ def _with_operators(record: dict[str, Any], position: dict[Any, int]) -> dict[st
     known = [node for node in origins if node.op == "call_function" and not _name(node.target).startswith(_LAUNCH)]
     known.sort(key=lambda node: (position.get(node, len(position)), node.name))
     rest = {name: value for name, value in record.items() if name not in ("nodes", "graph")}
+    rest["fused"] = sum(len(node.get_nodes()) for node in record["nodes"])
     if "user_function" in record:
         return rest | {"ops": [rest.pop("user_function")], "decomposed": []}
     return rest | {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
@@ -27,6 +27,7 @@ from conformance.errors import ConformanceError, NotStoredError, first_line
 from conformance.facts import double_precision
 from conformance.harness.item import audit as item_audit
 from conformance.harness.item.artifacts import ItemArtifacts
+from conformance.harness.item.bits import ItemBits
 from conformance.harness.item.capture import ItemCapture
 from conformance.harness.item.code import ItemCode
 from conformance.harness.item.device import ItemDevice
@@ -56,7 +57,6 @@ from conformance.storage.runs import NOT_ENDED, ItemRecord
 if TYPE_CHECKING:
     from conformance.capture.model import Capture
     from conformance.capture.result import CaptureResult
-    from conformance.compiler.same_bits import Verdict
     from conformance.expectations.known_failures import EntryProblem
     from conformance.facts import Facts
 
@@ -136,6 +136,7 @@ class _ItemRun:
         self.known_failures = ItemKnownFailures(item.session, item.case, item.target)
         self.artifacts = ItemArtifacts(item.session, item.case, item.target)
         self.code = ItemCode(item.session, item.case, item.target, self.record)
+        self.bits = ItemBits(item.session, item.case, item.target, self.record, self.known_failures)
         self.audit = Audit() if item.session.settings.audit else None
         self.how_compared = ""  # a note of the numerics check, where it is not the usual one
 
@@ -195,9 +196,10 @@ class _ItemRun:
             self.record.text = canonical_text(snapshot_text(capture, self.record.facts, self.target.device))
         self.record.seconds = capture.seconds
         self._check_numerics_once(captured)
-        self._check("requirements", capture, lambda: self._check_requirements(capture, found))
+        self._check("requirements", capture, lambda: self._check_requirements(captured, found))
         self._check("code", capture, self._check_code)
         self._check("binary", capture, lambda: self.code.check_binary(capture))
+        self._check("same_bits", capture, lambda: self.bits.check(captured))
         if self.session.settings.verify_deviceless:
             self._check("deviceless", capture, lambda: self.code.check_deviceless(capture))
         if self.session.settings.explain:
@@ -446,24 +448,19 @@ class _ItemRun:
                 self.case, self.target, how, self.audit.judgements, self.known_failures, why
             )
 
-    def _check_requirements(self, capture: Capture, facts: Facts) -> None:
+    def _check_requirements(self, captured: CaptureResult, facts: Facts) -> None:
         """Checks the case's requirements, and finds its missed optimisations."""
         from conformance.expectations import missed_optimisations, requirements
 
+        capture = captured.capture
         self._skip_if_combined()
         self._skip_without_code(capture)
         self.record.missed, notices = missed_optimisations.find(self.case, self.target, facts)
         if not self.session.settings.inductor_config:  # notices advise to change the case
             self.record.notices += notices
         code = code_text(capture, self.target)
-        requirements.check(
-            self.case, self.target, facts, code=code, code_of=self.code.of_partner, bits_of=self._same_bits
-        )
-
-    def _same_bits(self, kinds: Collection[str]) -> Iterator[Verdict]:
-        from conformance.compiler.same_bits import verdicts
-
-        return verdicts(self.session.compiler, self.case, self.target, deviceless=False, kinds=kinds)
+        bits_of = functools.partial(self.bits.verdicts, captured)
+        requirements.check(self.case, self.target, facts, code=code, code_of=self.code.of_partner, bits_of=bits_of)
 
     def _check_code(self) -> None:
         self._skip_if_combined()

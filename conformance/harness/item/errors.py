@@ -21,6 +21,10 @@ class DevicelessError(ConformanceError, AssertionError):
     """Code generated without the device that differs from the device's own code."""
 
 
+class BitsError(ConformanceError, AssertionError):
+    """Other bits, for no known reason, or where the baseline run has the same."""
+
+
 class OutsideTensorError(ConformanceError):
     """Compiling raises because of what the author wrote: a tensor from outside, or an operator that lacks a kernel."""
 

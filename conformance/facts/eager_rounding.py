@@ -1,0 +1,63 @@
+"""What each kernel rounds otherwise than eager, from its operators: the reason why compiled may have other bits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from conformance.facts.kernels import label
+from conformance.facts.model import ObservedCapture
+
+if TYPE_CHECKING:
+    from conformance.facts.reduction_order import ReductionOrder
+
+#: Operators whose result is exact or correctly rounded in eager and in each backend of Inductor.
+_EXACT_NAMES = """
+_to_copy _unsafe_index _unsafe_view abs add alias all amax amin any arange as_strided
+bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor bool cat ceil clamp
+clamp_max clamp_min clone constant_pad_nd copy copy_ detach diagonal empty eq expand fill flip floor full
+full_like gather ge gt hardtanh index index_select iota isfinite isinf isnan le lift lift_fresh_copy
+logical_and logical_not logical_or logical_xor lt masked_fill max_pool2d maximum minimum mul ne neg
+nonzero ones permute relu repeat reshape rev roll round scalar_tensor select select_backward select_scatter
+sgn sign signbit slice slice_backward slice_scatter split squeeze stack sub t threshold_backward transpose
+tril triu trunc unbind unfold unsqueeze view where zeros zeros_like
+"""
+_EXACT = frozenset(_EXACT_NAMES.split())
+#: These choose one of equal elements.
+_CHOOSE = frozenset("argmax argmin cummax cummin kthvalue max median min mode sort topk".split())
+#: These are correctly rounded in C++ only.
+_EXACT_ON_CPU = frozenset({"div", "reciprocal", "sqrt"})
+_16_BITS = re.compile(r"\*(?:fp16|bf16)'|at::(?:BFloat16|Half)\b|\b(?:bfloat16|half)\*")
+
+
+def reasons(order: ReductionOrder, device: str) -> Iterator[str]:
+    """A reason for each kernel that may round otherwise than eager. `device`: the type of the target's device.
+
+    None for code of library calls alone: eager calls the same.
+    """
+    narrow = any(_16_BITS.search(module.code) for module in order.capture.modules)
+    for number, call in enumerate(ObservedCapture.of(order.capture).calls, 1):
+        if call["call"] == "kernel" and (found := _reason(call, order, device, narrow=narrow)):
+            yield f"kernel {label(call, number)} {found}"
+
+
+def _reason(call: Mapping[str, Any], order: ReductionOrder, device: str, *, narrow: bool) -> str:
+    operators = list(dict.fromkeys(name.removeprefix("prims.") for name in (*call["ops"], *call["decomposed"])))
+    is_whole = bool(order.texts) and not order.has_floats(call)
+    chosen = [name for name in operators if name in _CHOOSE]
+    exact = _EXACT | _CHOOSE | {"convert_element_type"} | (_EXACT_ON_CPU if device == "cpu" else set())
+    inexact = [] if is_whole else [name for name in operators if name not in exact]
+    if any("random" in name for name in operators):
+        return "draws its own random numbers"
+    if order.adds_up(call):
+        return f"adds up in its own order: {', '.join(call['ops'])}"
+    if narrow and (len(call["decomposed"]) > 1 or (call.get("work") or {}).get("casts")):
+        return f"rounds to 16 bits only after all of {', '.join(call['ops'])}"
+    if inexact:
+        return f"has its own way to compute {', '.join(inexact)}"
+    if chosen:
+        return f"may choose another of equal elements: {', '.join(chosen)}"
+    if device != "cpu" and "mul" in operators and {"add", "sub"} & set(operators):
+        return "may contract mul and add to one fma"
+    return ""
