@@ -42,7 +42,7 @@ _OPTIONS: Mapping[str, tuple[dict[str, Any], ...]] = {
         {"max_fusion_size": 1, "epilogue_fusion": False},
     ),
 }
-#: What torch has for eager's bits, the least first, and for the bits of fewer rows.
+#: What torch has for eager's bits, the least first; for the bits of each run; and for those of fewer rows.
 EAGER_MODES: tuple[dict[str, Any], ...] = (
     {"emulate_precision_casts": True},
     {
@@ -52,6 +52,7 @@ EAGER_MODES: tuple[dict[str, Any], ...] = (
     },
     {"numerics": "strict"},
 )
+RUN_MODES: tuple[dict[str, Any], ...] = ({"deterministic": True},)
 BATCH_MODES: tuple[dict[str, Any], ...] = ({"batch_invariant": True},)
 
 
@@ -69,19 +70,12 @@ class BitVariant:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def rows_of(case: Case) -> int:
-    """The size of the first dimension of the first floating tensor; 0 without one."""
-    return next((each.shape[0] for each in _tensors(case).values() if each.is_floating_point() and each.dim()), 0)
-
-
 def variants(case: Case, kind: str, device: str, *, together: bool = False) -> Iterator[BitVariant]:
-    """The variants of one kind. `device`: the type of the target's device.
+    """The variants of a layout or a configuration. `device`: the type of the target's device.
 
     `together`: fewer ones, each with several changes.
     """
-    if kind == BATCH:
-        yield from _batches(case)
-    elif kind == LAYOUT:
+    if kind == LAYOUT:
         yield from _layouts(case, together=together)
     else:
         known = _OPTIONS["cpu" if device == "cpu" else "gpu"]
@@ -101,11 +95,27 @@ def known_modes(modes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [mode for mode in modes if mode.keys() <= known]
 
 
-def _batches(case: Case) -> Iterator[BitVariant]:
-    rows, tensors = rows_of(case), _tensors(case)
+def row_sets(case: Case) -> list[tuple[str, ...]]:
+    """Which tensors may have the rows of a batch, the likeliest first: a weight may have as many rows by chance."""
+    tensors = {name: each for name, each in _tensors(case).items() if each.dim()}
+    floating = [name for name, each in tensors.items() if each.is_floating_point()]
+    found: dict[tuple[str, ...], None] = {}
+    for lead in list(dict.fromkeys((*floating[:1], *tensors)))[:3]:
+        shape = tensors[lead].shape
+        same = [name for name, each in tensors.items() if each.shape[0] == shape[0]]
+        found[tuple(same)] = None
+        found[tuple(name for name in same if tensors[name].dim() == len(shape))] = None
+        found[lead,] = None
+    return list(found)
+
+
+def batches(case: Case, names: Sequence[str]) -> Iterator[BitVariant]:
+    """The first row, and the first half, of these tensors. None where there is one row."""
+    tensors = {name: each for name, each in _tensors(case).items() if name in names}
+    rows = next(iter(tensors.values())).shape[0]
     for few in dict.fromkeys((1, rows // 2)):
         if 0 < few < rows:
-            changed = {name: each[:few] for name, each in tensors.items() if each.dim() and each.shape[0] == rows}
+            changed = {name: each[:few] for name, each in tensors.items()}
             yield BitVariant(BATCH, f"{few} of {rows} rows", with_tensors(case, changed), (few, rows))
 
 

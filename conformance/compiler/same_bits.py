@@ -26,11 +26,13 @@ from conformance.cases.bit_variants import (
     MAY_DIFFER,
     PROPERTIES,
     RUN,
+    RUN_MODES,
     SAME,
     UNDEFINED,
     BitVariant,
+    batches,
     known_modes,
-    rows_of,
+    row_sets,
     text_of,
     variants,
 )
@@ -158,6 +160,7 @@ class _Comparison:
             return
         if RUN in kinds:
             yield _of_runs(own, _called(result, case, self.target) if self.native else None)
+            yield from self.of_modes(case, own)
         if BATCH in kinds:
             yield from self.of_batches(case, own)
         for kind in (LAYOUT, CONFIGURATION):
@@ -205,6 +208,13 @@ class _Comparison:
             return Verdict(variant.kind, DIFFER, "native", variant.name, text, reason)
         return Verdict(variant.kind, SAME, "native", variant.name)
 
+    def of_modes(self, case: Case, own: _Side) -> Iterator[Verdict]:
+        """Where the bits may differ from run to run: in the mode that promises the same."""
+        for mode in known_modes(RUN_MODES) if own.order.unstable and self.thorough else ():
+            side = self.side(case.with_config(mode), native=False)
+            found = Verdict(RUN, UNDEFINED, text=side) if isinstance(side, str) else _of_runs(side, None)
+            yield dataclasses.replace(found, mode=text_of(mode))
+
     def of_kind(self, case: Case, kind: str, own: _Side) -> list[Verdict]:
         """Where not `thorough`, until one differs; layouts are changed together, and each alone only if they differ."""
         device, found = self.target.device, list[Verdict]()
@@ -220,17 +230,18 @@ class _Comparison:
 
     def of_batches(self, case: Case, own: _Side) -> Iterator[Verdict]:
         """By default; where that is not the same, in the modes that promise it."""
-        if whole := _independent_rows(case):
-            yield Verdict(BATCH, UNDEFINED, text=whole)
+        names = _row_tensors(case)
+        if isinstance(names, str):
+            yield Verdict(BATCH, UNDEFINED, text=names)
             return
-        found = [self.verdict(variant, own) for variant in variants(case, BATCH, self.target.device)]
+        found = [self.verdict(variant, own) for variant in batches(case, names)]
         yield from found
         if not self.thorough or all(each.word == SAME for each in found):
             return
         for mode in known_modes(BATCH_MODES):
             changed = case.with_config(mode)
             side = self.side(changed, native=self.native)
-            for variant in variants(changed, BATCH, self.target.device):
+            for variant in batches(changed, names):
                 if isinstance(side, str):
                     found_with = Verdict(BATCH, UNDEFINED, name=variant.name, text=side)
                 else:
@@ -297,9 +308,7 @@ def _order(capture: Capture) -> ReductionOrder:
 
 
 def _launch(launch: offline.Launch) -> str:
-    """The width of an access decides which elements a thread adds up."""
-    width = f" {launch.widest_access} bits at once" if launch.widest_access else ""
-    return f"{launch.config}{width}"
+    return f"{launch.config} ({launch.combined})" if launch.combined else launch.config
 
 
 def _called(
@@ -350,22 +359,33 @@ def _tensors(function: Any, case: Case, device: str, rows: tuple[int, int] | Non
     return found
 
 
-def _independent_rows(case: Case) -> str:
-    """Why fewer rows are not defined; "" if each row of each output depends on the same row of the inputs alone."""
-    import torch
+def _row_tensors(case: Case) -> tuple[str, ...] | str:
+    """The tensors whose rows are a batch: each row of each output depends on the same row of them alone. Else why not.
 
-    rows = rows_of(case)
-    chosen = list(variants(case, BATCH, "cpu"))
-    if not chosen:
-        return "there is one row, or none"
-    whole = _cpu(case)
+    Eager decides on the CPU.
+    """
+    whole, problems = _cpu(case), []
     if whole is None:
         return "eager raises"
-    for name, each in whole.items():
-        if not each.dim() or each.shape[0] != rows:
-            return f"{name} has not the rows of the input"
+    for names in row_sets(case):
+        problem = _dependence(whole, list(batches(case, names)))
+        if not problem:
+            return names
+        problems.append(problem)
+    return problems[0] if problems else "no input has rows"
+
+
+def _dependence(whole: Mapping[str, torch.Tensor], chosen: Sequence[BitVariant]) -> str:
+    import torch
+
+    if not chosen:
+        return "there is one row, or none"
     for variant in chosen:
-        few, count = _cpu(variant.case, variant.rows), variant.rows[0] if variant.rows else 0
+        count, rows = variant.rows or (0, 0)
+        for name, each in whole.items():
+            if not each.dim() or each.shape[0] != rows:
+                return f"{name} has not the rows of the input"
+        few = _cpu(variant.case, variant.rows)
         if few is None or few.keys() != whole.keys():
             return "eager refuses fewer rows"
         for name, each in few.items():

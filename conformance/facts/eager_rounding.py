@@ -25,7 +25,9 @@ tril triu trunc unbind unfold unsqueeze view where zeros zeros_like
 """
 _EXACT = frozenset(_EXACT_NAMES.split())
 #: These choose one of equal elements.
-_CHOOSE = frozenset("argmax argmin cummax cummin kthvalue max median min mode sort topk".split())
+_CHOOSE = frozenset(
+    ["argmax", "argmin", "cummax", "cummin", "kthvalue", "max", "median", "min", "mode", "sort", "topk"]
+)
 #: These are correctly rounded in C++ only.
 _EXACT_ON_CPU = frozenset({"div", "reciprocal", "sqrt"})
 _16_BITS = re.compile(r"\*(?:fp16|bf16)'|at::(?:BFloat16|Half)\b|\b(?:bfloat16|half)\*")

@@ -40,7 +40,7 @@ STAGES = {
     "xpu": ("ttir", "ttgir", "llir", "spv"),
 }
 #: Version of the cached launches. Raise it when the meaning of one of their numbers changes.
-_CACHE_FORMAT = 2
+_CACHE_FORMAT = 3
 
 #: How a line begins with which Triton's compiler prints its program after an error.
 _PROGRAM = ("module", "#", "{-#", '"builtin.module"')
@@ -86,7 +86,8 @@ class Launch:
     reads too: 4 times Triton's n_spills); on rocm, registers of vectors, and bytes of scratch memory. Per block:
     `shared_memory` in bytes, as the launch requests it. `widest_access`: bits of the widest load or store of global
     memory by one thread, 0 without any. `tensor_cores`: the number of tensor-core instructions; on rocm, of the matrix
-    cores.
+    cores. `combined`: how threads divide what they add up, see ttgir.py; on xpu without its backend,
+    as cuda would.
     """
 
     config: str
@@ -96,6 +97,7 @@ class Launch:
     shared_memory: int | None = None
     widest_access: int | None = None
     tensor_cores: int | None = None
+    combined: str | None = None
 
 
 def kernels(capture: Capture) -> list[Kernel]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from conformance.capture.deviceless import rocm_build
 from conformance.capture.json_worker import claim_stdout, serve
-from conformance.capture.offline import amdgcn, cubin
+from conformance.capture.offline import amdgcn, cubin, ttgir
 from conformance.capture.patching.patch import Patch, applied
 
 
@@ -90,6 +90,8 @@ def _compile_configurations(kernel: Any) -> list[Any]:
 
 def _launch(result: Any) -> dict[str, Any]:
     launch = {"config": _config_text(result.config), "last": list(result.kernel.asm)[-1]}
+    if text := result.kernel.asm.get("ttgir") or getattr(result.kernel, "ttgir_of_another", ""):
+        launch["combined"] = ttgir.combined(text)
     if _is_complete(result.kernel):
         usage, asm = _usage(result.kernel), result.kernel.asm
         launch |= {
@@ -163,7 +165,10 @@ def _compile_to_last_stage(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _compile_to_ttir(src: Any, options: Any) -> Any:
-    """Compiles to ttir only, for cuda. For another device, only the names of libdevice's functions would differ."""
+    """Compiles to ttir only, for cuda. For another device, only the names of libdevice's functions would differ.
+
+    `ttgir_of_another`: the ttgir that cuda would get, whose layouts follow from the same alignment and sizes; or "".
+    """
     from triton._C.libtriton import ir
     from triton.backends.compiler import GPUTarget
     from triton.compiler.compiler import make_backend
@@ -178,8 +183,11 @@ def _compile_to_ttir(src: Any, options: Any) -> Any:
     backend.load_dialects(context)
     functions = backend.get_codegen_implementation(parsed)
     module = src.make_ir(target, parsed, functions, backend.get_module_map(), context)
-    ttir = str(stages["ttir"](module, {}))
-    return SimpleNamespace(asm={"ttir": ttir}, hash="00", metadata=SimpleNamespace(shared=0, name=src.name))
+    ttir, ttgir_text = str(stages["ttir"](module, {})), ""
+    with contextlib.suppress(RuntimeError):  # a pass for cuda need not take what another device's kernel has
+        ttgir_text = str(stages["ttgir"](module, {}))
+    metadata = SimpleNamespace(shared=0, name=src.name)
+    return SimpleNamespace(asm={"ttir": ttir}, ttgir_of_another=ttgir_text, hash="00", metadata=metadata)
 
 
 _HEURISTICS = "torch._inductor.runtime.triton_heuristics"
