@@ -15,7 +15,8 @@ from mpmath.libmp import NoConvergence
 
 mp.prec = 300
 
-#: The full profile of OpenCL C, single precision, in ulp; 0.5: correctly rounded.
+#: Float32 of OpenCL's full profile (KhronosGroup/OpenCL-Docs, env/numerical_compliance.asciidoc), in ulp.
+#: 0.5: correctly rounded.
 OPENCL = {
     "abs": 0,
     "acos": 4,
@@ -60,37 +61,55 @@ OPENCL = {
     "tanh": 5,
     "trunc": 0.5,
 }
-#: The CUDA programming guide's table of float, in ulp.
+#: The CUDA Programming Guide's tables of float (5.5.6 to 5.5.8), in ulp of the rounded exact value.
 CUDA = {
+    "abs": 0,
     "acos": 2,
     "acosh": 4,
+    "add": 0,
     "asin": 2,
     "asinh": 3,
     "atan": 2,
     "atan2": 3,
     "atanh": 3,
+    "ceil": 0,
+    "copysign": 0,
     "cos": 2,
     "cosh": 2,
+    "div": 0,
     "erf": 2,
     "erfc": 4,
+    "erfcx": 4,
     "erfinv": 2,
-    "exp": 1,
+    "exp": 2,
     "exp2": 2,
     "expm1": 1,
+    "floor": 0,
     "fmod": 0,
     "hypot": 3,
+    "i0": 6,
+    "i1": 6,
+    "ldexp": 0,
     "lgamma": 6,
     "log": 1,
     "log10": 2,
     "log1p": 1,
     "log2": 1,
+    "mul": 0,
+    "ndtr": 5,
+    "ndtri": 5,
+    "nextafter": 0,
     "pow": 4,
+    "reciprocal": 0,
+    "round": 0,
     "rsqrt": 2,
     "sin": 2,
     "sinh": 3,
     "sqrt": 0,
+    "sub": 0,
     "tan": 4,
     "tanh": 2,
+    "trunc": 0,
 }
 
 

@@ -27,6 +27,9 @@ INTEGERS = ("i64", "i32", "i16", "i8", "u8", "bool")
 #: every_value() has dtypes of at most so many bytes.
 EVERY_VALUE_BYTES = 2
 EVERY_VALUE_DTYPES = ("f16", "bf16", "i16", "i8", "u8", "bool")
+#: With at least this step, every_value takes these too.
+EVERY_VALUE_STEP = 2**16
+EVERY_VALUE_WIDE_DTYPES = ("f32", "i32")
 
 
 def dtype_of(name: str) -> torch.dtype:

@@ -13,7 +13,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from conformance.cases.containers import Leaf
-from conformance.cases.dtypes import DTYPES, EVERY_VALUE_BYTES, EVERY_VALUE_DTYPES, INTEGERS, dtype_of
+from conformance.cases.dtypes import (
+    DTYPES,
+    EVERY_VALUE_BYTES,
+    EVERY_VALUE_DTYPES,
+    EVERY_VALUE_STEP,
+    EVERY_VALUE_WIDE_DTYPES,
+    INTEGERS,
+    dtype_of,
+)
 from conformance.cases.property_values import (
     problem_of_bound,
     problem_of_layout,
@@ -31,6 +39,8 @@ LAYOUTS = ("contiguous", "channels_last", "transposed", "sliced", "offset", "str
 #: Sizes at which generated code often goes wrong: 0, 1, around a vector of 8 or 16, a prime, around a block of 1024.
 EDGE_SIZES = (0, 1, 7, 8, 15, 16, 17, 31, 127, 1023, 1024, 1025)
 
+#: Times a position: where the value is among the neighbours that `step` of every_value() skips.
+_SCATTERED = 0x9E3779B1
 #: Arguments of tensor() that are numbers, or None.
 _BOUNDS = ("low", "high", "zeros")
 #: (before, after) of rows and of columns: torchvision's benchmarks slice rows 9:-12 and columns 12:-10.
@@ -175,13 +185,17 @@ def image(channels: int = 3, *, size: Any = None, dtype: Any = None, layout: Any
     )
 
 
-def every_value(dtype: Any, *, low: float | None = None, high: float | None = None, without: Any = ()) -> Input:
+def every_value(
+    dtype: Any, *, low: float | None = None, high: float | None = None, without: Any = (), step: int = 1
+) -> Input:
     """An input: a tensor of one dimension with every value of a dtype of at most 16 bits, each exactly once.
 
     `dtype`: "f16", "bf16" and "i16" have 65,536 values, "i8" and "u8" have 256, "bool" has 2. A floating dtype has all
     its NaNs, infinities, denormals, and both zeros. May be an axis.
     `low`, `high`: only values from `low` to `high`, both included, and no NaN. One of them may be left out.
     `without`: values that are left out, as a tuple of numbers.
+    `step`: one value of each so many neighbours, chosen by its position alone. With a step of 65,536, "f32" and "i32"
+    have 65,536 values: so all exponents and both signs of f32.
 
     The first call of the numerics check has the values in the order of their bits: first the positive numbers,
     ascending. So the elements of a vector take the same branch. Further calls have another order for each seed: so the
@@ -191,7 +205,7 @@ def every_value(dtype: Any, *, low: float | None = None, high: float | None = No
     return Input(
         _every_value,
         {"dtype": dtype},
-        {"low": low, "high": high, "without": without},
+        {"low": low, "high": high, "without": without, "step": step},
         every_value=True,
         problem=_problem_of_every_value,
     )
@@ -222,9 +236,15 @@ def _problem_of_image(values: Mapping[str, Any]) -> str:
 
 
 def _problem_of_every_value(values: Mapping[str, Any]) -> str:
-    small = {name: theirs for name, theirs in DTYPES.items() if name in EVERY_VALUE_DTYPES}
+    step = values["step"]
+    if not isinstance(step, int) or isinstance(step, bool) or step < 1 or step & (step - 1):
+        return _named("step", step, "it must be a power of two")
+    wide = EVERY_VALUE_WIDE_DTYPES if step >= EVERY_VALUE_STEP else ()
+    small = {name: theirs for name, theirs in DTYPES.items() if name in (*EVERY_VALUE_DTYPES, *wide)}
     problem = problem_of_name(values.get("dtype"), small)
-    why = "; only dtypes of at most 16 bits have few enough values"
+    why = (
+        f"; only dtypes of at most 16 bits have few enough values, and with a step of {EVERY_VALUE_STEP:,} f32 and i32"
+    )
     return _named("dtype", values.get("dtype"), problem and problem + why)
 
 
@@ -234,6 +254,7 @@ def _every_value(
     low: float | None,
     high: float | None,
     without: Sequence[float],
+    step: int,
     in_order: bool,
     generator: torch.Generator,
 ) -> torch.Tensor:
@@ -242,11 +263,12 @@ def _every_value(
     kind = dtype_of(dtype)
     if kind == torch.bool:
         values = torch.tensor([False, True])
-    elif kind.is_complex or kind.itemsize > EVERY_VALUE_BYTES:
+    elif kind.is_complex or (1 << 8 * kind.itemsize) // step > 1 << 8 * EVERY_VALUE_BYTES:
         raise ValueError(f"every_value() has no dtype {dtype!r}: only dtypes of at most 16 bits have few enough values")
     else:
-        bits = torch.arange(1 << 8 * kind.itemsize, dtype=torch.int32)
-        values = bits.to(torch.uint8 if kind.itemsize == 1 else torch.int16).view(kind)
+        bits = torch.arange((1 << 8 * kind.itemsize) // step)
+        bits = bits * step + ((bits * _SCATTERED >> 16) & (step - 1))
+        values = bits.to({1: torch.uint8, 2: torch.int16, 4: torch.int32}[kind.itemsize]).view(kind)
     if low is not None or high is not None or without:
         wide = values.double()
         keep = ~wide.isnan() if low is not None or high is not None else torch.ones_like(wide, dtype=torch.bool)

@@ -7,6 +7,9 @@ Keys of @case(numerics={...}), all optional:
     factor      compiled's error may be this many times eager's error, instead of POLICY's factor or of the project's
                 conformance_factor (an ini option). A wider one than POLICY's needs a `reason`; above MEASURED_ABOVE,
                 the reason names a measurement: "measured 11 ulp", "measured 12 times"
+    excess      tensor → ulp: {"output['exp']": 1}. Its error may be so many ulp more than eager's at that magnitude,
+                instead of the factor and the floor. What moved inputs do is no excuse. Above MOST_EXCESS, the reason
+                names a measurement
     reference   "eager": compare with eager instead of float64, because the function has no meaning in float64. Needs a
                 `reason`
     raises      the name of the exception that eager raises. Compiled must raise it too, when it compiles or when it is
@@ -31,10 +34,11 @@ does not do: only a run on the device can judge it.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from conformance.cases import other_inputs, special_values
@@ -62,6 +66,8 @@ SMALL_DTYPES = (2.0, 1.0)
 
 #: A factor above this needs a reason that names a measurement. The largest factor that the policy itself has is 8.
 MEASURED_ABOVE = 8.0
+#: So is an `excess` above this, the floor of float32 in POLICY.
+MOST_EXCESS = 4.0
 _MEASUREMENT = re.compile(r"\d\s*(ulp|times)\b")
 
 #: For cases whose denormals are flushed on cuda: numerics={"for": {"cuda": FLUSHED}}. The option
@@ -94,6 +100,7 @@ class _Kind(NamedTuple):
 _KINDS = {
     "exact": _Kind((bool,), "True or False"),
     "factor": _Kind((int, float), "a number of 0 or more"),
+    "excess": _Kind((Mapping,), "a dict of tensor → ulp"),
     "reference": _Kind((str,), "text"),
     "raises": _Kind((str,), "text"),
     "branch": _Kind((list, tuple, Mapping), "a list of numbers, or a dict of input → list"),
@@ -110,10 +117,14 @@ class PolicyError(ConformanceError, ValueError):
 
 @dataclass(frozen=True)
 class Policy:
-    """The numerics policy of one case on one target. Fields: see the module; by default POLICY alone holds."""
+    """The numerics policy of one case on one target. Fields: see the module; by default POLICY alone holds.
+
+    `limit`: the `excess` of the tensor that the policy is for, see `for_tensor`; None without one.
+    """
 
     exact: bool = False
     factor: float | None = None
+    excess: Mapping[str, float] = field(default_factory=dict)
     reference: str = "float64"
     raises: str = ""
     reason: str = ""
@@ -121,6 +132,7 @@ class Policy:
     without: Mapping[str, str] = field(default_factory=dict)
     fill: Mapping[str, str] = field(default_factory=dict)
     recompiles: int = 0
+    limit: float | None = None
 
     @classmethod
     def from_declaration(
@@ -148,8 +160,19 @@ class Policy:
         inputs = list(case.inputs)
         return cls.from_declaration(_chosen(case, target, device), case.id, inputs)
 
+    def for_tensor(self, title: str) -> Policy:
+        """The policy for a tensor. `title`: its name in messages."""
+        return replace(self, limit=float(self.excess[title])) if title in self.excess else self
+
+    @property
+    def moves_inputs(self) -> bool:
+        """Whether a distance counts as eager's error that the float64 result moves by when the inputs move."""
+        return not self.exact and self.limit is None
+
     def factor_and_floor(self, dtype: torch.dtype) -> tuple[float, float]:
         """(factor on eager's error, floor in ulp) for results of this dtype."""
+        if self.limit is not None:
+            return 1.0, self.limit
         real = dtype.to_real() if dtype.is_complex else dtype
         factor, floor = POLICY.get(str(real).removeprefix("torch."), SMALL_DTYPES)
         own = default_factor() if self.factor is None else float(self.factor)
@@ -174,6 +197,7 @@ class Policy:
                     f"measurement: {self.reason!r}; write what you measured, such as 'measured 11 ulp' or 'measured 12 "
                     "times eager's error'"
                 )
+        self._refuse_wide_excess(where)
         if self.reference == "eager" and not self.reason.strip():
             raise PolicyError(
                 f"{where}: numerics['reference'] = 'eager' needs a 'reason': why float64 has no meaning here"
@@ -182,6 +206,17 @@ class Policy:
             raise PolicyError(
                 f"{where}: numerics['recompiles'] = {self.recompiles} needs a 'reason': why it compiles again"
             )
+
+    def _refuse_wide_excess(self, where: str) -> None:
+        for tensor, ulp in self.excess.items():
+            name = f"{where}: numerics['excess'][{tensor!r}]"
+            if isinstance(ulp, bool) or not isinstance(ulp, (int, float)) or not 0 <= ulp < math.inf:
+                raise PolicyError(f"{name} is {ulp!r}; it must be a number of ulp, 0 or more")
+            if ulp > MOST_EXCESS and not _MEASUREMENT.search(self.reason):
+                raise PolicyError(
+                    f"{name} = {ulp:g} is above {MOST_EXCESS:g}, and the reason has no measurement: {self.reason!r}; "
+                    "write what you measured, such as 'measured 11 ulp'"
+                )
 
     def _refuse_unknown_names(self, where: str, inputs: tuple[str, ...]) -> None:
         for name, reason in self.fill.items():

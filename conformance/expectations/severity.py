@@ -16,7 +16,7 @@ from conformance.numerics.problem import Excuse
 #: names neither the dtype nor the magnitude of the elements. So a larger bound counts as beyond the default tolerances.
 DEFAULT_TOLERANCE = 1e-5
 #: Cases of this operator have every value of a dtype in their ordinary calls: NaN, infinities and denormals too.
-_EVERY_VALUE = "every_value/"
+_EVERY_VALUE = ("every_value/", "accuracy/")
 #: Errors of the emulation and of devices, where compiled code reads or writes other memory.
 _OTHER_MEMORY = ("out of bounds", "CUDA error")
 _ZEROS = ({"0", "-0"}, {"0"}, {"-0"})

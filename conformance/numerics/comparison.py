@@ -266,7 +266,7 @@ class CallComparison:
             unchanged = (
                 part == "inputs" and name in before and messages.same_values(eager_tensor, before[name].detach())
             )
-            policy = Policy(exact=True) if unchanged else self.policy
+            policy = Policy(exact=True) if unchanged else self.policy.for_tensor(title)
             tensors = _Tensors(part, name, title, got_tensor, eager_tensor, wide, wide, policy)
             if self.same_draws and not self.special and wide is not None and _draws_differ(eager_tensor, wide):
                 tensors = replace(tensors, policy=replace(policy, reference="eager"), reference=None)
@@ -287,7 +287,7 @@ class CallComparison:
         is_ordinary, sensitivity = self.call in ORDINARY_CALLS, None
         options: dict[str, Any] = {"may_be_exact": may_be_exact, "profiled": is_ordinary}
         measurement = measure(got, eager, tensors.reference, policy, **options)
-        if measurement.wrong_count and wide is not None and not policy.exact:
+        if measurement.wrong_count and wide is not None and policy.moves_inputs:
             if not measurement.exact:
                 sensitivity = self.sensitivity(tensors.part, tensors.name, wide)
                 options |= {

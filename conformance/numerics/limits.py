@@ -131,12 +131,12 @@ class _CallLimits(CallComparison):
         tensor = getattr(eager, part)[name].detach().cpu()
         before = self.arguments.tensors()
         unchanged = part == "inputs" and name in before and messages.same_values(tensor, before[name].detach())
-        policy = Policy(exact=True) if unchanged else self.policy
+        policy = Policy(exact=True) if unchanged else self.policy.for_tensor(title)
         wide = getattr(reference, part).get(name) if reference is not None else None
         wide = wide.detach().cpu() if isinstance(wide, torch.Tensor) and wide.shape == tensor.shape else None
         floating = tensor.dtype.is_floating_point or tensor.dtype.is_complex
         sensitivity: torch.Tensor | float = 0.0
-        if floating and wide is not None:
+        if floating and wide is not None and policy.moves_inputs:
             sensitivity = self.sensitivity(part, name, wide)
         may_be_exact = not self.special and self.cotangent_layout != EXPANDED
         return limit(tensor, wide, policy, sensitivity, may_be_exact=may_be_exact)

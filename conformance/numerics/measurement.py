@@ -35,6 +35,8 @@ NEIGHBOURS_EXACT = 16
 NEAR_MAX = 8
 
 EAGER_BITS = "the bits are eager's"
+_EQUALS_FLOAT64 = "eager equals float64 in every element, so the result must too"
+_EXCESS = "at most {:g} ulp more than eager's error at that magnitude, as `excess` of the case says"
 MISPLACED = "NaN and inf must be in the same elements as in eager"
 
 
@@ -171,8 +173,8 @@ def _measure_real(
         error=float(error[index] / ulp[index]),
         eager_error=float(eager_error[index] / ulp[index]),
         allowed=float(allowed[index] / ulp[index]),
-        rule="eager equals float64 in every element, so the result must too" if exact else "",
-        factor=_needed_factor((error - floor * ulp)[wrong], unit[wrong]),
+        rule=_EQUALS_FLOAT64 if exact else "" if policy.limit is None else _EXCESS.format(policy.limit),
+        factor=_needed_factor((error - floor * ulp)[wrong], unit[wrong]) if policy.limit is None else 0.0,
         buckets=buckets,
     )
 

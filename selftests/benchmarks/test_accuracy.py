@@ -9,8 +9,10 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
-from accuracy import KEPT, Largest, errors, every_value, pairs
+from accuracy import KEPT, Largest, Row, errors, every_value, limits, pairs, table
 from accuracy_operators import OPERATORS
+
+from conformance.ops import accuracy_limits
 
 F32, BF16, F16 = torch.float32, torch.bfloat16, torch.float16
 MOST = torch.finfo(F32).max
@@ -102,3 +104,35 @@ def test_nextafter_is_that_of_the_dtype():
         expected = torch.nextafter(x, y).double()
         assert torch.equal(nextafter.exact(x, y)[:-1], expected[:-1])
         assert nextafter.exact(x, y)[-1].isnan()
+
+
+# Limits ---------------------------------------------------------------------------------------------------------------
+
+
+def _limits(*rows):
+    """LIMITS of the file that is written for these rows: (operator, dtype, eager, compiled)."""
+    written = {}
+    exec(limits([Row(*row, ()) for row in rows]), written)  # noqa: S102
+    return written["LIMITS"]
+
+
+def test_a_row_may_be_as_much_worse_as_was_measured():
+    found = _limits(("sin", "f32", (0.5, 0), (3.2, 0)), ("exp", "bf16", (0.5, 0), (1.1, 0)))
+    assert found == accuracy_limits.LIMITS | {("sin", "f32"): 3.0, ("exp", "bf16"): 1.0}
+
+
+def test_a_row_that_is_wrong_or_hardly_worse_keeps_the_default():
+    found = _limits(
+        ("sin", "f32", (0.5, 0), (1.5, 0)), ("cos", "f32", (0.5, 0), (80, 0)), ("ndtri", "f32", (0.5, 0), (3, 1))
+    )
+    left = {("sin", "f32"), ("cos", "f32"), ("ndtri", "f32")}
+    assert found == {row: ulp for row, ulp in accuracy_limits.LIMITS.items() if row not in left}
+
+
+def test_the_file_is_what_the_script_writes():
+    assert limits([]) == Path(accuracy_limits.__file__).read_text(encoding="utf-8")
+
+
+def test_the_table_shows_what_is_allowed():
+    (*_, line) = table([Row("cos", "f32", (0.6, 0), (2.4, 0), (1.0,))])
+    assert line == "| `cos` | f32 | 0.60 | **2.40** | `1` | 2 | 4 | 2 |"

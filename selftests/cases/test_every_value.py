@@ -76,6 +76,21 @@ def test_a_dtype_with_too_many_values_is_refused():
         case_of(identity, x=every_value("f32"))
 
 
+def test_with_a_step_f32_has_a_value_of_each_exponent_and_sign():
+    each = case_of(identity, x=every_value("f32", step=2**16))
+    numbers = each.build(0)["x"].view(torch.int32).long() % 2**32
+    assert torch.equal(numbers >> 16, torch.arange(2**16))  # one of each 65,536 neighbours, in order
+    assert (numbers & 0xFFFF).unique().numel() > 2**15
+    assert torch.equal((each.build(1)["x"].view(torch.int32).long() % 2**32).sort().values, numbers)
+    assert len(case_of(identity, x=every_value("u8", step=4)).build(0)["x"]) == 64
+
+
+@pytest.mark.parametrize(("dtype", "step"), [("f32", 2**15), ("f64", 2**16), ("f32", 3), ("u8", 0), ("u8", True)])
+def test_a_wrong_step_is_refused(dtype, step):
+    with pytest.raises(ValueError, match=r"only dtypes of at most 16 bits|x\.step is .*: it must be a power of two"):
+        case_of(identity, x=every_value(dtype, step=step))
+
+
 def test_there_are_no_calls_with_special_values():
     each = case_of(identity, x=every_value("f16"))
     assert [(call.kind, call.name) for call in calls(each, Policy(), Comparison())] == [
