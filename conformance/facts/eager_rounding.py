@@ -6,24 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from conformance.facts.exact_operators import EXACT
 from conformance.facts.kernels import label
 from conformance.facts.model import ObservedCapture
 
 if TYPE_CHECKING:
     from conformance.facts.reduction_order import ReductionOrder
 
-#: Operators whose result is exact or correctly rounded in eager and in each backend of Inductor.
-_EXACT_NAMES = """
-_to_copy _unsafe_index _unsafe_view abs add alias all amax amin any arange as_strided
-bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor bool cat ceil clamp
-clamp_max clamp_min clone constant_pad_nd copy copy_ detach diagonal empty eq expand fill flip floor full
-full_like gather ge gt hardtanh index index_select iota isfinite isinf isnan le lift lift_fresh_copy
-logical_and logical_not logical_or logical_xor lt masked_fill max_pool2d maximum minimum mul ne neg
-nonzero ones permute relu repeat reshape rev roll round scalar_tensor select select_backward select_scatter
-sgn sign signbit slice slice_backward slice_scatter split squeeze stack sub t threshold_backward transpose
-tril triu trunc unbind unfold unsqueeze view where zeros zeros_like
-"""
-_EXACT = frozenset(_EXACT_NAMES.split())
 #: These choose one of equal elements.
 _CHOOSE = frozenset(
     ["argmax", "argmin", "cummax", "cummin", "kthvalue", "max", "median", "min", "mode", "sort", "topk"]
@@ -48,7 +37,7 @@ def _reason(call: Mapping[str, Any], order: ReductionOrder, device: str, *, narr
     operators = list(dict.fromkeys(name.removeprefix("prims.") for name in (*call["ops"], *call["decomposed"])))
     is_whole = bool(order.texts) and not order.has_floats(call)
     chosen = [name for name in operators if name in _CHOOSE]
-    exact = _EXACT | _CHOOSE | {"convert_element_type"} | (_EXACT_ON_CPU if device == "cpu" else set())
+    exact = EXACT | _CHOOSE | {"convert_element_type"} | (_EXACT_ON_CPU if device == "cpu" else set())
     inexact = [] if is_whole else [name for name in operators if name not in exact]
     if any("random" in name for name in operators):
         return "draws its own random numbers"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from conformance.facts.exact_operators import EXACT
 from conformance.facts.kernels import label
 from conformance.facts.model import ObservedCapture
 
@@ -62,17 +63,20 @@ class ReductionOrder:
 
     @cached_property
     def library(self) -> str:
-        """The functions of libraries and the fallbacks that the code calls, as a reason; "" without any."""
-        names = dict.fromkeys(call.get("name", "") or call["call"] for call in self.calls if call["call"] != "kernel")
+        """The functions of libraries and the fallbacks that the code calls, as a reason; "" without any.
+
+        Those that compute each element by itself are no reason.
+        """
+        names = dict.fromkeys(call.get("name", "") or call["call"] for call in self.calls if not _is_exact(call))
         return f"a library chooses its own kernel: {', '.join(names)}" if names else ""
 
     @cached_property
     def is_free(self) -> bool:
-        """Whether the code is Triton kernels alone whose bits depend on no order."""
+        """Whether the code is Triton kernels and fallbacks alone whose bits depend on no order."""
         return all(
-            call["call"] == "kernel"
-            and call.get("language") == "triton"
-            and not is_ordered(call, self.texts)
+            _is_exact(call)
+            and call.get("language", "triton") == "triton"
+            and not (call["call"] == "kernel" and is_ordered(call, self.texts))
             and not (_has_atomics(call) and self.has_floats(call))
             for call in self.calls
         )
@@ -140,6 +144,11 @@ def ordered_kernels(capture: Capture, texts: Mapping[str, str]) -> set[str]:
     """The names of the Triton kernels whose launches a ReductionOrder reads."""
     calls = ObservedCapture.of(capture).kernels
     return {call.get("function", "") for call in calls if is_ordered(call, texts)}
+
+
+def _is_exact(call: Mapping[str, Any]) -> bool:
+    """Whether a call is a kernel, or a fallback whose bits depend on no order."""
+    return call["call"] == "kernel" or call.get("name", "").removeprefix("aten.").partition(".")[0] in EXACT
 
 
 def _has_atomics(call: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Further pages of a report: known bugs, missed optimisations, changes between torch releases, and measured times."""
+"""Further pages of a report: known bugs, missed optimisations, changes between torch releases, same bits, and times."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance import documentation
+from conformance.cases.bit_variants import PROPERTIES
 from conformance.devices.torch_releases import CHANGES
 from conformance.expectations import known_failures, missed_optimisations
 from conformance.expectations.known_bugs import Bug, bugs
@@ -20,7 +21,10 @@ BUGS = "known-bugs"
 
 @dataclass(frozen=True)
 class Section:
-    """A page: its address and title, and `data`: one of the keys html, bugs, measurements, timeline, explain."""
+    """A page: its address and title.
+
+    `data`: one of the keys html, bugs, same_bits, measurements, timeline, explain.
+    """
 
     address: str
     title: str
@@ -40,6 +44,7 @@ def further_pages(
         *_known_bugs(cells),
         *_missed_optimisations(cells),
         *(_page(name, " → ".join(releases), documentation.page_text(name)) for name, releases in CHANGES.items()),
+        *_same_bits(cells),
         *_times(measured),
         *([Section("history", f"History ({len(past)})", {"timeline": timeline(past)})] if past else []),
     ]
@@ -67,6 +72,25 @@ def _missed_optimisations(cells: Cells) -> Iterable[Section]:
         sections = missed_optimisations.sections(records)
         about = f"{len({record.case for record in records})} cases of these runs have some."
         yield _page("missed", f"Missed ({len(records)})", "\n".join(missed_optimisations.markdown(sections, about)))
+
+
+def _same_bits(cells: Cells) -> Iterable[Section]:
+    """The verdicts of the check same_bits: operator by target by property, and each reason."""
+    rows = [
+        [cell.case, cell.column.target, cell.column.torch, _verdicts(cell.record.same_bits)]
+        for cell in cells.cells.values()
+        if cell.record is not None and cell.record.same_bits
+    ]
+    if rows:
+        yield Section("same-bits", f"Same bits ({len(rows)})", {"same_bits": sorted(rows), "properties": [*PROPERTIES]})
+
+
+def _verdicts(found: Mapping[str, Mapping[str, str]]) -> list[list[str]]:
+    """For each property: word, evidence, which variant and what of it differs, and the reason."""
+    return [
+        [each["word"], each["evidence"], ", ".join(filter(None, (each["name"], each["text"]))), each["reason"]]
+        for each in (found[kind] for kind in PROPERTIES)
+    ]
 
 
 def _times(measured: Sequence[Mapping[str, Any]]) -> Iterable[Section]:

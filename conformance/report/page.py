@@ -42,6 +42,7 @@ _SCRIPTS = (
     "comparison.js",
     "history.js",
     "bugs.js",
+    "bits.js",
     "pages.js",
     "times.js",
     "routes.js",

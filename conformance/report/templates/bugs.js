@@ -12,13 +12,10 @@ function bugHas(bug, text) {
 }
 
 function bugsPage(bugs, parameters) {
-  const result = h("div", {}), fields = Object.entries(BUG_FILTERS).map(([name, values]) => {
+  const result = h("div", {}), choices = Object.entries(BUG_FILTERS).map(([name, values]) => {
     const known = [...new Set(bugs.flatMap(values))];
-    if (name !== "severity" && name !== "torch") known.sort();
-    return h("label", {}, name, h("select", { name }, option("", "any", parameters[name]), known.map((value) => option(value, value, parameters[name]))));
+    return [name, name === "severity" || name === "torch" ? known : known.sort()];
   });
-  const form = h("form", { class: "filters", role: "search", "aria-label": "Filter the bugs", onsubmit: (event) => event.preventDefault() },
-    h("label", { class: "grow" }, "Search titles, scripts, cases and issues (key /)", h("input", { name: "q", type: "search", autocomplete: "off", value: parameters.q || "" })), fields);
   const show = (values) => {
     const found = bugs.filter((bug) => bugHas(bug, values.q || "") && Object.entries(BUG_FILTERS).every(([name, of]) => !values[name] || of(bug).includes(values[name])));
     trail = found.map((bug) => bug.id);
@@ -27,11 +24,7 @@ function bugsPage(bugs, parameters) {
         h("tbody", {}, found.map((bug) => h("tr", {}, h("th", { scope: "row" }, h("a", { href: address(`bug/${bug.id}`) }, withCode(bug.title))), h("td", {}, bug.severity), h("td", { "data-label": "torch" }, bug.torch.join(", ")),
           h("td", { "data-label": "devices" }, bug.devices.join(", ")), h("td", {}, bug.upstream.map(issueLink)), h("td", { "data-label": "cases" }, String(bug.cases.length))))))));
   };
-  form.addEventListener("input", () => {
-    const values = Object.fromEntries(new FormData(form));
-    history.replaceState(history.state, "", address("page/known-bugs", values));
-    show(values);
-  });
+  const form = choiceForm("Search titles, scripts, cases and issues (key /)", choices, parameters, "page/known-bugs", show);
   main.replaceChildren(h("h1", {}, "Known bugs"), h("p", { class: "soft" }, "Each script needs only torch. While the bug is there, it ends with an AssertionError, or with the error that the known failure names. The severity is computed from what the known failures excuse."), form, result);
   show(parameters);
 }

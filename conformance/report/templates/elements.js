@@ -51,6 +51,18 @@ function address(path, parameters = {}) {
 }
 function stateTag(state, text) { return h("span", { class: `tag ${classOf(state)}` }, `${GLYPHS[state]} ${text || state}`); }
 function option(value, text, chosen) { return h("option", { value, selected: value === chosen }, text); }
+// A search and a choice for each [name, values]. `show` gets what is chosen, and the address of the page keeps it.
+function choiceForm(label, choices, parameters, page, show) {
+  const form = h("form", { class: "filters", role: "search", "aria-label": "Filter", onsubmit: (event) => event.preventDefault() },
+    h("label", { class: "grow" }, label, h("input", { name: "q", type: "search", autocomplete: "off", value: parameters.q || "" })),
+    choices.map(([name, values]) => h("label", {}, name, h("select", { name }, option("", "any", parameters[name]), values.map((value) => option(value, value, parameters[name]))))));
+  form.addEventListener("input", () => {
+    const values = Object.fromEntries(new FormData(form));
+    history.replaceState(history.state, "", address(page, values));
+    show(values);
+  });
+  return form;
+}
 // Words in `backquotes` are code.
 function withCode(text) { return text.split(/`([^`]+)`/).map((part, number) => (number % 2 ? h("code", {}, part) : part)); }
 function copyBlock(text) {

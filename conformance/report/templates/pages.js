@@ -34,6 +34,7 @@ async function sectionPage(name, parameters) {
   title((index.sections.find((each) => each.address === name) || {}).title || name);
   if (data.explain) return explainPage(data.explain, parameters);
   if (data.bugs) return bugsPage(data.bugs, parameters);
+  if (data.same_bits) return bitsPage(data, parameters);
   if (data.timeline) return timelinePage(data.timeline);
   if (data.measurements) return timesPage(data.measurements);
   const prose = h("div", { class: "prose", html: data.html });
