@@ -121,6 +121,7 @@ def batches(case: Case, names: Sequence[str]) -> Iterator[BitVariant]:
 
 def _layouts(case: Case, *, together: bool) -> Iterator[BitVariant]:
     tensors = {name: each for name, each in _tensors(case).items() if each.is_floating_point() and each.numel()}
+    tensors = {name: each for name, each in tensors.items() if not _is_expanded(each)}
     wide = {name: each for name, each in tensors.items() if each.dim() > 1 and each.is_contiguous()}
     if tensors and not (together and wide):
         further = {name: _placed(each, each.stride(), 1) for name, each in tensors.items()}
@@ -136,6 +137,11 @@ def _layouts(case: Case, *, together: bool) -> Iterator[BitVariant]:
 
         last = {name: each.contiguous(memory_format=torch.channels_last) for name, each in images.items()}
         yield BitVariant(LAYOUT, "channels last", with_tensors(case, last))
+
+
+def _is_expanded(tensor: torch.Tensor) -> bool:
+    """Whether elements share memory: such a tensor cannot be written elsewhere as it is."""
+    return any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 def _placed(tensor: torch.Tensor, strides: tuple[int, ...], offset: int) -> torch.Tensor:

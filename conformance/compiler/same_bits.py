@@ -252,7 +252,7 @@ class _Comparison:
         """By default; where that is not the same, in the modes that promise it."""
         from conformance.numerics.bits import bit_difference
 
-        reason = next(eager_rounding.reasons(own.order, self.target.device), "")
+        reason = next(eager_rounding.reasons(own.order, self.target.device, case.config), "")
         if own.tensors is None:
             yield Verdict(EAGER, MAY_DIFFER if reason else SAME, "structure", reason=reason)
             return
@@ -283,7 +283,8 @@ def _is_the_same(variant: BitVariant, order: ReductionOrder) -> bool:
 def _known_reason(variant: BitVariant, order: ReductionOrder) -> str:
     """Why the bits may differ even if the structure is the same; "" if there is none."""
     library = "" if variant.kind == CONFIGURATION else order.library
-    return library or (_FROM_RUN_TO_RUN if order.unstable else "")
+    tail = order.scalar_tail if variant.kind == BATCH else ""
+    return library or tail or (_FROM_RUN_TO_RUN if order.unstable else "")
 
 
 def _of_runs(own: _Side, again: Mapping[str, torch.Tensor] | None) -> Verdict:

@@ -22,18 +22,20 @@ _EXACT_ON_CPU = frozenset({"div", "reciprocal", "sqrt"})
 _16_BITS = re.compile(r"\*(?:fp16|bf16)'|at::(?:BFloat16|Half)\b|\b(?:bfloat16|half)\*")
 
 
-def reasons(order: ReductionOrder, device: str) -> Iterator[str]:
+def reasons(order: ReductionOrder, device: str, options: Mapping[str, Any]) -> Iterator[str]:
     """A reason for each kernel that may round otherwise than eager. `device`: the type of the target's device.
+    `options`: the case's own options of Inductor.
 
     None for code of library calls alone: eager calls the same.
     """
+    contracts = device != "cpu" or options.get("cpp.enable_floating_point_contract_flag", "off") != "off"
     narrow = any(_16_BITS.search(module.code) for module in order.capture.modules)
     for number, call in enumerate(ObservedCapture.of(order.capture).calls, 1):
-        if call["call"] == "kernel" and (found := _reason(call, order, device, narrow=narrow)):
+        if call["call"] == "kernel" and (found := _reason(call, order, device, narrow=narrow, contracts=contracts)):
             yield f"kernel {label(call, number)} {found}"
 
 
-def _reason(call: Mapping[str, Any], order: ReductionOrder, device: str, *, narrow: bool) -> str:
+def _reason(call: Mapping[str, Any], order: ReductionOrder, device: str, *, narrow: bool, contracts: bool) -> str:
     operators = list(dict.fromkeys(name.removeprefix("prims.") for name in (*call["ops"], *call["decomposed"])))
     is_whole = bool(order.texts) and not order.has_floats(call)
     chosen = [name for name in operators if name in _CHOOSE]
@@ -49,6 +51,6 @@ def _reason(call: Mapping[str, Any], order: ReductionOrder, device: str, *, narr
         return f"has its own way to compute {', '.join(inexact)}"
     if chosen:
         return f"may choose another of equal elements: {', '.join(chosen)}"
-    if device != "cpu" and "mul" in operators and {"add", "sub"} & set(operators):
+    if contracts and "mul" in operators and {"add", "sub"} & set(operators):
         return "may contract mul and add to one fma"
     return ""

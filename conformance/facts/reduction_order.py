@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from conformance.capture.model import Capture
 
 #: Kinds of Triton kernels whose threads combine elements. Others compute each element alone.
-_COMBINES = re.compile(r"reduction|scan|sort|template")
+_COMBINES = re.compile(r"reduction|scan|sort|template|user-defined|foreach|combo")
 #: In the text of a Triton kernel: what gives other bits in another order. The largest and any() do not.
 _ROUNDS = re.compile(r"\btl\.(?:sum|reduce|associative_scan|dot)\(|welford|triton_helpers\.(?:prod|sort|online)")
 _FLOATING = re.compile(r"'\*(?:fp|bf)\d+'")
@@ -48,6 +48,8 @@ class ReductionOrder:
     def unstable(self) -> str:
         """What may give other bits in the next run or process; "" for nothing. Names the first kernel of each kind."""
         found: dict[str, list[str]] = {}
+        if self._threads_may_change:
+            found["threads"] = ["each thread has a sum of its own, and the number of threads is that of the moment"]
         for number, call in enumerate(ObservedCapture.of(self.capture).kernels, 1):
             kernel, chosen = f"kernel {label(call, number)}", self.launches.get(call.get("function", ""), ())
             if _has_atomics(call) and self.has_floats(call):
@@ -56,10 +58,27 @@ class ReductionOrder:
                 continue
             if "split scan" in call["kind"]:
                 found.setdefault("scan", []).append(f"{kernel} adds up what other blocks have at that moment")
-            if len(chosen) > 1:
+            if call["kind"] == "template" and "flex" not in call.get("function", ""):
+                found.setdefault("template", []).append(f"{kernel} was faster than a library and other templates")
+            elif "'coordinate_descent_tuning': True" in self.texts.get(call.get("function", ""), ""):
+                found.setdefault("launch", []).append(f"{kernel} tunes its launch by time")
+            elif len(chosen) > 1:
                 texts = " or ".join(chosen)
                 found.setdefault("launch", []).append(f"{kernel} takes the fastest of {len(chosen)} launches: {texts}")
         return "; ".join(f"{first}{f', and {len(rest)} more do' if rest else ''}" for first, *rest in found.values())
+
+    @cached_property
+    def scalar_tail(self) -> str:
+        """The first kernel whose last elements scalar functions compute, as a reason; "" without one."""
+        line = next((each for each in self.lines if "tail scalar" in each), "")
+        return f"kernel {line.partition(': ')[0]}: the tail is scalar, and other elements are in it" if line else ""
+
+    @cached_property
+    def _threads_may_change(self) -> bool:
+        """Whether C++ shares a sum among as many threads as there are when it runs."""
+        nests = [nest for call in self.calls for nest in call.get("nests") or ()]
+        shares = any(nest.get("parallel") == "reduction" for nest in nests)
+        return shares and not any("num_threads(" in module.code for module in self.capture.modules)
 
     @cached_property
     def library(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from conformance.cases.bit_variants import (
     EAGER,
     LAYOUT,
     MAY_DIFFER,
+    PROPERTIES,
     RUN,
     SAME,
     UNDEFINED,
@@ -241,3 +243,33 @@ def test_a_case_that_requires_bits(tmp_path):
     )
     assert "2 items = 1 passed + 1 failed" in ran.stdout, ran.stdout + ran.stderr
     assert "same_bits: wanted batch, got batch may differ (structure): 1 of 8 rows kernel 2: " in ran.stdout
+
+
+def test_the_check_of_a_run_and_of_its_baseline(tmp_path):
+    """It passes with a verdict on each property, and fails where the baseline run has a property that is lost."""
+    source = "from conformance import case, tensor\n\n@case(x=tensor(8, 65))\ndef test_it(x):\n    return {}\n"
+    options = ("-m", "pytest", "test_mine.py", "--target", "cuda_sm90", "--checks", "same_bits")
+    (tmp_path / "test_mine.py").write_text(source.format("x + 1"))
+    ran = run_python(*options, "--save-run", "before", folder=tmp_path)
+    assert "1 item = 1 passed" in ran.stdout, ran.stdout + ran.stderr
+    (tmp_path / "test_mine.py").write_text(source.format("x.sum(-1)"))
+    ran = run_python(*options, "--baseline", "before", folder=tmp_path)
+    assert "run           may differ (structure): in another process" in ran.stdout, ran.stdout + ran.stderr
+    assert "the run before: same" in ran.stdout
+    record = json.loads(next(tmp_path.glob(".conformance/runs/before/items/**/*.json")).read_text())
+    assert {kind: each["word"] for kind, each in record["same_bits"].items()} == dict.fromkeys(PROPERTIES, SAME)
+
+
+@pytest.mark.parametrize(
+    ("words", "word", "name"),
+    [
+        ([SAME, DIFFER, MAY_DIFFER], DIFFER, "1"),
+        ([SAME, MAY_DIFFER, UNDEFINED], MAY_DIFFER, "1"),
+        ([UNDEFINED, SAME], SAME, ""),
+        ([UNDEFINED], UNDEFINED, "0"),
+    ],
+)
+def test_the_worst_of_several_variants(words, word, name):
+    found = [same_bits.Verdict(BATCH, each, "structure", f"{number}") for number, each in enumerate(words)]
+    other = same_bits.Verdict(BATCH, DIFFER, "native", "with a mode", mode="batch_invariant=True")
+    assert (same_bits.worst([*found, other]).word, same_bits.worst(found).name) == (word, name)
