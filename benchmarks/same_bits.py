@@ -4,7 +4,7 @@
     python benchmarks/same_bits.py --target cpu_avx2 --every 20 softmax  # one of 20 of those that match
 
 Run it on the device: without it there is the structure alone, and nothing to disagree with. --output writes a line of
-JSON for each verdict.
+JSON for each verdict. `--page RUN …` prints docs/same-bits-operators.md from runs with --checks same_bits.
 
 On an H200 with torch 2.11, of 165 cases: two runs have the same bits for 126, other bits for 5, and may have others in
 another process for 34. 104 have eager's bits. 59 of 286 other layouts and 6 of 107 batches give others.
@@ -16,6 +16,7 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import re
 import sys
 import time
 from collections import Counter
@@ -23,21 +24,27 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from conformance.cases.bit_variants import DIFFER, MAY_DIFFER, PROPERTIES, SAME, UNDEFINED
 from conformance.cases.lookup import selected_cases
 from conformance.compiler import same_bits
 from conformance.compiler.compiler import GeneratingError, compiler_here
 from conformance.devices.environment import PreparationError
+from conformance.storage.runs import Run
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("patterns", nargs="*", help="parts of case ids; default: all")
-    parser.add_argument("--target", required=True)
+    parser.add_argument("--target", default="cuda_sm90")
+    parser.add_argument("--page", nargs="+", type=Path, metavar="RUN", help="print the page of these runs")
     parser.add_argument("--every", type=int, default=1, help="one of so many cases")
     parser.add_argument("--shard", default="0/1", help="I/N: the I-th of N parts of the cases")
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
+    if arguments.page:
+        print(page(arguments.page), end="")
+        return 0
     part, parts = map(int, arguments.shard.split("/"))
     end = time.monotonic() + 60 * arguments.minutes
     counts: Counter[tuple[str, str, str]] = Counter()
@@ -72,6 +79,81 @@ def main() -> int:
     for (kind, word, evidence), count in sorted(counts.items()):
         print(f"{kind:<14}{word:<14}{evidence:<12}{count}")
     return 0
+
+
+def page(runs: list[Path]) -> str:
+    """How many cases keep each property, of those where it is defined: by operator and target; and the reasons."""
+    counts: dict[tuple[str, str], dict[str, list[int]]] = {}
+    reasons: Counter[tuple[str, str, str]] = Counter()
+    evidence: Counter[tuple[str, str]] = Counter()
+    torches = set()
+    for folder in runs:
+        for item in Run(folder).items():
+            for kind, found in item.same_bits.items():
+                torches.add(item.torch)
+                place = (item.case.partition("/")[0], item.target)
+                cell = counts.setdefault(place, {name: [0, 0] for name in PROPERTIES})[kind]
+                cell[0] += found["word"] == SAME
+                cell[1] += found["word"] != UNDEFINED
+                evidence[item.target, found["evidence"]] += 1
+                if found["word"] in (DIFFER, MAY_DIFFER):
+                    reasons[item.target, kind, _short(found["reason"])] += 1
+    lines = [
+        "# The same bits: all operators",
+        "",
+        f"Written by `python benchmarks/same_bits.py --page RUN …` from runs with torch {', '.join(sorted(torches))}.",
+        "[What the properties are](same-bits.md). A cell: how many cases keep it, of those where it is defined.",
+        "",
+        *(f"- {target}: {text}" for target, text in _evidence(evidence)),
+        "",
+        "| operator | target | " + " | ".join(PROPERTIES) + " |",
+        "|---" * (2 + len(PROPERTIES)) + "|",
+    ]
+    for (operator, target), cells in sorted(counts.items()):
+        texts = [f"{same} of {all_}" if all_ else "–" for same, all_ in cells.values()]
+        lines.append(f"| {operator} | {target} | {' | '.join(texts)} |")
+    lines += ["", "## Why bits differ, or may", "", "| target | property | reason | cases |", "|---|---|---|---|"]
+    lines += [f"| {target} | {kind} | {why} | {n} |" for (target, kind, why), n in sorted(reasons.items(), key=_most)]
+    return "\n".join(lines) + "\n"
+
+
+def _most(entry: tuple[tuple[str, str, str], int]) -> tuple[str, str, int, str]:
+    (target, kind, why), count = entry
+    return target, kind, -count, why
+
+
+def _evidence(found: Counter[tuple[str, str]]) -> list[tuple[str, str]]:
+    targets = sorted({target for target, _ in found})
+    return [
+        (target, f"{found[target, 'native']:,} verdicts native, {found[target, 'structure']:,} by structure")
+        for target in targets
+    ]
+
+
+def _short(reason: str) -> str:
+    """The kind of a reason: without the kernel, its operators and its numbers."""
+    text = re.sub(r"^\d+ kernels and calls → \d+; .*", "another number of kernels", reason.partition(", and ")[0])
+    text = re.sub(r"^kernels? \d+( \w+ward)?:? ", "", text)
+    for known, short in _KINDS:
+        if re.search(known, text):
+            return short
+    return "the kernels do something else" if "→" in text else text
+
+
+#: In a reason → its kind.
+_KINDS = (
+    ("takes the fastest of", "takes the fastest of several launches"),
+    ("adds up in its own order", "adds up in its own order"),
+    ("rounds to 16 bits only", "rounds to 16 bits only at its end"),
+    ("16-bit results are rounded", "rounds to 16 bits elsewhere"),
+    ("may be contracted", "contracts to an fma elsewhere"),
+    ("own way to compute", "has its own way to compute a function"),
+    ("choose another of equal", "may choose another of equal elements"),
+    ("a library chooses", "a library chooses its own kernel"),
+    ("persistent reduction.* → .*reduction|reduction.* → .*persistent", "persistent or looped"),
+    ("XBLOCK.* → .*XBLOCK|nothing → XBLOCK|XBLOCK.* → nothing", "other blocks, warps or layouts"),
+    ("vectorised|lanes|tail", "other lanes, or a tail"),
+)
 
 
 if __name__ == "__main__":

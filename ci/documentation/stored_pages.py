@@ -26,6 +26,8 @@ COMMANDS = {
 FROM_RUNS = {
     "missed-optimisations": "python -m conformance list --missed RUN",
     "flip": "python -m conformance bench flip/ … --markdown docs/flip.md",
+    "found": "python benchmarks/published_bugs.py --page > docs/found.md",
+    "same-bits-operators": "python benchmarks/same_bits.py --page RUN … > docs/same-bits-operators.md",
     "accuracy": "PYTHONPATH=. python benchmarks/accuracy.py --page > docs/accuracy.md",
 }
 

@@ -193,7 +193,11 @@ class _Comparison:
         other = self.side(variant.case, variant.rows, native=self.native and self.thorough)
         if isinstance(other, str):
             return Verdict(variant.kind, UNDEFINED, name=variant.name, text=other)
-        reason = difference(own.order.lines, other.order.lines) or known
+        if variant.kind == CONFIGURATION and own.order.is_free and other.order.is_free:
+            reason = eager_rounding.regrouped(own.order) or eager_rounding.regrouped(other.order)
+            reason = reason if own.order.lines != other.order.lines else ""
+        else:
+            reason = difference(own.order.lines, other.order.lines) or known
         if reason and self.native and not self.thorough and variant.kind != CONFIGURATION:
             other = self.side(variant.case, variant.rows, native=True)
             if isinstance(other, str):

@@ -35,6 +35,17 @@ def reasons(order: ReductionOrder, device: str, options: Mapping[str, Any]) -> I
             yield f"kernel {label(call, number)} {found}"
 
 
+def regrouped(order: ReductionOrder) -> str:
+    """Why other kernels of the same operators may round otherwise, where no bits depend on an order; "" if none may."""
+    kernels = ObservedCapture.of(order.capture).kernels
+    several = [call for call in kernels if len(call["decomposed"]) > 1 or call["fused"] > 1]
+    if several and any(_16_BITS.search(module.code) for module in order.capture.modules):
+        return "16-bit results are rounded at the end of each kernel, and other kernels end elsewhere"
+    if any("mul" in call["decomposed"] and {"add", "sub"} & {*call["decomposed"]} for call in several):
+        return "mul and add of one kernel may be contracted to one fma, and in two kernels they are not"
+    return ""
+
+
 def _reason(call: Mapping[str, Any], order: ReductionOrder, device: str, *, narrow: bool, contracts: bool) -> str:
     operators = list(dict.fromkeys(name.removeprefix("prims.") for name in (*call["ops"], *call["decomposed"])))
     is_whole = bool(order.texts) and not order.has_floats(call)

@@ -273,3 +273,16 @@ def test_the_worst_of_several_variants(words, word, name):
     found = [same_bits.Verdict(BATCH, each, "structure", f"{number}") for number, each in enumerate(words)]
     other = same_bits.Verdict(BATCH, DIFFER, "native", "with a mode", mode="batch_invariant=True")
     assert (same_bits.worst([*found, other]).word, same_bits.worst(found).name) == (word, name)
+
+
+@pytest.mark.parametrize(
+    ("function", "x", "reason"),
+    [
+        ("lambda x: (x.flip(0).exp() * 2, x.exp().sum(1))[0]", "8x30", ""),
+        ("lambda x: [y := x * 3.3, y + 1]", "8x30", "mul and add"),
+        ("lambda x: torch.cat([x * 3.3, x]) + 1", "torch.randn(8, 30).bfloat16()", "16-bit results"),
+    ],
+)
+def test_elementwise_code_without_fusion(verdicts, function, x, reason):
+    found = of(verdicts(function, "cuda_sm90", x=x), CONFIGURATION)
+    assert [each.reason[: len("mul and add")] for each in found if each.reason] == ([reason[:11]] if reason else [])
