@@ -13,16 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from conformance.cases.containers import copy_to
-from conformance.cases.inputs import Input
+from conformance.cases.case import Case
+from conformance.cases.containers import leaves_of
+from conformance.cases.given_case import GivenCase
 
 if TYPE_CHECKING:
     import torch
 
-    from conformance.cases.case import Case
-
 RUN, BATCH, LAYOUT, CONFIGURATION, EAGER = "run", "batch", "layout", "configuration", "eager"
-#: Property → what has the same bits.
+#: Property → what has the same bits, as the report says it.
 PROPERTIES = {
     RUN: "two calls with the same inputs, in any process",
     BATCH: "the first rows alone, and among others",
@@ -161,24 +160,26 @@ def _with_gaps(tensor: torch.Tensor, offset: int) -> torch.Tensor:
 
 
 def _tensors(case: Case) -> dict[str, torch.Tensor]:
-    """The arguments that are tensors themselves, by name."""
+    """The tensors among the arguments, by path, without those of modules."""
     import torch
 
     return {
-        name: value
-        for name, value in case.build(0).items()
-        if isinstance(value, torch.Tensor) and value.layout == torch.strided
+        path: leaf
+        for path, leaf in _leaves(case.build(0))
+        if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided
     }
 
 
+def _leaves(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, argument in arguments.items():
+        yield from leaves_of(argument, name, into_modules=False)
+
+
 def with_tensors(case: Case, tensors: Mapping[str, torch.Tensor]) -> Case:
-    """The case with these tensors in place of its own arguments of these names."""
-
-    def recipe(value: torch.Tensor) -> Input:
-        return Input(lambda **_: copy_to(value.detach(), "cpu"), {})
-
-    return dataclasses.replace(
-        case,
-        arguments={**case.arguments, **{name: recipe(value) for name, value in tensors.items()}},
-        choices={**case.choices, **{name: {} for name in tensors}},
-    )
+    """The case with these tensors in place of its own at these paths."""
+    arguments = case.build(0)
+    for path, leaf in _leaves(arguments):
+        if path in tensors:
+            leaf.data = tensors[path].detach()
+    own = {each.name: getattr(case, each.name) for each in dataclasses.fields(Case)}
+    return GivenCase(**own | {"arguments": {}, "choices": {}}, given=arguments, with_gradients=True)

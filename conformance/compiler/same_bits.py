@@ -357,7 +357,7 @@ def _tensors(function: Any, case: Case, device: str, rows: tuple[int, int] | Non
             after = each.detach().cpu().clone()
             if bit_difference({name: before[name]}, {name: after}):
                 found[f"{name} after the call"] = after
-        if case.grad:
+        if case.grad or any(each.requires_grad for each in outcome.passed.values()):
             needed = {name: each for name, each in outcome.output_tensors().items() if each.requires_grad}
             outcome.backward({name: cotangent(each) for name, each in needed.items()})
     found |= {f"gradient of {name}": each.cpu() for name, each in outcome.gradients.items() if each is not None}

@@ -113,9 +113,22 @@ def _judge_bits(wanted: Sequence[str], verdicts: Iterable[Verdict]) -> _Judged:
     return _Judged(SAME_BITS, line, not lost, _shortened(line))
 
 
-def check_facts(where: str, wanted: Mapping[str, Any], facts: FactValues, advice: str) -> list[str]:
+def check_facts(
+    where: str,
+    wanted: Mapping[str, Any],
+    facts: FactValues,
+    advice: str,
+    bits_of: Callable[[Collection[str]], Iterable[Verdict]],
+) -> list[str]:
     """The same for facts of what is no case. `where`: what is checked. `advice`: the last line of the message."""
-    return _lines_or_error(where, [_judge(where, fact, each, facts) for fact, each in wanted.items()], facts, advice)
+    judged = []
+    for fact, each in wanted.items():
+        if fact == SAME_BITS:
+            _validate_bits(where, each)
+            judged.append(_judge_bits(each, bits_of(each)))
+        else:
+            judged.append(_judge(where, fact, each, facts))
+    return _lines_or_error(where, judged, facts, advice)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,10 @@ def test_block_keeps_its_fusion():
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from conformance.documentation import reference
@@ -22,6 +24,7 @@ from conformance.expectations.contracts import ContractError, wanted_facts_of, w
 if TYPE_CHECKING:
     from conformance.capture.model import Capture
     from conformance.cases.case import Case
+    from conformance.compiler.same_bits import Verdict
     from conformance.devices.targets import Target
 
 
@@ -63,7 +66,7 @@ class Contract(dict[str, Any]):
         case = dataclasses.replace(case, require={"all": self})  # the capture looks for the patterns of its case
         found = facts.extract(_captured(case, row, function))
         advice = f"fix the cause, or edit the contract: {reference('contracts')}"
-        return check_facts(f"{case.name} on {row.name}", self, found, advice)
+        return check_facts(f"{case.name} on {row.name}", self, found, advice, functools.partial(_bits, case, row))
 
     def __or__(self, other: Any) -> Contract:  # type: ignore[override]  # dict gives a dict
         """Both contracts, or a contract and further facts. What `other` says of a fact counts."""
@@ -101,7 +104,7 @@ def contract(
     - `fallbacks`: 0, or the list of all operators that may run as in eager mode, one name for each call.
     - `layout_changes`: the number of copies that only change a layout.
     - `graph_breaks`: their number.
-    - `facts`: any other facts, as in `require=`: {"vectorised": "yes", "buffers": "<=2"}.
+    - `facts`: any other facts, as in `require=`: {"vectorised": "yes", "buffers": "<=2", "same_bits": ["batch"]}.
 
     Raises ContractError for a wrong declaration.
     """
@@ -118,6 +121,16 @@ def contract(
     if not wanted:
         raise ContractError(f"contract() demands nothing; write contract(kernels=1): {reference('contracts')}")
     return Contract(wanted)
+
+
+def _bits(case: Case, target: Target, kinds: Collection[str]) -> Iterator[Verdict]:
+    """The verdicts on properties of same bits: natively on a GPU that is here, else by structure."""
+    from conformance.compiler.compiler import compiler_here
+    from conformance.compiler.same_bits import verdicts
+    from conformance.harness.this_process import native_gpus
+
+    with contextlib.closing(compiler_here()) as compiler:
+        yield from verdicts(compiler, case, target, deviceless=target.device not in native_gpus(), kinds=kinds)
 
 
 def _captured(case: Case, target: Target, function: Callable[..., Any]) -> Capture:

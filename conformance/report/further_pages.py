@@ -82,7 +82,11 @@ def _same_bits(cells: Cells) -> Iterable[Section]:
         if cell.record is not None and cell.record.same_bits
     ]
     if rows:
-        yield Section("same-bits", f"Same bits ({len(rows)})", {"same_bits": sorted(rows), "properties": [*PROPERTIES]})
+        yield Section(
+            "same-bits",
+            f"Same bits ({len(rows)})",
+            {"same_bits": sorted(rows), "properties": [*PROPERTIES], "about": [*PROPERTIES.values()]},
+        )
 
 
 def _verdicts(found: Mapping[str, Mapping[str, str]]) -> list[list[str]]:

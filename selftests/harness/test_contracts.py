@@ -169,6 +169,16 @@ def test_the_first_line_has_the_reasons_of_the_compiler():
     assert "vectorised: wanted 'yes', got 'no': load index " in said
 
 
+@pytest.mark.parametrize("target", ["cpu_avx2", "cuda_sm90"])
+def test_bits_are_a_demand(target):
+    demand = contract(facts={"same_bits": ["run", "batch"]})
+    assert demand.check(torch.neg, torch.ones(8, 64), target=target) == ["same_bits: wanted run, batch, got the same"]
+    said = first_line_of(demand, torch.mm, torch.ones(8, 64), torch.ones(64, 3), target=target)
+    assert "same_bits: wanted run, batch, got batch may differ (structure): 1 of 8 rows a library chooses" in said
+    with pytest.raises(DeclarationError, match=r"same_bits is 'run'; write a list of some of these: run, batch"):
+        contract(facts={"same_bits": "run"}).check(torch.neg, torch.ones(8), target=target)
+
+
 def test_a_tensor_from_outside_is_named():
     net = torch.nn.Linear(20, 20)
     with pytest.raises(
@@ -181,6 +191,7 @@ def test_without_the_plugin_a_gpu_is_refused_and_not_skipped():
     script = (
         "import torch\nfrom conformance import contract\n"
         "print(contract(kernels=1).check(torch.sin, torch.ones(20), target='cpu_avx2'))\n"
+        "contract(facts={'same_bits': ['run']}).check(torch.sin, torch.ones(20), target='cpu_avx2')\n"
         "contract(kernels=1).check(torch.sin, torch.ones(20), target='cuda_sm90')\n"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False)

@@ -38,7 +38,7 @@ function bitsTable(data, found, chosen) {
   });
   const cell = ([same, all]) => h("td", { class: all && same < all ? "less" : "" }, all ? `${same} of ${all}` : "–");
   return h("details", { open: true }, h("summary", {}, `${plural(counts.size, "pair")} of operator and target`), scroll("Same bits by operator", h("table", { class: "plain" },
-    h("thead", {}, h("tr", {}, ["operator", "target", ...shown].map((name) => h("th", { scope: "col" }, name)))),
+    h("thead", {}, h("tr", {}, ["operator", "target", ...shown].map((name) => h("th", { scope: "col", title: data.about[data.properties.indexOf(name)] }, name)))),
     h("tbody", {}, [...counts].map(([key, cells]) => h("tr", {}, h("th", { scope: "row" }, key.split(" ")[0]), h("td", {}, key.split(" ")[1]), cells.filter((_, number) => shown.includes(data.properties[number])).map(cell)))))));
 }
 
