@@ -42,7 +42,16 @@ CONTENTS = {
     "Reference": ["reference/names", "reference/command-line", "reference/pytest-options"],
     "Examples": ["examples/losses", "examples/passes", "examples/operators", "examples/executed", "examples/report"],
     "Trust": ["deviceless", "xpu", "emulation", "binaries", "mutants", "sweep", "models", "measurements"],
-    "Results": ["known-bugs", "found", "missed-optimisations", "kinds", "flip", "accuracy", *CHANGES],
+    "Results": [
+        "known-bugs",
+        "found",
+        "missed-optimisations",
+        "kinds",
+        "flip",
+        "accuracy",
+        "same-bits-operators",
+        *CHANGES,
+    ],
     "Develop": ["contributing", "architecture", "formats", "changelog"],
 }
 #: Pages whose entry in the table of contents is not their heading.

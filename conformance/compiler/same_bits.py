@@ -59,7 +59,7 @@ _FROM_RUN_TO_RUN = "the bits may differ from run to run already"
 class Verdict:
     """`kind`: one of PROPERTIES. `word`: SAME, DIFFER (native), MAY_DIFFER (by structure) or UNDEFINED.
 
-    `evidence`: native or structure; "" if UNDEFINED.
+    `evidence`: native or structure; "" if UNDEFINED. `bits`: of RUN, if native, a digest that another process can compare.
     `name`: of the variant, "" without one. `mode`: the options of Inductor with which it holds, "" for the case's own.
     `text`: how many elements differ. `reason`: what the kernels do differently.
     """
@@ -71,6 +71,7 @@ class Verdict:
     text: str = ""
     reason: str = ""
     mode: str = ""
+    bits: str = ""
 
     def __str__(self) -> str:
         parts = [each for each in (self.name, self.mode, self.text) if each]
@@ -292,14 +293,14 @@ def _known_reason(variant: BitVariant, order: ReductionOrder) -> str:
 
 
 def _of_runs(own: _Side, again: Mapping[str, torch.Tensor] | None) -> Verdict:
-    from conformance.numerics.bits import bit_difference
+    from conformance.numerics.bits import bit_difference, digest
 
-    unstable, library = own.order.unstable, own.order.library
+    unstable, library, bits = own.order.unstable, own.order.library, digest(own.tensors) if own.tensors else ""
     if again is not None and own.tensors is not None and (text := bit_difference(own.tensors, again)):
         return Verdict(RUN, DIFFER, "native", text=text, reason=unstable or library or UNEXPLAINED)
     if unstable:  # two calls of one process do not show it
-        return Verdict(RUN, MAY_DIFFER, "structure", text="in another process", reason=unstable)
-    return Verdict(RUN, SAME, "structure" if again is None else "native")
+        return Verdict(RUN, MAY_DIFFER, "structure", text="in another process", reason=unstable, bits=bits)
+    return Verdict(RUN, SAME, "structure" if again is None else "native", bits=bits)
 
 
 def _order(capture: Capture) -> ReductionOrder:

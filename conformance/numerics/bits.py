@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 
 import torch
@@ -20,6 +21,16 @@ def bit_difference(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Te
                 f"{count:,} of {each.numel():,} elements of {name} differ{_ulps(each[differs], other[name][differs])}"
             )
     return ""
+
+
+def digest(tensors: Mapping[str, torch.Tensor]) -> str:
+    """16 hexadecimal digits of the bits of tensors, in the order of their names; each NaN counts as the same."""
+    found = hashlib.sha256()
+    for name, each in sorted(tensors.items()):
+        found.update(f"{name} {each.dtype} {tuple(each.shape)}".encode())
+        found.update(_bytes(each.masked_fill(_is_nan(each), 0)).numpy().tobytes())
+        found.update(_is_nan(each).contiguous().numpy().tobytes())
+    return found.hexdigest()[:16]
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:

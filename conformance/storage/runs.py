@@ -79,7 +79,7 @@ class ItemRecord:
     failure.
     `error_profiles`: how large the errors of eager and of compiled are by magnitude, see numerics/error_profile.py; []
     where the numerics did not run for this target.
-    `same_bits`: with that check, property → `word`, `evidence`, `name`, `text` and `reason` of its verdict.
+    `same_bits`: with that check, property → `word`, `evidence`, `name`, `text`, `reason`, `bits`.
     `run`: in a merged run, the name of the run that the record is from, see merged_runs.py; "" elsewhere.
     """
 

@@ -27,7 +27,7 @@ from conformance.cases.bit_variants import (
 from conformance.compiler import same_bits
 from conformance.compiler.compiler import compiler_here
 from conformance.facts.reduction_order import difference
-from conformance.numerics.bits import bit_difference
+from conformance.numerics.bits import bit_difference, digest
 
 CASES = """
 from conformance import case, tensor
@@ -286,3 +286,24 @@ def test_the_worst_of_several_variants(words, word, name):
 def test_elementwise_code_without_fusion(verdicts, function, x, reason):
     found = of(verdicts(function, "cuda_sm90", x=x), CONFIGURATION)
     assert [each.reason[: len("mul and add")] for each in found if each.reason] == ([reason[:11]] if reason else [])
+
+
+@pytest.mark.skipif(not NATIVE, reason="this machine runs no CPU target")
+def test_another_process_has_the_same_bits(tmp_path):
+    source = "from conformance import case, tensor\n\n@case(x=tensor(8, 65))\ndef test_it(x):\n    return x.exp()\n"
+    options = ("-m", "pytest", "test_mine.py", "--target", NATIVE, "--checks", "same_bits")
+    (tmp_path / "test_mine.py").write_text(source)
+    assert run_python(*options, "--save-run", "before", folder=tmp_path).returncode == 0
+    assert run_python(*options, "--baseline", "before", folder=tmp_path).returncode == 0
+    file = next(tmp_path.glob(".conformance/runs/before/items/**/*.json"))
+    record = json.loads(file.read_text())
+    record["same_bits"]["run"]["bits"] = "0" * 16
+    file.write_text(json.dumps(record))
+    ran = run_python(*options, "--baseline", "before", folder=tmp_path)
+    assert "the same code has other bits than in the run before, in another process" in ran.stdout, ran.stdout
+
+
+def test_the_digest_of_bits():
+    nan = torch.tensor([float("nan"), 1.0])
+    assert digest({"x": nan}) == digest({"x": -nan * torch.tensor([1.0, -1.0])})
+    assert len({digest({"x": each}) for each in (nan, torch.zeros(2), -torch.zeros(2), torch.zeros(2, 1))}) == 4

@@ -24,6 +24,7 @@ def judged(case: str, target: str, words: list[str]) -> ItemRecord:
             "evidence": "" if word == UNDEFINED else "native" if target == "cpu_avx2" else "structure",
             "name": "1 of 8 rows" if kind == "batch" else "",
             "text": "",
+            "bits": "",
             "reason": f"kernel 1 of {case} <b>adds</b> atomically" if word in (DIFFER, MAY_DIFFER) else "",
         }
         for kind, word in zip(PROPERTIES, words, strict=True)

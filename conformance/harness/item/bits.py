@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from conformance.cases.bit_variants import PROPERTIES, SAME
+from conformance.cases.bit_variants import PROPERTIES, RUN, SAME
 from conformance.cases.case import Case
 from conformance.compiler.same_bits import UNEXPLAINED, Verdict, verdicts_on, worst
 from conformance.devices.targets import Target
@@ -53,15 +53,30 @@ class ItemBits:
         self.record.same_bits = {kind: _as_data(each) for kind, each in found.items()}
         problems = [f"{each}" for each in found.values() if each.reason == UNEXPLAINED]
         if self.session.baseline is not None:
-            before = self.session.baseline.item(self.case.id, self.target.name)
-            kept = before.same_bits if before else {}
-            problems += [
-                f"{each}\n{'':14}the run {self.session.settings.baseline}: {SAME}"
-                for kind, each in found.items()
-                if each.word != SAME and kept.get(kind, {}).get("word") == SAME
-            ]
+            problems += self._lost(found)
         if problems:
             raise BitsError(f"{self.case.id}-{self.target.name}: other bits\n" + "\n".join(problems))
+
+    def _lost(self, found: dict[str, Verdict]) -> list[str]:
+        """The properties that the baseline run has and this has not; and other bits of the same code, in its process."""
+        name, before = self.session.settings.baseline, self.session.baseline
+        record = before.item(self.case.id, self.target.name) if before else None
+        kept = record.same_bits if record else {}
+        lost = [
+            f"{each}\n{'':14}the run {name}: {SAME}"
+            for kind, each in found.items()
+            if each.word != SAME and kept.get(kind, {}).get("word") == SAME
+        ]
+        bits, theirs = found[RUN].bits, kept.get(RUN, {}).get("bits")
+        if (
+            record
+            and bits
+            and theirs
+            and bits != theirs
+            and (record.text, record.torch) == (self.record.text, self.record.torch)
+        ):
+            lost.append(f"{RUN:<14}the same code has other bits than in the run {name}, in another process")
+        return lost
 
     def _runs(self, result: CaptureResult) -> bool:
         """Whether bits are compared. Code that gives wrong values, or crashes, is not called again."""
@@ -75,4 +90,4 @@ class ItemBits:
 
 def _as_data(verdict: Verdict) -> dict[str, str]:
     data = asdict(verdict)
-    return {key: data[key] for key in ("word", "evidence", "name", "text", "reason")}
+    return {key: data[key] for key in ("word", "evidence", "name", "text", "reason", "bits")}
