@@ -59,7 +59,7 @@ _FROM_RUN_TO_RUN = "the bits may differ from run to run already"
 class Verdict:
     """`kind`: one of PROPERTIES. `word`: SAME, DIFFER (native), MAY_DIFFER (by structure) or UNDEFINED.
 
-    `evidence`: native or structure; "" if UNDEFINED. `bits`: of RUN, if native, a digest that another process can compare.
+    `evidence`: native or structure; "" if UNDEFINED. `bits`: of RUN, if native, a digest for another process.
     `name`: of the variant, "" without one. `mode`: the options of Inductor with which it holds, "" for the case's own.
     `text`: how many elements differ. `reason`: what the kernels do differently.
     """

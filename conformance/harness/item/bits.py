@@ -58,7 +58,7 @@ class ItemBits:
             raise BitsError(f"{self.case.id}-{self.target.name}: other bits\n" + "\n".join(problems))
 
     def _lost(self, found: dict[str, Verdict]) -> list[str]:
-        """The properties that the baseline run has and this has not; and other bits of the same code, in its process."""
+        """The properties that the baseline run has and this has not; and other bits of the same code."""
         name, before = self.session.settings.baseline, self.session.baseline
         record = before.item(self.case.id, self.target.name) if before else None
         kept = record.same_bits if record else {}
