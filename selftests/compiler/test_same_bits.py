@@ -251,7 +251,7 @@ def test_the_check_of_a_run_and_of_its_baseline(tmp_path):
     options = ("-m", "pytest", "test_mine.py", "--target", "cuda_sm90", "--checks", "same_bits")
     (tmp_path / "test_mine.py").write_text(source.format("x + 1"))
     ran = run_python(*options, "--save-run", "before", folder=tmp_path)
-    assert "1 item = 1 passed" in ran.stdout, ran.stdout + ran.stderr
+    assert "same bits: run 1 of 1, batch 1 of 1, layout 1 of 1, configuration 1 of 1, eager 1 of 1\n" in ran.stdout
     (tmp_path / "test_mine.py").write_text(source.format("x.sum(-1)"))
     ran = run_python(*options, "--baseline", "before", folder=tmp_path)
     assert "run           may differ (structure): in another process" in ran.stdout, ran.stdout + ran.stderr

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from conformance import facts
 from conformance.cases import option_names, tolerance_policy
+from conformance.cases.bit_variants import DIFFER, MAY_DIFFER, PROPERTIES, SAME
 from conformance.cases.case import Case, CaseError
 from conformance.devices.cache_folder import cache_folder
 from conformance.devices.environment import triton_version
@@ -215,7 +216,7 @@ def _count_lines(items: Sequence[ItemRecord]) -> list[str]:
     if reused := len(items) - len(ran):
         count = f"{reused:,} item{'s' * (reused != 1)}"
         lines.append(f"numerics passed before and were not run: {count}; {option_name('fresh')} runs them")
-    return lines + accounting.left_out_lines(items) + _binary_lines(items)
+    return lines + accounting.left_out_lines(items) + _binary_lines(items) + _bits_lines(items)
 
 
 def _shortfall_lines(items: Sequence[ItemRecord]) -> list[str]:
@@ -246,6 +247,20 @@ def _binary_lines(items: Sequence[ItemRecord]) -> list[str]:
         count = pluralise(incomplete, "item")
         lines.append(f"compiled as far as Triton {triton_version()} can: every kernel of {count}")
     return lines
+
+
+def _bits_lines(items: Sequence[ItemRecord]) -> list[str]:
+    """How many items keep each property of same bits, of those where it is defined."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for item in items:
+        counts.update((kind, verdict["word"]) for kind, verdict in item.same_bits.items())
+    kept = {
+        kind: (counts[kind, SAME], sum(counts[kind, word] for word in (SAME, DIFFER, MAY_DIFFER)))
+        for kind in PROPERTIES
+    }
+    if not counts:
+        return []
+    return ["same bits: " + ", ".join(f"{kind} {same} of {defined}" for kind, (same, defined) in kept.items())]
 
 
 def _is_skipped(item: ItemRecord) -> bool:
