@@ -254,13 +254,10 @@ def _bits_lines(items: Sequence[ItemRecord]) -> list[str]:
     counts: Counter[tuple[str, str]] = Counter()
     for item in items:
         counts.update((kind, verdict["word"]) for kind, verdict in item.same_bits.items())
-    kept = {
-        kind: (counts[kind, SAME], sum(counts[kind, word] for word in (SAME, DIFFER, MAY_DIFFER)))
-        for kind in PROPERTIES
-    }
     if not counts:
         return []
-    return ["same bits: " + ", ".join(f"{kind} {same} of {defined}" for kind, (same, defined) in kept.items())]
+    defined = {kind: sum(counts[kind, word] for word in (SAME, DIFFER, MAY_DIFFER)) for kind in PROPERTIES}
+    return ["same bits: " + ", ".join(f"{kind} {counts[kind, SAME]} of {defined[kind]}" for kind in PROPERTIES)]
 
 
 def _is_skipped(item: ItemRecord) -> bool:
