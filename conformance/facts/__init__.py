@@ -19,6 +19,7 @@ from conformance.facts.dynamo import graph_breaks, guards
 from conformance.facts.kernels import kernels, kinds
 from conformance.facts.loop_bodies import atomics, block_pointers, casts, layout_changes, loads, stores, tiling, tma
 from conformance.facts.matches import matches
+from conformance.facts.memory import memory
 from conformance.facts.model import Extractor, Fact, FactError, Facts, ObservedCapture
 from conformance.facts.operators import operators
 from conformance.facts.patterns import patterns
@@ -44,6 +45,7 @@ _STORED: dict[str, Extractor] = {
 #: Computed on request; no snapshot stores them.
 _FURTHER: dict[str, Extractor] = {
     "guards": guards,
+    "memory": memory,
     "matches": matches,
     "operators": operators,
     "loads": loads,
@@ -86,6 +88,8 @@ def extract(capture: Capture) -> Facts:
     On request, in no snapshot:
     `guards`: the number of conditions under which Dynamo reuses the compiled code; `guards.TENSOR_MATCH` counts one
     kind.
+    `memory`: the most bytes that the code holds at a time beside its inputs, without what library calls take within
+    themselves; `.forward`, `.backward`; `.left`: of the outputs, with what the backward needs.
     `matches`: of the patterns that the case's own requirements name; see harness/contracts.py.
     `operators`: the operators of the graph that Inductor lowers, after all passes; `operators.aten.add` counts all
     overloads of one, `operators.aten.add.Tensor` one of them.

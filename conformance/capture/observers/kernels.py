@@ -22,6 +22,7 @@ from conformance.capture.observers import (
     fusion,
     kernel_costs,
     loop_bodies,
+    memory,
     operators,
     pattern_rewrites,
     provenance,
@@ -92,8 +93,8 @@ def observations(graph: Any) -> dict[str, Any]:
     for dynamic shapes), and `work` (operation_counts of loop_bodies.py). A C++ kernel also has `nests`. A Triton kernel
     also has `tiling`, `descriptors` and `block_pointers` (how many tensor descriptors and block pointers it makes), and
     `parts` if one launch runs several kernels.
-    `unfused`: see fusion.py. `reductions`: see reductions.py. `moved`, `buffers`: see buffers.py. `operators`: see
-    operators.py.
+    `unfused`: see fusion.py. `reductions`: see reductions.py. `moved`, `buffers`: see buffers.py. `memory`: see
+    memory.py. `operators`: see operators.py.
     `runtime`: see runtime_metadata.py. `provenance`: see provenance.py; only of an explored capture.
     """
     position = {node: index for index, node in enumerate(graph.graph.nodes)}
@@ -116,6 +117,7 @@ def observations(graph: Any) -> dict[str, Any]:
         "operators": operators.operators(graph),
         "moved": buffers.bytes_moved(graph),
         "buffers": buffers.allocations(graph),
+        "memory": memory.memory(graph),
         "runtime": runtime_metadata.metadata(graph),
         **provenance.provenance(graph, records),
     }

@@ -1,0 +1,45 @@
+"""The fact memory: the most bytes at a time, from the wrapper's own allocations, reuses and frees."""
+
+from __future__ import annotations
+
+import pytest
+from capturing import facts_of
+
+from conformance import tensor
+
+BYTES = 4 * 10 * 100
+
+
+@pytest.mark.parametrize("target", ["cpu_avx2", "cuda_sm90"])
+@pytest.mark.parametrize(
+    ("function", "shape", "peak", "left"),
+    [
+        (lambda x: x.sin() + 1, (10, 100), BYTES, BYTES),
+        (lambda x: (x.sin(), x.cos()), (10, 100), 2 * BYTES, 2 * BYTES),
+        (lambda x: x.sum(-1), (10, 100), 40, 40),
+        (lambda x: (x @ x).sin() @ x, (50, 50), 2 * 10_000, 10_000),
+        (lambda x: x.view(100, 10), (10, 100), 0, 0),
+    ],
+    ids=["one", "two outputs", "sum", "products", "view"],
+)
+def test_what_is_alive(function, shape, peak, left, target):
+    found = facts_of(function, target, x=tensor(*shape))
+    assert (found.value("memory"), found.value("memory.left")) == (peak, left)
+
+
+def test_a_buffer_that_is_used_again_counts_once():
+    found = facts_of(lambda x: ((x @ x).sin() @ x).sin() @ x, "cuda_sm90", x=tensor(50, 50))
+    assert found.value("memory") == 2 * 10_000
+    assert "20000 bytes, when it calls " in found.instead("memory")
+
+
+def test_the_backward_begins_with_what_the_forward_left():
+    found = facts_of(lambda x: x.sin().exp(), "cuda_sm90", grad="x", x=tensor(10, 100))
+    assert found.value("memory.left") == BYTES, "the backward computes again what it needs"
+    assert found.value("memory.backward") >= BYTES
+
+
+def test_a_split_sum_needs_its_first_half():
+    found = facts_of(lambda x: x.sum(), "cuda_sm90", x=tensor(300_000))
+    assert found.value("memory") > 4
+    assert found.value("memory.left") == 4
