@@ -80,13 +80,15 @@ class Launch:
     """One configuration that a kernel may be launched with, and the resources of its binary.
 
     `config`: blocks, warps and stages, as text. `last`: the last stage that the installed Triton reaches: cubin, hsaco
-    or spv. Without a backend for the device it is ttir, and all fields after it are None.
+    or spv. Without a backend for the device it is ttir, and the fields after it are None, but for
+    `combined`.
 
     Per thread: `registers` of 32 bits, and `spills`, the bytes of local memory (the driver's number, which Inductor
     reads too: 4 times Triton's n_spills); on rocm, registers of vectors, and bytes of scratch memory. Per block:
     `shared_memory` in bytes, as the launch requests it. `widest_access`: bits of the widest load or store of global
     memory by one thread, 0 without any. `tensor_cores`: the number of tensor-core instructions; on rocm, of the matrix
-    cores. `combined`: how threads divide what they add up, see ttgir.py; on xpu without its backend,
+    cores. `combined`: how threads divide what they add up, see ttgir.py, "" where they
+    add up nothing; on xpu without its backend,
     as cuda would.
     """
 

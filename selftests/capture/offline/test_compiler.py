@@ -195,7 +195,7 @@ def test_xpu_ends_where_the_installed_triton_does():
     a_kernel = kernel("for_xpu", COPY, blocks={"X": 64}, device="xpu")
     if Path(triton.__file__).with_name("backends").joinpath("intel").exists():
         pytest.skip("this Triton has Intel's backend")
-    assert launch(a_kernel) == compiler.Launch("X=64 num_warps=4 num_stages=2", "ttir")
+    assert launch(a_kernel) == compiler.Launch("X=64 num_warps=4 num_stages=2", "ttir", combined="")
     assert "tt.func public @for_xpu" in compiler.stage_texts(a_kernel, "ttir")[0][1]
     with pytest.raises(compiler.StageError, match=r"no spv of for_xpu: Triton .* has no backend for xpu"):
         compiler.stage_texts(a_kernel, "spv")
