@@ -43,3 +43,14 @@ def test_a_split_sum_needs_its_first_half():
     found = facts_of(lambda x: x.sum(), "cuda_sm90", x=tensor(300_000))
     assert found.value("memory") > 4
     assert found.value("memory.left") == 4
+
+
+def test_an_output_may_be_none():
+    found = facts_of(
+        lambda x, i: (x.index_reduce(0, i, x, "amax"), None)[0],
+        "cuda_sm90",
+        grad="x",
+        x=tensor(4, 3),
+        i=tensor(4, dtype="i64", high=4),
+    )
+    assert found.value("memory") > 0

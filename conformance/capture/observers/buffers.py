@@ -117,14 +117,14 @@ def _dependency_bytes(graph: Any, dep: Any) -> int:
 def _arguments(graph: Any, node: Any) -> Iterator[tuple[str, Any, int]]:
     """Name, region and bytes of each tensor argument of a library call or fallback. A view counts only itself."""
     for each in _flat(getattr(node, "inputs", ())):
-        if not _is_tensor(each):
+        if not is_tensor(each):
             continue
         name, size = each.get_name(), each.get_size()
         region = (str(size), str(getattr(getattr(each, "layout", None), "offset", 0)))
         yield graph.scheduler.mutation_real_name.get(name, name), region, _bytes(graph, size, each.get_dtype())
 
 
-def _is_tensor(node: Any) -> bool:
+def is_tensor(node: Any) -> bool:
     """Whether an IR node is one tensor; None, a number, a tuple of results or an operator without a result is not."""
     from torch._inductor import ir
 
@@ -183,7 +183,7 @@ def _output_bytes(graph: Any, stored: Mapping[str, int]) -> int:
     """The bytes of the graph's outputs. Of an input that it changes, the bytes that one node `stored` there."""
     sizes: dict[str, int] = {}
     for output in graph.graph_outputs:
-        if not _is_tensor(output):
+        if not is_tensor(output):
             continue
         name = output.get_name()
         if name not in graph.graph_inputs and name not in graph.constants:
@@ -201,7 +201,7 @@ def _size(graph: Any, name: str) -> int:
         constant = graph.constants[name]
         return 0 if _is_packed_by_mkl(constant) else constant.numel() * constant.itemsize
     buffer = graph.try_get_buffer(name)
-    return _bytes(graph, buffer.get_size(), buffer.get_dtype()) if _is_tensor(buffer) else 0
+    return _bytes(graph, buffer.get_size(), buffer.get_dtype()) if is_tensor(buffer) else 0
 
 
 def _is_packed_by_mkl(constant: Any) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from conformance.capture.observers.buffers import is_tensor
+
 #: Lines of the wrapper that call something: what is alive then counts.
 _CALLS = ("KernelCallLine", "ExternKernelAllocLine", "ExternKernelOutLine", "ExternKernelMultiOutLine")
 
@@ -69,7 +71,7 @@ class _Held:
 
     def left(self) -> int:
         """Bytes of the outputs: what else is alive at the end goes when the wrapper returns."""
-        names = [_name(each) for each in self.graph.graph_outputs if hasattr(each, "get_name")]
+        names = [_name(each) for each in self.graph.graph_outputs if is_tensor(each)]
         return sum(self.live.get(each, 0) for each in {self.storage.get(name, "") for name in names})
 
     def is_view(self, name: str) -> bool:
