@@ -4,7 +4,8 @@
     python benchmarks/same_bits.py --target cpu_avx2 --every 20 softmax  # one of 20 of those that match
 
 Run it on the device: without it there is the structure alone, and nothing to disagree with. --output writes a line of
-JSON for each verdict. `--page RUN …` prints docs/same-bits-operators.md from runs with --checks same_bits.
+JSON for each verdict. --cost runs pytest with and without the check, and prints the ratio of their times.
+`--page RUN …` prints docs/same-bits-operators.md from runs with --checks same_bits.
 
 On an H200 with torch 2.11, of 165 cases: two runs have the same bits for 126, other bits for 5, and may have others in
 another process for 34. 104 have eager's bits. 59 of 286 other layouts and 6 of 107 batches give others.
@@ -17,7 +18,9 @@ import contextlib
 import dataclasses
 import json
 import re
+import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -36,12 +39,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("patterns", nargs="*", help="parts of case ids; default: all")
     parser.add_argument("--target", default="cuda_sm90")
+    parser.add_argument("--cost", action="store_true", help="what the check costs: pytest with and without it")
     parser.add_argument("--page", nargs="+", type=Path, metavar="RUN", help="print the page of these runs")
     parser.add_argument("--every", type=int, default=1, help="one of so many cases")
     parser.add_argument("--shard", default="0/1", help="I/N: the I-th of N parts of the cases")
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
+    if arguments.cost:
+        return cost(arguments.target, arguments.every, arguments.patterns)
     if arguments.page:
         print(page(arguments.page), end="")
         return 0
@@ -78,6 +84,29 @@ def main() -> int:
     print(f"{done} of {len(cases)} cases on {target.name}")
     for (kind, word, evidence), count in sorted(counts.items()):
         print(f"{kind:<14}{word:<14}{evidence:<12}{count}")
+    return 0
+
+
+def cost(target: str, every: int, patterns: list[str]) -> int:
+    """Runs the cases with the default checks, and with this one too: each time anew, and first once to fill caches."""
+    cases = list(selected_cases([], patterns, package=not patterns).cases)[::every]
+    with tempfile.TemporaryDirectory() as folder:
+        subset = Path(folder, "subset.txt")
+        subset.write_text("\n".join(case.id for case in cases) + "\n", encoding="utf-8")
+        seconds = []
+        for checks in (
+            "numerics,requirements,code,same_bits",
+            *("numerics,requirements,code", "numerics,requirements,code,same_bits") * 2,
+        ):
+            words = ("--subset", str(subset), "--target", target, "--checks", checks, "--fresh", "-n", "0", "-q")
+            start = time.monotonic()
+            subprocess.run(
+                [sys.executable, "-m", "pytest", "conformance/ops", *words], check=False, stdout=subprocess.DEVNULL
+            )
+            seconds.append(time.monotonic() - start)
+            print(f"{checks}: {seconds[-1]:.0f} s", flush=True)
+    without, with_check = seconds[1] + seconds[3], seconds[2] + seconds[4]
+    print(f"{len(cases)} cases on {target}: {with_check / without:.2f} times the time without the check")
     return 0
 
 
