@@ -68,13 +68,8 @@ class ItemBits:
             if each.word != SAME and kept.get(kind, {}).get("word") == SAME
         ]
         bits, theirs = found[RUN].bits, kept.get(RUN, {}).get("bits")
-        if (
-            record
-            and bits
-            and theirs
-            and bits != theirs
-            and (record.text, record.torch) == (self.record.text, self.record.torch)
-        ):
+        is_same_code = record and (record.text, record.torch) == (self.record.text, self.record.torch)
+        if is_same_code and found[RUN].word == SAME and bits and theirs and bits != theirs:
             lost.append(f"{RUN:<14}the same code has other bits than in the run {name}, in another process")
         return lost
 
