@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from conformance.facts.exact_operators import EXACT
 from conformance.facts.kernels import label
 from conformance.facts.model import ObservedCapture
+from conformance.facts.patterns import patterns
 
 if TYPE_CHECKING:
     from conformance.facts.reduction_order import ReductionOrder
@@ -26,13 +27,20 @@ def reasons(order: ReductionOrder, device: str, options: Mapping[str, Any]) -> I
     """A reason for each kernel that may round otherwise than eager. `device`: the type of the target's device.
     `options`: the case's own options of Inductor.
 
-    None for code of library calls alone: eager calls the same.
+    Of a library call, none where eager calls the same. At last, what patterns of Inductor made of the graph.
     """
     contracts = device != "cpu" or options.get("cpp.enable_floating_point_contract_flag", "off") != "off"
     narrow = any(_16_BITS.search(module.code) for module in order.capture.modules)
     for number, call in enumerate(ObservedCapture.of(order.capture).calls, 1):
         if call["call"] == "kernel" and (found := _reason(call, order, device, narrow=narrow, contracts=contracts)):
             yield f"kernel {label(call, number)} {found}"
+    for number, call in enumerate(ObservedCapture.of(order.capture).calls, 1):
+        name = call.get("name", "").removeprefix("aten.").partition(".")[0]
+        if call["call"] != "kernel" and call["ops"] and name not in {*call["ops"], *EXACT}:
+            yield f"call {label(call, number)} is for {', '.join(call['ops'])}"
+    rewritten = patterns(ObservedCapture.of(order.capture))
+    if rewritten.value:
+        yield f"a pattern changed the graph: {rewritten.lines[0]}"
 
 
 def regrouped(order: ReductionOrder) -> str:
