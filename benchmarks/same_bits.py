@@ -178,6 +178,8 @@ _KINDS = (
     ("rounds to 16 bits only", "rounds to 16 bits only at its end"),
     ("16-bit results are rounded", "rounds to 16 bits elsewhere"),
     ("may be contracted", "contracts to an fma elsewhere"),
+    ("^call .* is for ", "calls a library's function for operators"),
+    ("a pattern changed", "a pattern changed the graph"),
     ("own way to compute", "has its own way to compute a function"),
     ("choose another of equal", "may choose another of equal elements"),
     ("a library chooses", "a library chooses its own kernel"),

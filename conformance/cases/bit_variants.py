@@ -8,7 +8,6 @@ configuration  other options of Inductor: other kernels of the same program
 from __future__ import annotations
 
 import dataclasses
-from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -30,8 +29,6 @@ PROPERTIES = {
     EAGER: "compiled and eager",
 }
 SAME, DIFFER, MAY_DIFFER, UNDEFINED = "same", "differ", "may differ", "not defined"
-#: What a case may require. Eager's bits need the device.
-REQUIRABLE = (RUN, BATCH, LAYOUT, CONFIGURATION)
 #: Device type → options of Inductor that choose other kernels for the same program.
 _OPTIONS: Mapping[str, tuple[dict[str, Any], ...]] = {
     "cpu": ({"cpp.threads": 1}, {"max_fusion_size": 1, "epilogue_fusion": False}, {"cpp.enable_loop_tail_vec": False}),
@@ -72,13 +69,13 @@ class BitVariant:
 def variants(case: Case, kind: str, device: str, *, together: bool = False) -> Iterator[BitVariant]:
     """The variants of a layout or a configuration. `device`: the type of the target's device.
 
-    `together`: fewer ones, each with several changes.
+    `together`: of a layout, fewer ones, each with several changes.
     """
     if kind == LAYOUT:
         yield from _layouts(case, together=together)
     else:
         known = _OPTIONS["cpu" if device == "cpu" else "gpu"]
-        for options in [dict(ChainMap(*known))] if together else known:
+        for options in known:
             yield BitVariant(kind, text_of(options), case.with_config(options), options=options)
 
 

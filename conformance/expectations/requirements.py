@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from conformance.cases.bit_variants import REQUIRABLE, SAME
+from conformance.cases.bit_variants import PROPERTIES, SAME
 from conformance.cases.case import CaseError
 from conformance.cases.selectors import DeclarationError, applying, parse_torch_range, values_for
 from conformance.cases.wanted_matches import WantedMatches, wanted_matches_of
@@ -270,8 +270,8 @@ def _validate_judgement(where: str, value: Any) -> None:
 
 
 def _validate_bits(where: str, value: Any) -> None:
-    if not isinstance(value, (list, tuple)) or not value or not set(value) <= set(REQUIRABLE):
-        known = ", ".join(REQUIRABLE)
+    if not isinstance(value, (list, tuple)) or not value or not set(value) <= set(PROPERTIES):
+        known = ", ".join(PROPERTIES)
         raise DeclarationError(f"{where}: {SAME_BITS} is {value!r}; write a list of some of these: {known}")
 
 
