@@ -227,7 +227,7 @@ def test_bits_that_are_required():
         check(one, CPU, Values())
 
 
-@pytest.mark.parametrize("value", ["batch", [], ["eager"], ["rows"], None])
+@pytest.mark.parametrize("value", ["batch", [], ["rows"], ["run", 1], None])
 def test_bits_that_cannot_be_required(value):
-    with pytest.raises(DeclarationError, match="write a list of some of these: run, batch, layout, configuration"):
+    with pytest.raises(DeclarationError, match="write a list of some of these: run, batch, layout, configuration, eager"):
         validate(cases_of({"all": {"same_bits": value}}), targets().values(), ["kernels"])
