@@ -8,7 +8,7 @@ configuration  other options of Inductor: other kernels of the same program
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +115,21 @@ def batches(case: Case, names: Sequence[str]) -> Iterator[BitVariant]:
             yield BitVariant(BATCH, f"{few} of {rows} rows", with_tensors(case, changed), (few, rows))
 
 
+def other_gradients(case: Case, names: Sequence[str]) -> list[str]:
+    """The tensors that require a gradient and have no rows of the batch: their gradients are sums over all rows."""
+    leaves = _leaves(case.build(0), into_modules=True)
+    return [path for path, leaf in leaves if path not in names and getattr(leaf, "requires_grad", False)]
+
+
+def without_gradients(case: Case, names: Collection[str]) -> Case:
+    """The case in which these tensors require no gradient."""
+    arguments = case.build(0)
+    for path, leaf in _leaves(arguments, into_modules=True):
+        if path in names:
+            leaf.requires_grad_(False)
+    return _given(case, arguments)
+
+
 def _layouts(case: Case, *, together: bool) -> Iterator[BitVariant]:
     tensors = {name: each for name, each in _tensors(case).items() if each.is_floating_point() and each.numel()}
     tensors = {name: each for name, each in tensors.items() if not _is_expanded(each)}
@@ -123,10 +138,11 @@ def _layouts(case: Case, *, together: bool) -> Iterator[BitVariant]:
         further = {name: _placed(each, each.stride(), 1) for name, each in tensors.items()}
         yield BitVariant(LAYOUT, "one element further in memory", with_tensors(case, further))
     if wide:
-        gaps = {name: _with_gaps(each, int(together)) for name, each in wide.items()}
+        gaps, name = {name: _with_gaps(each, int(together)) for name, each in wide.items()}, "with gaps between rows"
         if together:
             gaps |= {name: _placed(each, each.stride(), 1) for name, each in tensors.items() if name not in wide}
-        yield BitVariant(LAYOUT, "with gaps between rows", with_tensors(case, gaps))
+            name += ", one element further in memory"
+        yield BitVariant(LAYOUT, name, with_tensors(case, gaps))
     images = {name: each for name, each in tensors.items() if each.dim() == 4}
     if images:
         import torch
@@ -167,9 +183,9 @@ def _tensors(case: Case) -> dict[str, torch.Tensor]:
     }
 
 
-def _leaves(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _leaves(arguments: Mapping[str, Any], *, into_modules: bool = False) -> Iterator[tuple[str, Any]]:
     for name, argument in arguments.items():
-        yield from leaves_of(argument, name, into_modules=False)
+        yield from leaves_of(argument, name, into_modules=into_modules)
 
 
 def with_tensors(case: Case, tensors: Mapping[str, torch.Tensor]) -> Case:
@@ -178,5 +194,9 @@ def with_tensors(case: Case, tensors: Mapping[str, torch.Tensor]) -> Case:
     for path, leaf in _leaves(arguments):
         if path in tensors:
             leaf.data = tensors[path].detach()
+    return _given(case, arguments)
+
+
+def _given(case: Case, arguments: Mapping[str, Any]) -> GivenCase:
     own = {each.name: getattr(case, each.name) for each in dataclasses.fields(Case)}
     return GivenCase(**own | {"arguments": {}, "choices": {}}, given=arguments, with_gradients=True)

@@ -32,13 +32,16 @@ from conformance.cases.bit_variants import (
     BitVariant,
     batches,
     known_modes,
+    other_gradients,
     row_sets,
     text_of,
     variants,
+    without_gradients,
 )
 from conformance.compiler.compiler import GeneratingError
 from conformance.errors import first_line
 from conformance.facts import eager_rounding
+from conformance.facts.model import listed
 from conformance.facts.reduction_order import ReductionOrder, difference, ordered_kernels
 
 if TYPE_CHECKING:
@@ -191,15 +194,16 @@ class _Comparison:
         known = _known_reason(variant, own.order)
         if not (self.thorough or self.native) and known and (variant.kind != BATCH or own.order.library):
             return dataclasses.replace(structural, word=MAY_DIFFER, reason=known)
-        other = self.side(variant.case, variant.rows, native=self.native and self.thorough)
+        is_run = self.native and (self.thorough or bool(known and variant.kind != CONFIGURATION))
+        other = self.side(variant.case, variant.rows, native=is_run)
         if isinstance(other, str):
             return Verdict(variant.kind, UNDEFINED, name=variant.name, text=other)
         if variant.kind == CONFIGURATION and own.order.is_free and other.order.is_free:
-            reason = eager_rounding.regrouped(own.order) or eager_rounding.regrouped(other.order)
+            reason = self.regrouped(own, variant.case) or self.regrouped(other, variant.case)
             reason = reason if own.order.lines != other.order.lines else ""
         else:
             reason = difference(own.order.lines, other.order.lines) or known
-        if reason and self.native and not self.thorough and variant.kind != CONFIGURATION:
+        if reason and self.native and not is_run and variant.kind != CONFIGURATION:
             other = self.side(variant.case, variant.rows, native=True)
             if isinstance(other, str):
                 return Verdict(variant.kind, UNDEFINED, name=variant.name, text=other)
@@ -213,6 +217,9 @@ class _Comparison:
             return Verdict(variant.kind, DIFFER, "native", variant.name, text, reason)
         return Verdict(variant.kind, SAME, "native", variant.name)
 
+    def regrouped(self, side: _Side, case: Case) -> str:
+        return eager_rounding.regrouped(side.order, self.target.device, case.config)
+
     def of_modes(self, case: Case, own: _Side) -> Iterator[Verdict]:
         """Where the bits may differ from run to run: in the mode that promises the same."""
         for mode in known_modes(RUN_MODES) if own.order.unstable and self.thorough else ():
@@ -221,26 +228,32 @@ class _Comparison:
             yield dataclasses.replace(found, mode=text_of(mode))
 
     def of_kind(self, case: Case, kind: str, own: _Side) -> list[Verdict]:
-        """Where not `thorough`, until one differs; layouts are changed together, and each alone only if they differ."""
-        device, found = self.target.device, list[Verdict]()
-        if not self.thorough and kind == LAYOUT:
-            found = [self.verdict(variant, own) for variant in variants(case, kind, device, together=True)]
-        if not found or any(each.word != SAME for each in found):
-            found = []
-            for variant in variants(case, kind, device):
-                found.append(self.verdict(variant, own))
-                if not self.thorough and found[-1].word in (DIFFER, MAY_DIFFER):
-                    break
+        """Where not `thorough`, layouts are changed together, and the first that differs is the last."""
+        found = self.until_one_differs(variants(case, kind, self.target.device, together=not self.thorough), own)
         return found or [Verdict(kind, UNDEFINED, text="no input is a tensor of floating numbers")]
+
+    def until_one_differs(self, chosen: Iterator[BitVariant], own: _Side) -> list[Verdict]:
+        """A verdict on each; where not `thorough`, the first that differs is the last."""
+        found = list[Verdict]()
+        for variant in chosen:
+            found.append(self.verdict(variant, own))
+            if not self.thorough and found[-1].word in (DIFFER, MAY_DIFFER):
+                break
+        return found
 
     def of_batches(self, case: Case, own: _Side) -> Iterator[Verdict]:
         """By default; where that is not the same, in the modes that promise it."""
-        names = _row_tensors(case)
-        if isinstance(names, str):
-            yield Verdict(BATCH, UNDEFINED, text=names)
+        batch = _Batch.of(case)
+        if isinstance(batch, str):
+            yield Verdict(BATCH, UNDEFINED, text=batch)
             return
-        found = [self.verdict(variant, own) for variant in batches(case, names)]
-        yield from found
+        case, names, base = batch.case, batch.names, self.side(batch.case, native=self.native) if batch.without else own
+        if isinstance(base, str):
+            yield Verdict(BATCH, UNDEFINED, text=base)
+            return
+        found = self.until_one_differs(batches(case, names), base)
+        for each in found:
+            yield dataclasses.replace(each, text="; ".join(filter(None, (each.text, batch.without))))
         if not self.thorough or all(each.word == SAME for each in found):
             return
         for mode in known_modes(BATCH_MODES):
@@ -365,27 +378,42 @@ def _tensors(function: Any, case: Case, device: str, rows: tuple[int, int] | Non
     return found
 
 
-def _row_tensors(case: Case) -> tuple[str, ...] | str:
-    """The tensors whose rows are a batch: each row of each output depends on the same row of them alone. Else why not.
+@dataclass(frozen=True)
+class _Batch:
+    """The tensors whose rows are a batch: each row of each output depends on the same row of them alone.
 
-    Eager decides on the CPU.
+    `without`: what `case` leaves out of the case itself; "" for nothing.
     """
-    whole, problems = _cpu(case), []
-    if whole is None:
-        return "eager raises"
-    for names in row_sets(case):
-        problem = _dependence(whole, list(batches(case, names)))
-        if not problem:
-            return names
-        problems.append(problem)
-    return problems[0] if problems else "no input has rows"
+
+    case: Case
+    names: tuple[str, ...]
+    without: str = ""
+
+    @classmethod
+    def of(cls, case: Case) -> _Batch | str:
+        """A batch of the case, or why it has none. Eager decides on the CPU."""
+        whole, problems = None, []
+        for names in row_sets(case):
+            if not (chosen := list(batches(case, names))):
+                problems.append("there is one row, or none")
+                continue
+            whole = whole or _cpu(case)
+            problem = _dependence(whole, chosen)
+            if not problem:
+                return cls(case, names)
+            problems.append(problem)
+            if others := other_gradients(case, names):
+                fewer = without_gradients(case, others)
+                if not _dependence(_cpu(fewer), list(batches(fewer, names))):
+                    return cls(fewer, names, f"without the gradients of {listed(others, 3)}")
+        return problems[0] if problems else "no input has rows"
 
 
-def _dependence(whole: Mapping[str, torch.Tensor], chosen: Sequence[BitVariant]) -> str:
+def _dependence(whole: Mapping[str, torch.Tensor] | None, chosen: Sequence[BitVariant]) -> str:
     import torch
 
-    if not chosen:
-        return "there is one row, or none"
+    if whole is None:
+        return "eager raises"
     for variant in chosen:
         count, rows = variant.rows or (0, 0)
         for name, each in whole.items():

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from conformance.facts.exact_operators import EXACT
+from conformance.facts.exact_operators import EXACT, EXACT_ON_CPU
 from conformance.facts.kernels import label
 from conformance.facts.model import ObservedCapture
 from conformance.facts.patterns import patterns
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 _CHOOSE = frozenset(
     ["argmax", "argmin", "cummax", "cummin", "kthvalue", "max", "median", "min", "mode", "sort", "topk"]
 )
-#: These are correctly rounded in C++ only.
-_EXACT_ON_CPU = frozenset({"div", "reciprocal", "sqrt"})
 _16_BITS = re.compile(r"\*(?:fp16|bf16)'|at::(?:BFloat16|Half)\b|\b(?:bfloat16|half)\*")
 
 
@@ -29,7 +27,7 @@ def reasons(order: ReductionOrder, device: str, options: Mapping[str, Any]) -> I
 
     Of a library call, none where eager calls the same. At last, what patterns of Inductor made of the graph.
     """
-    contracts = device != "cpu" or options.get("cpp.enable_floating_point_contract_flag", "off") != "off"
+    contracts = _contracts(device, options)
     narrow = any(_16_BITS.search(module.code) for module in order.capture.modules)
     for number, call in enumerate(ObservedCapture.of(order.capture).calls, 1):
         if call["call"] == "kernel" and (found := _reason(call, order, device, narrow=narrow, contracts=contracts)):
@@ -43,13 +41,20 @@ def reasons(order: ReductionOrder, device: str, options: Mapping[str, Any]) -> I
         yield f"a pattern changed the graph: {rewritten.lines[0]}"
 
 
-def regrouped(order: ReductionOrder) -> str:
+def _contracts(device: str, options: Mapping[str, Any]) -> bool:
+    """Whether the compiler may make one fma of a product and a sum."""
+    return device != "cpu" or options.get("cpp.enable_floating_point_contract_flag", "off") != "off"
+
+
+def regrouped(order: ReductionOrder, device: str, options: Mapping[str, Any]) -> str:
     """Why other kernels of the same operators may round otherwise, where no bits depend on an order; "" if none may."""
     kernels = ObservedCapture.of(order.capture).kernels
     several = [call for call in kernels if len(call["decomposed"]) > 1 or call["fused"] > 1]
     if several and any(_16_BITS.search(module.code) for module in order.capture.modules):
         return "16-bit results are rounded at the end of each kernel, and other kernels end elsewhere"
-    if any("mul" in call["decomposed"] and {"add", "sub"} & {*call["decomposed"]} for call in several):
+    if _contracts(device, options) and any(
+        "mul" in call["decomposed"] and {"add", "sub"} & {*call["decomposed"]} for call in several
+    ):
         return "mul and add of one kernel may be contracted to one fma, and in two kernels they are not"
     return ""
 
@@ -58,7 +63,7 @@ def _reason(call: Mapping[str, Any], order: ReductionOrder, device: str, *, narr
     operators = list(dict.fromkeys(name.removeprefix("prims.") for name in (*call["ops"], *call["decomposed"])))
     is_whole = bool(order.texts) and not order.has_floats(call)
     chosen = [name for name in operators if name in _CHOOSE]
-    exact = EXACT | _CHOOSE | {"convert_element_type"} | (_EXACT_ON_CPU if device == "cpu" else set())
+    exact = EXACT | _CHOOSE | {"convert_element_type"} | (EXACT_ON_CPU if device == "cpu" else set())
     inexact = [] if is_whole else [name for name in operators if name not in exact]
     if any("random" in name for name in operators):
         return "draws its own random numbers"

@@ -12,3 +12,5 @@ sgn sign signbit slice slice_backward slice_scatter split squeeze stack sub t th
 tril triu trunc unbind unfold unsqueeze view view_as_complex view_as_real where zeros zeros_like
 """
 EXACT = frozenset(_NAMES.split())
+#: These are correctly rounded in C++ only.
+EXACT_ON_CPU = frozenset({"div", "reciprocal", "sqrt"})

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from conformance.facts.exact_operators import EXACT
+from conformance.facts.exact_operators import EXACT, EXACT_ON_CPU
 from conformance.facts.kernels import label
 from conformance.facts.model import ObservedCapture
 
@@ -22,6 +22,8 @@ _COMBINES = re.compile(r"reduction|scan|sort|template|user-defined|foreach|combo
 #: In the text of a Triton kernel: what gives other bits in another order. The largest and any() do not.
 _ROUNDS = re.compile(r"\btl\.(?:sum|reduce|associative_scan|dot)\(|welford|triton_helpers\.(?:prod|sort|online)")
 _FLOATING = re.compile(r"'\*(?:fp|bf)\d+'")
+#: In C++: a conversion to whole numbers. Lanes and scalars have other results outside of the range.
+_TO_WHOLE = re.compile(r"\bconvert<u?int")
 
 
 @dataclass(frozen=True)
@@ -91,14 +93,28 @@ class ReductionOrder:
 
     @cached_property
     def is_free(self) -> bool:
-        """Whether the code is Triton kernels and fallbacks alone whose bits depend on no order."""
-        return all(
-            _is_exact(call)
-            and call.get("language", "triton") == "triton"
+        """Whether the code is kernels and fallbacks alone whose bits depend on no order, and on no lanes."""
+        return all(_is_exact(call) and (self._is_free_triton(call) or self.is_exact_cpp(call)) for call in self.calls)
+
+    def _is_free_triton(self, call: Mapping[str, Any]) -> bool:
+        return (
+            call.get("language", "triton") == "triton"
             and not (call["call"] == "kernel" and is_ordered(call, self.texts))
             and not (_has_atomics(call) and self.has_floats(call))
-            for call in self.calls
         )
+
+    def is_exact_cpp(self, call: Mapping[str, Any]) -> bool:
+        """Whether a kernel of C++ computes exactly, or rounds correctly: lanes and scalars have the same bits then."""
+        if not call.get("nests") or self.adds_up(call) or self._converts:
+            return False
+        names = {name.removeprefix("prims.") for name in call["decomposed"]}
+        operations = (call.get("cost") or {}).get("operations", {})
+        is_whole = bool(operations) and not any(name[0] in "bfc" for name in operations)
+        return is_whole or names <= EXACT | EXACT_ON_CPU | {"convert_element_type"}
+
+    @cached_property
+    def _converts(self) -> bool:
+        return any(_TO_WHOLE.search(module.code) for module in self.capture.modules)
 
     def cannot_matter(self, option: str) -> bool:
         """Whether the code has nothing that this option of Inductor would change. False if that is not known."""
@@ -145,7 +161,8 @@ class ReductionOrder:
             return
         if not nests:
             yield _loops(call)
-        yield from map(_nest, nests)
+        exact = self.is_exact_cpp(call)
+        yield from ("exact" if exact else _nest(nest) for nest in nests)
         if call.get("split"):
             yield f"{call['split']} half of a split"
         yield from filter(None, [" or ".join(self.launches.get(call.get("function", ""), ()))])

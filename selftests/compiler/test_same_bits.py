@@ -24,6 +24,7 @@ from conformance.cases.bit_variants import (
     SAME,
     UNDEFINED,
 )
+from conformance.cases.lookup import selected_cases
 from conformance.compiler import same_bits
 from conformance.compiler.compiler import compiler_here
 from conformance.facts.reduction_order import difference
@@ -134,6 +135,46 @@ def test_batches_that_are_not_defined(verdicts, function, says):
 def test_a_weight_is_no_batch(verdicts, function, inputs):
     """Also where it has as many rows as the batch, or comes first."""
     assert all("of" in each.name for each in of(verdicts(function, "cuda_sm90", **inputs), BATCH))
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs", "is_exact"),
+    [
+        ("lambda x, y: torch.where(x > y, x * 2, y) / 3", {"x": "8x30", "y": "8x30"}, True),
+        ("lambda x: x * 2 // 3", {"x": "torch.arange(64).view(8, 8)"}, True),
+        ("lambda x: x.amax(-1)", {"x": "8x30"}, True),
+        ("lambda x: x.sin()", {"x": "8x30"}, False),
+        ("lambda x: x.sum(-1)", {"x": "8x30"}, False),
+        ("lambda x: x.to(torch.int64)", {"x": "8x30"}, False),  # lanes and scalars differ beyond the range
+    ],
+)
+def test_exact_cpp_has_the_same_bits_with_lanes_and_without(compiler, monkeypatch, function, inputs, is_exact):
+    """Then the check of an item compiles no variant; `show` runs them all and agrees."""
+    compiled = []
+    side = same_bits._Comparison.side
+    monkeypatch.setattr(
+        same_bits._Comparison, "side", lambda *args, **options: compiled.append(args) or side(*args, **options)
+    )
+    words = tuple(f"{name}={value}" for name, value in inputs.items())
+    case, _ = resolve_case(function, compiler.machine.targets(), AdhocOptions(words, (), False, ()))
+    target = compiler.target(NATIVE)
+    with compiler.generate(case, target, deviceless=False, run=True) as result:
+        found = list(same_bits.verdicts_on(compiler, case, target, result, [BATCH], deviceless=False, native=True))
+    assert bool(compiled) != is_exact
+    if is_exact:
+        assert {each.word for each in found} == {SAME}
+        found = list(same_bits.verdicts(compiler, case, target, deviceless=False, kinds=[BATCH]))
+        assert {(each.word, each.evidence) for each in found} == {(SAME, "native")}
+
+
+@pytest.mark.parametrize("target", ["cuda_sm90", NATIVE])
+def test_the_gradient_of_a_weight_is_no_part_of_a_batch(compiler, target):
+    """It is a sum over all rows. Those of the rows are compared: the reason is of a kernel that computes them."""
+    (case,) = selected_cases([], ["norm/layer_norm-plain-f32-backward-static"]).cases
+    found = list(same_bits.verdicts(compiler, case, compiler.target(target), deviceless=False, kinds=[BATCH]))
+    own = {each.name: each for each in found if not each.mode}
+    assert own["1 of 8 rows"].reason.startswith("kernel 1 forward: "), own
+    assert all(each.text.endswith("without the gradients of weight, bias") for each in own.values()), own
 
 
 @pytest.mark.parametrize(

@@ -229,5 +229,6 @@ def test_bits_that_are_required():
 
 @pytest.mark.parametrize("value", ["batch", [], ["rows"], ["run", 1], None])
 def test_bits_that_cannot_be_required(value):
-    with pytest.raises(DeclarationError, match="write a list of some of these: run, batch, layout, configuration, eager"):
+    names = "run, batch, layout, configuration, eager"
+    with pytest.raises(DeclarationError, match=f"write a list of some of these: {names}"):
         validate(cases_of({"all": {"same_bits": value}}), targets().values(), ["kernels"])
