@@ -89,7 +89,8 @@ def extract(capture: Capture) -> Facts:
     `guards`: the number of conditions under which Dynamo reuses the compiled code; `guards.TENSOR_MATCH` counts one
     kind.
     `memory`: the most bytes that the code holds at a time beside its inputs, without what library calls take within
-    themselves; `.forward`, `.backward`; `.left`: of the outputs, with what the backward needs.
+    themselves; `.peak` is the same; `.forward`, `.backward`: of those alone; `.left`: when the forward returns;
+    `.saved`: of these, what only the backward needs.
     `matches`: of the patterns that the case's own requirements name; see harness/contracts.py.
     `operators`: the operators of the graph that Inductor lowers, after all passes; `operators.aten.add` counts all
     overloads of one, `operators.aten.add.Tensor` one of them.

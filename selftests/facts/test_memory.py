@@ -39,6 +39,34 @@ def test_the_backward_begins_with_what_the_forward_left():
     assert found.value("memory.backward") >= BYTES
 
 
+def test_what_only_the_backward_needs_is_saved():
+    """The inputs of the forward are alive anyway: w and x are saved, and not counted."""
+    found = facts_of(
+        lambda x, w: ((x @ w).sin() @ w).sum(), "cuda_sm90", grad="x, w", x=tensor(50, 50), w=tensor(50, 50)
+    )
+    assert found.value("memory.saved") == 2 * 10_000, "the first product, and its sine"
+    assert found.value("memory.left") == 4 + 2 * 10_000
+    assert "20000 of them for the backward" in found.text("memory")
+
+
+def test_a_symbol_is_in_the_formula():
+    found = facts_of(lambda x: (x.sin(), x.cos()), "cuda_sm90", dynamic=True, x=tensor(10, 100))
+    assert found.text("memory").endswith("= 8*s27*s77 bytes")
+
+
+def test_the_buffers_at_the_peak_have_their_operators():
+    found = facts_of(lambda x: (x @ x).sin() @ x, "cuda_sm90", x=tensor(50, 50))
+    assert "10000 bytes: float32 [50, 50] of aten.mm" in found.text("memory")
+
+
+@pytest.mark.parametrize("pool", ["none", "intermediates", "outputs", "combined"])
+def test_a_pool_counts_from_its_first_use_to_its_last(pool):
+    options = {"memory_planning": True, "memory_pool": pool}
+    found = facts_of(lambda x: ((x @ x).sin() @ x).sin() @ x, "cuda_sm90", config=options, x=tensor(50, 50))
+    assert found.value("memory") >= 2 * 10_000
+    assert found.value("memory.left") >= 10_000
+
+
 def test_a_split_sum_needs_its_first_half():
     found = facts_of(lambda x: x.sum(), "cuda_sm90", x=tensor(300_000))
     assert found.value("memory") > 4

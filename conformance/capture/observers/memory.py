@@ -7,6 +7,8 @@ and gives back within itself does not count.
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Iterable
 from typing import Any
 
 from conformance.capture.observers.buffers import is_tensor
@@ -16,68 +18,186 @@ _CALLS = ("KernelCallLine", "ExternKernelAllocLine", "ExternKernelOutLine", "Ext
 
 
 def memory(graph: Any) -> dict[str, Any]:
-    """Of a GraphLowering: `peak`, the most bytes at a time; `at`, what the wrapper calls then; `left`, when it returns.
+    """Of a GraphLowering: `peak`, the most bytes at a time; `at`, what the wrapper calls then; `alive`, what is alive
+    then, the largest first. `begins`, `left`: bytes when it begins, and when it returns. `saved`: of the latter, what
+    only the backward needs.
 
-    The inputs do not count, except those that the backward gets for itself and frees: they are alive when it begins.
+    `formula`: the peak as an expression of the symbols; "" without any. The inputs of the forward do not count. What
+    the backward gets for itself and frees does: it is alive when it begins.
     """
     held = _Held(graph)
+    begins = held.peak
     for line in graph.wrapper_code.lines:
         held.follow(line)
-    return {"peak": held.peak, "at": held.at, "left": held.left()}
+    held.end_call()
+    visible = _visible(graph)
+    left, shown = held.storages(graph.graph_outputs), held.storages(visible)
+    return {
+        "peak": held.peak,
+        "begins": begins,
+        "at": held.at,
+        "alive": held.alive(),
+        "left": sum(held.live[storage] for storage in left),
+        "saved": sum(held.live[storage] for storage in left - shown),
+        "formula": held.formula(),
+    }
+
+
+#: The fake mode of a compile → the storages of its forward's inputs: the caller has them also in the backward.
+_forward_inputs: weakref.WeakKeyDictionary[Any, set[int]] = weakref.WeakKeyDictionary()
 
 
 class _Held:
-    """`live`: storage → bytes. `storage`: buffer → its storage: buffers that reuse or view one have the same."""
+    """What is alive after each line. `live`: storage → bytes. `storage`: buffer → its storage: buffers that reuse or
+    view one have the same. `at_peak`: `live` at the peak. `at`: what the wrapper calls then.
+    """
 
     def __init__(self, graph: Any) -> None:
         self.graph = graph
         self.live: dict[str, int] = {}
         self.storage: dict[str, str] = {}
-        self.peak, self.at, self.called = 0, "", ""
+        self.peak, self.at, self.at_peak = 0, "", dict[str, int]()
+        self._sizes: dict[str, Any] = {}
+        self._texts: dict[str, str] = {}
+        self._unnamed: dict[str, set[str]] = {}  # a call's buffer → its results that have no variable
+        self._waits = False  # a buffer is allocated for the call that follows
+        storages, forwards = _input_storages(graph), _forward_inputs.setdefault(graph.fake_mode, set())
         if graph.is_backward:
             freed = {_name(line.node) for line in graph.wrapper_code.lines if _frees(line)}
-            for name in freed & graph.graph_inputs.keys():
-                self.allocate(name)
+            for name, storage in storages.items():
+                if name in freed and storage not in forwards:
+                    self.allocate(name)
+        else:
+            forwards.update(storages.values())
 
     def follow(self, line: Any) -> None:
         kind = type(line).__name__
         if kind == "AllocateLine":
             self.allocate(_name(line.node), line.node)
-        elif kind == "MultiOutputLine" and not self.is_view(line.result_name):
-            self.allocate(line.result_name)
+        elif kind == "AllocFromPoolLine":
+            self.take_from_pool(line)
+        elif kind == "DeallocFromPoolLine" and line.is_last_pool_usage:
+            self.drop_pool(_pool(line))
+        elif kind == "MultiOutputLine":
+            self.name_part(line.result_name)
         elif kind in ("ReuseLine", "ReinterpretLine"):
             self.storage[_name(line.reused_as)] = self.storage.get(_name(line.node), _name(line.node))
             if kind == "ReuseLine" and line.delete_old:
                 self.storage.pop(_name(line.node), None)
         elif _frees(line):
-            self.free(_name(line.node))
-        if kind == "ExternKernelAllocLine" and not self.is_view(_name(line.node)):
-            self.allocate(_name(line.node), line.node)
+            for name in self._unnamed.pop(_name(line.node), {_name(line.node)}):
+                self.free(name)
+        if kind == "ExternKernelAllocLine" and not line.node.get_inputs_that_alias_output():
+            for node in _results(line.node) or [line.node]:
+                self.allocate(_name(node), node)
+                self._unnamed.setdefault(_name(line.node), set()).add(_name(node))
         if kind in _CALLS:
-            self.called = _called(line)
-        if sum(self.live.values()) > self.peak:  # a buffer is allocated for the call that follows
-            self.peak, self.at = sum(self.live.values()), "" if kind == "AllocateLine" else self.called
-        elif not self.at and kind in _CALLS and self.peak:
-            self.at = self.called
+            self.end_call(_called(line))
+
+    def end_call(self, name: str = "") -> None:
+        if self._waits:
+            self.at, self._waits = name, False
 
     def allocate(self, name: str, node: Any = None) -> None:
+        node = node if node is not None else self.graph.try_get_buffer(name)
         self.storage[name] = name
-        self.live[name] = _bytes(self.graph, node if node is not None else self.graph.try_get_buffer(name))
+        self._hold(name, _size(self.graph, node), _text(node))
+
+    def name_part(self, name: str) -> None:
+        """A variable gets one of the results of a call: with the call's own variable, the others go."""
+        parts = next((each for each in self._unnamed.values() if name in each), None)
+        if parts is not None:
+            parts.remove(name)
+        elif not self.is_view(name):
+            self.allocate(name)
+
+    def take_from_pool(self, line: Any) -> None:
+        pool = _pool(line)
+        if line.is_first_pool_usage:
+            self._hold(pool, line.group.allocation.pool.root.get_symbolic_size(), "a pool")
+        self.storage |= dict.fromkeys(line.group.names, pool)
+
+    def drop_pool(self, pool: str) -> None:
+        """The pool lives on if an output is in it."""
+        outputs = {_name(each) for each in self.graph.graph_outputs if is_tensor(each)}
+        if not any(self.storage.get(name) == pool for name in outputs):
+            self.live.pop(pool, None)
+
+    def _hold(self, storage: str, size: Any, text: str) -> None:
+        """`size`: bytes, an expression of sympy."""
+        self._sizes[storage], self._texts[storage] = size, text
+        self.live[storage] = int(self.graph.sizevars.optimization_hint(size, fallback=0))
+        if (total := sum(self.live.values())) > self.peak:
+            self.peak, self.at_peak, self._waits = total, dict(self.live), True
 
     def free(self, name: str) -> None:
         storage = self.storage.pop(name, None)
         if storage is not None and storage not in self.storage.values():
             self.live.pop(storage, None)
 
-    def left(self) -> int:
-        """Bytes of the outputs: what else is alive at the end goes when the wrapper returns."""
-        names = [_name(each) for each in self.graph.graph_outputs if is_tensor(each)]
-        return sum(self.live.get(each, 0) for each in {self.storage.get(name, "") for name in names})
+    def storages(self, outputs: Iterable[Any]) -> set[str]:
+        """The storages of the outputs, without those of inputs."""
+        return {self.storage.get(_name(each), "") for each in outputs if is_tensor(each)} & self.live.keys()
 
     def is_view(self, name: str) -> bool:
         """Whether a call returns a part of its input: then there is nothing to free."""
         buffer = self.graph.try_get_buffer(name)
         return bool(buffer is not None and buffer.get_inputs_that_alias_output())
+
+    def alive(self) -> list[str]:
+        """Bytes and text of each storage at the peak, the largest first."""
+        largest = sorted(self.at_peak, key=lambda each: (-self.at_peak[each], self._texts[each]))
+        return [f"{self.at_peak[each]} bytes: {self._texts[each]}" for each in largest if self.at_peak[each]]
+
+    def formula(self) -> str:
+        import sympy
+
+        total = sympy.expand(sympy.Add(*(self._sizes[storage] for storage in self.at_peak)))
+        return str(total) if total.free_symbols else ""
+
+
+def _input_storages(graph: Any) -> dict[str, int]:
+    """Input → the storage of its fake tensor, which a view of it has too, also in the backward."""
+    import torch
+
+    values = {node.name: node.meta.get("val") for node in graph.graph.find_nodes(op="placeholder")}
+    tensors = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
+    return {name: value.untyped_storage()._cdata for name, value in tensors.items()}
+
+
+def _results(node: Any) -> list[Any]:
+    """The tensors that a fallback returns, each a buffer."""
+    found, left = list[Any](), [getattr(node, "outputs", None)]
+    while left:
+        each = left.pop()
+        if isinstance(each, (list, tuple)):
+            left.extend(each)
+        elif isinstance(each, dict):
+            left.extend(each.values())
+        elif is_tensor(each):
+            found.append(each)
+    return found
+
+
+def _pool(line: Any) -> str:
+    return f"pool {id(line.group.allocation.pool)}"
+
+
+def _text(node: Any) -> str:
+    """Dtype, shape and operator of a buffer: `float32 [40, 100] of aten.sin`."""
+    if node is None or not is_tensor(node):
+        return "no tensor"
+    origin = getattr(node, "origin_node", None)
+    operator = getattr(getattr(origin, "target", None), "_overloadpacket", "")
+    shape = ", ".join(map(str, node.get_size()))
+    return f"{str(node.get_dtype()).removeprefix('torch.')} [{shape}]{f' of {operator}' if operator else ''}"
+
+
+def _visible(graph: Any) -> list[Any]:
+    """The outputs that the caller of a forward gets, with those before them: inputs that it changes. All of others."""
+    (node,) = graph.graph.find_nodes(op="output")
+    positions = node.meta.get("user_visible_output_idxs")
+    return graph.graph_outputs[: max(positions) + 1] if positions and not graph.is_backward else graph.graph_outputs
 
 
 def _frees(line: Any) -> bool:
@@ -93,12 +213,13 @@ def _called(line: Any) -> str:
     return getattr(line, "kernel_name", "") or line.node.get_kernel_name() or type(line.node).__name__
 
 
-def _bytes(graph: Any, node: Any) -> int:
-    """Bytes of a buffer's storage; 0 of what is no tensor."""
+def _size(graph: Any, node: Any) -> Any:
+    """Bytes of a buffer's storage, an expression of sympy; 0 of what is no tensor."""
+    import sympy
+
     if node is None or getattr(node, "maybe_get_dtype", node.get_dtype)() is None:
-        return 0
+        return sympy.Integer(0)
     try:
-        elements = graph.get_allocation_storage_size(node)
+        return graph.get_allocation_storage_size(node) * node.get_dtype().itemsize
     except (AttributeError, NotImplementedError):  # a tuple of results has no size: its parts have
-        return 0
-    return int(graph.sizevars.optimization_hint(elements, fallback=0)) * node.get_dtype().itemsize
+        return sympy.Integer(0)
