@@ -336,8 +336,8 @@ def _called(
     """Raises CandidateError with what the compiled function raises."""
     from conformance.numerics.comparison import CandidateError
 
-    result.build()
     try:
+        result.build()
         return _tensors(result.compiled, case, target.device, rows)
     except Exception as error:
         raise CandidateError(f"{type(error).__name__}: {first_line(error)}") from error

@@ -181,6 +181,11 @@ class KnownFailures:
             f"write `sometimes`: {_KEYS_PAGE}",
         )
 
+    def reason(self, case_id: str, check: str, target: str, torch_version: str, mode: str = "") -> str:
+        """The reason of the first entry that says that the check fails; "" if there is none."""
+        entries = self._own_entries(case_id, check, target, torch_version, mode)
+        return next((each.reason for each in entries), "")
+
     def unused_entries(
         self, ran: Iterable[ItemCheck], torch_version: str, modes: Mapping[tuple[str, str], str] = UNKNOWN_MODES
     ) -> list[EntryProblem]:

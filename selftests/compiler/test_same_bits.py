@@ -301,6 +301,15 @@ def test_the_check_of_a_run_and_of_its_baseline(tmp_path):
     assert {kind: each["word"] for kind, each in record["same_bits"].items()} == dict.fromkeys(PROPERTIES, SAME)
 
 
+def test_wrong_values_that_are_known_are_a_reason(tmp_path):
+    """No rule about rounding explains them, and the entry of numerics does."""
+    options = ("--pyargs", "conformance.ops.test_mutation", "-k", "test_shift", "--target", NATIVE)
+    ran = run_python("-m", "pytest", *options, "--checks", "same_bits", "--save-run", "it", folder=tmp_path)
+    assert "1 item = 1 passed" in ran.stdout, ran.stdout + ran.stderr
+    record = json.loads(next(tmp_path.glob(".conformance/runs/it/items/**/*.json")).read_text())
+    assert record["same_bits"][EAGER]["reason"].startswith("its values are wrong, a known failure: ")
+
+
 @pytest.mark.parametrize(
     ("words", "word", "name"),
     [

@@ -41,6 +41,10 @@ class ItemKnownFailures:
         """For a check that passed: the known failure that says that it fails."""
         return self._all.stale_entry(self._case.id, check, *self._run)
 
+    def reason(self, check: str) -> str:
+        """Why the check is known to fail; "" if it is not."""
+        return self._all.reason(self._case.id, check, *self._run)
+
     def text_of_new_problems(self, error: Exception) -> str:
         """A paragraph that lists the problems which no entry names, if entries name others; else ""."""
         name, torch, mode = self._run
