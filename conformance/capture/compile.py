@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from conformance.capture import exploration, invoke, unread
+from conformance.capture.call_counts import counting
 from conformance.capture.compiled_forms import compiled_function
 from conformance.capture.deviceless import pretended_device
 from conformance.capture.deviceless.device_queries import DeviceQueries
@@ -120,11 +121,12 @@ class Compilation:
             if self._request.explore:
                 explorer = stack.enter_context(exploration.explore(case.id, device))
             torch._dynamo.utils.counters.clear()
-            start = time.perf_counter()
-            self._compiled = compiled_function(case, self._fn, self._request.form, device)
-            raised = invoke.call(case, self._compiled, device, self._request.target.name)
-            result = self.capture
-            result.seconds = time.perf_counter() - start
+            start, result = time.perf_counter(), self.capture
+            with contextlib.ExitStack() as counter:
+                calls = counter.enter_context(counting()) if self._request.counts_calls else {}
+                self._compiled = compiled_function(case, self._fn, self._request.form, device)
+                raised = invoke.call(case, self._compiled, device, self._request.target.name)
+            result.seconds, result.calls = time.perf_counter() - start, calls
             if not self._recorder.modules:
                 result.error = raised.partition("\n")[0]
             result.joint_graph = self._recorder.joint_graph

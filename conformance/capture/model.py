@@ -87,6 +87,7 @@ class Capture:
     `counters`: torch's own counters, by group ("inductor", "graph_break", …). `seconds`: wall time of the first call.
     `matches`: of the patterns that the case's requirements name: see observers/pattern_matches.py.
     `error`: type and message of the exception where there is no code because compiling raised, as eager does.
+    `calls`: of Python functions, if they were counted; see call_counts.py.
     `exploration`: only of an explored capture.
     """
 
@@ -101,6 +102,7 @@ class Capture:
     seconds: float = 0.0
     error: str = ""
     matches: dict[str, dict[str, Any]] = field(default_factory=dict)
+    calls: dict[str, Any] = field(default_factory=dict)
     exploration: Exploration | None = None
 
     def complete(self) -> Capture:

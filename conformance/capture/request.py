@@ -21,7 +21,8 @@ class CaptureRequest:
 
     Of the GPU-free worker alone: `shares`: a capture of another target will do if it is the same and nothing else is
     asked for. `audit`: with `emulate`, also judge the case's opt-outs. `other_inputs`: with `emulate`, also compile the
-    case with other inputs (cases/other_inputs.py).
+    case with other inputs (cases/other_inputs.py). `counts_calls`: compile twice, and count the calls of the second
+    compile (call_counts.py). `repeats`: compile so many repetitions of the function (cases/repeated_case.py).
     """
 
     case: Case
@@ -35,3 +36,5 @@ class CaptureRequest:
     shares: bool = False
     audit: bool = False
     other_inputs: bool = False
+    counts_calls: bool = False
+    repeats: int = 1

@@ -22,6 +22,9 @@ PARTS = {
     "without their memory",
     "same-bits": "compare bits: run to run, with fewer rows, another layout, other kernels, and with eager; it "
     "compiles for each",
+    "work": "count the work of the compile: calls of Python functions by phase, nodes, kernels, lines; none depends "
+    "on the machine",
+    "growth": "compile 1, 2, 4 … 64 repetitions of the function, and print how the work and the memory grow",
     "graph": f"print the graphs, before and after the passes; STAGE is one of {', '.join(STAGES)}",
     "ir": "print Inductor's nodes, before and after fusion",
     "code": "print the normalised code",
@@ -35,8 +38,10 @@ PARTS = {
 SIZES = "sizes"
 #: The part that compiles the case in other ways, and compares bits.
 SAME_BITS = "same-bits"
+#: The parts that compile the case in a process of their own, and count its work.
+WORK, GROWTH = "work", "growth"
 #: Parts that compile the case again; the others are printed from one capture.
-COMPILING = (SIZES, SAME_BITS)
+COMPILING = (SIZES, SAME_BITS, WORK, GROWTH)
 #: These parts need an explored capture.
 EXPLORED = ("graph", "bytecode", "log")
 

@@ -8,6 +8,7 @@ A process that uses a real GPU cannot pretend another one: PyTorch's guards, con
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
 import os
 import sys
@@ -23,6 +24,7 @@ from conformance.capture.request import CaptureRequest
 from conformance.capture.result import CaptureResult
 from conformance.cases.adhoc import AdhocCase, AdhocOptions, resolve_case
 from conformance.cases.loader import cases_in
+from conformance.cases.repeated_case import repeated
 from conformance.compiler.other_inputs import OtherCompiles
 from conformance.compiler.random_functions import compared
 from conformance.devices.environment import HIDE_GPUS
@@ -43,7 +45,7 @@ CAPTURE_LIMIT = 600.0
 #: The variable that passes further tables of targets to the worker.
 _TABLES = "_CONFORMANCE_TARGET_TABLES"
 #: What the worker is sent of a request as it is. Its captures are not native, so none defers its build.
-_OPTIONS = ("form", "explore", "emulate", "texts", "shares", "audit", "other_inputs")
+_OPTIONS = ("form", "explore", "emulate", "texts", "shares", "audit", "other_inputs", "counts_calls", "repeats")
 
 
 class GpuFreeWorkerError(ConformanceError, RuntimeError):
@@ -63,7 +65,7 @@ class GpuFreeWorker:
         self, threads: int = 0, tables: Sequence[str] = (), inductor_config: Mapping[str, Any] | None = None
     ) -> None:
         environment = ({"OMP_NUM_THREADS": str(threads)} if threads else {}) | os.environ | HIDE_GPUS
-        self.environment = environment | {_TABLES: os.pathsep.join(tables)}
+        self.environment = environment | {_TABLES: os.pathsep.join(tables), "PYTHONHASHSEED": "0"}
         self._inductor_config = inductor_config or {}
         self._run_options = typed_inductor_config(self._inductor_config)
         self._worker = JsonWorker(__name__, self.environment, echo_stderr=True)
@@ -116,6 +118,9 @@ def _capture(message: dict[str, Any]) -> dict[str, Any]:
     if shared is not None and (shared.numerics is not None or not request.emulate):
         answer = shared.for_target(target).to_json() | {"shared_with": shared.target.name}
         return answer | ({"numerics": shared.numerics} if request.emulate else {})
+    if request.counts_calls:
+        with capture(dataclasses.replace(request, counts_calls=False)):
+            pass  # what is imported and cached once does not count
     with capture(request) as captured:
         answer = captured.capture.to_json(complete=request.texts)
         numerics = None
@@ -143,6 +148,7 @@ def _request(message: dict[str, Any]) -> CaptureRequest:
     else:
         case = cases_in(Path(message["file"]))[message["case"]]
     case = case.with_config(ast.literal_eval(message["config"]))
+    case = repeated(case, message["options"]["repeats"])
     target = Target.from_json(message["target"])  # a GPU that matches no row is not in the table
     return CaptureRequest(case, target, "deviceless", **message["options"])
 

@@ -13,6 +13,7 @@ from conformance.capture.model import Capture
 from conformance.facts.binary import MEASURES
 from conformance.facts.bytes_moved import buffers, bytes_moved
 from conformance.facts.calls import extern, fallbacks
+from conformance.facts.compile_work import compile_work
 from conformance.facts.diff import changed_facts
 from conformance.facts.double_precision import fp64
 from conformance.facts.dynamo import graph_breaks, guards
@@ -46,6 +47,7 @@ _STORED: dict[str, Extractor] = {
 _FURTHER: dict[str, Extractor] = {
     "guards": guards,
     "memory": memory,
+    "compile_work": compile_work,
     "matches": matches,
     "operators": operators,
     "loads": loads,

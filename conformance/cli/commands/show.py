@@ -5,17 +5,21 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
+from conformance import facts
 from conformance.capture.offline.compiler import refuse_unknown_stage
 from conformance.cases.adhoc import AdhocOptions, resolve_case
+from conformance.cases.case import Case
 from conformance.cli.capture_sections import Block, blocks, triton_stage
 from conformance.cli.case_options import (
     COMPILING,
     EXPLORED,
+    GROWTH,
     PARTS,
     SAME_BITS,
     SIZES,
+    WORK,
     add_adhoc_options,
     add_part_options,
     adhoc_options,
@@ -28,10 +32,11 @@ from conformance.cli.highlighting import highlighted
 from conformance.cli.kernel_sections import kernel_sections
 from conformance.cli.numerics_verdict import numerics_verdict
 from conformance.compiler.capture_texts import origin
+from conformance.compiler.compile_growth import counted, growth
 from conformance.compiler.compiler import Compiler, compiler_here
 from conformance.compiler.large_sizes import size_choices
 from conformance.compiler.same_bits import verdicts
-from conformance.devices.targets import TargetError
+from conformance.devices.targets import Target, TargetError
 from conformance.errors import ConformanceError
 from conformance.terminal import heading
 
@@ -129,13 +134,7 @@ def _show(compiler: Compiler, word: str, options: AdhocOptions, arguments: argpa
     with compiler.generate(case, target, explore=explore, **how) as result:
         printed = [part for part in parts if part not in COMPILING]
         shown = [block for part in printed for block in blocks(part, result.capture, target, stages)]
-        if SIZES in parts:
-            shown.append(
-                Block("sizes", "\n".join(size_choices(compiler.capture, case, target)) or "(no input has a size)")
-            )
-        if SAME_BITS in parts:
-            found = verdicts(compiler, case, target, deviceless=arguments.deviceless)
-            shown.append(Block("same bits", "\n".join(map(str, found))))
+        shown += _compiled_blocks(compiler, case, target, parts, deviceless=arguments.deviceless)
         if arguments.kernels is not None:
             shown += kernel_sections(arguments.kernels, result.capture, target)
         for stage in arguments.triton_stages:
@@ -150,6 +149,21 @@ def _show(compiler: Compiler, word: str, options: AdhocOptions, arguments: argpa
         verdict = numerics_verdict(compiler, case, result, target, native=native)
         print("", *verdict.lines(), sep="\n")
         return int(verdict.word == "wrong")
+
+
+def _compiled_blocks(
+    compiler: Compiler, case: Case, target: Target, parts: Collection[str], *, deviceless: bool
+) -> Iterator[Block]:
+    """The parts that compile the case again."""
+    if SIZES in parts:
+        yield Block("sizes", "\n".join(size_choices(compiler.capture, case, target)) or "(no input has a size)")
+    if SAME_BITS in parts:
+        found = verdicts(compiler, case, target, deviceless=deviceless)
+        yield Block("same bits", "\n".join(map(str, found)))
+    if WORK in parts:
+        yield Block("compile work", facts.extract(counted(compiler.capture, case, target)).text("compile_work"))
+    if GROWTH in parts:
+        yield Block("growth", "\n".join(growth(compiler.capture, case, target).lines()))
 
 
 def _write_page(compiler: Compiler, word: str, options: AdhocOptions, arguments: argparse.Namespace) -> int:

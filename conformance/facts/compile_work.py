@@ -1,0 +1,36 @@
+"""The work of a compile, in numbers that do not depend on the machine."""
+
+from __future__ import annotations
+
+from conformance.capture.call_counts import SYMBOLS
+from conformance.facts.model import Fact, ObservedCapture
+
+#: How many functions the lines name.
+_NAMED = 8
+
+
+def compile_work(observed: ObservedCapture) -> Fact | None:
+    """The calls of Python functions, without those on expressions of symbols; None if they were not counted.
+
+    Parts: `.dynamo`, `.lowering` and so on: of each phase; `.nodes`: operators of the graphs that Inductor lowers;
+    `.kernels`: different kernels, each built once; `.lines`, `.bytes`: of the generated code. The lines: each phase,
+    the most first, and the functions that are called most.
+    """
+    calls = observed.capture.calls
+    if not calls:
+        return None
+    phases, modules = calls["phases"], observed.capture.modules
+    total = sum(count for phase, count in phases.items() if phase != SYMBOLS)
+    sizes = {
+        "nodes": sum(len(module.observed["operators"]) for module in modules),
+        "kernels": len({call["function"] for call in observed.kernels if call.get("function")}),
+        "lines": sum(module.code.count("\n") for module in modules),
+        "bytes": sum(len(module.code.encode()) for module in modules),
+    }
+    order = sorted(phases, key=lambda phase: (-phases[phase], phase))
+    lines = [
+        f"{total} calls, without those for symbols: {', '.join(f'{phase} {phases[phase]}' for phase in order)}",
+        ", ".join(f"{count} {name}" for name, count in sizes.items()),
+        *(f"{count} {name}" for name, count in list(calls["functions"].items())[:_NAMED]),
+    ]
+    return Fact(total, tuple(lines), {name.replace(" ", "_"): count for name, count in phases.items()} | sizes)
