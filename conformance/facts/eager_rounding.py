@@ -52,9 +52,8 @@ def regrouped(order: ReductionOrder, device: str, options: Mapping[str, Any]) ->
     several = [call for call in kernels if len(call["decomposed"]) > 1 or call["fused"] > 1]
     if several and any(_16_BITS.search(module.code) for module in order.capture.modules):
         return "16-bit results are rounded at the end of each kernel, and other kernels end elsewhere"
-    if _contracts(device, options) and any(
-        "mul" in call["decomposed"] and {"add", "sub"} & {*call["decomposed"]} for call in several
-    ):
+    fused = [call for call in several if "mul" in call["decomposed"] or call.get("scaled")]
+    if _contracts(device, options) and any({"add", "sub"} & {*call["decomposed"]} for call in fused):
         return "mul and add of one kernel may be contracted to one fma, and in two kernels they are not"
     return ""
 
@@ -75,6 +74,8 @@ def _reason(call: Mapping[str, Any], order: ReductionOrder, device: str, *, narr
         return f"has its own way to compute {', '.join(inexact)}"
     if chosen:
         return f"may choose another of equal elements: {', '.join(chosen)}"
+    if call.get("scaled") and not is_whole:
+        return "adds a multiple (alpha), and eager or this kernel may do it by one fma"
     if contracts and "mul" in operators and {"add", "sub"} & set(operators):
         return "may contract mul and add to one fma"
     return ""

@@ -301,6 +301,13 @@ def test_the_check_of_a_run_and_of_its_baseline(tmp_path):
     assert {kind: each["word"] for kind, each in record["same_bits"].items()} == dict.fromkeys(PROPERTIES, SAME)
 
 
+@pytest.mark.parametrize("target", ["cuda_sm90", NATIVE])
+def test_an_addition_of_a_multiple_may_be_an_fma(verdicts, target):
+    """ATen's vectorised add with alpha is one fma on the CPU; Inductor's C++ is not."""
+    (found,) = of(verdicts("lambda x, y: torch.add(x, y, alpha=0.3)", target, x="8x30", y="8x30"), EAGER)[:1]
+    assert "adds a multiple" in found.reason
+
+
 def test_wrong_values_that_are_known_are_a_reason(tmp_path):
     """No rule about rounding explains them, and the entry of numerics does."""
     options = ("--pyargs", "conformance.ops.test_mutation", "-k", "test_shift", "--target", NATIVE)

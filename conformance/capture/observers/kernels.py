@@ -88,11 +88,11 @@ def observations(graph: Any) -> dict[str, Any]:
 
     `devices`: device types, sorted. `calls`: kernels, library calls and fallbacks, in the order of the calls. Each has
     `call` ("kernel", "extern" or "fallback"), `ops` (its ATen operators, in the order of the graph), `decomposed` (the
-    operators that Inductor lowered) and `cost` (see kernel_costs.py). A library call or fallback has `name`. A kernel
-    has `language`, `kind`, `function` (its name in the code), `ranges` and `reduced` (sizes of its loops; expressions
-    for dynamic shapes), and `work` (operation_counts of loop_bodies.py). A C++ kernel also has `nests`. A Triton kernel
-    also has `tiling`, `descriptors` and `block_pointers` (how many tensor descriptors and block pointers it makes), and
-    `parts` if one launch runs several kernels.
+    operators that Inductor lowered), `scaled` if one of them adds a multiple, and `cost` (see kernel_costs.py). A
+    library call or fallback has `name`. A kernel has `language`, `kind`, `function` (its name in the code), `ranges`
+    and `reduced` (sizes of its loops; expressions for dynamic shapes), and `work` (operation_counts of loop_bodies.py).
+    A C++ kernel also has `nests`. A Triton kernel also has `tiling`, `descriptors` and `block_pointers` (how many
+    tensor descriptors and block pointers it makes), and `parts` if one launch runs several kernels.
     `unfused`: see fusion.py. `reductions`: see reductions.py. `moved`, `buffers`: see buffers.py. `memory`: see
     memory.py. `operators`: see operators.py.
     `runtime`: see runtime_metadata.py. `provenance`: see provenance.py; only of an explored capture.
@@ -361,6 +361,8 @@ def _with_operators(record: dict[str, Any], position: dict[Any, int]) -> dict[st
     rest["fused"] = sum(len(node.get_nodes()) for node in record["nodes"])
     if "user_function" in record:
         return rest | {"ops": [rest.pop("user_function")], "decomposed": []}
+    if any(node.kwargs.get("alpha", 1) != 1 for node in known):
+        rest["scaled"] = True
     return rest | {
         "ops": list(dict.fromkeys(_name(node.meta.get("original_aten") or node.target) for node in known)),
         "decomposed": list(dict.fromkeys(_name(node.target) for node in known)),
