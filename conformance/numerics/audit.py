@@ -219,7 +219,7 @@ class _Auditor:
                 problems.append(Problem("", "reference", str(error), call.name))
                 continue
             problems += found
-            if recompiled > policy.recompiles and raised is None:
+            if recompiled.frames > policy.recompiles and raised is None:
                 problems.append(recompilation(call, recompiled, already_called=True))
         return problems
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from conformance.capture.emulation.errors import NotEmulatedError
-from conformance.capture.observers.dynamo import compiled_frames
+from conformance.capture.observers.dynamo import Compiles, compiles
 from conformance.capture.tf32 import without_tf32
 from conformance.cases import call_modes, kept_state, other_inputs, seeds, special_values
 from conformance.cases.case import resized_arguments
@@ -164,8 +164,8 @@ def check_numerics(
             raised += [error] if call.kind == "ordinary" else []
         elif not may_compile:
             if call.kind != "state":  # other state may need other code
-                observed.recompiled[call.name] = max(recompiled, observed.recompiled.get(call.name, 0))
-            if recompiled > policy.recompiles and not policy.raises and call.kind != "state":
+                observed.recompiled[call.name] = max(recompiled.frames, observed.recompiled.get(call.name, 0))
+            if recompiled.frames > policy.recompiles and not policy.raises and call.kind != "state":
                 found.append(recompilation(call, recompiled, already_called=already_called))
         problems += found
         if policy.raises:
@@ -197,9 +197,9 @@ def check_call(
     policy: Policy,
     comparison: Comparison,
     call: Call,
-) -> tuple[list[Problem], BaseException | None, int]:
-    """Makes one call. Returns its problems, what compiled raised with ordinary values, and how often it compiled."""
-    before = compiled_frames()
+) -> tuple[list[Problem], BaseException | None, Compiles]:
+    """Makes one call. Returns its problems, what compiled raised with ordinary values, and what Dynamo compiled."""
+    before = compiles()
     raised: BaseException | None = None
     try:
         with without_tf32(device):
@@ -209,12 +209,13 @@ def check_call(
         if raised is None or ends_the_check(raised):
             raise raised or error from None
         found = [raised_problem(raised)]
-    return [replace(problem, call=call.name) for problem in found], raised, compiled_frames() - before
+    return [replace(problem, call=call.name) for problem in found], raised, compiles().since(before)
 
 
-def recompilation(call: Call, recompiled: int, *, already_called: bool) -> Problem:
+def recompilation(call: Call, recompiled: Compiles, *, already_called: bool) -> Problem:
     """The problem that a call compiled again."""
-    return replace(messages.recompilation(recompiled, already_called=already_called), call=call.name)
+    problem = messages.recompilation(recompiled.frames, recompiled.reasons(), already_called=already_called)
+    return replace(problem, call=call.name)
 
 
 def _has_every_value(case: Case) -> bool:

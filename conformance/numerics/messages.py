@@ -42,6 +42,8 @@ PROPOSED = 32
 
 #: A message shows this many disagreements and counts the others: the first ones usually cause the rest.
 SHOWN = 5
+#: A message shows so many guards that failed in one call.
+SHOWN_REASONS = 3
 #: A message shows the elements of so many inputs.
 SHOWN_INPUTS = 6
 
@@ -157,11 +159,17 @@ def reproduction(case: Case, target: str, run_options: str = "") -> str:
     return f'pytest "{file}::test_{case.name}[{labels}]" {" ".join(options)}'
 
 
-def recompilation(frames: int, *, already_called: bool) -> Problem:
-    """The problem of a call that made Dynamo compile `frames` frames again."""
+def recompilation(frames: int, reasons: Sequence[str] = (), *, already_called: bool) -> Problem:
+    """The problem of a call that made Dynamo compile `frames` frames again. `reasons`: the guards that failed."""
     earlier = "the capture" if already_called else "the first call"
     count = "1 frame was" if frames == 1 else f"{frames} frames were"
-    return Problem("", "recompiles", f"{count} compiled again; the code that {earlier} compiled must serve this call")
+    text = f"{count} compiled again; the code that {earlier} compiled must serve this call"
+    more = [f"… and {len(reasons) - SHOWN_REASONS} more"] if len(reasons) > SHOWN_REASONS else []
+    lines = [
+        f"  {title:<13} {each}"
+        for each, title in zip([*reasons[:SHOWN_REASONS], *more], ["reason", *[""] * SHOWN_REASONS], strict=False)
+    ]
+    return Problem("", "recompiles", "\n".join([text, *lines]))
 
 
 def recompile_limit() -> Problem:
