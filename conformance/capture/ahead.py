@@ -21,6 +21,7 @@ from conformance.capture.model import Capture
 from conformance.capture.request import CaptureRequest
 from conformance.capture.result import CaptureResult
 from conformance.capture.toolchain.kernel_batch import KernelBatch
+from conformance.cases import later_calls
 from conformance.cases.case import Case
 from conformance.cases.function_copies import with_code
 from conformance.cases.tolerance_policy import Policy
@@ -83,6 +84,8 @@ def _reason_against(case: Case, target: Target) -> str:
         return "compiling it raises"
     if policy.recompiles:
         return "its numerics compile it again"
+    if later_calls.are_counted(case):
+        return "its later calls are made too"
     if not isinstance(case.fn, types.FunctionType):
         return "it is no Python function"
     if any(name.endswith("cpp_wrapper") and value for name, value in dict(case.config).items()):

@@ -20,13 +20,15 @@ from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.emulation.extents import Report
 from conformance.capture.isolation import isolated
 from conformance.capture.model import Capture
-from conformance.capture.observers import kernels, provenance
+from conformance.capture.observers import dynamo, kernels, provenance
 from conformance.capture.observers.pattern_matches import PatternMatches
 from conformance.capture.patching.patch import applied
 from conformance.capture.request import CaptureRequest
 from conformance.capture.result import CaptureResult, build_nothing
 from conformance.capture.wrappers.deferred import DeferredModules
 from conformance.capture.wrappers.recorder import PRE_FUSION, Recorder
+from conformance.cases import later_calls
+from conformance.cases.tolerance_policy import Policy
 from conformance.cases.wanted_matches import wanted_matches_of
 from conformance.devices import environment
 from conformance.devices.targets import Target
@@ -46,12 +48,27 @@ def capture(request: CaptureRequest, emulation: Emulation | None = None) -> Iter
     Raises PreparationError where the target needs a device that cannot be pretended. Raises what compiling raises; but
     where the case says that eager raises and there is no code, the capture's `error` holds the exception's text.
     """
+    later = _later_compiles(request) if later_calls.are_counted(request.case) else {}
     compilation = Compilation(request, emulation=emulation)
     with compilation.context() as stack:
         compilation.compile()
+        compilation.capture.counters |= later
         if compilation.emulation is not None:
             stack.enter_context(compilation.emulation.running())
         yield compilation.result()
+
+
+def _later_compiles(request: CaptureRequest) -> dict[str, dict[str, int]]:
+    """What the calls after the first one compile, as groups of counters. Compiles the case for them and forgets it.
+
+    In the capture itself, they would leave code that the numerics check must not find. Empty where compiling raises.
+    """
+    request = dataclasses.replace(request, explore=False, emulate=False, texts=False, defer_build=True)
+    compilation = Compilation(request)
+    with contextlib.suppress(Exception), compilation.context():  # the capture raises the same
+        compilation.compile()
+        return compilation.call_again()
+    return {}
 
 
 class Compilation:
@@ -134,6 +151,24 @@ class Compilation:
             result.matches = self._matches.results()
             result.exploration = explorer.finish() if explorer else None
             self._recorder.closed = True
+
+    def call_again(self) -> dict[str, dict[str, int]]:
+        """Makes the calls after the first one. Returns the groups of counters LATER_CALLS and LATER_REASONS."""
+        case, target = self._request.case, self._request.target
+        policy = Policy.for_case(case, target.name, target.device)
+        compiled = self._compiled
+        if compiled is None:
+            return {}
+        made: dict[str, int] = {}
+        reasons: dict[str, int] = {}
+        for name, arguments in later_calls.later_calls(case, policy):
+            before = dynamo.compiles()
+            with contextlib.suppress(Exception):  # eager raises too for these sizes, or the numerics check says so
+                invoke.call_with(case, compiled, arguments, target.device)
+                found = dynamo.compiles().since(before)
+                made[name] = sum(found.functions.values())
+                reasons |= {f"{name}\t{reason}": 1 for reason in found.reasons()}
+        return {dynamo.LATER_CALLS: made, dynamo.LATER_REASONS: reasons}
 
     def result(self) -> CaptureResult:
         runs = self._request.mode == "native" or self.emulation is not None

@@ -48,10 +48,19 @@ def _without_memory() -> Iterator[None]:
         yield
 
 
+def call_with(case: Case, compiled: Callable[..., Any], arguments: Mapping[str, Any], device: str) -> None:
+    """Calls `compiled` with other arguments than the case's own. Raises what the call raises."""
+    _call(case, compiled, copy_to(arguments, device), device)
+
+
+def _call(case: Case, compiled: Callable[..., Any], arguments: Mapping[str, Any], device: str) -> None:
+    with call_modes.enter_mode(case.mode, device):
+        compiled(**arguments)
+
+
 def _called(case: Case, compiled: Callable[..., Any], arguments: Mapping[str, Any], device: str, target: str) -> str:
     try:
-        with call_modes.enter_mode(case.mode, device):
-            compiled(**arguments)
+        _call(case, compiled, arguments, device)
     except Exception as error:
         if not Policy.for_case(case, target, device).raises:
             raise

@@ -16,7 +16,7 @@ from conformance.facts.calls import extern, fallbacks
 from conformance.facts.compile_work import compile_work
 from conformance.facts.diff import changed_facts
 from conformance.facts.double_precision import fp64
-from conformance.facts.dynamo import graph_breaks, guards
+from conformance.facts.dynamo import compiles, graph_breaks, guards
 from conformance.facts.kernels import kernels, kinds
 from conformance.facts.loop_bodies import atomics, block_pointers, casts, layout_changes, loads, stores, tiling, tma
 from conformance.facts.matches import matches
@@ -45,6 +45,7 @@ _STORED: dict[str, Extractor] = {
 
 #: Computed on request; no snapshot stores them.
 _FURTHER: dict[str, Extractor] = {
+    "compiles": compiles,
     "guards": guards,
     "memory": memory,
     "compile_work": compile_work,
@@ -88,6 +89,8 @@ def extract(capture: Capture) -> Facts:
     If compiling raised, there is one fact only, `code`: none, and the error.
 
     On request, in no snapshot:
+    `compiles`: how many frames Dynamo compiled: functions, and parts of one after a graph break; `.first`: in the first
+    call. Where the case requires it, calls with other values and sizes are made and counted too; `.later`: in those.
     `guards`: the number of conditions under which Dynamo reuses the compiled code; `guards.TENSOR_MATCH` counts one
     kind.
     `memory`: the most bytes that the code holds at a time beside its inputs, without what library calls take within

@@ -1,4 +1,4 @@
-"""What Dynamo did before Inductor: graph breaks, and the guards of the compiled code."""
+"""What Dynamo did before Inductor: graph breaks, the frames that it compiled, and the guards of the compiled code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ from collections import Counter
 from collections.abc import Mapping
 
 from conformance.capture.model import Capture
-from conformance.capture.observers.dynamo import GRAPH_BREAKS, GUARDS, first_line
+from conformance.capture.observers.dynamo import (
+    COMPILES,
+    GRAPH_BREAKS,
+    GUARDS,
+    LATER_CALLS,
+    LATER_REASONS,
+    RECOMPILES,
+    first_line,
+)
 from conformance.facts.model import Fact, ObservedCapture
 
 _ANOTHER_BREAK = "*** While handling this graph break, another graph break occurred: ***"
@@ -63,3 +71,29 @@ def guards(observed: ObservedCapture) -> Fact:
     total = sum(kinds.values())
     texts = [f"{count} {kind}" for kind, count in sorted(kinds.items(), key=lambda each: (-each[1], each[0]))]
     return Fact(total, (f"{total}: {', '.join(texts)}" if texts else "none",), kinds, absent=0)
+
+
+def compiles(observed: ObservedCapture) -> Fact:
+    """The number of frames that Dynamo compiled: functions, and parts of one after a graph break.
+
+    `.first`: in the first call. `.later`: in the calls after it, which are made only where the case requires the fact:
+    one with other values, and with dynamic shapes two with other sizes. The lines name the functions, the graph breaks
+    that divide them, and the guards that failed.
+    """
+    counters = observed.capture.counters
+    functions, again = counters.get(COMPILES, {}), counters.get(RECOMPILES, {})
+    calls, reasons = counters.get(LATER_CALLS), counters.get(LATER_REASONS, {})
+    first, later = sum(functions.values()), sum((calls or {}).values())
+    names = [name if count == 1 else f"{name} ({count} times)" for name, count in functions.items()]
+    where = " in the first call" if calls is None else ""
+    lines = [f"{first + later}{where}: {', '.join(names)}" if names else "none"]
+    lines += [f"divided by: {text}" for text in (graph_break_lines(counters) if first > 1 else ())]
+    lines += [f"{name} again: {reason}" for name, _, reason in (key.partition("\t") for key in again)]
+    for call, count in (calls or {}).items():
+        texts = [reason for of, _, reason in (key.partition("\t") for key in reasons) if of == call]
+        lines.append(f"call {call!r}: {count} more{''.join(f'; {text}' for text in texts)}" if count else "")
+    lines = [line for line in lines if line]
+    if calls is not None and not later:
+        lines.append(f"no more in later calls: {', '.join(calls)}")
+    parts = {"first": first} | ({} if calls is None else {"later": later})
+    return Fact(first + later, tuple(lines), parts, instead=lambda _: "; ".join(lines))

@@ -12,8 +12,6 @@ docs/numerics.md describes the whole check.
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -23,9 +21,7 @@ import torch
 from conformance.capture.emulation.errors import NotEmulatedError
 from conformance.capture.observers.dynamo import Compiles, compiles
 from conformance.capture.tf32 import without_tf32
-from conformance.cases import call_modes, kept_state, other_inputs, seeds, special_values
-from conformance.cases.case import resized_arguments
-from conformance.cases.containers import copy_to
+from conformance.cases import kept_state, later_calls, other_inputs, seeds, special_values
 from conformance.cases.tolerance_policy import COTANGENT_CALLS, Policy, default_factor
 from conformance.numerics import messages
 from conformance.numerics.comparison import CallComparison, CandidateError, Comparison, NumericsError, raised_problem
@@ -40,16 +36,8 @@ __all__ = ["Comparison", "NumericsError", "assert_agrees_with_eager", "check_num
 
 #: Ordinary calls: name → title in messages. The second call finds constants that were baked into the code.
 TITLES = dict(zip(ORDINARY_CALLS, ("first call", "second call, with other values"), strict=True))
-#: Further calls under dynamic shapes: the name of the call, and the function that changes each size above 1.
-OTHER_SIZES: dict[str, Callable[[int], int]] = {
-    SIZE_CALLS[0]: lambda size: size + 1,
-    SIZE_CALLS[1]: lambda size: size * 2 - 1,
-}
 #: The message shows this many problems of each further call.
 SHOWN_PER_CALL = 2
-#: Of the sizes of a case with modules, at most so many different ones stay in the calls with other sizes.
-MOST_KEPT = 3
-
 
 #: Case, policy, comparison → the problems of further compiles.
 Others = Callable[["Case", Policy, Comparison], Sequence[Problem]]
@@ -92,10 +80,8 @@ def calls(case: Case, policy: Policy, comparison: Comparison) -> Iterator[Call]:
     for name in COTANGENT_CALLS if comparison.cotangent_dimensions else ():
         if name not in policy.without:
             yield Call("cotangents", name, name, case.build(0))
-    if case.dynamic and "sizes" not in policy.without:
-        for name, change in OTHER_SIZES.items():
-            if (arguments := _resized_arguments(case, change)) is not None:
-                yield Call("sizes", name, f"other sizes ({name})", arguments)
+    for name, arguments in later_calls.calls_with_other_sizes(case, policy):
+        yield Call("sizes", name, f"other sizes ({name})", arguments)
     for special in special_values.calls(case, policy.without, policy.branch):
         yield Call("special", special.group, special.title, special.arguments)
     if (kept := kept_state.after_a_call(case)) is not None:
@@ -104,29 +90,6 @@ def calls(case: Case, policy: Policy, comparison: Comparison) -> Iterator[Call]:
         if comparison.decisiveness.all_declared(policy.fill):
             break
         yield Call("ordinary", ORDINARY_CALLS[1], f"call {seed + 1}, with other values", case.build(seed))
-
-
-def _resized_arguments(case: Case, change: Callable[[int], int]) -> dict[str, Any] | None:
-    """Arguments with other sizes. A module is made for some sizes, so these stay: as few as eager on the CPU asks for.
-
-    None if no input has a size to change. Where eager takes no other size, all are changed.
-    """
-    everything = resized_arguments(case, change)
-    if everything is None or len(case.recipes) == len(case.inputs):
-        return everything
-    sizes = sorted({size for path in case.inputs for size in _sizes(case, path) if size > 1})
-    for count in range(min(len(sizes), MOST_KEPT + 1)):
-        for kept in itertools.combinations(sizes, count):
-            arguments = resized_arguments(case, change, kept)
-            with contextlib.suppress(Exception), call_modes.enter_mode(case.mode, "cpu"):
-                case.fn(**copy_to(arguments, "cpu"))
-                return arguments
-    return everything
-
-
-def _sizes(case: Case, path: str) -> Sequence[int]:
-    choice = case.inputs[path].values(case.choices[path])
-    return choice["shape"] if "shape" in choice else (choice.get("size", 0),)
 
 
 def check_numerics(
@@ -294,7 +257,7 @@ def _titles_of_further_calls(by_call: Mapping[str, Sequence[Problem]]) -> str:
     """`other sizes (sizes + 1) and special values (nan, inf)`."""
     names = {
         "other cotangents": [name for name in by_call if name in COTANGENT_CALLS],
-        "other sizes": [name for name in by_call if name in OTHER_SIZES],
+        "other sizes": [name for name in by_call if name in SIZE_CALLS],
         "what a call left in the module": [name for name in by_call if name == NEXT_CALL],
         "special values": [name for name in by_call if name in special_values.GROUPS],
         "other inputs": [name for name in by_call if other_inputs.is_name(name)],

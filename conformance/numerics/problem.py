@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from conformance.cases.later_calls import OTHER_SIZES, SECOND
 from conformance.cases.special_values import GROUPS
 
 #: Rule → what it says of compiled.
@@ -35,8 +36,8 @@ RULES = {
 #: Rules about the case's declaration. A known failure cannot excuse them.
 OF_THE_DECLARATION = ("reference", "nothing compared")
 #: Calls of the check with other values than special ones, in order. The names of groups of special values follow.
-ORDINARY_CALLS = ("first", "second")
-SIZE_CALLS = ("sizes + 1", "sizes × 2 - 1")
+ORDINARY_CALLS = ("first", SECOND)
+SIZE_CALLS = tuple(OTHER_SIZES)
 #: The call with what an eager call left in a module: see cases/kept_state.py.
 NEXT_CALL = "next"
 #: The kinds of elements of a tensor, in the order in which messages list them.

@@ -25,6 +25,10 @@ GUARDS = "dynamo_guards"
 COMPILES = "conformance_compile"
 #: The group of torch's counters for frames that were compiled before: "function\tguard that failed" → how often.
 RECOMPILES = "conformance_recompile"
+#: Groups of counters that a capture adds where the case requires how often its calls compile: call → frames that it
+#: compiled, and "call\treason" → 1; see Compiles.reasons.
+LATER_CALLS = "conformance_later_call"
+LATER_REASONS = "conformance_later_reason"
 
 #: The longest text of a guard.
 _LONGEST = 200

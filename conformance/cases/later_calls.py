@@ -1,0 +1,78 @@
+"""The calls after the first one that the code of a case must serve: with other values, and with other sizes.
+
+Sizes change only with dynamic shapes. The numerics check makes these calls and others; a capture makes them where the
+case requires the fact `compiles`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from conformance.cases import call_modes
+from conformance.cases.case import Case, resized_arguments
+from conformance.cases.containers import copy_to
+
+if TYPE_CHECKING:
+    from conformance.cases.tolerance_policy import Policy
+
+#: The call with other values than those of the first one.
+SECOND = "second"
+#: Calls under dynamic shapes: the name of the call, and the function that changes each size above 1.
+OTHER_SIZES: dict[str, Callable[[int], int]] = {
+    "sizes + 1": lambda size: size + 1,
+    "sizes × 2 - 1": lambda size: size * 2 - 1,
+}
+#: Of the sizes of a case with modules, at most so many different ones stay in the calls with other sizes.
+MOST_KEPT = 3
+#: The fact that counts what these calls compile.
+_FACT = "compiles"
+
+
+def later_calls(case: Case, policy: Policy) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name and arguments of each call after the first one; none where eager raises."""
+    if policy.raises:
+        return
+    yield SECOND, case.build(1)
+    yield from calls_with_other_sizes(case, policy)
+
+
+def calls_with_other_sizes(case: Case, policy: Policy) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name and arguments of each call with other sizes. Builds them when they are reached."""
+    if case.dynamic and "sizes" not in policy.without:
+        for name, change in OTHER_SIZES.items():
+            if (arguments := _resized_arguments(case, change)) is not None:
+                yield name, arguments
+
+
+def are_counted(case: Case) -> bool:
+    """Whether the case requires, on any target, how often its calls compile: those after the first one too."""
+    if case.compared_as or not case.inputs:  # its tensors have no memory; a contract's tensors are what they are
+        return False
+    names = [fact for declared in (*case.require.values(), *case.missed.values()) for fact in declared]
+    return any(name.partition(".")[0] == _FACT and name != f"{_FACT}.first" for name in names)
+
+
+def _resized_arguments(case: Case, change: Callable[[int], int]) -> dict[str, Any] | None:
+    """Arguments with other sizes. A module is made for some sizes, so these stay: as few as eager on the CPU asks for.
+
+    None if no input has a size to change. Where eager takes no other size, all are changed.
+    """
+    everything = resized_arguments(case, change)
+    if everything is None or len(case.recipes) == len(case.inputs):
+        return everything
+    sizes = sorted({size for path in case.inputs for size in _sizes(case, path) if size > 1})
+    for count in range(min(len(sizes), MOST_KEPT + 1)):
+        for kept in itertools.combinations(sizes, count):
+            arguments = resized_arguments(case, change, kept)
+            with contextlib.suppress(Exception), call_modes.enter_mode(case.mode, "cpu"):
+                case.fn(**copy_to(arguments, "cpu"))
+                return arguments
+    return everything
+
+
+def _sizes(case: Case, path: str) -> Sequence[int]:
+    choice = case.inputs[path].values(case.choices[path])
+    return choice["shape"] if "shape" in choice else (choice.get("size", 0),)
