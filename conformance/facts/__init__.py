@@ -14,6 +14,7 @@ from conformance.facts.binary import MEASURES
 from conformance.facts.bytes_moved import buffers, bytes_moved
 from conformance.facts.calls import extern, fallbacks
 from conformance.facts.compile_work import compile_work
+from conformance.facts.cuda_graphs import cuda_graphs
 from conformance.facts.diff import changed_facts
 from conformance.facts.double_precision import fp64
 from conformance.facts.dynamo import compiles, graph_breaks, guards
@@ -49,6 +50,7 @@ _FURTHER: dict[str, Extractor] = {
     "guards": guards,
     "memory": memory,
     "compile_work": compile_work,
+    "cuda_graphs": cuda_graphs,
     "matches": matches,
     "operators": operators,
     "loads": loads,
@@ -96,6 +98,11 @@ def extract(capture: Capture) -> Facts:
     `memory`: the most bytes that the code holds at a time beside its inputs, without what library calls take within
     themselves; `.peak` is the same; `.forward`, `.backward`: of those alone; `.left`: when the forward returns;
     `.saved`: of these, what only the backward needs.
+    `compile_work`: calls of Python functions while compiling, if they were counted (`show --work`); `.scheduling` and so
+    on: of each phase; `.nodes`, `.kernels`, `.lines`, `.bytes`: what was generated.
+    `cuda_graphs` (GPU, with the option triton.cudagraphs): the number of parts that CUDA graphs record, what splits
+    them and why Inductor refuses them; `.launches`: the kernels and calls in them; `.outside`: the others; `.writing`:
+    the parts that write to an input.
     `matches`: of the patterns that the case's own requirements name; see harness/contracts.py.
     `operators`: the operators of the graph that Inductor lowers, after all passes; `operators.aten.add` counts all
     overloads of one, `operators.aten.add.Tensor` one of them.

@@ -161,4 +161,6 @@ def listed(texts: Sequence[str], most: int = 6) -> str:
 
 def _device_note(name: str) -> str:
     devices = {"vectorised": "CPU", "tiling": "GPU", "tma": "GPU", "block_pointers": "GPU", "fp64": "GPU"}
+    if name == "cuda_graphs":
+        return " (only GPU captures with the option triton.cudagraphs have it)"
     return f" (only {devices[name]} captures have it)" if name in devices else ""

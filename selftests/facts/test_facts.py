@@ -236,10 +236,12 @@ class TestFacts:
             found.value("kernels.total")
 
     def test_the_names_are_known_beforehand(self):
-        on_cpu, on_gpu = facts_of(vflip, x=image()), facts_of(vflip, "cuda_sm90", x=image())
+        config = {"triton.cudagraphs": True}
+        on_cpu, on_gpu = (facts_of(vflip, target, config=config, x=image()) for target in ("cpu_avx512", "cuda_sm90"))
         assert set(NAMES) == {*on_cpu, *on_cpu.further(), *on_gpu.further(), *MEASURES}
         assert set(on_cpu) - set(on_gpu) == {"vectorised"}
-        assert set(on_gpu.further()) - set(on_cpu.further()) == {"tiling", "tma", "block_pointers", "fp64"}
+        of_gpus = {"tiling", "tma", "block_pointers", "fp64", "cuda_graphs"}
+        assert set(on_gpu.further()) - set(on_cpu.further()) == of_gpus
 
     def test_a_capture_that_was_not_observed(self):
         blind = Capture("flip/hflip", "cpu_avx2", "native", "2.13.0", "", [Module("inference", code="")])

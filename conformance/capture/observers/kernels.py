@@ -17,6 +17,7 @@ from typing import Any
 
 from conformance.capture.observers import (
     buffers,
+    cuda_graphs,
     dynamo,
     fallbacks,
     fusion,
@@ -51,6 +52,7 @@ def patches() -> list[Patch]:
         *reductions.patches(),
         *dynamo.patches(),
         *pattern_rewrites.patches(),
+        *cuda_graphs.patches(lambda graph: graph.__dict__.get(_RECORDS, [])),
         Patch(f"{cpp}:CppKernelProxy.codegen_nodes", _codegen_nodes, "records the operators of a loop nest"),
         Patch(f"{cpp}:KernelGroup.finalize_kernel", _finalize_kernel, "records the loop nests of a C++ function"),
         Patch(f"{cpp}:CppScheduling.define_kernel", _define_cpp, "records the C++ functions in order"),
@@ -95,6 +97,7 @@ def observations(graph: Any) -> dict[str, Any]:
     tensor descriptors and block pointers it makes), and `parts` if one launch runs several kernels.
     `unfused`: see fusion.py. `reductions`: see reductions.py. `moved`, `buffers`: see buffers.py. `memory`: see
     memory.py. `operators`: see operators.py.
+    `cuda_graphs`: see cuda_graphs.py; a call in a part of them has `in_cuda_graph`.
     `runtime`: see runtime_metadata.py. `provenance`: see provenance.py; only of an explored capture.
     """
     position = {node: index for index, node in enumerate(graph.graph.nodes)}
@@ -119,6 +122,7 @@ def observations(graph: Any) -> dict[str, Any]:
         "buffers": buffers.allocations(graph),
         "memory": memory.memory(graph),
         "runtime": runtime_metadata.metadata(graph),
+        **cuda_graphs.parts(graph, lambda nodes: _with_operators({"nodes": nodes}, position)["ops"]),
         **provenance.provenance(graph, records),
     }
 
