@@ -35,7 +35,7 @@ def cuda_graphs(observed: ObservedCapture) -> Fact | None:
         lines.append(f"{writing} write to an input that is no parameter: recorded if a CUDA graph returned it")
     if not modules:
         outside = len(observed.calls)
+    lines = list(dict.fromkeys(lines))
     total = f"{parts} {'part' if parts == 1 else 'parts'}, {launches} of {launches + outside} launches" if parts else ""
-    lines = [total or "none", *dict.fromkeys(lines)]
     counts = {"parts": parts, "launches": launches, "outside": outside, "writing": writing}
-    return Fact(parts, tuple(lines), counts, instead=lambda _: "; ".join(lines))
+    return Fact(parts, (total or "none", *lines), counts, instead=lambda _: "; ".join(lines) or total)

@@ -85,15 +85,15 @@ def compiles(observed: ObservedCapture) -> Fact:
     calls, reasons = counters.get(LATER_CALLS), counters.get(LATER_REASONS, {})
     first, later = sum(functions.values()), sum((calls or {}).values())
     names = [name if count == 1 else f"{name} ({count} times)" for name, count in functions.items()]
-    where = " in the first call" if calls is None else ""
-    lines = [f"{first + later}{where}: {', '.join(names)}" if names else "none"]
-    lines += [f"divided by: {text}" for text in (graph_break_lines(counters) if first > 1 else ())]
+    lines = [f"divided by: {text}" for text in (graph_break_lines(counters) if first > 1 else ())]
     lines += [f"{name} again: {reason}" for name, _, reason in (key.partition("\t") for key in again)]
     for call, count in (calls or {}).items():
         texts = [reason for of, _, reason in (key.partition("\t") for key in reasons) if of == call]
-        lines.append(f"call {call!r}: {count} more{''.join(f'; {text}' for text in texts)}" if count else "")
-    lines = [line for line in lines if line]
-    if calls is not None and not later:
+        lines += [f"{count} more in the call {call!r}: {'; '.join(texts)}"] if count else []
+    instead = "; ".join([", ".join(names), *lines])
+    if calls and not later:
         lines.append(f"no more in later calls: {', '.join(calls)}")
+    where = " in the first call" if calls is None else ""
+    lines = [f"{first + later}{where}: {', '.join(names)}" if names else "none", *lines]
     parts = {"first": first} | ({} if calls is None else {"later": later})
-    return Fact(first + later, tuple(lines), parts, instead=lambda _: "; ".join(lines))
+    return Fact(first + later, tuple(lines), parts, instead=lambda _: instead)

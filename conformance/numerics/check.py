@@ -172,7 +172,11 @@ def check_call(
         if raised is None or ends_the_check(raised):
             raise raised or error from None
         found = [raised_problem(raised)]
-    return [replace(problem, call=call.name) for problem in found], raised, compiles().since(before)
+    made = compiles().since(before)
+    found = [  # Dynamo compiles no more: the guard that failed this time was recorded before that
+        messages.with_reasons(problem, made.reasons()) if problem.rule == "recompiles" else problem for problem in found
+    ]
+    return [replace(problem, call=call.name) for problem in found], raised, made
 
 
 def recompilation(call: Call, recompiled: Compiles, *, already_called: bool) -> Problem:

@@ -9,7 +9,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -164,12 +164,15 @@ def recompilation(frames: int, reasons: Sequence[str] = (), *, already_called: b
     earlier = "the capture" if already_called else "the first call"
     count = "1 frame was" if frames == 1 else f"{frames} frames were"
     text = f"{count} compiled again; the code that {earlier} compiled must serve this call"
+    return with_reasons(Problem("", "recompiles", text), reasons)
+
+
+def with_reasons(problem: Problem, reasons: Sequence[str]) -> Problem:
+    """The problem with the reasons why Dynamo compiled again, each in a line; only so many as a message shows."""
     more = [f"… and {len(reasons) - SHOWN_REASONS} more"] if len(reasons) > SHOWN_REASONS else []
-    lines = [
-        f"  {title:<13} {each}"
-        for each, title in zip([*reasons[:SHOWN_REASONS], *more], ["reason", *[""] * SHOWN_REASONS], strict=False)
-    ]
-    return Problem("", "recompiles", "\n".join([text, *lines]))
+    titles = ["reason", *[""] * SHOWN_REASONS]
+    lines = [f"  {title:<13} {each}" for title, each in zip(titles, [*reasons[:SHOWN_REASONS], *more], strict=False)]
+    return replace(problem, text="\n".join([problem.text, *lines]))
 
 
 def recompile_limit() -> Problem:

@@ -9,7 +9,9 @@ from capturing import captured, facts_of
 from conformance import tensor
 from conformance.capture.observers.cuda_graphs import reason_text
 from conformance.devices.environment import torch_build
+from conformance.expectations.requirements import RequirementError
 from conformance.facts import FactError, extract
+from conformance.harness.contracts import contract
 
 GRAPHS = {"triton.cudagraphs": True}
 WHOLE = GRAPHS | {"graph_partition": False}
@@ -111,3 +113,10 @@ def test_a_reason_has_no_stack_and_no_number_of_a_node():
     assert reason_text("disabling cudagraphs due to incompatible op aten.a Found from   File x") == (
         "incompatible op aten.a"
     )
+
+
+def test_a_contract_that_is_lost_says_what_splits_the_program():
+    demand = contract(facts={"cuda_graphs": 1, "cuda_graphs.outside": 0})
+    demand.check(scaled, torch.randn(8, 16), target="cuda_sm90", config=GRAPHS)
+    with pytest.raises(RequirementError, match="cuda_graphs: wanted 1, got 2: split by cpu ops: _to_copy, cos; split"):
+        demand.check(through_the_cpu, torch.randn(8, 16), target="cuda_sm90", config=GRAPHS)

@@ -18,6 +18,7 @@ from torch.optim.adam import adam  # noqa: E402
 
 from conformance.capture.compile import capture  # noqa: E402
 from conformance.capture.isolation import isolated  # noqa: E402
+from conformance.capture.observers.kernels import observing  # noqa: E402
 from conformance.capture.request import CaptureRequest  # noqa: E402
 from conformance.capture.wrappers import unloaded  # noqa: E402
 from conformance.devices.targets import targets  # noqa: E402
@@ -90,7 +91,8 @@ def test_a_call_that_dynamo_does_not_compile_fails():
         return x + 0 * len(calls)
 
     only = dataclasses.replace(test_counted.cases[0], fn=function)
-    with isolated(CPU, "native", {"dynamo.recompile_limit": 2}), pytest.raises(NumericsError) as caught:
+    limited = isolated(CPU, "native", {"dynamo.recompile_limit": 2})
+    with limited, observing(), pytest.raises(NumericsError) as caught:
         check_numerics(only, torch.compile(function, backend="eager"), "cpu")
     assert {(problem.call, problem.rule) for problem in caught.value.problems} >= {("nan", "recompiles")}
-    assert "this call was not compiled, and not compared" in str(caught.value)
+    assert "this call was not compiled, and not compared\n  reason        len(" in str(caught.value)
