@@ -20,7 +20,7 @@ TWO_COPIES = NO_FALLBACK | {"extern.DeviceCopy": 2}
     dynamic=[False, True],
     config=SPLIT,
     only=ONE_CUDA,
-    require={"all": TWO_COPIES | {"kernels": 3, "extern.mm": 2}},
+    require={"all": TWO_COPIES | {"kernels": 3, "extern.mm": 2, "cuda_graphs": 2, "cuda_graphs.launches": 4}},
     numerics={"without": {"exponents": "the cosine of a sum of large products depends on the order of the sum"}},
 )
 def test_cpu_between(x):
@@ -30,7 +30,7 @@ def test_cpu_between(x):
 
 
 # Inductor moves what is on the CPU together, so that there is one part.
-@case(x=tensor(8, 16), y=tensor(5), config=SPLIT, only=ONE_CUDA, require={"all": NO_FALLBACK})
+@case(x=tensor(8, 16), y=tensor(5), config=SPLIT, only=ONE_CUDA, require={"all": NO_FALLBACK | {"cuda_graphs": 1}})
 def test_in_another_order(x, y):
     sine = y.cpu().sin()
     product = x.cos() @ x.T
@@ -38,7 +38,7 @@ def test_in_another_order(x, y):
 
 
 # A part writes to an input, and the next part reads it.
-@case(x=tensor(8, 16), config=SPLIT, only=ONE_CUDA, require={"all": TWO_COPIES})
+@case(x=tensor(8, 16), config=SPLIT, only=ONE_CUDA, require={"all": TWO_COPIES | {"cuda_graphs.writing": 2}})
 def test_written_input(x):
     x.add_(1)
     total = x.sum().cpu() * 2
@@ -56,7 +56,11 @@ def test_written_input(x):
         | {"dynamo.capture_dynamic_output_shape_ops": True, "cudagraph_unsafe_unbacked_ops": ["aten::index.Tensor"]},
     },
     only={"cuda_sm90 torch>=2.13": "the second option is new in torch 2.13"},
-    require={"all": {"fallbacks": ["aten.index"], "graph_breaks": 0}},
+    require={
+        "all": {"fallbacks": ["aten.index"], "graph_breaks": 0},
+        "counts": {"cuda_graphs": 2},
+        "uses": {"cuda_graphs": 1},
+    },
 )
 def test_unknown_size(x):
     positive = x[x > 0]
@@ -69,7 +73,7 @@ def test_unknown_size(x):
     dynamic=True,
     config={"static_only": GRAPHS | {"triton.cudagraph_skip_dynamic_graphs": True}},
     only=ONE_CUDA,
-    require={"all": NO_FALLBACK},
+    require={"all": NO_FALLBACK | {"cuda_graphs": 0}},
 )
 def test_dynamic_sizes(x):
     return (x.cos() @ x.T).sum()
@@ -83,14 +87,18 @@ def test_dynamic_sizes(x):
         "whole": GRAPHS | {"graph_partition": False},
     },
     only=ONE_CUDA,
-    require={"all": {"fallbacks": ["aten.sort"], "graph_breaks": 0}},
+    require={
+        "all": {"fallbacks": ["aten.sort"], "graph_breaks": 0},
+        "named": {"cuda_graphs": 2},
+        "whole": {"cuda_graphs": 1},
+    },
 )
 def test_options(x):
     return x.cos().flatten().sort()[0] + 1
 
 
-# A condition is in no part.
-@case(x=tensor(8, 16), config=SPLIT, only=ONE_CUDA, require={"all": NO_FALLBACK})
+# A condition is in no part. Inductor refuses the parts beside it too.
+@case(x=tensor(8, 16), config=SPLIT, only=ONE_CUDA, require={"all": NO_FALLBACK | {"cuda_graphs": 0}})
 def test_condition(x):
     return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x + 1,)) * 2
 

@@ -103,6 +103,7 @@ def test_a_graph_break_is_not_captured_ahead():
     [
         ({"numerics": {"raises": "ValueError"}}, "compiling it raises"),
         ({"numerics": {"recompiles": 1, "reason": "a test"}}, "its numerics compile it again"),
+        ({"require": {"all": {"compiles": 1}}}, "its later calls are made too"),
         ({"config": {"cpp_wrapper": True}}, "its wrapper is C++"),
         ({"fn": torch.nn.Identity()}, "it is no Python function"),
     ],
