@@ -64,8 +64,8 @@ _FURTHER: dict[str, Extractor] = {
     "fp64": fp64,
 }
 
-#: The names of all facts, to check a requirement before anything is captured.
-NAMES = (*_STORED, *_FURTHER, *MEASURES)
+#: The names of all facts that may be required, to check a requirement before anything is captured.
+NAMES = tuple(name for name in (*_STORED, *_FURTHER, *MEASURES) if name != "compile_work")
 
 
 def extract(capture: Capture) -> Facts:
@@ -98,8 +98,8 @@ def extract(capture: Capture) -> Facts:
     `memory`: the most bytes that the code holds at a time beside its inputs, without what library calls take within
     themselves; `.peak` is the same; `.forward`, `.backward`: of those alone; `.left`: when the forward returns;
     `.saved`: of these, what only the backward needs.
-    `compile_work`: calls of Python functions while compiling, if they were counted (`show --work`); `.scheduling` and so
-    on: of each phase; `.nodes`, `.kernels`, `.lines`, `.bytes`: what was generated.
+    `compile_work`: calls of Python functions while compiling, if they were counted, so that none can be required;
+    `.scheduling` and so on: of each phase; `.nodes`, `.kernels`, `.lines`, `.bytes`: what was generated.
     `cuda_graphs` (GPU, with the option triton.cudagraphs): the number of parts that CUDA graphs record, what splits
     them and why Inductor refuses them; `.launches`: the kernels and calls in them; `.outside`: the others; `.writing`:
     the parts that write to an input.
