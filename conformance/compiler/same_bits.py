@@ -76,8 +76,13 @@ class Verdict:
     mode: str = ""
     bits: str = ""
 
+    @property
+    def first_text(self) -> str:
+        """The first line of the text: what compiled raises may have many."""
+        return self.text.strip().partition("\n")[0]
+
     def __str__(self) -> str:
-        parts = [each for each in (self.name, self.mode, self.text) if each]
+        parts = [each for each in (self.name, self.mode, self.first_text) if each]
         line = f"{self.kind:<14}{self.word}{f' ({self.evidence})' if self.evidence else ''}"
         line += f": {', '.join(parts)}" if parts else ""
         return line + (f"\n{'':14}{self.reason}" if self.reason else "")
@@ -160,7 +165,7 @@ class _Comparison:
         try:
             own = _Side.of(result, case, self.target, native=self.native)
         except CandidateError as error:
-            yield from (Verdict(kind, UNDEFINED, text=f"compiled raises {first_line(error)}") for kind in kinds)
+            yield from (Verdict(kind, UNDEFINED, text=f"compiled raises {error}") for kind in kinds)
             return
         if RUN in kinds:
             yield _of_runs(own, _called(result, case, self.target) if self.native else None)
@@ -340,7 +345,7 @@ def _called(
         result.build()
         return _tensors(result.compiled, case, target.device, rows)
     except Exception as error:
-        raise CandidateError(f"{type(error).__name__}: {first_line(error)}") from error
+        raise CandidateError(f"{type(error).__name__}: {error}") from error
 
 
 def _tensors(function: Any, case: Case, device: str, rows: tuple[int, int] | None = None) -> dict[str, torch.Tensor]:

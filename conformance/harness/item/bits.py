@@ -54,7 +54,7 @@ class ItemBits:
         if raised and (entry := self.known_failures.entry_for("compile", BitsError(raised))):
             # The first call is a part of compiling. Where numerics run, it was made before.
             self.record.checks["compile"] = CheckResult(Outcome.KNOWN, entry.reason)
-            raise SkipError(f"a known failure: {raised}")
+            raise SkipError(f"a known failure: {found[RUN].first_text}")
         if wrong := self.known_failures.reason("numerics"):
             for kind, each in found.items():
                 if each.reason == UNEXPLAINED:
@@ -93,5 +93,5 @@ class ItemBits:
 
 
 def _as_data(verdict: Verdict) -> dict[str, str]:
-    data = asdict(verdict)
+    data = asdict(verdict) | {"text": verdict.first_text}
     return {key: data[key] for key in ("word", "evidence", "name", "text", "reason", "bits")}
