@@ -17,7 +17,7 @@ from conformance.errors import ConformanceError
 #: The checks that run by default.
 CHECKS = ("numerics", "requirements", "code")
 #: Checks that run only if --checks names them: they take longer.
-OPTIONAL_CHECKS = ("binary", "same_bits")
+OPTIONAL_CHECKS = ("binary", "same_bits", "work")
 #: Seconds for one item. A request to the GPU-free worker has a limit of its own, 600 s, which should come first.
 ITEM_TIMEOUT = 900.0
 #: The values of --via: torch.compile, torch.jit.trace, torch.jit.script, torch.export.

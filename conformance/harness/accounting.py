@@ -24,7 +24,7 @@ MAX_FAILURES = 10
 #: The end of a run names at most so many reasons why it compared less than it was asked to.
 MAX_REASONS = 8
 #: Numerics come last, nearest to the prompt: a wrong result matters most.
-_CHECKS = ("compile", "requirements", "code", "binary", "same_bits", "deviceless", "device", "numerics")
+_CHECKS = ("compile", "requirements", "code", "binary", "same_bits", "work", "deviceless", "device", "numerics")
 
 
 def ending(item: ItemRecord) -> str:

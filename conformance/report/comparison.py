@@ -19,7 +19,15 @@ _WITHOUT_RESULT = (NOT_RUN, CANNOT_RUN)
 #: What the sides' own baselines say of their code does not count: here one side is the baseline of the other.
 _OF_BASELINES = (CODE_CHANGED, NOT_STORED)
 #: Facts whose numbers a row shows: name of the value → what the page calls it.
-_MEASURES = {"kernels": "kernels", "bytes.moved": "bytes moved", "buffers.allocated": "buffers"}
+_MEASURES = {
+    "kernels": "kernels",
+    "bytes.moved": "bytes moved",
+    "buffers.allocated": "buffers",
+    "memory": "bytes at the peak",
+    "compile_work": "calls of the compile",
+}
+#: A smaller change of the work of a compile, as a part of it, is no difference.
+_LEAST_WORK = 0.02
 
 
 @dataclass(frozen=True)
@@ -89,10 +97,10 @@ def _row(before: Cell, after: Cell) -> dict[str, Any] | None:
     """What the page shows of a pair; None if nothing differs."""
     step = step_between(before, after)
     kind = _kind(before, after)
-    if step is None or (kind == "difference" and not (step.facts or step.code)):
-        return None
     one, other = before.record, after.record
-    values = [each.fact_values if each else {} for each in (one, other)]
+    measures = _measures(*(each.fact_values if each else {} for each in (one, other)))
+    if step is None or (kind == "difference" and not (step.facts or step.code or measures)):
+        return None
     return {
         "case": after.case,
         "columns": [[each.column.torch, each.column.target] for each in (before, after)],
@@ -100,7 +108,7 @@ def _row(before: Cell, after: Cell) -> dict[str, Any] | None:
         "states": [STATES.index(each.state) for each in (before, after)],
         "facts": list(step.facts),
         "code": step.code,
-        "measures": _measures(*values),
+        "measures": measures,
         "seconds": [round(each.seconds, 2) if each else 0 for each in (one, other)],
     }
 
@@ -115,5 +123,9 @@ def _measures(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, 
     return {
         name: [before[key], after[key]]
         for key, name in _MEASURES.items()
-        if key in before and key in after and before[key] != after[key]
+        if key in before and key in after and _differs(key, before[key], after[key])
     }
+
+
+def _differs(key: str, before: float, after: float) -> bool:
+    return before != after and (key != "compile_work" or abs(after - before) >= _LEAST_WORK * before)

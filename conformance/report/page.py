@@ -29,7 +29,7 @@ from conformance.storage.runs import Run
 #: The version of the data in the page.
 FORMAT = 2
 #: The checks of an item, in the order in which they are made.
-CHECKS = ("compile", "numerics", "requirements", "code", "binary", "same_bits", "deviceless", "device")
+CHECKS = ("compile", "numerics", "requirements", "code", "binary", "same_bits", "work", "deviceless", "device")
 #: The parts of the page's script, in the order in which the page has them.
 _SCRIPTS = (
     "elements.js",

@@ -75,7 +75,9 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
         help="fail if anything that was selected was not compared: an item, or its numerics",
     ),
     "require-device": dict(action="store_true", help="fail if this machine lacks a selected device"),
-    "checks": dict(metavar="LIST", help="run these checks: numerics,requirements,code (default), binary, same_bits"),
+    "checks": dict(
+        metavar="LIST", help="run these checks: numerics,requirements,code (default), binary, same_bits, work"
+    ),
     "save-run": dict(
         metavar="NAME",
         help="keep this run's results under this name, for --baseline and `python -m conformance review`",

@@ -18,6 +18,7 @@ from conformance.expectations.known_failure_entry import ItemCheck, KnownFailure
 from conformance.facts.binary import INCOMPLETE
 from conformance.harness import accounting
 from conformance.harness.ending.audit_report import audit_report
+from conformance.harness.ending.work_lines import work_lines
 from conformance.harness.item.known_failure_lines import known_failure_lines
 from conformance.harness.overlay import chosen_options, subset_selection, written_failures
 from conformance.harness.overlay import report as overlay_report
@@ -153,6 +154,7 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
         )
     summary.lines += unconfirmed_lines(items)
     summary.lines += _fp64_lines(items)
+    summary.lines += work_lines(items, session.baseline, session.settings.baseline or "")
     summary.lines += _unused_snapshot_lines(session.run)
     summary.lines += overlay_report.summary_lines(items, session.settings.overlay)
     _add_known_failures(items, summary, session)  # before new ones are written

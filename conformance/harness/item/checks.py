@@ -46,6 +46,7 @@ from conformance.harness.item.exclusion import (
 )
 from conformance.harness.item.known_failure_lines import LEFT_OUT
 from conformance.harness.item.known_failures import ItemKnownFailures, problems_of
+from conformance.harness.item.work import record_work
 from conformance.harness.overlay.chosen_options import NOT_OCCURRED
 from conformance.harness.session import Session
 from conformance.normalize.text import canonical_text, snapshot_text
@@ -200,6 +201,7 @@ class _ItemRun:
         self._check("code", capture, self._check_code)
         self._check("binary", capture, lambda: self.code.check_binary(capture))
         self._check("same_bits", capture, lambda: self.bits.check(captured))
+        self._check("work", capture, lambda: record_work(self.session, self.case, self.target, self.record))
         if self.session.settings.verify_deviceless:
             self._check("deviceless", capture, lambda: self.code.check_deviceless(capture))
         if self.session.settings.explain:
