@@ -27,6 +27,7 @@ CONTENTS = {
         "snapshots",
         "numerics",
         "same-bits",
+        "memory-and-work",
         "report",
         "debugging",
         "bisect",

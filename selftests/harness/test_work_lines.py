@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
+import schemas
 from suites import run_python
 
 from conformance.harness.ending.work_lines import work_lines
@@ -76,6 +77,7 @@ def test_a_run_and_its_baseline(tmp_path):
     (tmp_path / "test_mine.py").write_text(SOURCE.format("x + 1"))
     ran = run_python(*words, "--save-run", "one", folder=tmp_path)
     assert "1 item = 1 passed" in ran.stdout, ran.stdout + ran.stderr
+    assert not list(schemas.run_problems(tmp_path / ".conformance/runs/one"))
     ran = run_python(*words, "--save-run", "two", "--baseline", "one", folder=tmp_path)
     assert "compile work: as in the run one" in ran.stdout, ran.stdout + ran.stderr
     (tmp_path / "test_mine.py").write_text(SOURCE.format("(x + 1).softmax(0), x"))

@@ -1,0 +1,85 @@
+"""Measures how well the calls that `show --work` counts predict seconds, and whether each process counts the same.
+
+    python benchmarks/compile_work.py --every 40                 # one of 40 cases of the package
+    python benchmarks/compile_work.py --every 200 --runs 10      # the counts of ten processes
+
+For each case: the calls, and the CPU seconds of a second compile in this process. At the end: the correlation of both,
+and of the symbols' calls too. With --runs, each process starts anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import statistics
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from conformance.capture.call_counts import SYMBOLS
+from conformance.capture.request import CaptureRequest
+from conformance.cases.case import Case
+from conformance.cases.lookup import selected_cases
+from conformance.compiler.compile_growth import counted
+from conformance.compiler.compiler import Compiler, compiler_here
+from conformance.compiler.gpu_free_worker import GpuFreeWorkerError
+from conformance.devices.environment import PreparationError
+from conformance.devices.targets import Target
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("patterns", nargs="*", help="parts of case ids; default: all")
+    parser.add_argument("--target", default="cuda_sm90")
+    parser.add_argument("--every", type=int, default=1, help="one of so many cases")
+    parser.add_argument("--runs", type=int, default=1, help="count in so many processes")
+    arguments = parser.parse_args()
+    cases = list(selected_cases([], arguments.patterns, package=not arguments.patterns).cases)[:: arguments.every]
+    if arguments.runs > 1:
+        return _vary(cases, arguments.target, arguments.runs)
+    rows = []
+    with contextlib.closing(compiler_here()) as compiler:
+        target = compiler.target(arguments.target)
+        for case in cases:
+            with contextlib.suppress(GpuFreeWorkerError, PreparationError):
+                phases = counted(compiler.capture, case, target).calls["phases"]
+                seconds = _seconds(compiler, case, target)
+                rows.append((sum(phases.values()), sum(phases.values()) - phases.get(SYMBOLS, 0), seconds))
+                print(f"{case.id}: {rows[-1][0]:,} calls, {rows[-1][1]:,} without symbols, {seconds:.2f} s", flush=True)
+    every, without, seconds = zip(*rows, strict=True)
+    print(f"{len(rows)} cases: correlation with CPU seconds {statistics.correlation(every, seconds):.3f}, ", end="")
+    print(f"without symbols {statistics.correlation(without, seconds):.3f}")
+    return 0
+
+
+def _seconds(compiler: Compiler, case: Case, target: Target) -> float:
+    """CPU seconds of the faster of two compiles, after a first one."""
+    found = []
+    for _ in range(3):
+        start = time.process_time()
+        with compiler.capture(CaptureRequest(case, target, texts=False)):
+            found.append(time.process_time() - start)
+    return min(found[1:])
+
+
+def _vary(cases: list[Case], name: str, runs: int) -> int:
+    counts: dict[str, set[tuple[int, int]]] = {}
+    for _ in range(runs):
+        with contextlib.closing(compiler_here()) as compiler:
+            for case in cases:
+                with contextlib.suppress(GpuFreeWorkerError, PreparationError):
+                    phases = counted(compiler.capture, case, compiler.target(name)).calls["phases"]
+                    symbols = phases.get(SYMBOLS, 0)
+                    counts.setdefault(case.id, set()).add((sum(phases.values()) - symbols, symbols))
+    for case, found in counts.items():
+        lows, highs = ([choose(each[part] for each in found) for part in (0, 1)] for choose in (min, max))
+        print(f"{case}: {lows[0]} to {highs[0]} calls, symbols {lows[1]} to {highs[1]}")
+    same = sum(len({each[0] for each in found}) == 1 for found in counts.values())
+    print(f"{same} of {len(counts)} cases: the same number of calls in {runs} processes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
