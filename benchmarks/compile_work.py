@@ -27,6 +27,7 @@ from conformance.compiler.compiler import Compiler, compiler_here
 from conformance.compiler.gpu_free_worker import GpuFreeWorkerError
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
+from conformance.errors import first_line
 
 
 def main() -> int:
@@ -36,18 +37,21 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="one of so many cases")
     parser.add_argument("--runs", type=int, default=1, help="count in so many processes")
     arguments = parser.parse_args()
-    cases = list(selected_cases([], arguments.patterns, package=not arguments.patterns).cases)[:: arguments.every]
     if arguments.runs > 1:
-        return _vary(cases, arguments.target, arguments.runs)
+        return _vary(arguments)
     rows = []
     with contextlib.closing(compiler_here()) as compiler:
+        cases = _cases(arguments)
         target = compiler.target(arguments.target)
         for case in cases:
-            with contextlib.suppress(GpuFreeWorkerError, PreparationError):
+            try:
                 phases = counted(compiler.capture, case, target).calls["phases"]
                 seconds = _seconds(compiler, case, target)
-                rows.append((sum(phases.values()), sum(phases.values()) - phases.get(SYMBOLS, 0), seconds))
-                print(f"{case.id}: {rows[-1][0]:,} calls, {rows[-1][1]:,} without symbols, {seconds:.2f} s", flush=True)
+            except (GpuFreeWorkerError, PreparationError) as error:
+                print(f"{case.id}: {first_line(error)}", flush=True)
+                continue
+            rows.append((sum(phases.values()), sum(phases.values()) - phases.get(SYMBOLS, 0), seconds))
+            print(f"{case.id}: {rows[-1][0]:,} calls, {rows[-1][1]:,} without symbols, {seconds:.2f} s", flush=True)
     every, without, seconds = zip(*rows, strict=True)
     print(f"{len(rows)} cases: correlation with CPU seconds {statistics.correlation(every, seconds):.3f}, ", end="")
     print(f"without symbols {statistics.correlation(without, seconds):.3f}")
@@ -64,20 +68,27 @@ def _seconds(compiler: Compiler, case: Case, target: Target) -> float:
     return min(found[1:])
 
 
-def _vary(cases: list[Case], name: str, runs: int) -> int:
+def _cases(arguments: argparse.Namespace) -> list[Case]:
+    """Call it when the process is prepared: the files of cases import torch."""
+    found = selected_cases([], arguments.patterns, package=not arguments.patterns)
+    return list(found.cases)[:: arguments.every]
+
+
+def _vary(arguments: argparse.Namespace) -> int:
     counts: dict[str, set[tuple[int, int]]] = {}
-    for _ in range(runs):
+    for _ in range(arguments.runs):
         with contextlib.closing(compiler_here()) as compiler:
-            for case in cases:
+            target = compiler.target(arguments.target)
+            for case in _cases(arguments):
                 with contextlib.suppress(GpuFreeWorkerError, PreparationError):
-                    phases = counted(compiler.capture, case, compiler.target(name)).calls["phases"]
+                    phases = counted(compiler.capture, case, target).calls["phases"]
                     symbols = phases.get(SYMBOLS, 0)
                     counts.setdefault(case.id, set()).add((sum(phases.values()) - symbols, symbols))
     for case, found in counts.items():
         lows, highs = ([choose(each[part] for each in found) for part in (0, 1)] for choose in (min, max))
         print(f"{case}: {lows[0]} to {highs[0]} calls, symbols {lows[1]} to {highs[1]}")
     same = sum(len({each[0] for each in found}) == 1 for found in counts.values())
-    print(f"{same} of {len(counts)} cases: the same number of calls in {runs} processes")
+    print(f"{same} of {len(counts)} cases: the same number of calls in {arguments.runs} processes")
     return 0
 
 

@@ -42,7 +42,7 @@ def test_the_backward_begins_with_what_the_forward_left():
 def test_what_only_the_backward_needs_is_saved():
     """The inputs of the forward are alive anyway: w and x are saved, and not counted."""
     found = facts_of(
-        lambda x, w: ((x @ w).sin() @ w).sum(), "cuda_sm90", grad="x, w", x=tensor(50, 50), w=tensor(50, 50)
+        lambda x, w: ((x @ w).sin() @ w).sum(), "cuda_sm90", grad="x w", x=tensor(50, 50), w=tensor(50, 50)
     )
     assert found.value("memory.saved") == 2 * 10_000, "the first product, and its sine"
     assert found.value("memory.left") == 4 + 2 * 10_000
