@@ -67,7 +67,7 @@ class Question:
             return observed.code
         if self.kind == "fact":
             if self.fact not in observed.facts:
-                known = ", ".join(observed.facts) or "none"
+                known = ", ".join(name for name in observed.facts if "." not in name) or "none"
                 raise QuestionError(f"--fact {self.fact}: the case has no such fact on this target; it has: {known}")
             return observed.facts[self.fact]
         if self.kind == "requirement":

@@ -91,7 +91,7 @@ def observation(
         state, problem = _numerics(case, result, target, compiler) if numerics else ("", "")
         unmet = _unmet(compiler, case, target, facts, code)
         seconds = time.perf_counter() - start
-        return Observation("", "", code, facts.lines(), state, problem, tuple(unmet), seconds=seconds)
+        return Observation("", "", code, _texts(facts), state, problem, tuple(unmet), seconds=seconds)
 
 
 #: What `observation` raises where there is no code.
@@ -126,6 +126,14 @@ def _numerics(case: Case, result: Any, target: Target, compiler: Compiler) -> tu
     except NotEmulatedError as error:
         return "", f"not emulated: {error}"
     return ("right", lines[0]) if lines else ("", f"this machine does not run {target.name}")
+
+
+def _texts(facts: Any) -> dict[str, str]:
+    """Fact → its lines, and part → its value: of all facts that need no binary."""
+    found: dict[str, str] = {}
+    for each in (facts, facts.further()):
+        found |= each.lines() | {name: str(value) for name, value in each.values().items() if "." in name}
+    return found
 
 
 def _unmet(compiler: Compiler, case: Case, target: Target, facts: Any, code: str) -> list[str]:

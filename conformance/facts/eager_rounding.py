@@ -14,6 +14,8 @@ from conformance.facts.patterns import patterns
 if TYPE_CHECKING:
     from conformance.facts.reduction_order import ReductionOrder
 
+#: Where Dynamo traces svdvals and eigvalsh, ATen makes these compute the vectors too: LAPACK has another driver then.
+_WITH_VECTORS = frozenset({"_linalg_svd", "_linalg_eigh"})
 #: These choose one of equal elements.
 _CHOOSE = frozenset(
     ["argmax", "argmin", "cummax", "cummin", "kthvalue", "max", "median", "min", "mode", "sort", "topk"]
@@ -34,6 +36,8 @@ def reasons(order: ReductionOrder, device: str, options: Mapping[str, Any]) -> I
             yield f"kernel {label(call, number)} {found}"
     for number, call in enumerate(ObservedCapture.of(order.capture).calls, 1):
         name = call.get("name", "").removeprefix("aten.").partition(".")[0]
+        if name in _WITH_VECTORS:
+            yield f"call {label(call, number)} may compute vectors too, where eager computes values alone"
         if call["call"] != "kernel" and call["ops"] and name not in {*call["ops"], *EXACT}:
             yield f"call {label(call, number)} is for {', '.join(call['ops'])}"
     rewritten = patterns(ObservedCapture.of(order.capture))

@@ -308,6 +308,12 @@ def test_an_addition_of_a_multiple_may_be_an_fma(verdicts, target):
     assert "adds a multiple" in found.reason
 
 
+def test_singular_values_are_computed_with_their_vectors(verdicts):
+    """Tracing asks ATen for the vectors too, which eager leaves out."""
+    (found,) = of(verdicts("lambda a: torch.linalg.svdvals(a + 1)", NATIVE, a="2x6x6"), EAGER)[:1]
+    assert found.word == SAME or "may compute vectors too" in found.reason
+
+
 def test_wrong_values_that_are_known_are_a_reason(tmp_path):
     """No rule about rounding explains them, and the entry of numerics does."""
     options = ("--pyargs", "conformance.ops.test_mutation", "-k", "test_shift", "--target", NATIVE)

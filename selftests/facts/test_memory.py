@@ -6,6 +6,8 @@ import pytest
 from capturing import facts_of
 
 from conformance import tensor
+from conformance.bisection.observation import Observation, Question
+from conformance.bisection.observing_process import _texts
 
 BYTES = 4 * 10 * 100
 
@@ -71,6 +73,13 @@ def test_a_split_sum_needs_its_first_half():
     found = facts_of(lambda x: x.sum(), "cuda_sm90", x=tensor(300_000))
     assert found.value("memory") > 4
     assert found.value("memory.left") == 4
+
+
+def test_a_bisection_may_ask_for_a_part():
+    found = _texts(facts_of(lambda x: x.sin() + 1, "cuda_sm90", x=tensor(10, 100)))
+    assert Question("fact", "memory.peak").answer(Observation(facts=found)) == str(BYTES)
+    assert Question("fact", "memory").answer(Observation(facts=found)).startswith(f"{BYTES} bytes, when it calls ")
+    assert Question("fact", "kernels.forward").answer(Observation(facts=found)) == "1"
 
 
 def test_an_output_may_be_none():
