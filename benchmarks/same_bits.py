@@ -117,9 +117,10 @@ def page(runs: list[Path]) -> str:
     counts: dict[tuple[str, str], dict[str, list[int]]] = {}
     reasons: Counter[tuple[str, str, str]] = Counter()
     evidence: Counter[tuple[str, str]] = Counter()
-    torches = set()
+    torches, items = set(), Counter[str]()
     for folder in runs:
         for item in Run(folder).items():
+            items[item.target] += bool(item.same_bits)
             for kind, found in item.same_bits.items():
                 torches.add(item.torch)
                 place = (item.case.partition("/")[0], item.target)
@@ -135,7 +136,7 @@ def page(runs: list[Path]) -> str:
         f"Written by `python benchmarks/same_bits.py --page RUN …` from runs with torch {', '.join(sorted(torches))}.",
         "[What the properties are](same-bits.md). A cell: how many cases keep it, of those where it is defined.",
         "",
-        *(f"- {target}: {text}" for target, text in _evidence(evidence)),
+        *(f"- {target}: {text}" for target, text in _evidence(evidence, items)),
         "",
         "| operator | target | " + " | ".join(PROPERTIES) + " |",
         "|---" * (2 + len(PROPERTIES)) + "|",
@@ -153,10 +154,14 @@ def _most(entry: tuple[tuple[str, str, str], int]) -> tuple[str, str, int, str]:
     return target, kind, -count, why
 
 
-def _evidence(found: Counter[tuple[str, str]]) -> list[tuple[str, str]]:
+def _evidence(found: Counter[tuple[str, str]], items: Counter[str]) -> list[tuple[str, str]]:
     targets = sorted({target for target, _ in found})
     return [
-        (target, f"{found[target, 'native']:,} verdicts native, {found[target, 'structure']:,} by structure")
+        (
+            target,
+            f"{items[target]:,} cases; {found[target, 'native']:,} verdicts native, "
+            f"{found[target, 'structure']:,} by structure",
+        )
         for target in targets
     ]
 

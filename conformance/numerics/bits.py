@@ -34,8 +34,8 @@ def digest(tensors: Mapping[str, torch.Tensor]) -> str:
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """A row of bytes for each element, of any dtype."""
-    return tensor.reshape(-1, 1).contiguous().view(torch.uint8)
+    """A row of bytes for each element, of any dtype. A conjugate or negated view has the bits of its values."""
+    return tensor.resolve_conj().resolve_neg().reshape(-1, 1).contiguous().view(torch.uint8)
 
 
 def _is_nan(tensor: torch.Tensor) -> torch.Tensor:

@@ -366,6 +366,13 @@ def test_another_process_has_the_same_bits(tmp_path):
     assert "the same code has other bits than in the run before, in another process" in ran.stdout, ran.stdout
 
 
+@pytest.mark.parametrize("view", [torch.Tensor.conj, lambda x: x.conj().imag])
+def test_a_view_has_the_bits_of_its_values(view):
+    x = torch.randn(4, dtype=torch.complex64)
+    assert bit_difference({"x": view(x)}, {"x": view(x).clone()}) == ""
+    assert digest({"x": view(x)}) == digest({"x": view(x).clone()}) != digest({"x": view(x) + 1})
+
+
 def test_the_digest_of_bits():
     nan = torch.tensor([float("nan"), 1.0])
     assert digest({"x": nan}) == digest({"x": -nan * torch.tensor([1.0, -1.0])})
