@@ -156,13 +156,10 @@ def _most(entry: tuple[tuple[str, str, str], int]) -> tuple[str, str, int, str]:
 
 def _evidence(found: Counter[tuple[str, str]], items: Counter[str]) -> list[tuple[str, str]]:
     targets = sorted({target for target, _ in found})
+    counts = {target: [found[target, kind] for kind in ("native", "structure")] for target in targets}
     return [
-        (
-            target,
-            f"{items[target]:,} cases; {found[target, 'native']:,} verdicts native, "
-            f"{found[target, 'structure']:,} by structure",
-        )
-        for target in targets
+        (target, f"{items[target]:,} cases; {native:,} verdicts native, {structure:,} by structure")
+        for target, (native, structure) in counts.items()
     ]
 
 
