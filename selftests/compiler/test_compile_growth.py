@@ -6,7 +6,6 @@ import contextlib
 from dataclasses import replace
 
 import pytest
-from suites import NATIVE
 
 from conformance import facts
 from conformance.capture.call_counts import PHASES
@@ -31,13 +30,12 @@ def function(compiler, text, **inputs):
     return case
 
 
-@pytest.mark.parametrize("target", ["cuda_sm90", NATIVE])
-def test_two_processes_count_the_same(target):
+def test_two_processes_count_the_same():
     (case,) = selected_cases([], ["norm/layer_norm-plain-f32-backward-static"]).cases
     found = []
     for _ in range(2):
         with contextlib.closing(compiler_here()) as compiler:
-            found.append(counted(compiler.capture, case, compiler.target(target)))
+            found.append(counted(compiler.capture, case, compiler.target("cuda_sm90")))
     assert found[0].calls == found[1].calls
     fact = facts.extract(found[0])
     assert set(found[0].calls["phases"]) >= set(filter(None, PHASES.values())) - {"decompositions"}
@@ -94,7 +92,7 @@ def test_a_pass_that_is_made_quadratic_is_found(compiler, monkeypatch, planted):
 
     def passes(graph_module, *args):
         nodes = [*graph_module.graph.nodes]
-        for _ in range(60):
+        for _ in range(200):
             any(look(one, other) for one in nodes for other in nodes if one is not other)
         return original(graph_module, *args)
 
@@ -107,5 +105,5 @@ def test_a_pass_that_is_made_quadratic_is_found(compiler, monkeypatch, planted):
     if planted:
         monkeypatch.setattr("torch._inductor.compile_fx.post_grad_passes", passes)
     case = function(compiler, "lambda x: (x @ x).relu()", x="32x32")
-    powers = growth(captures, case, compiler.target("cuda_sm90"), (8, 16, 32)).exponents()
+    powers = growth(captures, case, compiler.target("cuda_sm90"), (4, 8, 16)).exponents()
     assert (powers["others"] > 1.5) == planted, powers
