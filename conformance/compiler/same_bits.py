@@ -252,7 +252,8 @@ class _Comparison:
         if isinstance(batch, str):
             yield Verdict(BATCH, UNDEFINED, text=batch)
             return
-        case, names, base = batch.case, batch.names, self.side(batch.case, native=self.native) if batch.without else own
+        case, names = batch.case, batch.names
+        base = self.side(case, native=self.native) if batch.without else own
         if isinstance(base, str):
             yield Verdict(BATCH, UNDEFINED, text=base)
             return

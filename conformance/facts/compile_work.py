@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from conformance.capture.call_counts import SYMBOLS
 from conformance.facts.model import Fact, ObservedCapture
+from conformance.words import pluralise
 
 #: How many functions the lines name.
 _NAMED = 8
@@ -30,7 +31,7 @@ def compile_work(observed: ObservedCapture) -> Fact | None:
     order = sorted(phases, key=lambda phase: (-phases[phase], phase))
     lines = [
         f"{total} calls, without those for symbols: {', '.join(f'{phase} {phases[phase]}' for phase in order)}",
-        ", ".join(f"{count} {name}" for name, count in sizes.items()),
+        ", ".join(pluralise(count, name.removesuffix("s")) for name, count in sizes.items()),
         *(f"{count} {name}" for name, count in list(calls["functions"].items())[:_NAMED]),
     ]
     return Fact(total, tuple(lines), {name.replace(" ", "_"): count for name, count in phases.items()} | sizes)

@@ -48,7 +48,7 @@ def test_what_became_more_and_of_what():
         "compile work: 4,201 calls of Python functions in 3 items",
         "compile work +5.0 % against the run old, of it scheduling +50.0 %",
         "memory: 1 item with more bytes at the peak than in the run old: a-cuda_sm90 4,096 → 8,192",
-        "memory: 1 item with less bytes at the peak than in the run old: b-cuda_sm90 4,096 → 2,048",
+        "memory: 1 item with fewer bytes at the peak than in the run old: b-cuda_sm90 4,096 → 2,048",
     ]
 
 

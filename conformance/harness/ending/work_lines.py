@@ -55,7 +55,7 @@ def _of_memory(both: Mapping[tuple[str, str], tuple[Mapping[str, Any], Mapping[s
     changed = {key: (pair[0][_MEMORY], pair[1][_MEMORY]) for key, pair in both.items()}
     for word, found in (
         ("more", {key: pair for key, pair in changed.items() if pair[1] > pair[0]}),
-        ("less", {key: pair for key, pair in changed.items() if pair[1] < pair[0]}),
+        ("fewer", {key: pair for key, pair in changed.items() if pair[1] < pair[0]}),
     ):
         order = sorted(found, key=lambda key: -abs(found[key][1] - found[key][0]))
         named = [f"{case}-{target} {found[case, target][0]:,} → {found[case, target][1]:,}" for case, target in order]

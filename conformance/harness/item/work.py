@@ -1,13 +1,13 @@
 """The check "work" of an item: what its compile costs, as numbers that do not depend on the machine.
 
-It fails nothing. The end of the run says the sum, and with --baseline what became more.
+It counts without the device, also where the item runs natively. It fails nothing. The end of the run says the sum, and
+with --baseline what became more.
 """
 
 from __future__ import annotations
 
 from conformance import facts
 from conformance.cases.case import Case
-from conformance.cases.given_case import GivenCase
 from conformance.compiler.compile_growth import counted
 from conformance.compiler.gpu_free_worker import GpuFreeWorkerError
 from conformance.devices.targets import Target
@@ -21,8 +21,6 @@ _FACTS = ("memory", "guards", "compile_work")
 
 def record_work(session: Session, case: Case, target: Target, record: ItemRecord) -> None:
     """Adds the facts to the record's. Raises SkipError where nothing can be counted."""
-    if isinstance(case, GivenCase):
-        raise SkipError("the arguments of this case are in this process: another one cannot compile it")
     try:
         found = facts.extract(counted(session.compiler.capture, case, target)).further()
     except GpuFreeWorkerError as error:
