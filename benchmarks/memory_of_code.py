@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import itertools
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,13 +38,19 @@ def main() -> int:
     parser.add_argument("patterns", nargs="*", help="parts of case ids; default: all")
     parser.add_argument("--target", default="cpu_avx2")
     parser.add_argument("--every", type=int, default=1, help="one of so many cases")
+    parser.add_argument("--shard", default="0/1", help="I/N: the I-th of N parts of the cases")
+    parser.add_argument("--minutes", type=float, default=600)
     arguments = parser.parse_args()
+    end = time.monotonic() + 60 * arguments.minutes
+    part, parts = map(int, arguments.shard.split("/"))
     same = total = 0
     with contextlib.closing(compiler_here()) as compiler:
         compiler.set_up_torch()
         target = compiler.target(arguments.target)
         cases = list(selected_cases([], arguments.patterns, package=not arguments.patterns).cases)
-        for case in cases[:: arguments.every]:
+        for case in cases[:: arguments.every][part::parts]:
+            if time.monotonic() > end:
+                break
             try:
                 with compiler.generate(case, target, run=True) as result:
                     if result.capture.error or not result.capture.modules or case.mode != "plain":

@@ -323,8 +323,10 @@ def _of_runs(own: _Side, again: Mapping[str, torch.Tensor] | None) -> Verdict:
 
 
 def _order(capture: Capture) -> ReductionOrder:
-    """Without the launches of kernels that do not build here."""
-    kernels = {kernel.name: kernel for kernel in offline.kernels(capture)}
+    """Without the launches of kernels that do not build here, and without texts that the wrapper does not have."""
+    kernels = dict[str, offline.Kernel]()
+    with contextlib.suppress(offline.KernelError):
+        kernels = {kernel.name: kernel for kernel in offline.kernels(capture)}
     texts, launches = {name: kernel.text for name, kernel in kernels.items()}, {}
     for name in ordered_kernels(capture, texts) & kernels.keys():
         with contextlib.suppress(offline.KernelError):

@@ -20,6 +20,8 @@ _WITH_VECTORS = frozenset({"_linalg_svd", "_linalg_eigh"})
 _CHOOSE = frozenset(
     ["argmax", "argmin", "cummax", "cummin", "kthvalue", "max", "median", "min", "mode", "sort", "topk"]
 )
+#: On a GPU, compiled and eager choose another of 0.0 and -0.0.
+_CHOOSE_ZERO = frozenset(["amax", "amin", "clamp", "clamp_max", "clamp_min", "hardtanh", "maximum", "minimum", "relu"])
 _16_BITS = re.compile(r"\*(?:fp16|bf16)'|at::(?:BFloat16|Half)\b|\b(?:bfloat16|half)\*")
 
 
@@ -40,6 +42,8 @@ def reasons(order: ReductionOrder, device: str, options: Mapping[str, Any]) -> I
             yield f"call {label(call, number)} may compute vectors too, where eager computes values alone"
         if call["call"] != "kernel" and call["ops"] and name not in {*call["ops"], *EXACT}:
             yield f"call {label(call, number)} is for {', '.join(call['ops'])}"
+    if order.unstable:
+        yield f"other bits in each run: {order.unstable}"
     rewritten = patterns(ObservedCapture.of(order.capture))
     if rewritten.value:
         yield f"a pattern changed the graph: {rewritten.lines[0]}"
@@ -76,8 +80,13 @@ def _reason(call: Mapping[str, Any], order: ReductionOrder, device: str, *, narr
         return f"rounds to 16 bits only after all of {', '.join(call['ops'])}"
     if inexact:
         return f"has its own way to compute {', '.join(inexact)}"
+    if not is_whole and ({*call["decomposed"]} - {*call["ops"]}) & {"add", "div", "mul", "sub"}:
+        return f"has its own way to compute {', '.join(call['ops'])}"
     if chosen:
         return f"may choose another of equal elements: {', '.join(chosen)}"
+    zeros = [name for name in operators if name in _CHOOSE_ZERO]
+    if device != "cpu" and not is_whole and zeros:
+        return f"may choose the other of 0.0 and -0.0: {', '.join(zeros)}"
     if call.get("scaled") and not is_whole:
         return "adds a multiple (alpha), and eager or this kernel may do it by one fma"
     if contracts and "mul" in operators and {"add", "sub"} & set(operators):

@@ -22,6 +22,13 @@ _COMBINES = re.compile(r"reduction|scan|sort|template|user-defined|foreach|combo
 #: In the text of a Triton kernel: what gives other bits in another order. The largest and any() do not.
 _ROUNDS = re.compile(r"\btl\.(?:sum|reduce|associative_scan|dot)\(|welford|triton_helpers\.(?:prod|sort|online)")
 _FLOATING = re.compile(r"'\*(?:fp|bf)\d+'")
+#: Calls whose kernels for a GPU add atomically: torch.use_deterministic_algorithms names them, and bits on an H200 do.
+_ADD_ATOMICALLY = re.compile(
+    r"_?(?:scaled_dot_product_)?(?:efficient|flash)_attention_backward|index_add|put|scatter_(?:add|reduce)|"
+    r"_?(?:adaptive_)?avg_pool[23]d_backward|(?:adaptive_|fractional_)?max_pool[23]d(?:_with_indices)?_backward|"
+    r"upsample_\w*(?:linear|cubic)\w*_backward|(?:reflection|replication)_pad[123]d_backward|"
+    r"grid_sampler_[23]d_backward|_ctc_loss_backward|_embedding_bag\w*_backward|bincount"
+)
 #: In C++: a conversion to whole numbers. Lanes and scalars have other results outside of the range.
 _TO_WHOLE = re.compile(r"\bconvert<u?int")
 
@@ -67,7 +74,14 @@ class ReductionOrder:
             elif len(chosen) > 1:
                 texts = " or ".join(chosen)
                 found.setdefault("launch", []).append(f"{kernel} takes the fastest of {len(chosen)} launches: {texts}")
+        for number, call in enumerate(self.calls if self._is_on_gpu else (), 1):
+            if _ADD_ATOMICALLY.fullmatch(_operator(call).rstrip("_")):
+                found.setdefault("atomic", []).append(f"call {label(call, number)} adds atomically")
         return "; ".join(f"{first}{f', and {len(rest)} more do' if rest else ''}" for first, *rest in found.values())
+
+    @property
+    def _is_on_gpu(self) -> bool:
+        return any(device not in ("cpu", "meta") for module in self.capture.modules for device in module.observed["devices"])
 
     @cached_property
     def scalar_tail(self) -> str:
@@ -184,7 +198,13 @@ def ordered_kernels(capture: Capture, texts: Mapping[str, str]) -> set[str]:
 
 def _is_exact(call: Mapping[str, Any]) -> bool:
     """Whether a call is a kernel, or a fallback whose bits depend on no order."""
-    return call["call"] == "kernel" or call.get("name", "").removeprefix("aten.").partition(".")[0] in EXACT
+    return call["call"] == "kernel" or _operator(call) in EXACT
+
+
+def _operator(call: Mapping[str, Any]) -> str:
+    """`index_add` for a call of aten.index_add.default."""
+    name: str = call.get("name", "")
+    return name.removeprefix("aten.").partition(".")[0]
 
 
 def _has_atomics(call: Mapping[str, Any]) -> bool:

@@ -35,7 +35,8 @@ def digest(tensors: Mapping[str, torch.Tensor]) -> str:
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
     """A row of bytes for each element, of any dtype. A conjugate or negated view has the bits of its values."""
-    return tensor.resolve_conj().resolve_neg().reshape(-1, 1).contiguous().view(torch.uint8)
+    flat = tensor.resolve_conj().resolve_neg().reshape(-1).clone(memory_format=torch.contiguous_format)
+    return flat.view(torch.uint8).view(tensor.numel(), tensor.itemsize)
 
 
 def _is_nan(tensor: torch.Tensor) -> torch.Tensor:
@@ -44,7 +45,7 @@ def _is_nan(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _ulps(one: torch.Tensor, other: torch.Tensor) -> str:
-    """`, by at most 2 ulp`: the values between, of floating dtypes of 16 bits or more."""
+    """`, by at most 2 ulp`, or `, in the sign of zero`: the values between, of floating dtypes of 16 bits or more."""
     if not one.is_floating_point() or one.itemsize < 2 or not bool((one.isfinite() & other.isfinite()).all()):
         return ""
     whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[one.itemsize]
@@ -53,4 +54,5 @@ def _ulps(one: torch.Tensor, other: torch.Tensor) -> str:
         bits = tensor.contiguous().view(whole).long()
         return torch.where(bits < 0, -(bits & torch.iinfo(whole).max), bits)
 
-    return f", by at most {int((place(one) - place(other)).abs().max()):,} ulp"
+    most = int((place(one) - place(other)).abs().max())
+    return f", by at most {most:,} ulp" if most else ", in the sign of zero"
