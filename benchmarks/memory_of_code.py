@@ -5,8 +5,12 @@
 
 The forward: the most bytes that a call of the compiled function adds. The backward (on the CPU): how many it adds to
 what is alive when it begins. The allocator's requests count, without its rounding to blocks. Prints each case that
-differs, with the library calls of its code. What one of them takes and gives back within itself does not count; on a
-GPU it is measured too.
+differs, with the library calls of its code. What one of them takes and gives back within itself does not count. On a
+GPU it is measured too: the last line says of how many cases the code calls a library, or gives Triton's kernels memory
+for descriptors, and takes more than the fact.
+
+On an H200 with torch 2.11, of 1,028 cases (--every 2): 963 the same, 56 more of which a library or Triton takes more
+(cuDNN's attention 272 bytes for each call), 9 others: subgraphs, loops, and sizes that the data decide.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +48,7 @@ def main() -> int:
     arguments = parser.parse_args()
     end = time.monotonic() + 60 * arguments.minutes
     part, parts = map(int, arguments.shard.split("/"))
-    same = total = 0
+    same = libraries = total = 0
     with contextlib.closing(compiler_here()) as compiler:
         compiler.set_up_torch()
         target = compiler.target(arguments.target)
@@ -65,12 +70,28 @@ def main() -> int:
             total += 1
             same += not problems
             if problems:
-                print(f"{case.id}: {'; '.join(problems)}{_library(result.capture)}", flush=True)
-    print(f"{same} of {total} cases: the fact is what the allocator measures")
+                callers = _library(result.capture)
+                libraries += bool(callers) and all(each.is_more for each in problems)
+                print(f"{case.id}: {'; '.join(map(str, problems))}{callers}", flush=True)
+    print(f"{same} of {total} cases: the fact is what the allocator measures; {libraries} more call what takes more")
     return 0
 
 
-def _differences(capture: Capture, compiled: Callable[..., Any], case: Case, device: str) -> list[str]:
+@dataclass(frozen=True)
+class _Difference:
+    kind: str
+    fact: int
+    measured: int
+
+    @property
+    def is_more(self) -> bool:
+        return self.measured > self.fact
+
+    def __str__(self) -> str:
+        return f"{self.kind}: the fact says {self.fact} bytes, measured are {self.measured}"
+
+
+def _differences(capture: Capture, compiled: Callable[..., Any], case: Case, device: str) -> list[_Difference]:
     observed = [(module.kind, module.observed["memory"]) for module in capture.modules]
     forwards = [each for kind, each in observed if kind != "backward"]
     if len(forwards) != 1:
@@ -82,9 +103,7 @@ def _differences(capture: Capture, compiled: Callable[..., Any], case: Case, dev
         if kind == "backward":
             facts[kind] = each["peak"] - each["begins"]
     return [
-        f"{kind}: the fact says {facts[kind]} bytes, measured are {most}"
-        for kind, most in measured.items()
-        if kind in facts and facts[kind] != most
+        _Difference(kind, facts[kind], most) for kind, most in measured.items() if kind in facts and facts[kind] != most
     ]
 
 
@@ -153,6 +172,7 @@ def _backward(outputs: Any) -> None:
 
 def _library(capture: Capture) -> str:
     names = dict.fromkeys(call.get("name", "") or call["call"] for call in _calls(capture) if call["call"] != "kernel")
+    names |= dict.fromkeys(["descriptors"] if any(call.get("descriptors") for call in _calls(capture)) else [])
     return f" (calls {', '.join(names)})" if names else ""
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from conformance.capture.observers.pattern_rewrites import COUNTERS
 from conformance.facts.exact_operators import EXACT, EXACT_ON_CPU
 from conformance.facts.kernels import label
 from conformance.facts.model import ObservedCapture
@@ -47,6 +48,8 @@ def reasons(order: ReductionOrder, device: str, options: Mapping[str, Any]) -> I
     rewritten = patterns(ObservedCapture.of(order.capture))
     if rewritten.value:
         yield f"a pattern changed the graph: {rewritten.lines[0]}"
+    if order.capture.counters.get(COUNTERS, {}).get("joint_graph.pointless_convert"):
+        yield "a pattern removed conversions, and eager rounds at each: joint_graph.pointless_convert"
 
 
 def _contracts(device: str, options: Mapping[str, Any]) -> bool:

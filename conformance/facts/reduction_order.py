@@ -74,14 +74,16 @@ class ReductionOrder:
             elif len(chosen) > 1:
                 texts = " or ".join(chosen)
                 found.setdefault("launch", []).append(f"{kernel} takes the fastest of {len(chosen)} launches: {texts}")
-        for number, call in enumerate(self.calls if self._is_on_gpu else (), 1):
-            if _ADD_ATOMICALLY.fullmatch(_operator(call).rstrip("_")):
-                found.setdefault("atomic", []).append(f"call {label(call, number)} adds atomically")
+        for number, each in enumerate(self.calls if self._is_on_gpu else (), 1):
+            if _ADD_ATOMICALLY.fullmatch(_operator(each).rstrip("_")):
+                found.setdefault("atomic", []).append(f"call {label(each, number)} adds atomically")
         return "; ".join(f"{first}{f', and {len(rest)} more do' if rest else ''}" for first, *rest in found.values())
 
     @property
     def _is_on_gpu(self) -> bool:
-        return any(device not in ("cpu", "meta") for module in self.capture.modules for device in module.observed["devices"])
+        return any(
+            device not in ("cpu", "meta") for module in self.capture.modules for device in module.observed["devices"]
+        )
 
     @cached_property
     def scalar_tail(self) -> str:

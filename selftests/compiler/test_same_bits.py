@@ -210,6 +210,11 @@ def test_the_layout_of_a_reduction_follows_from_alignment(verdicts, inputs, name
         ("lambda x: x.clamp(0).flip(0)", "8x30", "may choose the other of 0.0 and -0.0: clamp, clamp_min"),
         ("lambda x: x.round(decimals=2)", "8x30", "has its own way to compute round"),
         ("lambda x: x * 3 + 1", "8x30", "may contract mul and add to one fma"),
+        (
+            "lambda x: x.double().float() + 1",
+            "8x30",
+            "removed conversions, and eager rounds at each: joint_graph.pointless_convert",
+        ),
         ("lambda x: x.exp()", "8x30", "has its own way to compute exp"),
         ("lambda x: x * 3 + 1", "torch.randn(8, 30).bfloat16()", "rounds to 16 bits only after all of mul, add"),
         ("lambda x: x.sum(-1)", "8x30", "adds up in its own order: sum"),
@@ -239,7 +244,7 @@ def test_bits_are_compared_natively(verdicts):
     [
         ([1.0, 2.0], [1.0, 2.0], ""),
         ([float("nan"), 2.0], [float("nan"), 2.0], ""),
-        ([0.0, 2.0], [-0.0, 2.0], "1 of 2 elements of output differ, by at most 0 ulp"),
+        ([0.0, 2.0], [-0.0, 2.0], "1 of 2 elements of output differ, in the sign of zero"),
         ([1.0, 2.0], [1.0 + 2**-23, 2.0], "1 of 2 elements of output differ, by at most 1 ulp"),
         ([-1.0, 2.0], [-1.0, float("inf")], "1 of 2 elements of output differ"),
         ([1.0], [1.0, 2.0], "output is missing, or has another shape or dtype"),

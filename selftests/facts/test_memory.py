@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from capturing import facts_of
 
 from conformance import tensor
@@ -91,3 +92,21 @@ def test_an_output_may_be_none():
         i=tensor(4, dtype="i64", high=4),
     )
     assert found.value("memory") > 0
+
+
+@pytest.mark.parametrize(
+    ("grad", "dtype", "rest"),
+    [("", "f32", 0), ("", "bf16", 2 * 8), ("q", "bf16", 4 * 2 * 64 + 2 * 8)],
+    ids=["seeds on the CPU", "no logarithms", "logarithms for the backward"],
+)
+def test_results_of_an_attention_that_a_gpu_does_not_have(grad, dtype, rest):
+    inputs = {name: tensor(1, 2, 64, 64, dtype=dtype) for name in "qkv"}
+    attention = torch.nn.functional.scaled_dot_product_attention
+    found = facts_of(lambda q, k, v: attention(q, k, v, is_causal=False), "cuda_sm90", grad=grad, **inputs)
+    output = 2 * 64 * 64 * (4 if dtype == "f32" else 2)
+    assert found.value("memory.forward" if grad else "memory") == output + rest
+
+
+def test_a_graph_for_a_gpu_does_not_count_the_memory_of_the_cpu():
+    found = facts_of(lambda x: (x + 1).cpu() * 2, "cuda_sm90", x=tensor(10, 100))
+    assert found.value("memory") == BYTES

@@ -2,7 +2,7 @@
 
 Decisions: when the wrapper allocates, reuses and frees a buffer (torch/_inductor/codegen/wrapper.py). They are read
 after the codegen; no patch is needed. A symbolic size counts as in the compiled call. Memory that a library call takes
-and gives back within itself does not count.
+and gives back within itself does not count, and of a graph for a GPU what is on the CPU does not.
 """
 
 from __future__ import annotations
@@ -101,7 +101,12 @@ class _Held:
     def allocate(self, name: str, node: Any = None) -> None:
         node = node if node is not None else self.graph.try_get_buffer(name)
         self.storage[name] = name
-        self._hold(name, _size(self.graph, node), _text(node))
+        self._hold(name, _size(self.graph, node) if self.counts(node) else 0, _text(node))
+
+    def counts(self, node: Any) -> bool:
+        on_gpu = bool(self.graph.device_types - {"cpu", "meta"})
+        device = node.get_device() if on_gpu and is_tensor(node) else None
+        return not (on_gpu and (_is_elsewhere(node) or (device is not None and device.type == "cpu")))
 
     def name_part(self, name: str) -> None:
         """A variable gets one of the results of a call: with the call's own variable, the others go."""
@@ -179,12 +184,38 @@ def _results(node: Any) -> list[Any]:
     return found
 
 
+def _is_elsewhere(node: Any) -> bool:
+    """Whether this is a result of an attention that has no memory on the GPU, although its fake tensor has.
+
+    Seed and offset are on the CPU, where no CUDA graph is captured. cuDNN has the logarithms of the sums for the
+    backward alone.
+    """
+    call = node.inputs[0] if type(node).__name__ == "MultiOutput" else None
+    name = str(getattr(call, "op_overload", "")).removeprefix("aten._scaled_dot_product_").partition(".")[0]
+    if name == "cudnn_attention":
+        return node.indices[-1][1] == 1 and not _argument(call, "compute_log_sumexp")
+    return (
+        name in ("efficient_attention", "flash_attention")
+        and not node.get_size()
+        and not node.get_dtype().is_floating_point
+    )
+
+
+def _argument(call: Any, name: str) -> Any:
+    """A constant argument of a fallback."""
+    arguments, _ = call.unflatten_args(call.inputs, call.constant_args)
+    names = [each.name for each in call.op_overload._schema.arguments]
+    return dict(zip(names, arguments, strict=False)).get(name)
+
+
 def _pool(line: Any) -> str:
     return f"pool {id(line.group.allocation.pool)}"
 
 
 def _text(node: Any) -> str:
-    """Dtype, shape and operator of a buffer: `float32 [40, 100] of aten.sin`."""
+    """Dtype, shape and operator of a buffer: `float32 [40, 100] of aten.sin`. A kernel's own: a workspace."""
+    if type(node).__name__ == "WorkspaceArg":
+        return f"{str(node.get_dtype()).removeprefix('torch.')} [{node.count}], a workspace"
     if node is None or not is_tensor(node):
         return "no tensor"
     origin = getattr(node, "origin_node", None)
