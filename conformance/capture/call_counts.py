@@ -45,7 +45,8 @@ _NAMED = 400
 
 @contextlib.contextmanager
 def counting() -> Iterator[dict[str, Any]]:
-    """Fills the mapping when the context ends: `phases` (phase → calls) and `functions` (those called most → calls).
+    """Fills the mapping when the context ends: `phases` (phase → calls) and `functions` (those called most → calls,
+    without the symbols').
 
     The garbage collector waits: it calls functions when it likes.
     """
@@ -74,7 +75,7 @@ def _summary(profile: cProfile.Profile) -> dict[str, Any]:
         if not phase or file.startswith(own) or not file:
             continue
         phases[phase] += entry.callcount
-        if not file.startswith("<"):
+        if phase != SYMBOLS and not file.startswith("<"):
             functions[f"{_short(file)}: {getattr(code, 'co_qualname', code.co_name)}"] += entry.callcount
     return {"phases": dict(sorted(phases.items())), "functions": dict(functions.most_common(_NAMED))}
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from conformance.capture.call_counts import SYMBOLS
 from conformance.facts.model import Fact, ObservedCapture
 from conformance.words import pluralise
 
-#: How many functions the lines name.
-_NAMED = 8
+#: How many functions the lines name, and how many the data does.
+_NAMED, _RECORDED = 8, 100
 
 
 def compile_work(observed: ObservedCapture) -> Fact | None:
     """The calls of Python functions, without those on expressions of symbols; None if they were not counted.
 
     Parts: `.dynamo`, `.lowering` and so on: of each phase; `.nodes`: operators of the graphs that Inductor lowers;
-    `.kernels`: different kernels, each built once; `.lines`, `.bytes`: of the generated code. The lines: each phase,
-    the most first, and the functions that are called most.
+    `.kernels`: different kernels, each built once; `.lines`, `.bytes`: of the generated code; `.functions`: the
+    functions that are called most, with their calls. The lines: each phase, the most first, and a few functions.
     """
     calls = observed.capture.calls
     if not calls:
@@ -34,4 +36,6 @@ def compile_work(observed: ObservedCapture) -> Fact | None:
         ", ".join(pluralise(count, name.removesuffix("s")) for name, count in sizes.items()),
         *(f"{count} {name}" for name, count in list(calls["functions"].items())[:_NAMED]),
     ]
-    return Fact(total, tuple(lines), {name.replace(" ", "_"): count for name, count in phases.items()} | sizes)
+    parts: dict[str, Any] = {name.replace(" ", "_"): count for name, count in phases.items()} | sizes
+    parts["functions"] = dict(list(calls["functions"].items())[:_RECORDED])
+    return Fact(total, tuple(lines), parts)

@@ -67,6 +67,16 @@ def test_nothing_to_compare(before, last):
     assert lines([record("a", 1000, 100, 4096)], before)[-1] == last
 
 
+def test_the_functions_that_are_called_more():
+    """One side names C.c alone: on the other it has as many calls as the last there, at most."""
+    before, now = record("a", 100_000, 100, 8), record("a", 104_000, 100, 8)
+    before.fact_values["compile_work.functions"] = {"torch/a.py: a": 5000, "torch/b.py: b": 900}
+    now.fact_values["compile_work.functions"] = {"torch/a.py: a": 7000, "torch/c.py: C.c": 2900, "torch/b.py: b": 850}
+    assert lines([now], [before])[-1] == (
+        "the functions with the most calls more or fewer: torch/a.py: a +2,000, torch/c.py: C.c +2,000"
+    )
+
+
 def test_a_run_without_the_check_says_nothing():
     assert not lines([UNCOUNTED], None)
 

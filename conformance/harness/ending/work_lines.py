@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -9,8 +10,9 @@ from conformance.storage.runs import ItemRecord, Run
 from conformance.words import pluralise
 
 _WORK, _MEMORY = "compile_work", "memory"
-#: Parts of compile_work that are no calls.
-_SIZES = ("nodes", "kernels", "lines", "bytes")
+_FUNCTIONS = f"{_WORK}.functions"
+#: Parts of compile_work that are no phases.
+_NO_PHASES = ("nodes", "kernels", "lines", "bytes", "functions")
 #: Smaller changes, as parts of the whole, are those of the order of sets.
 _LEAST = 0.001
 #: How many phases and items a line names.
@@ -32,6 +34,8 @@ def work_lines(items: Sequence[ItemRecord], baseline: Run | None, name: str) -> 
         yield f"the run {name} counted nothing: give it --checks work"
         return
     yield _of_calls(both, name)
+    if changed := _of_functions(both):
+        yield f"the functions with the most calls more or fewer: {', '.join(changed[:_NAMED])}"
     yield from _of_memory({key: (before[key], now[key]) for key in now if _MEMORY in before.get(key, {})}, name)
 
 
@@ -43,12 +47,27 @@ def _of_calls(both: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], name:
     sums = {
         key.partition(".")[2]: [sum(pair[side].get(key, 0) for pair in both) for side in (0, 1)]
         for key in phases
-        if key.partition(".")[2] not in _SIZES
+        if key.partition(".")[2] not in _NO_PHASES
     }
     changed = {phase: each for phase, each in sums.items() if _differs(*each)}
     order = sorted(changed, key=lambda phase: -abs(changed[phase][1] - changed[phase][0]))
     named = ", ".join(f"{phase.replace('_', ' ')} {_percent(*changed[phase])}" for phase in order[:_NAMED])
     return f"compile work {_percent(old, new)} against the run {name}, of it {named}"
+
+
+def _of_functions(both: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[str]:
+    """The functions whose calls changed, the most first. One that a side does not name may have its fewest calls."""
+    changes = Counter[str]()
+    for old, new in both:
+        one, other = old.get(_FUNCTIONS, {}), new.get(_FUNCTIONS, {})
+        if one and other:
+            fewest, others_fewest = min(one.values()), min(other.values())
+            for name in {*one, *other}:
+                before = one.get(name, min(fewest, other.get(name, 0)))
+                changes[name] += other.get(name, min(others_fewest, before)) - before
+    least = _LEAST * sum(old[_WORK] for old, _ in both)
+    order = sorted(changes, key=lambda name: (-abs(changes[name]), name))
+    return [f"{name} {changes[name]:+,}" for name in order if abs(changes[name]) > least]
 
 
 def _of_memory(both: Mapping[tuple[str, str], tuple[Mapping[str, Any], Mapping[str, Any]]], name: str) -> Iterator[str]:
