@@ -2,15 +2,18 @@
 
     python benchmarks/compile_work.py --every 40                 # one of 40 cases of the package
     python benchmarks/compile_work.py --every 200 --runs 10      # the counts of ten processes
+    python benchmarks/compile_work.py --page OLD NEW …           # the table of docs/memory-and-work.md, from runs
 
 For each case: the calls, and the CPU seconds of a second compile in this process. At the end: the correlation of both,
 and of the symbols' calls too. With --runs, each process starts anew.
+The runs of --page have --checks work.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import statistics
 import sys
 import time
@@ -28,6 +31,11 @@ from conformance.compiler.gpu_free_worker import GpuFreeWorkerError
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.errors import first_line
+from conformance.harness.ending.work_lines import work_lines
+from conformance.storage.runs import Run
+
+_WORK = "compile_work."
+_NO_PHASES = ("nodes", "kernels", "lines", "bytes", "functions")
 
 
 def main() -> int:
@@ -36,7 +44,11 @@ def main() -> int:
     parser.add_argument("--target", default="cuda_sm90")
     parser.add_argument("--every", type=int, default=1, help="one of so many cases")
     parser.add_argument("--runs", type=int, default=1, help="count in so many processes")
+    parser.add_argument("--page", nargs="+", type=Path, metavar="RUN", help="print a table of these runs")
     arguments = parser.parse_args()
+    if arguments.page:
+        print(page([Run(folder) for folder in arguments.page]), end="")
+        return 0
     if arguments.runs > 1:
         return _vary(arguments)
     rows = []
@@ -90,6 +102,27 @@ def _vary(arguments: argparse.Namespace) -> int:
     same = sum(len({each[0] for each in found}) == 1 for found in counts.values())
     print(f"{same} of {len(counts)} cases: the same number of calls in {arguments.runs} processes")
     return 0
+
+
+def page(runs: list[Run]) -> str:
+    """A row for each run, of the items that all have; then what changed from one to the next."""
+    records = [{each.name: each for each in run.items() if "compile_work" in each.fact_values} for run in runs]
+    names = sorted(set.intersection(*map(set, records)))
+    phases = sorted({key for of in records for name in names for key in of[name].fact_values if key.startswith(_WORK)})
+    phases = [key for key in phases if key.removeprefix(_WORK) not in (*_NO_PHASES, SYMBOLS)]
+    head = ["torch", "items", "calls", "kernels", "bytes at the peak", *(key.removeprefix(_WORK) for key in phases)]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for of in records:
+        values = [of[name].fact_values for name in names]
+        sums = [
+            sum(each.get(key, 0) for each in values) for key in ("compile_work", f"{_WORK}kernels", "memory", *phases)
+        ]
+        torch = ", ".join(sorted({of[name].torch.partition("+")[0] for name in names}))
+        lines.append(f"| {torch} | {len(names)} | {' | '.join(f'{each:,}' for each in sums)} |")
+    for (before, of), after in itertools.pairwise(zip(runs, records, strict=True)):
+        torch = ", ".join(sorted({of[name].torch.partition("+")[0] for name in names}))
+        lines += ["", *(f"- {line}" for line in work_lines([after[1][name] for name in names], before, f"of {torch}"))]
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

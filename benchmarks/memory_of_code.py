@@ -2,6 +2,7 @@
 
     python benchmarks/memory_of_code.py --target cpu_avx2 --every 10          # one of ten cases, on the CPU
     python benchmarks/memory_of_code.py --target cuda_sm90 softmax            # on the GPU: the cases that match
+    python benchmarks/memory_of_code.py --target cuda_sm90 --every 40 --cost  # what the fact costs in a capture
 
 The forward: the most bytes that a call of the compiled function adds. The backward (on the CPU): how many it adds to
 what is alive when it begins. The allocator's requests count, without its rounding to blocks. Prints each case that
@@ -45,7 +46,10 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="one of so many cases")
     parser.add_argument("--shard", default="0/1", help="I/N: the I-th of N parts of the cases")
     parser.add_argument("--minutes", type=float, default=600)
+    parser.add_argument("--cost", action="store_true", help="CPU seconds of the observer, and of the whole capture")
     arguments = parser.parse_args()
+    if arguments.cost:
+        return _cost(arguments)
     end = time.monotonic() + 60 * arguments.minutes
     part, parts = map(int, arguments.shard.split("/"))
     same = libraries = total = 0
@@ -74,6 +78,37 @@ def main() -> int:
                 libraries += bool(callers) and all(each.is_more for each in problems)
                 print(f"{case.id}: {'; '.join(map(str, problems))}{callers}", flush=True)
     print(f"{same} of {total} cases: the fact is what the allocator measures; {libraries} more call what takes more")
+    return 0
+
+
+def _cost(arguments: argparse.Namespace) -> int:
+    """Captures each case twice; the second time counts."""
+    from unittest.mock import patch
+
+    seconds: dict[str, float] = dict.fromkeys(["now", "observer", "capture"], 0.0)
+    with contextlib.closing(compiler_here()) as compiler:
+        compiler.set_up_torch()
+        from conformance.capture.observers import memory
+
+        observe, target = memory.memory, compiler.target(arguments.target)
+
+        def timed(graph: Any) -> dict[str, Any]:
+            start = time.process_time()
+            found = observe(graph)
+            seconds["now"] += time.process_time() - start
+            return found
+
+        cases = selected_cases([], arguments.patterns, package=not arguments.patterns).cases
+        for case in list(cases)[:: arguments.every]:
+            with contextlib.suppress(GeneratingError, PreparationError), patch.object(memory, "memory", timed):
+                with compiler.generate(case, target, deviceless=True, run=False):
+                    pass
+                seconds["now"], start = 0.0, time.process_time()
+                with compiler.generate(case, target, deviceless=True, run=False):
+                    seconds["capture"] += time.process_time() - start
+                seconds["observer"] += seconds["now"]
+    share = seconds["observer"] / seconds["capture"]
+    print(f"the fact takes {seconds['observer']:.3f} of {seconds['capture']:.1f} CPU seconds: {share:.2%}")
     return 0
 
 
