@@ -26,8 +26,9 @@ LIMIT = 1.1
 REPETITIONS = (1, 2, 4, 8, 16, 32, 64)
 #: What grows beside the phases of the compile.
 _MEMORY = "memory"
-#: A phase with fewer calls per repetition is not looked at: its growth is that of small numbers.
+#: The growth of small numbers says nothing: of fewer calls per repetition, and of memory that is nearly the same.
 _FEW = 200
+_NEARLY = 1.05
 
 
 def counted(captures: Captures, case: Case, target: Target, repeats: int = 1) -> Capture:
@@ -52,7 +53,7 @@ class Growth:
         found = {}
         for name, most in self.counts[high].items():
             first, second = (self.counts[each].get(name, 0) for each in (low, middle))
-            if name != _MEMORY and (most - second) / (high - middle) < _FEW:
+            if second <= first * _NEARLY if name == _MEMORY else (most - second) / (high - middle) < _FEW:
                 continue
             if second > first and most > second:
                 found[name] = math.log2((most - second) / (second - first))

@@ -75,6 +75,8 @@ def test_growth_in_proportion_and_with_the_square():
     assert list(squares.lines())[-1] == "faster than in proportion: scheduling, power 2.00"
     even = Growth({n: {"all": 1000 * n, "memory": 8 * n} for n in (1, 2, 4)})
     assert even.exponents() == {"all": 1, "memory": 1}
+    hardly = Growth({n: {"all": 1000 * n, "memory": 4096 + each} for n, each in ((1, 0), (2, 4), (4, 512))})
+    assert hardly.exponents() == {"all": 1}
     assert "faster" not in "".join(even.lines())
 
 
