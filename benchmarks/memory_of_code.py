@@ -10,8 +10,8 @@ differs, with the library calls of its code. What one of them takes and gives ba
 GPU it is measured too: the last line says of how many cases the code calls a library, or gives Triton's kernels memory
 for descriptors, and takes more than the fact.
 
-On an H200 with torch 2.11, of 1,028 cases (--every 2): 963 the same, 56 more of which a library or Triton takes more
-(cuDNN's attention 272 bytes for each call), 9 others: subgraphs, loops, and sizes that the data decide.
+On an H200 with torch 2.11, of 1,028 cases (--every 2): 963 the same, 54 more of which a library or Triton takes more
+(cuDNN's attention 272 bytes for each call), 11 others: subgraphs, loops, and sizes that the data decide.
 """
 
 from __future__ import annotations
