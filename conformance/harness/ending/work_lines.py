@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from conformance.capture.call_counts import SYMBOLS
 from conformance.storage.runs import ItemRecord, Run
 from conformance.words import pluralise
 
@@ -47,7 +48,7 @@ def _of_calls(both: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], name:
     sums = {
         key.partition(".")[2]: [sum(pair[side].get(key, 0) for pair in both) for side in (0, 1)]
         for key in phases
-        if key.partition(".")[2] not in _NO_PHASES
+        if key.partition(".")[2] not in (*_NO_PHASES, SYMBOLS)
     }
     changed = {phase: each for phase, each in sums.items() if _differs(*each)}
     order = sorted(changed, key=lambda phase: -abs(changed[phase][1] - changed[phase][0]))
