@@ -186,6 +186,7 @@ class Compilation:
 
 
 def _new_emulation(target: Target) -> Emulation:
+    from conformance.capture.emulation.qemu.wrapper import ProcessorEmulation
     from conformance.capture.emulation.wrapper import Emulation
 
-    return Emulation(target)
+    return ProcessorEmulation(target) if target.device == "cpu" else Emulation(target)

@@ -21,6 +21,7 @@ from conformance.cases.selectors import exclusion
 from conformance.compiler import garbage_collection
 from conformance.devices import environment, targets
 from conformance.devices.cpp_compiler import compiler_problem
+from conformance.devices.cross_compiler import emulation_problem
 from conformance.devices.environment import PreparationError
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target, select_targets
@@ -158,9 +159,9 @@ class Compiler:
 
     def reason_not_emulated(self, target: Target) -> str:
         """Why code for the target cannot run on the CPU with emulation; "" where it can."""
-        if target.device == "cpu" or self.machine.is_native(target):
-            return f"{target.name} is not emulated: only GPUs that this machine lacks are"
-        return ""
+        if self.machine.is_native(target):
+            return f"{target.name} is not emulated: only devices that this machine lacks are"
+        return emulation_problem(target.isa) if target.device == "cpu" else ""
 
     def capture(self, request: CaptureRequest) -> contextlib.AbstractContextManager[CaptureResult]:
         """Captures what `request` asks for. Raises what compiling raises.

@@ -185,6 +185,8 @@ class Session:
     def reason_not_emulated(self, target: Target) -> str:
         """Why code for the target does not run on the CPU with emulation; "" where it does."""
         reason = self.compiler.reason_not_emulated(target)
+        if target.device == "cpu" and not (self.settings.targets or self.settings.default_targets):
+            return reason or f"qemu runs it on request: {option_name('target')} {target.name}"
         return reason or ("" if self.settings.emulation else option_name("no-emulation"))
 
     @functools.cached_property

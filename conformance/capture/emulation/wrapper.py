@@ -84,17 +84,23 @@ class Emulation:
         def call(args: list[Any]) -> Any:
             if cpp:
                 raise NotEmulatedError("a C++ wrapper launches compiled binaries")
-            from conformance.capture.emulation import triton_language
-
             with self._device_replaced():
                 if self.rewrite not in loaded:
                     loaded[self.rewrite] = self._load_wrapper(code, constants)
                 self._call = calls[self.rewrite]
                 calls[self.rewrite] += 1
-                with DeviceStrides(), self._time_limited(), triton_language.shared_language().interpreting():
+                with self._interpreting(), self._time_limited():
                     return loaded[self.rewrite](args)
 
         return call
+
+    @contextlib.contextmanager
+    def _interpreting(self) -> Iterator[None]:
+        """Inside, kernels are interpreted, and operators give the strides of the device."""
+        from conformance.capture.emulation import triton_language
+
+        with DeviceStrides(), triton_language.shared_language().interpreting():
+            yield
 
     @contextlib.contextmanager
     def _time_limited(self) -> Iterator[None]:
