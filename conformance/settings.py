@@ -217,6 +217,11 @@ class Settings:
         """`--inductor-config max_autotune=True,cpp.threads=1`, as the user can type it; "" without such options."""
         return typed_inductor_config(self.inductor_config)
 
+    @property
+    def inductor_config_options(self) -> tuple[str, ...]:
+        """Each of these options by itself, as known failures name it: `--inductor-config cpu_backend=halide`."""
+        return tuple(f"--inductor-config {config_text({name: value})}" for name, value in self.inductor_config.items())
+
 
 #: Short names of our options that another plugin or a conftest of the project has.
 _names_of_others: set[str] = set()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.devices.torch_releases import TESTED
-from conformance.expectations.known_failure_entry import KnownFailure
+from conformance.expectations.known_failure_entry import EVERY_CASE, KnownFailure
 from conformance.expectations.severity import DEFAULT_TOLERANCE, Severity, severity
 from conformance.expectations.triage import Triage
 
@@ -84,7 +84,7 @@ class Bug:
             "devices": sorted(self.devices),
             "targets": list(dict.fromkeys(target for failure in self.failures for target in failure.targets)),
             "options": list(dict.fromkeys(each for f in self.failures for each in f.backend_options if each)),
-            "operators": sorted({case.partition("/")[0] for case in cases}),
+            "operators": sorted({case.partition("/")[0] for case in cases if case != EVERY_CASE}),
             "cases": cases,
             "script": self.reproduction.strip(),
             "triage": asdict(triage) | {"search": _search(triage)} if triage else None,
@@ -170,4 +170,7 @@ def _summary(bug: Bug) -> Iterator[str]:
     options = dict.fromkeys(f"`{option}`" for f in bug.failures for option in f.backend_options if option)
     yield f"- upstream: {', '.join(issues)}"
     yield f"- torch {' or '.join(versions)}; {', '.join(targets)}" + (f"; with {', '.join(options)}" if options else "")
-    yield f"- found by {len(cases)} cases, such as `{cases[0]}`" if len(cases) > 1 else f"- found by `{cases[0]}`"
+    if cases == [EVERY_CASE]:
+        yield "- any case may raise it"
+    else:
+        yield f"- found by {len(cases)} cases, such as `{cases[0]}`" if len(cases) > 1 else f"- found by `{cases[0]}`"

@@ -232,7 +232,8 @@ class Session:
         overlays = settings.overlay.known_failures
         strict = self.strict_release(folder)
         seeded = bool(settings.seed)
-        return _known_failures(folder, settings.backend_option, strict, overlays, settings.strict_torch, seeded)
+        chosen = settings.inductor_config_options
+        return _known_failures(folder, settings.backend_option, strict, overlays, settings.strict_torch, seeded, chosen)
 
     def strict_release(self, folder: Path | None) -> str:
         """The `strict` of a folder's KnownFailures: the package's own release, or the project's."""
@@ -276,9 +277,23 @@ def _refuse_unknown_backend(backend: str) -> None:
 
 @functools.cache
 def _known_failures(
-    folder: Path, backend_option: str, strict: str, overlays: tuple[str, ...], overlay_strict: str, other_values: bool
+    folder: Path,
+    backend_option: str,
+    strict: str,
+    overlays: tuple[str, ...],
+    overlay_strict: str,
+    other_values: bool,
+    inductor_options: tuple[str, ...],
 ) -> known_failures.KnownFailures:
-    return known_failures.load(folder, backend_option, strict, overlays, overlay_strict, other_values=other_values)
+    return known_failures.load(
+        folder,
+        backend_option,
+        strict,
+        overlays,
+        overlay_strict,
+        other_values=other_values,
+        inductor_options=inductor_options,
+    )
 
 
 @functools.cache

@@ -1,18 +1,19 @@
 """A kernel as a program for another processor: cross-compiled once, and run by qemu for each call.
 
-The program maps a file with the memory of all tensors that the kernel gets, so tensors that share memory share it there.
+The program maps a file with the memory of all tensors that the kernel gets. Tensors that share memory share it there.
 
 Private parts of torch: CppBuilder and CppTorchOptions, which have the flags of kernels.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from typing import Any
 from conformance.capture.emulation.errors import EmulationError, NotEmulatedError
 from conformance.capture.toolchain.cpu_isa import instruction_set
 from conformance.devices.cache_folder import cache_folder
-from conformance.devices.cross_compiler import emulation_problem, toolchain_of
+from conformance.devices.cross_compiler import TOOLCHAINS, emulation_problem
+from conformance.devices.targets import ARCHITECTURES
 
 #: The header that each kernel includes first.
 _PREFIX = "torch/csrc/inductor/cpp_prefix.h"
@@ -31,6 +33,8 @@ _NATIVE = ("-march=native", "-mcpu=native")
 _PROCESSOR = {"neon": ["-mcpu=neoverse-n1"], "sve256": [], "vsx": ["-mcpu=power8"], "zvector": ["-march=z14"]}
 #: Instruction set → options of qemu. SVE: the length of vectors in quarters of 512 bits.
 _EMULATED = {"sve256": ["-cpu", "max,sve-max-vq=2"]}
+#: GCC 12 ends by a signal where it reads SVE's functions from a precompiled header.
+_UNCOMPILED_HEADERS = ("sve256",)
 #: The alignment of tensors in the file: that of torch's allocator.
 _ALIGNMENT = 64
 #: The exit status of a program whose kernel threw an exception.
@@ -46,32 +50,21 @@ class KernelProgram:
         self._program = _compiled(isa, f"{source}\n{_main(self._types)}")
 
     def __call__(self, *arguments: Any) -> None:
-        """Raises RuntimeError with what the kernel throws, as its bindings do, and EmulationError if it ends otherwise."""
+        """Raises RuntimeError with what the kernel throws, as its bindings do; EmulationError if it ends otherwise."""
         import torch
 
         given = list(zip(self._types, arguments, strict=True))
         if any("*" in kind and not isinstance(value, torch.Tensor) for kind, value in given):
             raise NotEmulatedError("a kernel that gets the address of memory")
-        tensors = [value for kind, value in given if "*" in kind]
-        storages = {each.untyped_storage().data_ptr(): each.untyped_storage() for each in tensors}
-        places, size = {}, _ALIGNMENT
-        for address, storage in storages.items():
-            places[address] = size
-            size += -(-storage.nbytes() // _ALIGNMENT) * _ALIGNMENT + _ALIGNMENT
-        words = [
-            str(places[value.untyped_storage().data_ptr()] + value.data_ptr() - value.untyped_storage().data_ptr())
-            if "*" in kind
-            else repr(float(value)) if kind in ("float", "double") else str(int(value))
-            for kind, value in given
-        ]
-        with tempfile.NamedTemporaryFile() as file:
-            memory = torch.from_file(file.name, shared=True, size=size, dtype=torch.uint8)
-            parts = [(memory[place : place + (n := storages[at].nbytes())], _bytes(storages[at])) for at, place in places.items()]
-            for part, held in parts:
-                part.copy_(held)
-            self._run([file.name, *words])
-            for part, held in parts:
-                held.copy_(part)
+        memory = _Memory([value for kind, value in given if "*" in kind])
+
+        def word(kind: str, value: Any) -> str:
+            if "*" in kind:
+                return str(memory.place(value))
+            return repr(float(value)) if kind in ("float", "double") else str(int(value))
+
+        with memory.in_file() as file:
+            self._run([file, *(word(kind, value) for kind, value in given)])
 
     def _run(self, words: Sequence[str]) -> None:
         try:
@@ -91,10 +84,35 @@ class KernelProgram:
             raise EmulationError(f"a kernel ended with status {ran.returncode} under qemu: {ran.stderr.strip()}")
 
 
-def _bytes(storage: Any) -> Any:
-    import torch
+class _Memory:
+    """The memory of tensors in a file: each storage once, with a gap after it."""
 
-    return torch.empty(0, dtype=torch.uint8).set_(storage)
+    def __init__(self, tensors: Sequence[Any]) -> None:
+        self._storages = {each.untyped_storage().data_ptr(): each.untyped_storage() for each in tensors}
+        self._places: dict[int, int] = {}
+        self._size = _ALIGNMENT
+        for address, storage in self._storages.items():
+            self._places[address] = self._size
+            self._size += (storage.nbytes() // _ALIGNMENT + 2) * _ALIGNMENT
+
+    def place(self, tensor: Any) -> int:
+        start = tensor.untyped_storage().data_ptr()
+        return self._places[start] + tensor.data_ptr() - start
+
+    @contextlib.contextmanager
+    def in_file(self) -> Iterator[str]:
+        """Inside, the file has the memory; what it has at the end is copied back."""
+        import torch
+
+        with tempfile.NamedTemporaryFile() as file:
+            whole = torch.from_file(file.name, shared=True, size=self._size, dtype=torch.uint8)
+            held = {at: torch.empty(0, dtype=torch.uint8).set_(each) for at, each in self._storages.items()}
+            parts = {at: whole.narrow(0, self._places[at], each.numel()) for at, each in held.items()}
+            for at, part in parts.items():
+                part.copy_(held[at])
+            yield file.name
+            for at, part in parts.items():
+                held[at].copy_(part)
 
 
 def _main(types: Sequence[str]) -> str:
@@ -106,10 +124,9 @@ def _main(types: Sequence[str]) -> str:
 
 
 def _emulator(isa: str) -> list[str]:
-    tools = toolchain_of(isa)
-    if tools is None or (problem := emulation_problem(isa)):
+    if problem := emulation_problem(isa):
         raise NotEmulatedError(problem)
-    return [tools.emulator, *_EMULATED.get(isa, [])]
+    return [TOOLCHAINS[ARCHITECTURES[isa]].emulator, *_EMULATED.get(isa, [])]
 
 
 @cache
@@ -117,8 +134,8 @@ def _flags(isa: str) -> list[str]:
     """The cross compiler with Inductor's flags for a kernel, and those of the processor."""
     from torch._inductor.cpp_builder import CppBuilder, CppTorchOptions
 
-    tools = toolchain_of(isa)
-    options = CppTorchOptions(vec_isa=instruction_set(isa), compiler=tools.compiler, warning_all=False)
+    compiler = TOOLCHAINS[ARCHITECTURES[isa]].compiler
+    options = CppTorchOptions(vec_isa=instruction_set(isa), compiler=compiler, warning_all=False)
     builder = CppBuilder(name="kernel", sources="kernel.cpp", output_dir="", BuildOption=options)
     words = shlex.split(builder.get_command_line())
     kept = [each for each in words[: words.index("-o")] if each not in ("kernel.cpp", "-shared", *_NATIVE)]
@@ -132,11 +149,11 @@ def _compiled(isa: str, text: str) -> Path:
     program = folder / _digest(*command, text, *_own_headers())
     if not program.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        headers = _precompiled(isa, folder)
+        headers = [] if isa in _UNCOMPILED_HEADERS else [f"-I{_precompiled(isa, folder)}"]
         with tempfile.TemporaryDirectory(dir=folder) as work:
             source, made = Path(work, "kernel.cpp"), Path(work, "kernel")
             source.write_text(text, encoding="utf-8")
-            _build([*command[:1], f"-I{headers}", f"-I{_HERE}", *command[1:], "-static", str(source), "-o", str(made)])
+            _build([*command[:1], *headers, f"-I{_HERE}", *command[1:], "-static", str(source), "-o", str(made)])
             made.replace(program)
     return program
 
