@@ -186,7 +186,7 @@ class Compilation:
 
 
 def _new_emulation(target: Target) -> Emulation:
-    from conformance.capture.emulation.qemu.wrapper import ProcessorEmulation
     from conformance.capture.emulation.wrapper import Emulation
+    from conformance.capture.qemu.wrapper import ProcessorEmulation
 
     return ProcessorEmulation(target) if target.device == "cpu" else Emulation(target)

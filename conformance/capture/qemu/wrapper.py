@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from conformance.capture.emulation.qemu.kernel_program import KernelProgram
 from conformance.capture.emulation.wrapper import Emulation
 from conformance.capture.patching.patch import Patch, applied
+from conformance.capture.qemu.kernel_program import KernelProgram
 
 
 class ProcessorEmulation(Emulation):
@@ -34,8 +34,9 @@ class ProcessorEmulation(Emulation):
         with applied([Patch(_LOAD, lambda _: program, "Inductor would compile the kernels for this machine")]):
             yield
 
-    def _interpreting(self) -> contextlib.AbstractContextManager[Any]:
-        return contextlib.nullcontext()
+    @contextlib.contextmanager
+    def _interpreting(self) -> Iterator[None]:
+        yield  # nothing is interpreted, and the operators are this machine's
 
 
 _LOAD = "torch._inductor.async_compile:AsyncCompile.cpp_pybinding"

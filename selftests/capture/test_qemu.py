@@ -8,8 +8,8 @@ import torch
 from conformance import case, tensor
 from conformance.capture.compile import capture
 from conformance.capture.emulation.errors import EmulationError
-from conformance.capture.emulation.qemu.kernel_program import KernelProgram
-from conformance.capture.emulation.qemu.wrapper import ProcessorEmulation
+from conformance.capture.qemu.kernel_program import KernelProgram
+from conformance.capture.qemu.wrapper import ProcessorEmulation
 from conformance.capture.request import CaptureRequest
 from conformance.devices import cross_compiler
 from conformance.devices.machine import Machine
