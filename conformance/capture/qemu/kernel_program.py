@@ -45,7 +45,7 @@ class KernelProgram:
     """A kernel of a wrapper module. `types`: of its arguments, in C++. `seconds_left`: returns how long it may run."""
 
     def __init__(self, isa: str, types: Sequence[str], source: str, seconds_left: Callable[[], float]) -> None:
-        self._emulator = _emulator(isa)
+        self._emulator, self._big_endian = _emulator(isa), isa == "zvector"
         self._types, self._seconds_left = [each.replace("const ", "") for each in types], seconds_left
         self._program = _compiled(isa, f"{source}\n{_main(self._types)}")
 
@@ -56,7 +56,7 @@ class KernelProgram:
         given = list(zip(self._types, arguments, strict=True))
         if any("*" in kind and not isinstance(value, torch.Tensor) for kind, value in given):
             raise NotEmulatedError("a kernel that gets the address of memory")
-        memory = _Memory([value for kind, value in given if "*" in kind])
+        memory = _Memory([value for kind, value in given if "*" in kind], big_endian=self._big_endian)
 
         def word(kind: str, value: Any) -> str:
             if "*" in kind:
@@ -87,7 +87,10 @@ class KernelProgram:
 class _Memory:
     """The memory of tensors in a file: each storage once, with a gap after it."""
 
-    def __init__(self, tensors: Sequence[Any]) -> None:
+    def __init__(self, tensors: Sequence[Any], *, big_endian: bool) -> None:
+        self._swapped = {each.untyped_storage().data_ptr(): _width(each) if big_endian else 1 for each in tensors}
+        if big_endian and any(_width(each) != self._swapped[each.untyped_storage().data_ptr()] for each in tensors):
+            raise NotEmulatedError("memory that a kernel for a big-endian processor gets as two dtypes")
         self._storages = {each.untyped_storage().data_ptr(): each.untyped_storage() for each in tensors}
         self._places: dict[int, int] = {}
         self._size = _ALIGNMENT
@@ -109,10 +112,23 @@ class _Memory:
             held = {at: torch.empty(0, dtype=torch.uint8).set_(each) for at, each in self._storages.items()}
             parts = {at: whole.narrow(0, self._places[at], each.numel()) for at, each in held.items()}
             for at, part in parts.items():
-                part.copy_(held[at])
+                part.copy_(_with_swapped_bytes(held[at], self._swapped[at]))
             yield file.name
             for at, part in parts.items():
-                held[at].copy_(part)
+                held[at].copy_(_with_swapped_bytes(part, self._swapped[at]))
+
+
+def _width(tensor: Any) -> int:
+    """The bytes of one number."""
+    return tensor.element_size() // (2 if tensor.is_complex() else 1)
+
+
+def _with_swapped_bytes(memory: Any, width: int) -> Any:
+    """The memory of another byte order. What is left of it after the last whole number is no part of a tensor."""
+    swapped = memory.clone()
+    whole = memory.numel() // width * width
+    swapped[:whole] = memory[:whole].view(-1, width).flip(1).view(-1)
+    return swapped
 
 
 def _main(types: Sequence[str]) -> str:
