@@ -7,6 +7,7 @@ error that a known failure names; once the bug is gone, without an error.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import itertools
 import re
 import subprocess
@@ -18,6 +19,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from conformance.cases.compiler_options import PACKAGES
 from conformance.devices.torch_releases import TESTED
 from conformance.expectations.known_failure_entry import EVERY_CASE, KnownFailure
 from conformance.expectations.severity import DEFAULT_TOLERANCE, Severity, severity
@@ -56,6 +58,13 @@ class Bug:
     def severity(self) -> Severity:
         """The worst one of its failures."""
         return severity(self.failures)
+
+    @property
+    def missing_package(self) -> str:
+        """The package that the script needs and that is not installed: of a backend that an option chooses; else ""."""
+        options = [option for failure in self.failures for option in failure.backend_options]
+        packages = {PACKAGES.get(option.rpartition("=")[2], "") for option in options}
+        return next((each for each in sorted(packages - {""}) if importlib.util.find_spec(each) is None), "")
 
     @property
     def errors(self) -> list[str]:

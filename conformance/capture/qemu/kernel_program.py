@@ -29,7 +29,7 @@ _PREFIX = "torch/csrc/inductor/cpp_prefix.h"
 _HERE = Path(__file__).parent
 #: Flags for a processor of this machine, which a cross compiler does not know.
 _NATIVE = ("-march=native", "-mcpu=native")
-#: Instruction set → the flags of the oldest processor that Inductor chooses it for.
+#: Instruction set → the flags of an early processor that Inductor chooses it for.
 _PROCESSOR = {"neon": ["-mcpu=neoverse-n1"], "sve256": [], "vsx": ["-mcpu=power8"], "zvector": ["-march=z14"]}
 #: Instruction set → options of qemu. SVE: the length of vectors in quarters of 512 bits.
 _EMULATED = {"sve256": ["-cpu", "max,sve-max-vq=2"]}
