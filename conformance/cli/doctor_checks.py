@@ -29,7 +29,7 @@ from conformance.devices.environment import PreparationError
 from conformance.devices.machine import Machine
 from conformance.devices.targets import GPUS, PLATFORMS, families, targets
 from conformance.devices.torch_releases import NEWEST, OLDEST
-from conformance.devices.vendor_devices import vendor_devices
+from conformance.devices.vendor_devices import deviceless_problem
 from conformance.errors import first_line
 
 #: The vendor's number of a GPU → torch's device type, and the vendor.
@@ -165,7 +165,7 @@ def _devices(machine: Machine) -> Iterator[Finding]:
         device = PLATFORMS.get(family, family)
         if device in machine.gpus and (target := machine.target_of(device)).family == family:
             native = [target.name]
-        pretends = device not in vendor_devices()
+        pretends = not deviceless_problem(device)
         generated = [target.name for target in rows if target.name not in native and pretends]
         text = machine.describe(device) if native or device not in machine.gpus else "deviceless"
         if pretends and (problem := next(filter(None, map(compiler.generation_problem, rows)), "")):

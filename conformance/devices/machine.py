@@ -19,7 +19,7 @@ from typing import Any
 
 from conformance.devices import environment
 from conformance.devices.targets import GPUS, Target, matching_target, multiprocessor_count, targets
-from conformance.devices.vendor_devices import VendorDeviceError, probed, vendor_devices
+from conformance.devices.vendor_devices import VendorDeviceError, deviceless_problem, probed, vendor_devices
 
 _AVX512 = {"avx512f", "avx512dq", "avx512vl", "avx512bw", "fma"}
 #: Instruction set → the flags of /proc/cpuinfo that it needs, as in the build flags of Inductor's own classes.
@@ -130,7 +130,7 @@ class Machine:
             return f"native ({', '.join(self.isas) or 'no known instruction set'})"
         if device in self.gpus:
             return f"native ({self.gpus[device]['properties'].get('name', device)}, {self.target_of(device).name})"
-        return "not here" if device in vendor_devices() else "deviceless"
+        return "not here" if deviceless_problem(device) else "deviceless"
 
     def summary(self) -> dict[str, Any]:
         """What a result says of the machine that gave it, without names of the host or its user."""

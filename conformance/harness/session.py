@@ -101,9 +101,9 @@ class Session:
 
     @functools.cached_property
     def vendors(self) -> list[VendorDevice]:
-        """The vendors' devices that are selected and on this machine."""
+        """The vendors' devices that are selected, and on this machine or pretended."""
         selected = {target.device for target in self.selected_targets}
-        return [device for name, device in vendor_devices().items() if name in selected and name in self.machine.gpus]
+        return [device for device in self.compiler.vendors if device.name in selected]
 
     @functools.cached_property
     def torch(self) -> str:

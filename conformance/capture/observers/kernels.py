@@ -32,6 +32,7 @@ from conformance.capture.observers import (
     vectorisation,
 )
 from conformance.capture.patching.patch import Patch, applied
+from conformance.devices.vendor_devices import vendor_devices
 
 _RECORDS = "_conformance_records"
 _SPLIT = "_conformance_split"
@@ -57,6 +58,11 @@ def patches() -> list[Patch]:
         Patch(f"{cpp}:KernelGroup.finalize_kernel", _finalize_kernel, "records the loop nests of a C++ function"),
         Patch(f"{cpp}:CppScheduling.define_kernel", _define_cpp, "records the C++ functions in order"),
         Patch(f"{triton}:TritonScheduling.define_kernel", _define_triton, "records the Triton kernels in order"),
+        *(
+            Patch(f"{vendor.scheduling}.define_kernel", _defining(vendor.kernels), "records a vendor's kernels in order")
+            for vendor in vendor_devices().values()
+            if vendor.scheduling
+        ),
         Patch(f"{scheduler}:Scheduler.codegen_extern_call", _extern_call, "records library calls and fallbacks"),
         Patch(f"{ir}:Reduction.create_multilayer_helper", _multilayer, "records which reductions are split in two"),
         Patch(f"{ir}:WelfordReduction.create_multilayer", _multilayer, "the same for mean and variance"),
@@ -213,6 +219,21 @@ def _define_triton(original: Callable[..., Any]) -> Callable[..., Any]:
         return name
 
     return define_kernel
+
+
+def _defining(language: str) -> Callable[..., Any]:
+    """The wrapper for kernels in another language whose scheduling is built like Triton's."""
+
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def define_kernel(self: Any, src_code: str, node_schedule: Sequence[Any], kernel: Any) -> str:
+            name = original(self, src_code, node_schedule, kernel)
+            _record(_triton(list(node_schedule), kernel) | {"language": language, "function": name})
+            return name
+
+        return define_kernel
+
+    return wrap
 
 
 def _triton(node_schedule: list[Any], kernel: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from conformance.cases.case import Case
 from conformance.cases.needed_package import other_version
 from conformance.compiler.capture_texts import code_text
 from conformance.devices.targets import GPUS, Target
-from conformance.devices.vendor_devices import vendor_devices
+from conformance.devices.vendor_devices import deviceless_problem, vendor_devices
 from conformance.documentation import reference
 from conformance.facts import binary
 from conformance.harness.accounting import NOTHING_STORED
@@ -41,8 +41,8 @@ class ItemCode:
 
     def check_deviceless(self, native: Capture) -> None:
         """Compares the device's code with code that is generated for the same case without the device."""
-        if vendor := vendor_devices().get(self.target.device):
-            raise SkipError(f"{vendor.package} generates no code without the device")
+        if problem := deviceless_problem(self.target.device):
+            raise SkipError(problem)
         if native.mode != "native" or self.target.device == "cpu":
             raise SkipError("there is nothing to compare: this capture was made without a GPU")
         request = CaptureRequest(self.case, self.target, "deviceless", texts=False)

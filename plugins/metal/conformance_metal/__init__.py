@@ -1,0 +1,22 @@
+"""The plugin: tells conformance of the device type mps, whose code it generates, builds and runs without a Mac."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conformance import VendorDevice
+from conformance_metal import facts
+from conformance_metal.emulation import emulating
+from conformance_metal.pretence import pretending
+
+DEVICE = VendorDevice(
+    name="mps",
+    targets=Path(__file__).with_name("targets.toml"),
+    kernels="metal",
+    scheduling="torch._inductor.codegen.mps:MetalScheduling",
+    stages=("deviceless", "emulated"),
+    pretending=pretending,
+    emulating=emulating,
+    selectors=("gpu",),
+    facts=facts.FACTS,
+)
