@@ -203,8 +203,9 @@ def patches(target: Target, mode: Mode, queries: DeviceQueries | None = None) ->
         ask = functools.partial(queries.ask, "instruction set") if queries is not None else None
         return [*_common_patches(target), *cpu_isa.patches(target.isa, ask)]
     pretended = mode == "deviceless"
-    by_us = pretended and target.device in GPUS
-    device = gpu_patches.patches(target, queries) if by_us else [] if pretended else [_AUTOTUNE_BLOCK]
+    if pretended and target.device not in GPUS:
+        return [*_common_patches(target), *optimizers.PATCHES]
+    device = gpu_patches.patches(target, queries) if pretended else [_AUTOTUNE_BLOCK]
     host = cpu_isa.patches(isa) if (isa := cpu_isa.isa_beside_gpu()) else []
     return [*_common_patches(target), *user_kernels.patches(pretended), *optimizers.PATCHES, *host, *device]
 

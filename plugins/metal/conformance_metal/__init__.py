@@ -17,6 +17,5 @@ DEVICE = VendorDevice(
     stages=("deviceless", "emulated"),
     pretending=pretending,
     emulating=emulating,
-    selectors=("gpu",),
     facts=facts.FACTS,
 )
