@@ -66,6 +66,7 @@ class VendorDevice:
     needs `emulating` too: a context manager, inside which generated code loads its kernels, so that they run on the
     CPU. Its kernels get tensors in host memory. They raise conformance.NotEmulatedError with a reason, or
     conformance.EmulationError for a kernel that does something wrong.
+    `refusals`: a text in what compiling raises → why there is no such code for the device: these items are excluded.
     `facts`: name → function of the texts of the generated modules. It returns a fact's value and its line in snapshots.
     `visible_devices`: the environment variable that says which devices a process sees, as a list of ordinals; "" for
     none. With it, several workers spread over several devices.
@@ -82,6 +83,7 @@ class VendorDevice:
     scheduling: str = ""
     pretending: Callable[[Mapping[str, Any]], AbstractContextManager[object]] | None = None
     emulating: Callable[[], AbstractContextManager[object]] | None = None
+    refusals: Mapping[str, str] = field(default_factory=dict, hash=False)
     facts: Mapping[str, Callable[[Sequence[str]], tuple[Any, str]]] = field(default_factory=dict, hash=False)
     visible_devices: str = ""
     package: str = ""

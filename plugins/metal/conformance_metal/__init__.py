@@ -18,4 +18,10 @@ DEVICE = VendorDevice(
     pretending=pretending,
     emulating=emulating,
     facts=facts.FACTS,
+    refusals={
+        "KeyError: torch.float64": "mps has no float64",
+        "float64 is not supported by MPS": "mps has no float64",
+        "KeyError: torch.complex": "Inductor generates no Metal for complex numbers",
+        "0 active drivers": "Triton has no backend for mps",
+    },
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 from conformance import NotEmulatedError
@@ -48,7 +49,7 @@ class Kernel:
 
 
 def as_cpp(source: str) -> tuple[str, list[Kernel]]:
-    """The source as C++, and its kernels. Raises NotEmulatedError."""
+    """The source as C++, and its kernels. Raises NotEmulatedError, and SyntaxError for two of one name."""
     if refused := _REFUSED.search(source):
         raise NotEmulatedError(f"a kernel uses {refused[0]}, which the shim of Metal has not")
     kernels, launchers, pieces, at = [], [], [], 0
@@ -59,6 +60,8 @@ def as_cpp(source: str) -> tuple[str, list[Kernel]]:
         kernels.append(kernel)
         launchers.append(launcher)
         at = body_end
+    if repeated := [name for name, count in Counter(kernel.name for kernel in kernels).items() if count > 1]:
+        raise SyntaxError(f"redefinition of the kernel {repeated[0]}")
     return "\n".join(["".join([*pieces, source[at:]]), *launchers, ""]), kernels
 
 

@@ -27,9 +27,28 @@ def pretending(properties: Mapping[str, Any]) -> Iterator[None]:
         "_has_mps": True,
     }
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_attention())
         for name, answer in answers.items():
             stack.enter_context(mock.patch.object(torch._C, name, answer, create=True))
         for function in (torch.backends.mps.is_macos_or_newer, torch.backends.mps.get_core_count):
             function.cache_clear()
             stack.callback(function.cache_clear)
         yield
+
+
+@contextlib.contextmanager
+def _attention() -> Iterator[None]:
+    """Inside, the operator of attention that mps alone has computes its definition on the CPU."""
+    import torch
+
+    def attention(query: Any, key: Any, value: Any, mask: Any = None, dropout: float = 0.0, *args: Any, **kwargs: Any):
+        here = (each.cpu() if isinstance(each, torch.Tensor) else each for each in (query, key, value, mask))
+        found = torch.ops.aten._scaled_dot_product_attention_math(*here, dropout, *args, **kwargs)
+        return tuple(each.to(query.device) for each in found)
+
+    library = torch.library.Library("aten", "IMPL", "MPS")
+    library.impl("_scaled_dot_product_attention_math_for_mps", attention)
+    try:
+        yield
+    finally:
+        library._destroy()

@@ -12,6 +12,9 @@ struct Fault {
 };
 inline Fault fault = {};
 
+// Waits until all lanes of the simdgroup are about to store: they load before any of them stores. shim_threads.h has it.
+inline void in_step();
+
 // `first`, `end`: the elements of its storage, counted from `data`.
 struct Argument {
   void* data;
@@ -28,6 +31,7 @@ struct Buffer {
   template <class I>
   T& operator[](I at) const {
     static std::remove_const_t<T> nothing;
+    if constexpr (!std::is_const_v<T>) in_step();
     const long index = long(at);
     if (index >= first && index < end) return data[index];
     if (!fault.kind) fault = {"accesses an element out of bounds", name, index, first, end};

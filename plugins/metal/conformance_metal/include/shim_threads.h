@@ -3,7 +3,8 @@
 // Each thread of a group is a fiber. It runs until it waits: at a barrier, or in a function of its simdgroup. A function
 // of a simdgroup ends when all threads of the simdgroup wait, with the values of those that called it. A barrier ends
 // when all threads of the group wait there. Between two barriers, one thread runs after the other, so a missing barrier
-// shows as a wrong value. Launches alternate between ascending and descending order.
+// shows as a wrong value. Launches alternate between ascending and descending order. The lanes of a simdgroup store
+// together, as on a device: what all of them load before, none of them has changed.
 #pragma once
 #include <shim_memory.h>
 
@@ -131,6 +132,11 @@ T value_of(const Lanes& lanes, uint lane) {
   return value;
 }
 
+inline void in_step() {
+  static const char call = 0;
+  if (group) wait(State::in_simdgroup, &call);
+}
+
 inline uint lane() { return group->running % simdgroup_size; }
 
 // Combines the values of the calling lanes, the least lane first.
@@ -230,21 +236,18 @@ inline void simdgroup_barrier(mem_flags) {
   shim::exchanged(0, &call);
 }
 
-// Functions of simdgroups take 32 bits or fewer.
-template <class T>
-constexpr bool is_exchangeable = sizeof(T) <= 4 && is_scalar_v<T> && !is_same_v<T, bool>;
-template <class T>
-using exchangeable = enable_if_t<is_exchangeable<T>, T>;
-
+// Functions of simdgroups have overloads for 32 bits or fewer, and none for bool: it becomes int, as in Metal.
 // clang-format off
-#define COMBINING(name, expression)                                                                                    \
-  template <class T> exchangeable<T> name(T value) {                                                                   \
+#define EXCHANGEABLE(F, name, expression)                                                                              \
+  F(float, name, expression) F(half, name, expression) F(char, name, expression) F(uchar, name, expression)            \
+  F(short, name, expression) F(ushort, name, expression) F(int, name, expression) F(uint, name, expression)
+#define COMBINING(T, name, expression)                                                                                 \
+  inline T name(T value) {                                                                                             \
     static const char call = 0;                                                                                        \
     return shim::combined(value, [](T a, T b) { return T(expression); }, &call);                                       \
   }
-COMBINING(simd_sum, a + b) COMBINING(simd_product, a * b)
-COMBINING(simd_max, metal::max(a, b)) COMBINING(simd_min, metal::min(a, b))
-COMBINING(simd_or, a | b) COMBINING(simd_and, a & b) COMBINING(simd_xor, a ^ b)
+EXCHANGEABLE(COMBINING, simd_sum, a + b) EXCHANGEABLE(COMBINING, simd_product, a * b)
+EXCHANGEABLE(COMBINING, simd_max, metal::max(a, b)) EXCHANGEABLE(COMBINING, simd_min, metal::min(a, b))
 #undef COMBINING
 #define SHUFFLE(name, from, outside)                                                                                   \
   template <class T> T name(T value, ushort by) {                                                                      \
