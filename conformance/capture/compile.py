@@ -93,7 +93,7 @@ class Compilation:
             raise environment.PreparationError(f"{target.name} cannot be generated without the device: {reason}")
         self._request, self._fn = request, fn or case.fn
         self.emulation = _new_emulation(target) if request.emulate and emulation is None else emulation
-        asks = target.device in GPUS and mode == "deviceless" or target.device == "cpu"
+        asks = (target.device in GPUS and mode == "deviceless") or target.device == "cpu"
         self.queries = DeviceQueries(target) if asks else None
         self._recorder = Recorder()
         defers = request.defer_build and mode == "native" and kernel_language(target.device) == "cpp"

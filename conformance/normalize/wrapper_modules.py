@@ -126,7 +126,11 @@ def _kernel(node: ast.stmt) -> _Kernel | None:
         if keyword.arg == "device_str" and isinstance(value, ast.Constant) and isinstance(value.value, str):
             device = value.value
     name = ast.unparse(node.targets[0])
-    options = [ast.unparse(a) for a in call.args if not isinstance(a, ast.Constant) and not (is_cpp and isinstance(a, ast.List))]
+    options = [
+        ast.unparse(a)
+        for a in call.args
+        if not isinstance(a, ast.Constant) and not (is_cpp and isinstance(a, ast.List))
+    ]
     options += [ast.unparse(k) for k in call.keywords if k.arg != "device_str"]
     return _Kernel(name, function.partition(".")[2], sources[0], types, device, options)
 

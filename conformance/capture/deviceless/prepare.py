@@ -36,8 +36,9 @@ _prepared: list[Preparation] = []  # empty until prepare() is called, then one e
 
 
 def prepare(native: tuple[str, ...] = ()) -> Preparation:
-    """Removes variables that change code, sets cache folders, and pretends all GPU types except those in `native`; none where all of
-    torch's are in it.
+    """Removes variables that change code, sets cache folders, and pretends all GPU types except those in `native`.
+
+    Where all of torch's types are in it, those of vendors are not pretended either.
 
     Only the first call has an effect. Later calls return the first call's result.
     """

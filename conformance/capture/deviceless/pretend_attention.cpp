@@ -434,7 +434,11 @@ Tensor attention(
   const bool learns = query.requires_grad() || key.requires_grad() || value.requires_grad();
   if (target.device == mps && dropout == 0.0 && !(at::GradMode::is_enabled() && learns)) {
     return std::get<0>(at::_scaled_dot_product_attention_math_for_mps(
-        query, key, value, bias, dropout, causal, std::nullopt, scale, grouped));
+        query, key, value, bias, dropout, causal, std::nullopt, scale
+#if TORCH_AT_LEAST(13)
+        , grouped
+#endif
+        ));
   }
   return std::get<0>(at::_scaled_dot_product_attention_math(
       query, key, value, bias, dropout, causal, std::nullopt, scale, grouped));

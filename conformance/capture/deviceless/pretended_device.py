@@ -68,7 +68,7 @@ def load(build: TorchBuild, devices: tuple[str, ...], *, torch_was_imported: boo
 
 
 def _known(devices: tuple[str, ...]) -> tuple[str, ...]:
-    """Those that this library pretends. The others are of vendors, who register them."""
+    """The device types of these that this library pretends. Vendors register the others."""
     return tuple(device for device in devices if device in DEVICES)
 
 

@@ -59,7 +59,9 @@ def patches() -> list[Patch]:
         Patch(f"{cpp}:CppScheduling.define_kernel", _define_cpp, "records the C++ functions in order"),
         Patch(f"{triton}:TritonScheduling.define_kernel", _define_triton, "records the Triton kernels in order"),
         *(
-            Patch(f"{vendor.scheduling}.define_kernel", _defining(vendor.kernels), "records a vendor's kernels in order")
+            Patch(
+                f"{vendor.scheduling}.define_kernel", _defining(vendor.kernels), "records a vendor's kernels in order"
+            )
             for vendor in vendor_devices().values()
             if vendor.scheduling
         ),

@@ -33,7 +33,9 @@ _MEMORY_OF_GROUP = re.compile(r"\bthreadgroup\s+(?P<type>[\w:]+)\s+(?P<name>\w+)
 #: What makes the threads of a group wait for each other.
 _WAITS = re.compile(r"\b(threadgroup_\w+|simdgroup_barrier|simd_\w+)\b")
 #: What the shim has not.
-_REFUSED = re.compile(r"\b(simdgroup_(?:float|half|bfloat)?\d*x?\d*_?matrix\w*|simdgroup_float8x8|simdgroup_load|texture\w*|sampler)\b")
+_REFUSED = re.compile(
+    r"\b(simdgroup_(?:float|half|bfloat)?\d*x?\d*_?matrix\w*|simdgroup_float8x8|simdgroup_load|texture\w*|sampler)\b"
+)
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,11 @@ def _translated(found: re.Match[str], body: str) -> tuple[Kernel, str, str]:
         f"  shim::launched(grid, size, {waits}, reversed, fault, [&](const shim::Place& place) {{\n"
         f"    {name}({', '.join(passed)});\n  }});\n}}"
     )
-    return Kernel(name, int(found["most"] or 0), tuple(kinds)), f"kernel void {name}({', '.join(parameters)}) {{", launcher
+    return (
+        Kernel(name, int(found["most"] or 0), tuple(kinds)),
+        f"kernel void {name}({', '.join(parameters)}) {{",
+        launcher,
+    )
 
 
 def _body(text: str) -> str:

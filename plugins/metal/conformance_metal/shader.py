@@ -81,11 +81,11 @@ class Library:
 
 
 class _Argument(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("first", ctypes.c_long), ("end", ctypes.c_long)]  # noqa: RUF012
+    _fields_ = [("data", ctypes.c_void_p), ("first", ctypes.c_long), ("end", ctypes.c_long)]
 
 
 class _Fault(ctypes.Structure):
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         ("kind", ctypes.c_char_p),
         ("name", ctypes.c_char_p),
         ("index", ctypes.c_long),
