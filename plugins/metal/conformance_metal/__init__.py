@@ -7,7 +7,7 @@ from pathlib import Path
 from conformance import VendorDevice
 from conformance_metal import facts
 from conformance_metal.emulation import emulating
-from conformance_metal.pretence import pretending
+from conformance_metal.pretence import pretending, register
 
 DEVICE = VendorDevice(
     name="mps",
@@ -15,6 +15,7 @@ DEVICE = VendorDevice(
     kernels="metal",
     scheduling="torch._inductor.codegen.mps:MetalScheduling",
     stages=("deviceless", "emulated"),
+    register=register,
     pretending=pretending,
     emulating=emulating,
     facts=facts.FACTS,

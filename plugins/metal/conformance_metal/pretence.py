@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 from unittest import mock
@@ -27,7 +28,6 @@ def pretending(properties: Mapping[str, Any]) -> Iterator[None]:
         "_has_mps": True,
     }
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_attention())
         for name, answer in answers.items():
             stack.enter_context(mock.patch.object(torch._C, name, answer, create=True))
         for function in (torch.backends.mps.is_macos_or_newer, torch.backends.mps.get_core_count):
@@ -36,9 +36,9 @@ def pretending(properties: Mapping[str, Any]) -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def _attention() -> Iterator[None]:
-    """Inside, the operator of attention that mps alone has computes its definition on the CPU."""
+@functools.cache
+def register() -> None:
+    """Registers the operator of attention that mps alone has: its definition, computed on the CPU."""
     import torch
 
     def attention(query: Any, key: Any, value: Any, mask: Any = None, dropout: float = 0.0, *args: Any, **kwargs: Any):
@@ -46,9 +46,9 @@ def _attention() -> Iterator[None]:
         found = torch.ops.aten._scaled_dot_product_attention_math(*here, dropout, *args, **kwargs)
         return tuple(each.to(query.device) for each in found)
 
-    library = torch.library.Library("aten", "IMPL", "MPS")
-    library.impl("_scaled_dot_product_attention_math_for_mps", attention)
-    try:
-        yield
-    finally:
-        library._destroy()
+    _libraries.append(torch.library.Library("aten", "IMPL", "MPS"))
+    _libraries[-1].impl("_scaled_dot_product_attention_math_for_mps", attention)
+
+
+#: Registrations last as long as the process.
+_libraries: list[Any] = []
