@@ -63,7 +63,7 @@ class ObservedCapture:
             calls += [{**call, "module": "" if len(kinds) == 1 else label} for call in module.observed["calls"]]
         devices = {device for module in capture.modules for device in module.observed["devices"]}
         languages = {kernel_language(device) for device in devices - {"meta"}}
-        return cls(capture, calls, "cpp" in languages, bool(languages - {"cpp"}))
+        return cls(capture, calls, "cpp" in languages, "triton" in languages)
 
 
 #: Returns a fact of a capture; None if the capture's device has no such fact.

@@ -90,7 +90,7 @@ class ItemCode:
             if overlay := session.settings.overlay.store:
                 is_over = snapshot.is_of_overlay(session.torch, self.target.name)
                 self.record.layers["code"] = overlay if is_over else self.record.store
-            if self.target.device in GPUS:  # no code is generated without a vendor's device
+            if self.target.device in GPUS:  # code of vendors has no marks
                 self.record.confirmed = snapshot.is_confirmed(session.torch, self.target.name)
             if not (session.settings.accept == "new" and snapshot.is_inherited(session.torch, self.target.name)):
                 self._compare(stored, accept_command(self.case, self.target, session.settings.overlay))

@@ -23,7 +23,7 @@ _INCLUDE = Path(__file__).with_name("include")
 _MOST_THREADS = 1024
 _OPTIONS = (
     "-std=gnu++17", "-O1", "-fPIC", "-fsingle-precision-constant", "-fwrapv", "-ffp-contract=off", "-fsigned-char",
-    "-fno-strict-aliasing", "-U_FORTIFY_SOURCE", "-D__METAL__", "-D__METAL_VERSION__=310", "-fpermissive", "-w",
+    "-fno-strict-aliasing", "-U_FORTIFY_SOURCE", "-D__METAL__", "-D__METAL_VERSION__=310", "-w",
 )  # fmt: skip
 #: Bytes of c10::metal::ErrorMessages, and more: torch's header has 30 messages.
 _ERROR_BYTES = 1 << 15
@@ -106,7 +106,7 @@ def _argument(value: Any, kept: list[Any]) -> _Argument:
     if isinstance(value, ctypes.Array):
         return _Argument(ctypes.addressof(value), 0, len(value))
     if isinstance(value, (bool, int, float)):
-        kind = ctypes.c_float if isinstance(value, float) else ctypes.c_bool if value is True else ctypes.c_long
+        kind = {bool: ctypes.c_bool, int: ctypes.c_long, float: ctypes.c_float}[type(value)]
         kept.append(kind(value))
         return _Argument(ctypes.addressof(kept[-1]), 0, 1)
     import torch
