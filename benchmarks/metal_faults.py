@@ -4,7 +4,7 @@
     python benchmarks/metal_faults.py barrier masks    # those with one of these words
 
 A fault replaces a text in a function of torch/_inductor/codegen/mps.py. Exit status 1 if one is found by nothing, or by
-less than the table says. Of 14 faults, 2 are found by the build and 12 by numerics (torch 2.13, a minute).
+less than the table says. Of 14 faults, 2 are found by the build and 12 by numerics (torch 2.13, half a minute).
 """
 
 from __future__ import annotations

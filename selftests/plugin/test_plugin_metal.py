@@ -50,14 +50,14 @@ def test_cases_are_generated_built_and_run(tmp_path, plugin):
     project = Suite(tmp_path)
     project.write("test_own.py", RUN)
     ran = project.run("test_own.py", "--target", "mps_m4", env=plugin, timeout=300).ends(1)
-    ran.has("numerics passed: 1 emulated", "mps has no float64", "numerics failed: own/greatest-mps_m4")
+    ran.has("numerics passed: 1 emulated", "1 excluded", "numerics failed: own/greatest-mps_m4")
     records = {
         path.stem: json.loads(path.read_text()) for path in tmp_path.glob(".conformance/runs/2*/items/**/*.json")
     }
     [rows] = [record for name, record in records.items() if "rows" in name]
     assert (rows["mode"], rows["evidence"]) == ("deviceless", "emulated")
-    assert rows["facts"]["threadgroups"] == ["1x1024"]
-    assert rows["facts"]["reductions"] == {"max": 1, "sum": 1}
+    assert rows["facts"]["threadgroups"] == "1x1024"
+    assert rows["facts"]["reductions"].startswith("1 max, 1 sum; ")
     assert "kernel void" in rows["text"]
     assert rows["checks"]["requirements"]["outcome"] == "passed"
 

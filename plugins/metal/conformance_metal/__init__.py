@@ -23,6 +23,7 @@ DEVICE = VendorDevice(
         "KeyError: torch.float64": "mps has no float64",
         "float64 is not supported by MPS": "mps has no float64",
         "KeyError: torch.complex": "Inductor generates no Metal for complex numbers",
+        "InductorError: NotImplementedError": "Inductor has no Metal for one of the operators",
         "0 active drivers": "Triton has no backend for mps",
     },
 )
