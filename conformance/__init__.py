@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from conformance.capture.emulation.errors import EmulationError, NotEmulatedError
     from conformance.capture.toolchain.cpp_extension import load_cpp_extension
     from conformance.cases.case import Case, case
     from conformance.cases.inputs import EDGE_SIZES, edges, every_value, image, tensor
@@ -29,6 +30,8 @@ __all__ = [
     "FLUSHED",
     "REDUCTIONS",
     "Case",
+    "EmulationError",
+    "NotEmulatedError",
     "VendorDevice",
     "assert_agrees_with_eager",
     "case",
@@ -52,8 +55,10 @@ __version__ = "0.2.0"
 _MODULES = {
     "Case": "conformance.cases.case",
     "EDGE_SIZES": "conformance.cases.inputs",
+    "EmulationError": "conformance.capture.emulation.errors",
     "FLUSHED": "conformance.cases.tolerance_policy",
     "REDUCTIONS": "conformance.numerics.torch_references",
+    "NotEmulatedError": "conformance.capture.emulation.errors",
     "VendorDevice": "conformance.devices.vendor_devices",
     "assert_agrees_with_eager": "conformance.numerics.check",
     "case": "conformance.cases.case",

@@ -217,6 +217,11 @@ class Settings:
         """`--inductor-config max_autotune=True,cpp.threads=1`, as the user can type it; "" without such options."""
         return typed_inductor_config(self.inductor_config)
 
+    @property
+    def inductor_config_options(self) -> tuple[str, ...]:
+        """Each of these options by itself, as known failures name it: `--inductor-config cpu_backend=halide`."""
+        return tuple(f"--inductor-config {config_text({name: value})}" for name, value in self.inductor_config.items())
+
 
 #: Short names of our options that another plugin or a conftest of the project has.
 _names_of_others: set[str] = set()
@@ -302,9 +307,10 @@ def refuse_beside_inductor_config(settings: Settings) -> None:
     reasons = {
         settings.typed_backend_option: "another backend has no options of Inductor",
         option_name("audit"): "opt-outs are judged with the cases' own configuration",
-        option_name("write-known-failures"): "known failures are those of the cases' own configuration",
+        option_name("write-known-failures"): "a known failure names one option",
     }
-    is_given = (settings.backend_option, settings.audit, settings.write_known_failures)
+    writes = settings.write_known_failures and len(settings.inductor_config) > 1
+    is_given = (settings.backend_option, settings.audit, writes)
     for (option, reason), value in zip(reasons.items(), is_given, strict=True):
         if value:
             raise SettingsError(f"{option} cannot be combined with {given}, because {reason}: leave one of them out")

@@ -6,6 +6,10 @@ from collections.abc import Iterable
 
 _UNITS = ("", "k", "M", "G", "T", "P")
 
+#: The value of a fact that Inductor does not decide, such as vectorisation where another compiler decides. It meets all
+#: requirements.
+NOT_SAID = "not said"
+
 
 def pluralise(number: int, word: str) -> str:
     """Returns "1 text" or "2 texts"."""

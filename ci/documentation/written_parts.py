@@ -21,7 +21,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import kinds
 
 import conformance
+from conformance.capture.offline.compiler import STAGES
 from conformance.cli.main import COMMANDS
+from conformance.devices.cross_compiler import toolchain_of
+from conformance.devices.targets import GPUS, targets
 from conformance.harness.configuration.pytest_options import OPTIONS
 from conformance.settings import long_name
 
@@ -59,6 +62,7 @@ def parts() -> dict[str, dict[str, list[str]]]:
             "commands": ["| command | |", "|---|---|", *(_row(name, said) for name, (_, said) in COMMANDS.items())],
         },
         "kinds": {"counts": kinds.counts(kinds.kinds()), "kinds": kinds.tables(kinds.kinds())},
+        "deviceless": {"targets": _targets()},
         "formats": {
             "files": _files(),
             "run": _keys("run", "run.json"),
@@ -89,6 +93,19 @@ def _said_of(name: str) -> str:
     source = (ROOT / CONSTANTS[name]).read_text(encoding="utf-8")
     [comment] = re.findall(rf"((?:^#: .*\n)+)^{name} ?[=:]", source, re.MULTILINE)
     return re.split(r"(?<=\.)\s", " ".join(comment.replace("#: ", "").split()))[0]
+
+
+def _targets() -> list[str]:
+    """A table of what is known of each target. Code is generated for all, and each runs natively on its device."""
+    rows = ["| target | product | code | built by | emulated by | values |", "|---|---|---|---|---|---|"]
+    for name, target in targets().items():
+        tools = toolchain_of(target.isa)
+        is_gpu = target.device in GPUS
+        built = f"Triton: {STAGES[target.family][-1]}" if is_gpu else tools.compiler if tools else "g++"
+        emulated = "Triton's interpreter" if is_gpu else tools.emulator if tools else "nothing"
+        code = "stored" if target.stores_code else "not stored"
+        rows.append(f"| `{name}` | {target.description} | {code} | {built} | {emulated} | {target.confirmed} |")
+    return rows
 
 
 def _files() -> list[str]:

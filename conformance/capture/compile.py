@@ -31,7 +31,7 @@ from conformance.cases import later_calls
 from conformance.cases.tolerance_policy import Policy
 from conformance.cases.wanted_matches import wanted_matches_of
 from conformance.devices import environment
-from conformance.devices.targets import Target
+from conformance.devices.targets import GPUS, Target
 from conformance.devices.vendor_devices import kernel_language
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ class Compilation:
             raise environment.PreparationError(f"{target.name} cannot be generated without the device: {reason}")
         self._request, self._fn = request, fn or case.fn
         self.emulation = _new_emulation(target) if request.emulate and emulation is None else emulation
-        self.queries = DeviceQueries(target) if mode == "deviceless" or target.device == "cpu" else None
+        asks = (target.device in GPUS and mode == "deviceless") or target.device == "cpu"
+        self.queries = DeviceQueries(target) if asks else None
         self._recorder = Recorder()
         defers = request.defer_build and mode == "native" and kernel_language(target.device) == "cpp"
         self.deferred = DeferredModules() if defers else None
@@ -187,5 +188,6 @@ class Compilation:
 
 def _new_emulation(target: Target) -> Emulation:
     from conformance.capture.emulation.wrapper import Emulation
+    from conformance.capture.qemu.wrapper import ProcessorEmulation
 
-    return Emulation(target)
+    return ProcessorEmulation(target) if target.device == "cpu" else Emulation(target)

@@ -30,6 +30,7 @@ from conformance.capture.toolchain import atomic_build, cpu_isa, kernel_batch, p
 from conformance.cases.compiler_options import refuse_wrong_options, split_options
 from conformance.devices import environment
 from conformance.devices.targets import GPUS, Target
+from conformance.devices.vendor_devices import vendor_devices
 
 #: Functions of torch that cache a property of the device. Their caches are cleared before and after each capture.
 #: A name that the installed torch does not have is skipped.
@@ -202,6 +203,8 @@ def patches(target: Target, mode: Mode, queries: DeviceQueries | None = None) ->
         ask = functools.partial(queries.ask, "instruction set") if queries is not None else None
         return [*_common_patches(target), *cpu_isa.patches(target.isa, ask)]
     pretended = mode == "deviceless"
+    if pretended and target.device not in GPUS:
+        return [*_common_patches(target), *optimizers.PATCHES]
     device = gpu_patches.patches(target, queries) if pretended else [_AUTOTUNE_BLOCK]
     host = cpu_isa.patches(isa) if (isa := cpu_isa.isa_beside_gpu()) else []
     return [*_common_patches(target), *user_kernels.patches(pretended), *optimizers.PATCHES, *host, *device]
@@ -232,20 +235,26 @@ def isolated(
         stack.callback(_end_profiling)
         if pretended:
             pretended_device.register_operators(prepare().pretended_devices)
-            queries = queries or DeviceQueries(target)
-            kernel_properties(target)  # before the patches below replace what it needs
+            if target.device in GPUS:
+                queries = queries or DeviceQueries(target)
+                kernel_properties(target)  # before the patches below replace what it needs
             xpu_build.import_deciding_modules()
             pretended_device.set_device(target)
             stack.callback(pretended_device.set_device, None)
-            stack.callback(_note_choices, queries, pretended_device.choice_count())
+            if queries is not None:
+                stack.callback(_note_choices, queries, pretended_device.choice_count())
         clear_caches()
         # without it, several sizes of one code object become dynamic, and Dynamo stops after 8 recompiles
         torch._dynamo.reset()
         if mode == "native":
             cpu_isa.use_natively(target.isa)
         stack.enter_context(applied(patches(target, mode, queries)))
-        if queries is not None and pretended:
-            stack.enter_context(gpu_patches.registered_target(queries))
+        if pretended:
+            vendor = vendor_devices().get(target.device)
+            if vendor is not None and vendor.pretending is not None:
+                stack.enter_context(vendor.pretending(target.properties))
+            elif queries is not None:
+                stack.enter_context(gpu_patches.registered_target(queries))
             # autograd's thread for a missing device would abort the process
             stack.enter_context(torch.autograd.set_multithreading_enabled(False))
         stack.enter_context(_patch_existing(inductor_config, inductor_options(target)))

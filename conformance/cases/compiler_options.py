@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import types
 from collections.abc import Mapping
 from typing import Any, Literal, Union, get_args, get_origin
@@ -21,10 +22,15 @@ RESERVED = {
     "fx_graph_cache": "code from a cache is not generated, so it cannot be tested",
     "fx_graph_remote_cache": "code from a cache is not generated, so it cannot be tested",
 }
+#: Options that choose a backend of Inductor, and the Python packages that backends need.
+BACKENDS = ("cpu_backend", "cuda_backend")
+PACKAGES = {"halide": "halide", "pallas": "jax"}
 
 
 def problem_of(name: str, value: Any) -> str:
-    """What is wrong with an option: torch has none of this name, or it takes another type; "" if nothing is."""
+    """What is wrong with an option: torch has none of this name, it takes another type, or its value needs a package
+    that is not installed; "" if nothing is.
+    """
     if not is_option(name):
         nearest = ", ".join(similar_options(name))
         return f"torch has no option {name!r}" + (f"; nearest: {nearest}" if nearest else "")
@@ -32,7 +38,8 @@ def problem_of(name: str, value: Any) -> str:
         return f"the suite sets {name} itself, because {RESERVED[name]}"
     wanted = _type_of(name)
     if _fits(value, wanted):
-        return ""
+        package = PACKAGES.get(value, "") if name in BACKENDS else ""
+        return f"install {package}" if package and importlib.util.find_spec(package) is None else ""
     quoted = f"; write {name}={str(value)!r}" if not isinstance(value, str) and _fits(str(value), wanted) else ""
     return f"{name} takes {_described(wanted)}, and {value!r} is {_described(type(value), of_value=True)}{quoted}"
 

@@ -81,6 +81,9 @@ def _check(bugs: Sequence[known_bugs.Bug]) -> int:
     for bug in asked:
         if bug not in checked:
             print(f"not run  {bug.reason}: it needs a real GPU ({' or '.join(sorted(bug.devices))})")
+    for bug in [each for each in checked if each.missing_package]:
+        checked.remove(bug)
+        print(f"not run  {bug.reason}: install {bug.missing_package}")
     gone = 0
     with progress(len(checked)) as show:
         for bug in checked:

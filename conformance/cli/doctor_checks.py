@@ -25,11 +25,12 @@ from conformance.devices.cpp_compiler import (
     openmp_problem,
 )
 from conformance.devices.cpp_exceptions import exceptions_problem
+from conformance.devices.cross_compiler import emulation_problem, toolchain_of
 from conformance.devices.environment import PreparationError
 from conformance.devices.machine import Machine
 from conformance.devices.targets import GPUS, PLATFORMS, families, targets
 from conformance.devices.torch_releases import NEWEST, OLDEST
-from conformance.devices.vendor_devices import vendor_devices
+from conformance.devices.vendor_devices import deviceless_problem
 from conformance.errors import first_line
 
 #: The vendor's number of a GPU → torch's device type, and the vendor.
@@ -52,7 +53,7 @@ class Finding:
 
 def names() -> list[str]:
     """The names that findings may have."""
-    return ["compiler", "Python.h", "torch", "Triton", *families(), "deviceless", "cache"]
+    return ["compiler", "Python.h", "torch", "Triton", *families(), "deviceless", "qemu", "cache"]
 
 
 def findings() -> Iterator[Finding]:
@@ -72,6 +73,7 @@ def findings() -> Iterator[Finding]:
             yield from _devices(Machine.detect())
         except PreparationError as error:
             yield Finding("devices", str(error), "A torch that can list its devices.", fatal=True)
+    yield _qemu()
     yield cache
 
 
@@ -165,7 +167,7 @@ def _devices(machine: Machine) -> Iterator[Finding]:
         device = PLATFORMS.get(family, family)
         if device in machine.gpus and (target := machine.target_of(device)).family == family:
             native = [target.name]
-        pretends = device not in vendor_devices()
+        pretends = not deviceless_problem(device)
         generated = [target.name for target in rows if target.name not in native and pretends]
         text = machine.describe(device) if native or device not in machine.gpus else "deviceless"
         if pretends and (problem := next(filter(None, map(compiler.generation_problem, rows)), "")):
@@ -180,6 +182,14 @@ def _devices(machine: Machine) -> Iterator[Finding]:
     if "cuda" not in machine.gpus and Path("/dev/nvidia0").exists():
         yield _unused_gpu()
     yield from unused_render_nodes(machine)
+
+
+def _qemu() -> Finding:
+    """Which processors of other architectures are emulated. None is needed, so that nothing is missing."""
+    problems = {row.name: emulation_problem(row.isa) for row in targets().values() if toolchain_of(row.isa)}
+    runs = [name for name, problem in problems.items() if not problem]
+    lacks = sorted({problem for problem in problems.values() if problem})
+    return Finding("qemu", "; ".join(filter(None, [f"emulates {', '.join(runs)}" if runs else "", *lacks])))
 
 
 def _pretended_devices(compiler: Compiler, problem: str) -> Iterator[Finding]:

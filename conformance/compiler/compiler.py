@@ -21,11 +21,18 @@ from conformance.cases.selectors import exclusion
 from conformance.compiler import garbage_collection
 from conformance.devices import environment, targets
 from conformance.devices.cpp_compiler import compiler_problem
+from conformance.devices.cross_compiler import emulation_problem
 from conformance.devices.environment import PreparationError
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target, select_targets
 from conformance.devices.torch_releases import OLDEST
-from conformance.devices.vendor_devices import VendorDevice, registration_problem, vendor_devices
+from conformance.devices.vendor_devices import (
+    VendorDevice,
+    deviceless_problem,
+    kernel_language,
+    registration_problem,
+    vendor_devices,
+)
 from conformance.errors import ConformanceError
 
 if TYPE_CHECKING:
@@ -63,10 +70,10 @@ class Compiler:
         """Sets up this process before torch is imported, and finds out for which devices no code can be generated."""
         prepared = prepare(targets.GPUS if self.machine.gpus else ())
         triton = environment.triton_version()
-        for device in targets.GPUS:
-            if device in self.machine.gpus:
+        for device in (*targets.GPUS, *vendor_devices()):
+            if device in self.machine.gpus or deviceless_problem(device):
                 continue
-            if not triton:
+            if not triton and kernel_language(device) == "triton":
                 self.generation_problems[device] = environment.missing_triton_message()
             elif prepared.problem:
                 self.generation_problems[device] = prepared.problem
@@ -128,8 +135,9 @@ class Compiler:
 
     @property
     def vendors(self) -> list[VendorDevice]:
-        """The vendors' devices that are on this machine."""
-        return [device for name, device in vendor_devices().items() if name in self.machine.gpus]
+        """The vendors' devices that are on this machine, or pretended."""
+        here = self.machine.gpus
+        return [device for name, device in vendor_devices().items() if name in here or not deviceless_problem(name)]
 
     def target(self, name: str) -> Target:
         """The target of that name. Raises TargetError, which names the known targets."""
@@ -143,9 +151,8 @@ class Compiler:
         """Why no code can be generated for the target here; "" where it can."""
         if not self.is_inductor:
             return ""  # no code is captured
-        vendor = vendor_devices().get(target.device)
-        if vendor and not self.machine.is_native(target):
-            return f"this machine has no {target.name}, and {vendor.package} generates no code without the device"
+        if (problem := deviceless_problem(target.device)) and not self.machine.is_native(target):
+            return f"this machine has no {target.name}, and {problem}"
         if _is_built_for_another_platform(target):
             return "this torch is built for ROCm, where cuda means GPUs of AMD: install a torch without ROCm"
         return self.generation_problems.get(target.family) or self.generation_problems.get(target.device, "")
@@ -158,9 +165,12 @@ class Compiler:
 
     def reason_not_emulated(self, target: Target) -> str:
         """Why code for the target cannot run on the CPU with emulation; "" where it can."""
-        if target.device == "cpu" or self.machine.is_native(target):
-            return f"{target.name} is not emulated: only GPUs that this machine lacks are"
-        return ""
+        vendor = vendor_devices().get(target.device)
+        if vendor and "emulated" not in vendor.stages:
+            return f"{vendor.package} emulates no code"
+        if self.machine.is_native(target):
+            return f"{target.name} is not emulated: only devices that this machine lacks are"
+        return emulation_problem(target.isa) if target.device == "cpu" else ""
 
     def capture(self, request: CaptureRequest) -> contextlib.AbstractContextManager[CaptureResult]:
         """Captures what `request` asks for. Raises what compiling raises.

@@ -6,6 +6,7 @@ own, and nothing here imports torch into this process.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import json
 import os
@@ -18,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from conformance.devices import environment
-from conformance.devices.targets import GPUS, Target, matching_target, multiprocessor_count, targets
-from conformance.devices.vendor_devices import VendorDeviceError, probed, vendor_devices
+from conformance.devices.targets import ARCHITECTURES, GPUS, Target, matching_target, multiprocessor_count, targets
+from conformance.devices.vendor_devices import VendorDeviceError, deviceless_problem, probed, vendor_devices
 
 _AVX512 = {"avx512f", "avx512dq", "avx512vl", "avx512bw", "fma"}
 #: Instruction set → the flags of /proc/cpuinfo that it needs, as in the build flags of Inductor's own classes.
@@ -28,7 +29,12 @@ _ISA_FLAGS = {
     "avx512": _AVX512,
     "amx": {*_AVX512, "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16", "amx_int8"},
     "neon": {"asimd"},
+    "sve256": {"asimd", "sve", "bf16"},
+    "vsx": {"vsx"},
+    "zvector": {"vxe"},
 }
+#: Asks Linux for the length of SVE's vectors: PR_SVE_GET_VL, and the bits of the answer that are the length in bytes.
+_SVE_LENGTH, _SVE_LENGTH_BITS, _SVE256_BYTES = 51, 0xFFFF, 32
 
 #: pytest-xdist sets this variable in its workers.
 _WORKER = "PYTEST_XDIST_WORKER"
@@ -121,8 +127,9 @@ class Machine:
 
     def foreign_targets(self) -> list[str]:
         """Names of the cpu targets of another architecture than this machine's: no machine like it runs their code."""
-        has_neon = "neon" in self.isas
-        return [each.name for each in targets().values() if each.device == "cpu" and (each.isa == "neon") != has_neon]
+        here = {ARCHITECTURES[isa] for isa in self.isas}
+        cpus = (each for each in targets().values() if each.device == "cpu")
+        return [each.name for each in cpus if ARCHITECTURES[each.isa] not in here]
 
     def describe(self, device: str) -> str:
         """`native (NVIDIA H200, cuda_sm90)`, `native (avx2, avx512)` or `deviceless`: as pytest's header shows it."""
@@ -130,7 +137,7 @@ class Machine:
             return f"native ({', '.join(self.isas) or 'no known instruction set'})"
         if device in self.gpus:
             return f"native ({self.gpus[device]['properties'].get('name', device)}, {self.target_of(device).name})"
-        return "not here" if device in vendor_devices() else "deviceless"
+        return "not here" if deviceless_problem(device) else "deviceless"
 
     def summary(self) -> dict[str, Any]:
         """What a result says of the machine that gave it, without names of the host or its user."""
@@ -204,6 +211,8 @@ def instruction_sets() -> tuple[str, ...]:
         name, _, value = line.partition(":")
         if name.strip().lower() in ("flags", "features"):
             flags.update(value.split())
+    if "sve" in flags and ctypes.CDLL(None).prctl(_SVE_LENGTH) & _SVE_LENGTH_BITS != _SVE256_BYTES:
+        flags.remove("sve")
     return tuple(isa for isa, needed in _ISA_FLAGS.items() if needed <= flags)
 
 

@@ -25,7 +25,17 @@ DEVICES = BUILT_IN
 GPUS = ("cuda", "xpu")
 #: Platform → the device type under which torch shows its GPUs: torch built for ROCm calls AMD's GPUs cuda.
 PLATFORMS = {"rocm": "cuda"}
-ISAS = ("avx2", "avx512", "amx", "neon")
+#: Instruction set of C++ kernels → the architecture of processors that has it, as platform.machine() calls it.
+ARCHITECTURES = {
+    "avx2": "x86_64",
+    "avx512": "x86_64",
+    "amx": "x86_64",
+    "neon": "aarch64",
+    "sve256": "aarch64",
+    "vsx": "ppc64le",
+    "zvector": "s390x",
+}
+ISAS = tuple(ARCHITECTURES)
 #: The width in bits by which Inductor chooses an instruction set of x86.
 _WIDTHS = {"avx2": 256, "avx512": 512, "amx": 512}
 

@@ -15,10 +15,11 @@ import importlib.metadata
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from conformance.errors import ConformanceError, first_line
 
@@ -27,13 +28,12 @@ GROUP = "conformance.devices"
 #: The device types of this package.
 BUILT_IN = ("cpu", "cuda", "xpu")
 
-#: What Inductor's kernels are written in.
-Language = Literal["cpp", "triton"]
-_LANGUAGES: dict[str, Language] = {"cpu": "cpp", "cuda": "triton", "xpu": "triton"}
+#: What Inductor's kernels are written in. A vendor's may be in another language, see `scheduling`.
+_LANGUAGES = {"cpu": "cpp", "cuda": "triton", "xpu": "triton"}
 #: The words of selectors that a vendor's device may answer to, besides its own name.
 SELECTORS = (*BUILT_IN, "gpu")
-#: How cases run on a vendor's device. Code without the device, emulation and binaries are for the built-in ones.
-STAGES = ("native",)
+#: How cases run on a vendor's device. Binaries are for the built-in ones.
+STAGES = ("native", "deviceless", "emulated")
 #: Seconds for `probe`, which may import torch from a cold network disk.
 _PROBE_LIMIT = 300
 
@@ -56,11 +56,18 @@ class VendorDevice:
     no row describes. It runs in a process of its own, so it may import torch.
     `register`: registers the device and its Inductor backend. It is called once in each process that runs cases on the
     device, after torch was imported.
-    `kernels`: what Inductor's kernels for it are written in, "cpp" or "triton": facts, requirements and the text of
-    snapshots read them so.
+    `kernels`: what Inductor's kernels for it are written in: facts, requirements and the text of snapshots read them
+    so. "cpp", "triton", or another language with `scheduling`: Inductor's class whose define_kernel() defines them, as
+    "module:Class".
     `selectors`: the words in declarations of cases that are for this device too, out of SELECTORS: `("gpu",)` if what a
     case says of GPUs holds for it.
-    `stages`: how cases run on it, out of STAGES.
+    `stages`: how cases run on it, out of STAGES. "deviceless" needs `pretending`: a context manager, inside which
+    torch and Inductor see the device of a target on a machine without it. It gets the row's `properties`. "emulated"
+    needs `emulating` too: a context manager, inside which generated code loads its kernels, so that they run on the
+    CPU. Its kernels get tensors in host memory. They raise conformance.NotEmulatedError with a reason, or
+    conformance.EmulationError for a kernel that does something wrong.
+    `refusals`: a text in what compiling raises → why there is no such code for the device: these items are excluded.
+    `facts`: name → function of the texts of the generated modules. It returns a fact's value and its line in snapshots.
     `visible_devices`: the environment variable that says which devices a process sees, as a list of ordinals; "" for
     none. With it, several workers spread over several devices.
     `package`: filled in here: the package of the entry point, with its version.
@@ -68,16 +75,29 @@ class VendorDevice:
 
     name: str
     targets: Path
-    probe: Callable[[], Sequence[str]]
-    register: Callable[[], object]
-    kernels: Language
+    kernels: str
+    probe: Callable[[], Sequence[str]] = list
+    register: Callable[[], object] = bool
     selectors: tuple[str, ...] = ()
-    stages: tuple[str, ...] = STAGES
+    stages: tuple[str, ...] = ("native",)
+    scheduling: str = ""
+    pretending: Callable[[Mapping[str, Any]], AbstractContextManager[object]] | None = None
+    emulating: Callable[[], AbstractContextManager[object]] | None = None
+    refusals: Mapping[str, str] = field(default_factory=dict, hash=False)
+    facts: Mapping[str, Callable[[Sequence[str]], tuple[Any, str]]] = field(default_factory=dict, hash=False)
     visible_devices: str = ""
     package: str = ""
 
 
-def kernel_language(device: str) -> Language:
+def deviceless_problem(device: str) -> str:
+    """Why no code is generated for a device type without the device; "" where it is."""
+    vendor = vendor_devices().get(device)
+    if vendor is None or "deviceless" in vendor.stages:
+        return ""
+    return f"{vendor.package} generates no code without the device"
+
+
+def kernel_language(device: str) -> str:
     """What Inductor's kernels for a device type are written in."""
     vendor = vendor_devices().get(device)
     return vendor.kernels if vendor else _LANGUAGES[device]
@@ -130,17 +150,20 @@ def _problem(device: VendorDevice, name: str) -> str:
         return f"its name is {device.name!r}; the entry point and the device have the same name, such as acme"
     if not isinstance(device.targets, (str, Path)) or not Path(device.targets).is_file():
         return f"its targets are {str(device.targets)!r}, and there is no such file: name a file like targets.toml"
-    if device.kernels not in get_args(Language):
-        return f"its kernels are {device.kernels!r}; they must be {' or '.join(map(repr, get_args(Language)))}"
-    for field, known in {"selectors": SELECTORS, "stages": STAGES}.items():
-        value = getattr(device, field)
+    if device.kernels not in _LANGUAGES.values() and not device.scheduling:
+        return f"its kernels are {device.kernels!r}; they must be 'cpp' or 'triton', or scheduling names a class"
+    for name_of, known in {"selectors": SELECTORS, "stages": STAGES}.items():
+        value = getattr(device, name_of)
         if not isinstance(value, tuple) or set(value) - set(known):
-            return f"its {field} are {value!r}; they must be a tuple of {', '.join(map(repr, known))}"
-    if "native" not in device.stages:
-        return "its stages are empty; without 'native', no case runs on it"
-    for field in ("probe", "register"):
-        if not callable(getattr(device, field)):
-            return f"its {field} is {getattr(device, field)!r}; it must be a function without arguments"
+            return f"its {name_of} are {value!r}; they must be a tuple of {', '.join(map(repr, known))}"
+    if not {"native", "deviceless"} & set(device.stages):
+        return f"its stages are {device.stages!r}; without 'native' or 'deviceless', no case runs on it"
+    needed = ["probe", "register"]
+    needed += ["pretending"] if set(device.stages) & {"deviceless", "emulated"} else []
+    needed += ["emulating"] if "emulated" in device.stages else []
+    for name_of in needed:
+        if not callable(getattr(device, name_of)):
+            return f"its {name_of} is {getattr(device, name_of)!r}; it must be a function"
     return ""
 
 

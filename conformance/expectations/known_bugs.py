@@ -7,6 +7,7 @@ error that a known failure names; once the bug is gone, without an error.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import itertools
 import re
 import subprocess
@@ -18,8 +19,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from conformance.cases.compiler_options import PACKAGES
 from conformance.devices.torch_releases import TESTED
-from conformance.expectations.known_failure_entry import KnownFailure
+from conformance.expectations.known_failure_entry import EVERY_CASE, KnownFailure
 from conformance.expectations.severity import DEFAULT_TOLERANCE, Severity, severity
 from conformance.expectations.triage import Triage
 
@@ -58,6 +60,13 @@ class Bug:
         return severity(self.failures)
 
     @property
+    def missing_package(self) -> str:
+        """The package that the script needs and that is not installed: of a backend that an option chooses; else ""."""
+        options = [option for failure in self.failures for option in failure.backend_options]
+        packages = {PACKAGES.get(option.rpartition("=")[2], "") for option in options}
+        return next((each for each in sorted(packages - {""}) if importlib.util.find_spec(each) is None), "")
+
+    @property
     def errors(self) -> list[str]:
         """What the output of the script has while the bug is there, one of them."""
         return ["AssertionError", *(failure.error for failure in self.failures if failure.error)]
@@ -84,7 +93,7 @@ class Bug:
             "devices": sorted(self.devices),
             "targets": list(dict.fromkeys(target for failure in self.failures for target in failure.targets)),
             "options": list(dict.fromkeys(each for f in self.failures for each in f.backend_options if each)),
-            "operators": sorted({case.partition("/")[0] for case in cases}),
+            "operators": sorted({case.partition("/")[0] for case in cases if case != EVERY_CASE}),
             "cases": cases,
             "script": self.reproduction.strip(),
             "triage": asdict(triage) | {"search": _search(triage)} if triage else None,
@@ -170,4 +179,7 @@ def _summary(bug: Bug) -> Iterator[str]:
     options = dict.fromkeys(f"`{option}`" for f in bug.failures for option in f.backend_options if option)
     yield f"- upstream: {', '.join(issues)}"
     yield f"- torch {' or '.join(versions)}; {', '.join(targets)}" + (f"; with {', '.join(options)}" if options else "")
-    yield f"- found by {len(cases)} cases, such as `{cases[0]}`" if len(cases) > 1 else f"- found by `{cases[0]}`"
+    if cases == [EVERY_CASE]:
+        yield "- any case may raise it"
+    else:
+        yield f"- found by {len(cases)} cases, such as `{cases[0]}`" if len(cases) > 1 else f"- found by `{cases[0]}`"

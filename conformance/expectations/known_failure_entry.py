@@ -1,12 +1,14 @@
 """One entry of known_failures/*.toml: its keys, and how it is read.
 
 [[failure]]
-case = "sum/sum-64x1000-f16"          # an id, or a list of ids; also what only --thorough combines
+case = "sum/sum-64x1000-f16"          # an id, or a list of ids; also what only --thorough combines. With
+                                      # `inductor-config` and `error` also "*": the error is that of a whole backend
 check = "numerics"                    # one of CHECKS
 target = ["cpu_avx2", "cpu_avx512"]   # a target, or a list
 mode = "native"                       # optional: "native" or "deviceless"; without it, both
 via = "export"                        # optional: for runs with --via export; a name, or a list
 backend = ["inductor", "aot_eager"]   # optional, likewise; without `via` and `backend`: for runs of Inductor only
+inductor-config = "cpu_backend=halide" # optional: only for runs with this option, beside the entries without it
 torch = ">=2.11,<2.14"                # a version range
 run = false                           # optional: the check does not run, because it would end the process
 sometimes = "which element is NaN"    # optional: what decides whether it occurs; then it is never stale
@@ -22,7 +24,7 @@ reproduction = '''…'''              # optional: a script that needs only torch
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +45,9 @@ _EXCEPTION_ALONE = re.compile(r"[\w.]*(Error|Exception|Failed|Warning)\w*:?")
 _EVERY_FAILURE = ("disagrees with eager", "compiled disagrees", "strides are", "C++ compile error")
 
 #: Options of the run that an entry is for. Without these keys, it is for Inductor.
-_RUN_OPTIONS = ("via", "backend")
+_RUN_OPTIONS = ("via", "backend", "inductor-config")
+#: Instead of the ids of cases: any case.
+EVERY_CASE = "*"
 _KEYS = ("case", "check", "target", "torch", "reason", "issue")
 _OPTIONAL = ("error", "problems", "reproduction", "triage", "mode", "run", "sometimes", *_RUN_OPTIONS)
 
@@ -82,16 +86,23 @@ class KnownFailure:
     triage: triage.Triage | None = None
     layer: str = ""
 
+    def is_for(self, case: str, check: str, target: str) -> bool:
+        named = case in self.cases or self.cases == (EVERY_CASE,)
+        return named and check == self.check and target in self.targets
+
     def items(self) -> Iterator[ItemCheck]:
         for case in self.cases:
             for target in self.targets:
                 yield case, self.check, target
 
-    def applies_to(self, torch_version: str, mode: str = "", backend_option: str | None = None) -> bool:
-        """Whether the entry is for this torch, mode and backend. Without the last two, any mode or backend will do."""
+    def applies_to(self, torch_version: str, mode: str = "", options: Collection[str] | None = None) -> bool:
+        """Whether the entry is for this torch, mode and one of these options of a run, as in `backend_options`.
+
+        Without the last two, any mode or option will do.
+        """
         if mode and self.mode not in ("", mode):
             return False
-        if backend_option is not None and backend_option not in self.backend_options:
+        if options is not None and set(options).isdisjoint(self.backend_options):
             return False
         return self.torch.contains(release_of(torch_version), prereleases=True)
 
@@ -134,7 +145,7 @@ def parse_entry(where: str, entry: Any) -> KnownFailure:
     text, named = _parse_matcher(where, values["check"], entry)
     return KnownFailure(
         where,
-        cases=_parse_names(where, "case", entry["case"]),
+        cases=_parse_cases(where, entry),
         check=values["check"],
         targets=_parse_names(where, "target", entry["target"]),
         torch=versions,
@@ -208,6 +219,12 @@ def _parse_text(where: str, key: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise KnownFailureError(f"{where}: {key} is {value!r}; write a text that is not empty")
     return value
+
+
+def _parse_cases(where: str, entry: Mapping[str, Any]) -> tuple[str, ...]:
+    if entry["case"] == EVERY_CASE and "inductor-config" in entry and "error" in entry:
+        return (EVERY_CASE,)
+    return _parse_names(where, "case", entry["case"])
 
 
 def _parse_names(where: str, key: str, value: Any) -> tuple[str, ...]:

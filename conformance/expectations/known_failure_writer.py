@@ -74,7 +74,8 @@ class Written:
 def write_known_failures(folder: Path, failures: Iterable[Failure], torch_version: str, backend_option: str) -> Written:
     """Adds entries for the failures to `<operator>.toml` files of a folder. What the files have stays as it is.
 
-    `backend_option`: see Settings.backend_option. Raises WriteError and KnownFailureError.
+    `backend_option`: see Settings.backend_option, or the only one of Settings.inductor_config_options. Raises
+    WriteError and KnownFailureError.
     """
     written = Written()
     tables: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -164,7 +165,7 @@ def _versions(torch_version: str) -> dict[str, str]:
 
 
 def _backend(backend_option: str) -> dict[str, str]:
-    """The keys `via` and `backend` for "--via export"."""
+    """The key `via`, `backend` or `inductor-config`: for "--via export", and so on."""
     if not backend_option:
         return {}
     option, _, name = backend_option.removeprefix("--").partition(" ")

@@ -18,6 +18,7 @@ from conformance.devices.targets import excused_like
 from conformance.devices.torch_releases import STRICT
 from conformance.documentation import reference
 from conformance.expectations.known_failure_entry import (
+    EVERY_CASE,
     ItemCheck,
     KnownFailure,
     KnownFailureError,
@@ -58,6 +59,8 @@ class EntryProblem:
 class KnownFailures:
     """All entries. `used`: the checks that they excused. `backend_option`: the run's, see Settings.backend_option.
 
+    `inductor_options`: the run's too, each as `--inductor-config KEY=VALUE`. Entries for them apply beside the others.
+
     `strict`: the torch release on which an entry that excuses nothing is an error, such as STRICT; on others, it is
     a notice. "": an error on each release that the entry is for. `overlay_strict`: the same for entries of overlays.
     """
@@ -68,6 +71,7 @@ class KnownFailures:
     strict: str = STRICT
     overlay_strict: str = ""
     other_values: bool = False
+    inductor_options: tuple[str, ...] = ()
 
     def entry_for(
         self, case_id: str, check: str, target: str, torch_version: str, mode: str = ""
@@ -144,11 +148,10 @@ class KnownFailures:
         return found
 
     def _own_entries(self, case_id: str, check: str, target: str, torch_version: str, mode: str) -> list[KnownFailure]:
-        item = (case_id, check, target)
         return [
             failure
             for failure in self.failures
-            if item in failure.items() and self._applies(failure, torch_version, mode)
+            if failure.is_for(case_id, check, target) and self._applies(failure, torch_version, mode)
         ]
 
     def entry_that_leaves_out(
@@ -247,7 +250,7 @@ class KnownFailures:
         return "error" if not strict or release == Version(strict).release else "notice"
 
     def _applies(self, failure: KnownFailure, torch_version: str, mode: str) -> bool:
-        return failure.applies_to(torch_version, mode, self.backend_option)
+        return failure.applies_to(torch_version, mode, (self.backend_option, *self.inductor_options))
 
     def validate(self, cases: Iterable[str], targets: Iterable[str], operators: Collection[str] | None = None) -> None:
         """Refuses entries for cases or targets that do not exist. Call it when all cases were collected.
@@ -255,7 +258,7 @@ class KnownFailures:
         `cases`: all ids; `targets`: all names. `operators`: only cases of these were collected, None for all.
         Raises KnownFailureError for the first wrong entry.
         """
-        known = {"case": set(cases), "target": set(targets)}
+        known = {"case": {*cases, EVERY_CASE}, "target": set(targets)}
         for failure in self.failures:
             named = [each for each in failure.cases if operators is None or each.partition("/")[0] in operators]
             for key, names in {"case": named, "target": failure.targets}.items():
@@ -273,9 +276,10 @@ def load(
     overlay_strict: str = "",
     *,
     other_values: bool = False,
+    inductor_options: tuple[str, ...] = (),
 ) -> KnownFailures:
     """All entries of the folder's *.toml files, by name of the file. `backend_option`, `strict`, `overlay_strict`,
-    `other_values`: see KnownFailures.
+    `other_values`, `inductor_options`: see KnownFailures.
 
     `overlays`: further folders, whose entries apply too. A file that is named twice counts once. Raises
     KnownFailureError for a file that is malformed or cannot be read.
@@ -293,7 +297,7 @@ def load(
                         )
                 by_item[item].append(failure)
             failures.append(failure)
-    return KnownFailures(failures, set(), backend_option, strict, overlay_strict, other_values)
+    return KnownFailures(failures, set(), backend_option, strict, overlay_strict, other_values, inductor_options)
 
 
 def _entries_of(folder: Path, layer: str, read: set[Path]) -> Iterator[KnownFailure]:

@@ -27,6 +27,7 @@ from conformance.facts.operators import operators
 from conformance.facts.patterns import patterns
 from conformance.facts.unfused import unfused
 from conformance.facts.vectorised import vectorised
+from conformance.facts.vendors import of_vendors
 
 __all__ = ["NAMES", "Fact", "FactError", "Facts", "changed_facts", "extract"]
 
@@ -121,6 +122,7 @@ def extract(capture: Capture) -> Facts:
         return Facts({"code": Fact("none", (f"none: compiling raises {capture.error}",))})
     observed = ObservedCapture.of(capture)
     stored = {name: extractor(observed) for name, extractor in _STORED.items()}
+    stored |= of_vendors(capture)
     return Facts(
         {name: fact for name, fact in stored.items() if fact is not None},
         {name: functools.partial(extractor, observed) for name, extractor in _FURTHER.items()},

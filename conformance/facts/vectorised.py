@@ -7,14 +7,20 @@ from typing import Any
 
 from conformance.facts.kernels import label
 from conformance.facts.model import Fact, ObservedCapture, listed
+from conformance.words import NOT_SAID
 
 _TAILS = ("none", "masked", "scalar")  # from good to bad
 
 
 def vectorised(observed: ObservedCapture) -> Fact | None:
-    """One of yes, no, partly and none (no loop). The lines have the reasons, one for each loop nest if they differ."""
+    """One of yes, no, partly, none (no loop) and NOT_SAID.
+
+    The lines have the reasons, one for each loop nest if they differ.
+    """
     if not observed.on_cpu:
         return None
+    if languages := {kernel["language"] for kernel in observed.kernels} - {"cpp", "triton"}:
+        return Fact(NOT_SAID, (f"{NOT_SAID}: kernels of {', '.join(sorted(languages))}",), absent=NOT_SAID)
     labelled = []  # (label, nest)
     for number, kernel in enumerate(observed.kernels, 1):
         nests = [(position, nest) for position, nest in enumerate(kernel.get("nests", []), 1) if nest["vectorised"]]

@@ -20,7 +20,7 @@ from conformance.cases.case import Case, CaseError
 from conformance.devices import environment
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import select_targets, targets
-from conformance.devices.vendor_devices import vendor_devices
+from conformance.devices.vendor_devices import deviceless_problem
 from conformance.harness.this_process import native_gpus, reason_not_pretended
 from conformance.review.accept_command import ACCEPT_WITH
 
@@ -101,8 +101,8 @@ def _skip_reason(target: Target) -> str:
     from conformance.devices.torch_releases import STRICT
     from conformance.storage.snapshots import torch_release
 
-    if vendor := vendor_devices().get(target.device):
-        return f"explanations are generated without the device, and {vendor.package} generates no code without it"
+    if problem := deviceless_problem(target.device):
+        return f"explanations are generated without the device, and {problem}"
     if _current_test() and torch_release(environment.torch_build().version) != STRICT:
         return f"this explanation is written for torch {STRICT}"
     return reason_not_pretended(target)

@@ -101,9 +101,9 @@ class Session:
 
     @functools.cached_property
     def vendors(self) -> list[VendorDevice]:
-        """The vendors' devices that are selected and on this machine."""
+        """The vendors' devices that are selected, and on this machine or pretended."""
         selected = {target.device for target in self.selected_targets}
-        return [device for name, device in vendor_devices().items() if name in selected and name in self.machine.gpus]
+        return [device for device in self.compiler.vendors if device.name in selected]
 
     @functools.cached_property
     def torch(self) -> str:
@@ -185,6 +185,8 @@ class Session:
     def reason_not_emulated(self, target: Target) -> str:
         """Why code for the target does not run on the CPU with emulation; "" where it does."""
         reason = self.compiler.reason_not_emulated(target)
+        if target.device == "cpu" and not (self.settings.targets or self.settings.default_targets):
+            return reason or f"qemu runs it on request: {option_name('target')} {target.name}"
         return reason or ("" if self.settings.emulation else option_name("no-emulation"))
 
     @functools.cached_property
@@ -230,7 +232,8 @@ class Session:
         overlays = settings.overlay.known_failures
         strict = self.strict_release(folder)
         seeded = bool(settings.seed)
-        return _known_failures(folder, settings.backend_option, strict, overlays, settings.strict_torch, seeded)
+        chosen = settings.inductor_config_options
+        return _known_failures(folder, settings.backend_option, strict, overlays, settings.strict_torch, seeded, chosen)
 
     def strict_release(self, folder: Path | None) -> str:
         """The `strict` of a folder's KnownFailures: the package's own release, or the project's."""
@@ -274,9 +277,23 @@ def _refuse_unknown_backend(backend: str) -> None:
 
 @functools.cache
 def _known_failures(
-    folder: Path, backend_option: str, strict: str, overlays: tuple[str, ...], overlay_strict: str, other_values: bool
+    folder: Path,
+    backend_option: str,
+    strict: str,
+    overlays: tuple[str, ...],
+    overlay_strict: str,
+    other_values: bool,
+    inductor_options: tuple[str, ...],
 ) -> known_failures.KnownFailures:
-    return known_failures.load(folder, backend_option, strict, overlays, overlay_strict, other_values=other_values)
+    return known_failures.load(
+        folder,
+        backend_option,
+        strict,
+        overlays,
+        overlay_strict,
+        other_values=other_values,
+        inductor_options=inductor_options,
+    )
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from conformance.devices import environment
 from conformance.devices.machine import Machine
-from conformance.devices.vendor_devices import vendor_devices
+from conformance.devices.vendor_devices import deviceless_problem, kernel_language
 
 if TYPE_CHECKING:
     from conformance.devices.targets import Target
@@ -29,7 +29,7 @@ def reason_not_pretended(target: Target) -> str:
     prepared = prepare(native_gpus())
     if target.device == "cpu" or native_gpus():
         return ""
-    if not environment.triton_version():
+    if kernel_language(target.device) == "triton" and not environment.triton_version():
         return environment.missing_triton_message()
     return "" if target.device in prepared.pretended_devices else prepared.problem
 
@@ -40,8 +40,8 @@ def reason_not_captured(target: Target) -> str:
 
     if target.device != "cpu" and Machine.detect().is_native(target):
         return ""
-    if vendor := vendor_devices().get(target.device):
-        return f"this machine has no {target.name}, and {vendor.package} generates no code without the device"
+    if problem := deviceless_problem(target.device):
+        return f"this machine has no {target.name}, and {problem}"
     if target.device != "cpu" and native_gpus():
         return (
             f"this machine has a GPU ({', '.join(native_gpus())}), and a process that sees one cannot pretend another: "

@@ -118,14 +118,19 @@ def _kernel(node: ast.stmt) -> _Kernel | None:
     ]
     if not function.startswith("async_compile.") or len(sources) != 1:
         return None
-    types = next((ast.literal_eval(a) for a in call.args if isinstance(a, ast.List)), None)
+    is_cpp = function.startswith("async_compile.cpp")
+    types = next((ast.literal_eval(a) for a in call.args if isinstance(a, ast.List) and is_cpp), None)
     device = None
     for keyword in call.keywords:
         value = keyword.value
         if keyword.arg == "device_str" and isinstance(value, ast.Constant) and isinstance(value.value, str):
             device = value.value
     name = ast.unparse(node.targets[0])
-    options = [ast.unparse(a) for a in call.args if not isinstance(a, (ast.List, ast.Constant))]
+    options = [
+        ast.unparse(a)
+        for a in call.args
+        if not isinstance(a, ast.Constant) and not (is_cpp and isinstance(a, ast.List))
+    ]
     options += [ast.unparse(k) for k in call.keywords if k.arg != "device_str"]
     return _Kernel(name, function.partition(".")[2], sources[0], types, device, options)
 

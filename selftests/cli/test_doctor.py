@@ -20,7 +20,9 @@ def test_doctor(call, monkeypatch):
     status, out, err = call("doctor")
     assert (status, err) == (0, "")
     rows = dict(line.split(maxsplit=1) for line in out.partition("\n\n")[0].splitlines())
-    assert list(rows) == ["Python", "compiler", "Python.h", "torch", "Triton", "cpu", "cuda", "xpu", "rocm", "cache"]
+    devices = ["cpu", "cuda", "xpu", "rocm"]
+    assert list(rows) == ["Python", "compiler", "Python.h", "torch", "Triton", *devices, "qemu", "cache"]
+    assert "cpu_neon" in rows["qemu"] or "apt-get install g++-aarch64-linux-gnu" in rows["qemu"]
     assert environment.torch_build().version in rows["torch"]
     assert out.endswith("\nThe suite can run here.\n")
 

@@ -13,6 +13,7 @@ from conformance.devices.targets import TargetError
 from conformance.devices.vendor_devices import (
     VendorDeviceError,
     device_types,
+    deviceless_problem,
     kernel_language,
     probed,
     registration_problem,
@@ -95,6 +96,19 @@ def test_device_is_known(install):
     assert [each.name for each in targets.select_targets(targets.targets().values(), "nova", None)] == ["nova_one"]
 
 
+def test_no_code_without_the_device(install):
+    install()
+    assert deviceless_problem("nova") == "nova-conformance 2.1 generates no code without the device"
+    assert Machine().describe("nova") == "not here"
+
+
+def test_code_without_the_device(install):
+    install(more="stages=('deviceless',), pretending=probe, scheduling='nova.code:Scheduling'", kernels="'nova'")
+    assert deviceless_problem("nova") == deviceless_problem("cuda") == ""
+    assert Machine().describe("nova") == "deviceless"
+    assert kernel_language("nova") == "nova"
+
+
 def test_built_in_targets_are_the_same(install):
     before = dict(targets.targets())
     targets.targets.cache_clear()
@@ -155,8 +169,10 @@ def test_selectors(install, selector, applies):
         ({"file": "Path('nowhere.toml')"}, "its targets are 'nowhere.toml', and there is no such file"),
         ({"kernels": "'cuda'"}, "its kernels are 'cuda'; they must be 'cpp' or 'triton'"),
         ({"more": "selectors=('gpus',)"}, "its selectors are ('gpus',); they must be a tuple of 'cpu'"),
-        ({"more": "stages=('native', 'emulated')"}, "its stages are ('native', 'emulated'); they must be"),
-        ({"more": "stages=()"}, "without 'native', no case runs on it"),
+        ({"more": "stages=('native', 'timed')"}, "its stages are ('native', 'timed'); they must be"),
+        ({"more": "stages=()"}, "without 'native' or 'deviceless', no case runs on it"),
+        ({"more": "stages=('deviceless',)"}, "its pretending is None; it must be a function"),
+        ({"more": "stages=('emulated', 'native'), pretending=probe"}, "its emulating is None; it must be a function"),
         ({"entry": "nova = conformance_nova:OTHER"}, "is of type object: it must be a conformance.VendorDevice"),
         ({"entry": "nova = conformance_nova:MISSING"}, "cannot be loaded: conformance_nova:MISSING: AttributeError"),
         ({"entry": "nova = no_such_module:DEVICE"}, "ModuleNotFoundError: No module named 'no_such_module'"),

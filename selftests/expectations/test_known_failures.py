@@ -220,3 +220,17 @@ def test_files_that_are_none(tmp_path):
 def test_two_entries_for_the_same_failure(tmp_path):
     with pytest.raises(KnownFailureError, match=r"2: repeats sum\.toml, failure 1 for sum/sum-f16 numerics cpu_avx2"):
         load(written(tmp_path, ENTRY, ENTRY))
+
+
+def test_entries_for_an_option_of_the_run(tmp_path):
+    """They apply beside the others, and may be for any case."""
+    of_option = {"inductor-config": "cpu_backend=halide", "error": "RuntimeError: halide_kernel failed"}
+    folder = written(tmp_path, ENTRY, ENTRY | of_option | {"case": "*"})
+    usual, chosen = load(folder), load(folder, inductor_options=("--inductor-config cpu_backend=halide",))
+    error = "RuntimeError: halide_kernel failed"
+    assert usual.match("sum/sum-i64", "numerics", "cpu_avx2", "2.13.0", error) is None
+    assert chosen.match("sum/sum-i64", "numerics", "cpu_avx2", "2.13.0", error)
+    assert chosen.match(*ITEM, "2.13.0", "NumericsError: NaN and inf")
+    chosen.validate(["sum/sum-f16", "sum/sum-bf16"], ["cpu_avx2"])
+    with pytest.raises(KnownFailureError, match="names are exact"):
+        load(written(tmp_path, ENTRY | {"case": "*"}))

@@ -15,6 +15,7 @@ from conformance.capture.deviceless import pretended_device
 from conformance.devices.cache_folder import set_cache_variables
 from conformance.devices.environment import remove_code_variables, torch_build
 from conformance.devices.targets import GPUS
+from conformance.devices.vendor_devices import deviceless_problem, vendor_devices
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ _prepared: list[Preparation] = []  # empty until prepare() is called, then one e
 def prepare(native: tuple[str, ...] = ()) -> Preparation:
     """Removes variables that change code, sets cache folders, and pretends all GPU types except those in `native`.
 
+    Where all of torch's types are in it, those of vendors are not pretended either.
+
     Only the first call has an effect. Later calls return the first call's result.
     """
     if not _prepared:
@@ -46,7 +49,8 @@ def prepare(native: tuple[str, ...] = ()) -> Preparation:
         set_cache_variables()
         # SymPy caches 1000 results per function. Dynamic shapes need more: it saves a fifth of their CPU time
         os.environ.setdefault("SYMPY_CACHE_SIZE", "5000")
-        pretended = tuple(device for device in GPUS if device not in native)
+        wanted = () if set(GPUS) <= set(native) else (*GPUS, *vendor_devices())
+        pretended = tuple(device for device in wanted if device not in native and not deviceless_problem(device))
         problem = pretended_device.load(torch_build(), pretended, torch_was_imported=torch_was_imported)
         _prepared.append(Preparation(dropped, torch_was_imported, () if problem else pretended, problem))
     return _prepared[0]

@@ -10,6 +10,7 @@
 //         libtorch_cuda.so, called with a made-up capability: both agree. 2.12 to 2.14: only the source was read.
 //   rocm  the same file, as a build for ROCm compiles it: only the source was read, of 2.14 or later. AOTriton has the
 //         kernels; it supports gfx942 and gfx950.
+//   mps   aten/src/ATen/native/transformers/attention.cpp, as a build for macOS compiles it: unconfirmed on a device.
 //   xpu   aten/src/ATen/native/mkldnn/xpu/Attention.cpp and .../transformers/xpu/sdp_utils.cpp: only the source was
 //         read.
 // Nested tensors of strided layout are not handled: there are no fake ones.
@@ -17,6 +18,7 @@
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
+#include <ATen/ops/_scaled_dot_product_attention_math_for_mps.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention.h>
 #include <ATen/ops/_scaled_dot_product_fused_attention_overrideable.h>
 #include <ATen/ops/pad.h>
@@ -44,7 +46,7 @@ using at::Tensor;
 using sdp::sdp_params;
 using Check = bool (*)(const sdp_params&, bool);
 
-enum Pretended { nothing = 0, cuda = 1, xpu = 2 };  // as in pretend_device.cpp
+enum Pretended { nothing = 0, cuda = 1, xpu = 2, mps = 4 };  // as in pretend_device.cpp
 
 struct Target {
   int device = nothing;
@@ -381,7 +383,7 @@ int64_t choose(
   TORCH_CHECK(false, "No available kernel. Aborting execution.");
 }
 
-// What PyTorch's attention.cpp does on xpu. In a build without xpu, PyTorch's own function fails an assertion there.
+// What PyTorch's attention.cpp does on xpu and mps. In a build without them, PyTorch's own function fails an assertion.
 Tensor attention(
     const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask, double dropout,
     bool causal, std::optional<double> scale, bool grouped) {
@@ -389,7 +391,8 @@ Tensor attention(
       query.device() == value.device() && query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2;
   const bool mask_fits = !mask || mask->scalar_type() == at::kBool || mask->scalar_type() == at::kFloat ||
       mask->dtype() == query.dtype();
-  bool elsewhere = target.device != xpu || !query.device().is_xpu() || !same || !mask_fits;  // PyTorch raises its error
+  const bool here = (target.device == xpu && query.is_xpu()) || (target.device == mps && query.is_mps());
+  bool elsewhere = !here || !same || !mask_fits;  // PyTorch raises its error
 #if TORCH_AT_LEAST(12)
   for (const auto& tensor : {query, key, value}) {  // PyTorch returns zeros without a choice
     elsewhere = elsewhere || TORCH_GUARD_OR_FALSE(tensor.sym_numel().sym_eq(0));
@@ -405,7 +408,9 @@ Tensor attention(
         .squeeze(0);
   }
 #endif
-  const auto backend = static_cast<SDPBackend>(choose(query, key, value, mask, dropout, causal, scale, grouped));
+  const auto backend = target.device == mps
+      ? SDPBackend::math
+      : static_cast<SDPBackend>(choose(query, key, value, mask, dropout, causal, scale, grouped));
   auto bias = mask;
   if (mask && mask->scalar_type() == at::kBool) {
     constexpr double removed = -std::numeric_limits<double>::infinity();
@@ -425,6 +430,15 @@ Tensor attention(
   if (backend == SDPBackend::overrideable) {
     return std::get<0>(at::_scaled_dot_product_fused_attention_overrideable(
         query, key, value, bias, dropout, causal, false, scale));
+  }
+  const bool learns = query.requires_grad() || key.requires_grad() || value.requires_grad();
+  if (target.device == mps && dropout == 0.0 && !(at::GradMode::is_enabled() && learns)) {
+    return std::get<0>(at::_scaled_dot_product_attention_math_for_mps(
+        query, key, value, bias, dropout, causal, std::nullopt, scale
+#if TORCH_AT_LEAST(13)
+        , grouped
+#endif
+        ));
   }
   return std::get<0>(at::_scaled_dot_product_attention_math(
       query, key, value, bias, dropout, causal, std::nullopt, scale, grouped));
@@ -469,6 +483,8 @@ extern "C" long pretend_attention(int device, int major, int minor, long cudnn) 
       order = {SDPBackend::cudnn_attention, SDPBackend::flash_attention, SDPBackend::efficient_attention,
                SDPBackend::math, SDPBackend::overrideable};
     }
+  } else if (device == mps) {
+    override_composite();
   } else if (device == xpu) {
     override_composite();
     order = {SDPBackend::overrideable, SDPBackend::flash_attention, SDPBackend::math, SDPBackend::efficient_attention,

@@ -1,4 +1,4 @@
-// Pretends a cuda or xpu device in a PyTorch build without that device type, or on a machine without the device.
+// Pretends a cuda, xpu or mps device in a PyTorch build without that device type, or on a machine without the device.
 //
 // Operators that change the device call a guard, even under FakeTensorMode. Autograd calls the accelerator's hooks, and
 // aborts the process if there are none. The guards below do nothing. The hooks report one device, of the type that is
@@ -7,6 +7,7 @@
 // Do not use this for a device type whose device is on the machine.
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <ATen/detail/MPSHooksInterface.h>
 #include <ATen/detail/XPUHooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
@@ -18,7 +19,7 @@ bool pretend_is_rocm = false;
 
 namespace {
 
-enum Pretended { nothing = 0, cuda = 1, xpu = 2 };
+enum Pretended { nothing = 0, cuda = 1, xpu = 2, mps = 4 };
 int pretended = nothing;
 int capability = 0;  // cuda: 90 for (9, 0)
 long cudnn = 0;      // cuda: 91900 for 9.19.0
@@ -83,6 +84,18 @@ struct XPUHooks : at::XPUHooksInterface {
   c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetAllocator(c10::DeviceType::CPU); }
 };
 
+struct MPSHooks : at::MPSHooksInterface {
+  void init() const override {}
+  bool isBuilt() const override { return pretended == mps; }
+  bool isAvailable() const override { return pretended == mps; }
+  bool hasMPS() const override { return pretended == mps; }
+  bool isOnMacOSorNewer(unsigned, unsigned) const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return pretended == mps; }
+  c10::DeviceIndex deviceCount() const override { return pretended == mps; }
+  void deviceSynchronize() const override {}
+  c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetAllocator(c10::DeviceType::CPU); }
+};
+
 // Registers Hooks with precedence over the build's own. The version decides whether creators take CUDAHooksArgs.
 template <class Hooks, class Interface, class... Args>
 void prefer(c10::Registry<std::string, std::unique_ptr<Interface>, Args...>* registry, const char* name) {
@@ -96,6 +109,7 @@ void prefer(c10::Registry<std::string, std::unique_ptr<Interface>, Args...>* reg
 extern "C" void pretend_hooks(int devices) {
   if (devices & cuda) prefer<CUDAHooks>(at::CUDAHooksRegistry(), "CUDAHooks");
   if (devices & xpu) prefer<XPUHooks>(at::XPUHooksRegistry(), "XPUHooks");
+  if (devices & mps) prefer<MPSHooks>(at::MPSHooksRegistry(), "MPSHooks");
 }
 
 extern "C" void pretend_guards(int devices) {
@@ -104,6 +118,9 @@ extern "C" void pretend_guards(int devices) {
   }
   if (devices & xpu) {
     static c10::impl::DeviceGuardImplRegistrar registered(c10::DeviceType::XPU, new Guard<c10::DeviceType::XPU>());
+  }
+  if (devices & mps) {
+    static c10::impl::DeviceGuardImplRegistrar registered(c10::DeviceType::MPS, new Guard<c10::DeviceType::MPS>());
   }
 }
 
@@ -124,7 +141,9 @@ extern "C" bool pretend_answers(int device) {
   const int before = pretended;
   pretended = device;
   const bool answers =
-      (device == cuda ? at::detail::getCUDAHooks().deviceCount() : at::detail::getXPUHooks().deviceCount()) == 1;
+      (device == cuda      ? at::detail::getCUDAHooks().deviceCount()
+           : device == xpu ? at::detail::getXPUHooks().deviceCount()
+                           : at::detail::getMPSHooks().deviceCount()) == 1;
   pretended = before;
   return answers;
 }

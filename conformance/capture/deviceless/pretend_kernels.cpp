@@ -1,6 +1,6 @@
 // Operators of a pretended GPU. Its tensors are in CPU memory, and the CPU computes their values.
 //
-// The tensors report cuda or xpu as their device and hold real values. So compiling takes the same path as with a real
+// The tensors report cuda, xpu or mps as their device and hold real values. So compiling takes the same path as with a real
 // device: constants are made and folded, list indices become tensors, graph breaks run eagerly, `.item()` works. A
 // build with cuda has its own kernels for nearly every operator; `pretend_kernels` takes their names and replaces them.
 #include <ATen/ATen.h>
@@ -36,12 +36,15 @@ struct HostMemory final : c10::Allocator {
 };
 
 template <c10::DeviceType type>
+constexpr auto key_of = type == c10::DeviceType::CUDA ? c10::DispatchKey::CUDA
+    : type == c10::DeviceType::XPU                    ? c10::DispatchKey::XPU
+                                                      : c10::DispatchKey::MPS;
+
+template <c10::DeviceType type>
 at::Tensor allocated(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::MemoryFormat> format) {
   static HostMemory memory(type);
-  constexpr auto name = type == c10::DeviceType::CUDA ? "CUDA" : "XPU";
-  TORCH_CHECK(has_memory, "There is no ", name, " device: conformance pretends one, and only while its own cases run");
-  constexpr auto key = type == c10::DeviceType::CUDA ? c10::DispatchKey::CUDA : c10::DispatchKey::XPU;
-  return at::detail::empty_generic(size, &memory, c10::DispatchKeySet(key), c10::dtype_or_default(dtype), format);
+  TORCH_CHECK(has_memory, "There is no ", type, " device: conformance pretends one, and only while its own cases run");
+  return at::detail::empty_generic(size, &memory, c10::DispatchKeySet(key_of<type>), c10::dtype_or_default(dtype), format);
 }
 
 template <c10::DeviceType type>
@@ -209,7 +212,8 @@ struct Silent final : c10::WarningHandler {
 
 // The registrations last as long as the process, so the libraries are never deleted.
 template <c10::DeviceType type>
-void install(c10::DispatchKey key, const char* const* names, int count) {
+void install(const char* const* names, int count) {
+  constexpr auto key = key_of<type>;
   Silent silent;
   c10::WarningUtils::WarningHandlerGuard guard(&silent);
   auto* others = new torch::Library(torch::Library::IMPL, "_", key, __FILE__, __LINE__);
@@ -260,11 +264,13 @@ void install(c10::DispatchKey key, const char* const* names, int count) {
 
 extern "C" void pretend_memory(bool memory) { has_memory = memory; }
 
-// `device`: 1 cuda, 2 xpu. `names`: the aten operators that have a kernel for the device, without those above.
+// `device`: 1 cuda, 2 xpu, 4 mps. `names`: the aten operators that have a kernel for the device, without those above.
 extern "C" void pretend_kernels(int device, const char* const* names, int count) {
   if (device == 1) {
-    install<c10::DeviceType::CUDA>(c10::DispatchKey::CUDA, names, count);
+    install<c10::DeviceType::CUDA>(names, count);
+  } else if (device == 2) {
+    install<c10::DeviceType::XPU>(names, count);
   } else {
-    install<c10::DeviceType::XPU>(c10::DispatchKey::XPU, names, count);
+    install<c10::DeviceType::MPS>(names, count);
   }
 }

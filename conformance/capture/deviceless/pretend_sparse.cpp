@@ -90,8 +90,11 @@ extern "C" void pretend_sparse(int device, const char* const* sparse, const char
   if (device == 1) {
     install_sparse<DispatchKey::SparseCUDA, DispatchKey::SparseCPU>(sparse, sparse_of_its_own);
     install_sparse<DispatchKey::SparseCsrCUDA, DispatchKey::SparseCsrCPU>(compressed, compressed_of_its_own);
-  } else {
+  } else if (device == 2) {
     install_sparse<DispatchKey::SparseXPU, DispatchKey::SparseCPU>(sparse, sparse_of_its_own);
     install_sparse<DispatchKey::SparseCsrXPU, DispatchKey::SparseCsrCPU>(compressed, compressed_of_its_own);
+  } else {
+    install_sparse<DispatchKey::SparseMPS, DispatchKey::SparseCPU>(sparse, sparse_of_its_own);
+    install_sparse<DispatchKey::SparseCsrMPS, DispatchKey::SparseCsrCPU>(compressed, compressed_of_its_own);
   }
 }

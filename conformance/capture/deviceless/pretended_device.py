@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from conformance.devices.environment import TorchBuild
     from conformance.devices.targets import Target
 
-#: Device type → its number in the C++ sources (`Pretended`).
-DEVICES = {"cuda": 1, "xpu": 2}
+#: Device type → its number in the C++ sources (`Pretended`). A vendor's plugin generates code for mps.
+DEVICES = {"cuda": 1, "xpu": 2, "mps": 4}
 
 #: Operators that pretend_kernels.cpp implements itself.
 _OWN_KERNELS = (
@@ -47,6 +47,7 @@ def load(build: TorchBuild, devices: tuple[str, ...], *, torch_was_imported: boo
 
     `torch_was_imported`: torch is already imported, so it may have looked up its own hooks.
     """
+    devices = _known(devices)
     if not devices:
         return ""
     try:
@@ -64,6 +65,11 @@ def load(build: TorchBuild, devices: tuple[str, ...], *, torch_was_imported: boo
         )
     _loaded.append(library)
     return ""
+
+
+def _known(devices: tuple[str, ...]) -> tuple[str, ...]:
+    """The device types of these that this library pretends. Vendors register the others."""
+    return tuple(device for device in devices if device in DEVICES)
 
 
 def is_built(build: TorchBuild) -> bool:
@@ -115,6 +121,7 @@ def register_operators(devices: tuple[str, ...]) -> None:
 
     Private: torch._C._dispatch_get_registrations_for_dispatch_key, the only list of the kernels that a build has.
     """
+    devices = _known(devices)
     for library in _loaded:
         library.pretend_guards(sum(DEVICES[device] for device in devices))
         for device in devices:
@@ -146,7 +153,7 @@ def set_device(target: Target | None) -> None:
     On xpu, attention depends on whether Intel's flash attention runs on the device.
     """
     for library in _loaded:
-        device = DEVICES[target.device] if target else 0
+        device = DEVICES.get(target.device, 0) if target else 0
         major, minor = target.capability if target and target.device == "cuda" else (0, 0)
         if target and target.device == "xpu":
             major = int(target.flash_attention)

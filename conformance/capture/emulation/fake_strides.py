@@ -15,8 +15,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
-from conformance.devices.targets import GPUS
-
 if TYPE_CHECKING:
     from conformance.cases.case import Case
 
@@ -167,7 +165,7 @@ def _is_computed_on_gpu(func: Any, args: Any, kwargs: Any) -> bool:
     if func.namespace != "aten" or func.overloadpacket.__name__ in ("empty_strided", "empty", "_local_scalar_dense"):
         return False
     flat, _ = tree_flatten((args, kwargs))
-    return any(_is_tensor(value) and value.device.type in GPUS for value in flat)
+    return any(_is_tensor(value) and value.device.type not in ("cpu", "meta") for value in flat)
 
 
 def _is_tensor(value: Any) -> bool:

@@ -14,6 +14,7 @@ from conformance.capture.emulation.extents import Extents
 from conformance.capture.emulation.fake_strides import DeviceStrides
 from conformance.capture.patching.patch import Patch, applied
 from conformance.devices.targets import Target
+from conformance.devices.vendor_devices import kernel_language, vendor_devices
 
 #: Seconds that the wrappers of one item may run in total. Also the limit of one launch of a user's kernel outside of a
 #: wrapper.
@@ -84,17 +85,28 @@ class Emulation:
         def call(args: list[Any]) -> Any:
             if cpp:
                 raise NotEmulatedError("a C++ wrapper launches compiled binaries")
-            from conformance.capture.emulation import triton_language
-
             with self._device_replaced():
                 if self.rewrite not in loaded:
                     loaded[self.rewrite] = self._load_wrapper(code, constants)
                 self._call = calls[self.rewrite]
                 calls[self.rewrite] += 1
-                with DeviceStrides(), self._time_limited(), triton_language.shared_language().interpreting():
+                with self._interpreting(), self._time_limited():
                     return loaded[self.rewrite](args)
 
+        if not cpp and kernel_language(self.target.device) not in ("triton", "cpp"):
+            with contextlib.suppress(NotEmulatedError), self._device_replaced():  # a kernel that does not build: here
+                loaded[self.rewrite] = self._load_wrapper(code, constants)
         return call
+
+    @contextlib.contextmanager
+    def _interpreting(self) -> Iterator[None]:
+        """Inside, operators give the strides of the device, and kernels of Triton are interpreted, also users'."""
+        with DeviceStrides(), contextlib.ExitStack() as stack:
+            if kernel_language(self.target.device) == "triton":
+                from conformance.capture.emulation import triton_language
+
+                stack.enter_context(triton_language.shared_language().interpreting())
+            yield
 
     @contextlib.contextmanager
     def _time_limited(self) -> Iterator[None]:
@@ -130,6 +142,11 @@ class Emulation:
         from conformance.capture.emulation import kernels
 
         device = self.target.device
+        vendor = vendor_devices().get(device)
+        if vendor is not None and vendor.emulating is not None:
+            with vendor.emulating():
+                yield
+            return
         wrapper = kernels.Wrapper(lambda: self.deadline, lambda: self._call, self.extents)
         patches = _patches(device, kernels.kernel_loader(wrapper), kernels.interpreting_autotuner)
         if missing := [patch.where for patch in patches if patch.is_missing()]:

@@ -32,6 +32,7 @@ from conformance.capture.observers import (
     vectorisation,
 )
 from conformance.capture.patching.patch import Patch, applied
+from conformance.devices.vendor_devices import vendor_devices
 
 _RECORDS = "_conformance_records"
 _SPLIT = "_conformance_split"
@@ -57,10 +58,26 @@ def patches() -> list[Patch]:
         Patch(f"{cpp}:KernelGroup.finalize_kernel", _finalize_kernel, "records the loop nests of a C++ function"),
         Patch(f"{cpp}:CppScheduling.define_kernel", _define_cpp, "records the C++ functions in order"),
         Patch(f"{triton}:TritonScheduling.define_kernel", _define_triton, "records the Triton kernels in order"),
+        *_other_languages(),
         Patch(f"{scheduler}:Scheduler.codegen_extern_call", _extern_call, "records library calls and fallbacks"),
         Patch(f"{ir}:Reduction.create_multilayer_helper", _multilayer, "records which reductions are split in two"),
         Patch(f"{ir}:WelfordReduction.create_multilayer", _multilayer, "the same for mean and variance"),
         Patch(f"{ir}:OnlineSoftmaxReduction.create_multilayer", _multilayer, "the same for softmax, from 2.13 on"),
+    ]
+
+
+def _other_languages() -> list[Patch]:
+    """Of the backends that an option of Inductor chooses (cpu_backend, cuda_backend), and of vendors' devices."""
+    options = {name: f"torch._inductor.codegen.{name}:{name.capitalize()}Scheduling" for name in ("halide", "pallas")}
+    vendors = {vendor.kernels: vendor.scheduling for vendor in vendor_devices().values() if vendor.scheduling}
+    return [
+        Patch(
+            f"{scheduling}.define_kernel",
+            functools.partial(_define_triton, language=language),
+            "records the kernels of another backend in order",
+            optional=language in options,
+        )
+        for language, scheduling in (options | vendors).items()
     ]
 
 
@@ -196,10 +213,10 @@ def _define_cpp(original: Callable[..., Any]) -> Callable[..., Any]:
     return define_kernel
 
 
-# Triton ---------------------------------------------------------------------------------------------------------------
+# Triton, and backends with the same scheduling ------------------------------------------------------------------------
 
 
-def _define_triton(original: Callable[..., Any]) -> Callable[..., Any]:
+def _define_triton(original: Callable[..., Any], language: str = "triton") -> Callable[..., Any]:
     @functools.wraps(original)
     def define_kernel(self: Any, src_code: str, node_schedule: Sequence[Any], kernel: Any) -> str:
         name = original(self, src_code, node_schedule, kernel)
@@ -209,7 +226,7 @@ def _define_triton(original: Callable[..., Any]) -> Callable[..., Any]:
             "descriptors": src_code.count("make_tensor_descriptor("),
             "block_pointers": src_code.count("make_block_ptr("),
         }
-        _record(_triton(list(node_schedule), kernel) | made)
+        _record(_triton(list(node_schedule), kernel) | made | {"language": language})
         return name
 
     return define_kernel

@@ -10,27 +10,41 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from conformance.capture.patching.patch import Patch
+from conformance.devices import environment
 from conformance.devices.environment import PreparationError
 from conformance.devices.machine import instruction_sets
+from conformance.devices.targets import ARCHITECTURES
 
 #: Bytes of the caches of a core, for all targets: those of a server of 2023.
 _CACHES = {"l1d_cache_size": 48 * 1024, "l2_cache_size": 2 * 1024 * 1024}
-#: Instruction sets of x86-64.
-_X86 = ("avx2", "avx512", "amx")
 #: Instruction set of a target → Inductor's class for it.
-_CLASSES = {"avx2": "VecAVX2", "avx512": "VecAVX512", "amx": "VecAMX", "neon": "VecNEON"}
+_CLASSES = {
+    "avx2": "VecAVX2",
+    "avx512": "VecAVX512",
+    "amx": "VecAMX",
+    "neon": "VecNEON",
+    "sve256": "VecSVE",
+    "vsx": "VecVSX",
+    "zvector": "VecZVECTOR",
+}
+_X86 = "x86_64"
 
 
 def instruction_set(name: str) -> Any:
     """Inductor's own object for an instruction set (torch._inductor.cpu_vec_isa)."""
     from torch._inductor import cpu_vec_isa
 
-    return getattr(cpu_vec_isa, _CLASSES[name])()
+    return getattr(cpu_vec_isa, _class_of(name))()
+
+
+def _class_of(isa: str) -> str:
+    before = isa == "sve256" and environment.torch_build().release < (2, 13)
+    return "VecSVE256" if before else _CLASSES[isa]
 
 
 def is_of_this_architecture(isa: str) -> bool:
     """Whether the compiler of this machine makes code for an instruction set, be it of this processor or not."""
-    return (isa in _X86) == (not set(_X86).isdisjoint(instruction_sets()))
+    return ARCHITECTURES[isa] in {ARCHITECTURES[each] for each in instruction_sets()}
 
 
 def use_natively(isa: str) -> None:
@@ -61,7 +75,7 @@ def patches(isa: str, ask: Callable[[], object] | None = None) -> list[Patch]:
         *_cache_patches(),
         *(_amx_patches() if isa == "amx" else ()),
         Patch(
-            f"torch._inductor.cpu_vec_isa:{_CLASSES[isa]}.__bool__",
+            f"torch._inductor.cpu_vec_isa:{_class_of(isa)}.__bool__",
             lambda _: lambda self: True,
             "it compiles and runs a probe; without compiler or hardware, the code silently becomes scalar",
         ),
@@ -82,7 +96,7 @@ def _architecture_patches(isa: str) -> list[Patch]:
     """The patch of the one question about the architecture, for a target of another one than this machine's."""
     if is_of_this_architecture(isa):
         return []
-    is_x86 = isa in _X86
+    is_x86 = ARCHITECTURES[isa] == _X86
     return [Patch("torch.cpu:_is_avx2_supported", lambda _: lambda: is_x86, "flex attention asks it, and refuses Arm")]
 
 

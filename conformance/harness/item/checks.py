@@ -381,6 +381,8 @@ class _ItemRun:
         refuse_uncompiled(self.case, self.target, captured.capture)
         if self.source.emulates:
             build_kernels_of_users(captured.capture)
+            if self.target.device == "cpu":
+                self._note("emulated by qemu")
         try:
             if self.case.compared_as:
                 self._compare_form_that_runs(captured)
@@ -396,7 +398,7 @@ class _ItemRun:
             elif captured.compiled is not None:
                 self._compare(captured, self.case)
             else:
-                reason = "" if self.target.device == "cpu" else self.session.reason_not_emulated(self.target)
+                reason = self.session.reason_not_emulated(self.target)
                 ran = self.session.compiler.reason_not_run(self.target)
                 raise SkipError(ran + (f" ({reason})" if reason else ""))
         except NotEmulatedError as error:

@@ -10,7 +10,7 @@ from conformance.cases.case import Case
 from conformance.cases.needed_package import other_version
 from conformance.compiler.capture_texts import code_text
 from conformance.devices.targets import GPUS, Target
-from conformance.devices.vendor_devices import vendor_devices
+from conformance.devices.vendor_devices import deviceless_problem, vendor_devices
 from conformance.documentation import reference
 from conformance.facts import binary
 from conformance.harness.accounting import NOTHING_STORED
@@ -41,8 +41,8 @@ class ItemCode:
 
     def check_deviceless(self, native: Capture) -> None:
         """Compares the device's code with code that is generated for the same case without the device."""
-        if vendor := vendor_devices().get(self.target.device):
-            raise SkipError(f"{vendor.package} generates no code without the device")
+        if problem := deviceless_problem(self.target.device):
+            raise SkipError(problem)
         if native.mode != "native" or self.target.device == "cpu":
             raise SkipError("there is nothing to compare: this capture was made without a GPU")
         request = CaptureRequest(self.case, self.target, "deviceless", texts=False)
@@ -90,7 +90,7 @@ class ItemCode:
             if overlay := session.settings.overlay.store:
                 is_over = snapshot.is_of_overlay(session.torch, self.target.name)
                 self.record.layers["code"] = overlay if is_over else self.record.store
-            if self.target.device in GPUS:  # no code is generated without a vendor's device
+            if self.target.device in GPUS:  # code of vendors has no marks
                 self.record.confirmed = snapshot.is_confirmed(session.torch, self.target.name)
             if not (session.settings.accept == "new" and snapshot.is_inherited(session.torch, self.target.name)):
                 self._compare(stored, accept_command(self.case, self.target, session.settings.overlay))

@@ -8,6 +8,7 @@ from conformance.cases.selectors import exclusion
 from conformance.cases.tolerance_policy import GRAPHS, Policy
 from conformance.devices.cpp_exceptions import exceptions_problem
 from conformance.devices.targets import Target
+from conformance.devices.vendor_devices import vendor_devices
 from conformance.harness.item.capture import ItemCapture
 from conformance.harness.session import Session
 
@@ -46,7 +47,14 @@ def exception_problem(session: Session, case: Case, target: Target) -> str:
 
 
 def missing_dtype(target: Target, error: Exception) -> str:
-    """Why compiling raised, where the target has no bfloat16 (T4), so that Inductor compiles none; else ""."""
+    """Why compiling raised, where the target has no such dtype, as the T4 has no bfloat16; else "".
+
+    A vendor's plugin says it of its device, and of other things that the device has not.
+    """
+    vendor = vendor_devices().get(target.device)
+    for text, reason in (vendor.refusals if vendor else {}).items():
+        if text in f"{type(error).__name__}: {error}":
+            return reason
     if target.device != "cuda" or target.capability >= (8, 0) or "BF16 is not supported" not in str(error):
         return ""
     return f"{target.name} has no bfloat16, and Inductor compiles no code with it: torch runs it eagerly"

@@ -40,7 +40,8 @@ def write(items: Sequence[ItemRecord], settings: Settings) -> tuple[list[str], b
     failures = [failure for item in items for failure in _failures(item)]
     try:
         torch = items[0].torch
-        written = write_known_failures(folder, failures, torch, settings.backend_option)
+        option = next(iter(settings.inductor_config_options), settings.backend_option)
+        written = write_known_failures(folder, failures, torch, option)
     except ConformanceError as error:
         return [f"known failures: nothing was written: {error}"], True
     own = {Path(item.known).resolve() for item in items}

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.devices.cpp_compiler import find_compiler
+from conformance.devices.cross_compiler import TOOLCHAINS
 from conformance.harness.reuse.file_states import digest_of, file_state
 
 #: What /proc/cpuinfo says about a processor: x86 and Arm.
@@ -54,6 +56,9 @@ def _processor() -> Iterator[str]:
 
 
 def _compiler() -> Iterator[str]:
+    for tools in TOOLCHAINS.values():
+        for tool in filter(None, map(shutil.which, (tools.compiler, tools.emulator))):
+            yield from (os.path.realpath(tool), file_state(tool))
     path = find_compiler()
     if path is None:
         return

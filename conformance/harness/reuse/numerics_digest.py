@@ -151,7 +151,7 @@ _LEFT_OUT = (
     *("bench", "cli", "expected_binary", "expected_code", "known_failures", "review"),
     *(root.name for root in CASE_ROOTS),
 )
-_SUFFIXES = (".py", ".cpp", ".toml")
+_SUFFIXES = (".py", ".cpp", ".h", ".toml")
 
 
 @functools.cache

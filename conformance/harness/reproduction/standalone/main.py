@@ -53,8 +53,9 @@ def is_here(device, isa):
     """Whether this machine runs code for a device. `isa`: of a CPU."""
     if device != "cpu":
         return getattr(torch, device).is_available()
-    if isa == "neon":
-        return platform.machine() in ("aarch64", "arm64")
+    others = {"neon": ("aarch64", "arm64"), "sve256": ("aarch64",), "vsx": ("ppc64le",), "zvector": ("s390x",)}
+    if isa in others:
+        return platform.machine() in others[isa]
     if isa == "amx":
         return torch.cpu._is_amx_tile_supported()  # noqa: SLF001 - it has no public name
     capability = torch.backends.cpu.get_cpu_capability()
