@@ -84,7 +84,7 @@ def look(one, other):
     return one is other
 
 
-@pytest.mark.parametrize("planted", [False, True])
+@pytest.mark.parametrize("planted", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_pass_that_is_made_quadratic_is_found(compiler, monkeypatch, planted):
     """The planted pass calls a function for each pair of nodes of the graph."""
     compiler.set_up_torch()
