@@ -60,6 +60,8 @@ def _names() -> str:
 
 def _signature(name: str, value: Callable[..., Any]) -> str:
     """A signature, with one parameter a line if it is long. Annotations are text in this package: without quotes."""
+    if isinstance(value, type) and issubclass(value, Exception) and not inspect.isfunction(value.__init__):
+        return f"{name}(message: str)"
     signature = inspect.signature(value)
     parameters = [
         parameter.replace(annotation=_Text(parameter.annotation))
