@@ -398,9 +398,8 @@ class _ItemRun:
             elif captured.compiled is not None:
                 self._compare(captured, self.case)
             else:
-                reason = self.session.reason_not_emulated(self.target)
-                ran = self.session.compiler.reason_not_run(self.target)
-                raise SkipError(ran + (f" ({reason})" if reason else ""))
+                why = f" ({reason})" if (reason := self.session.reason_not_emulated(self.target)) else ""
+                raise SkipError(self.session.compiler.reason_not_run(self.target) + why)
         except NotEmulatedError as error:
             raise SkipError(f"not emulated: {error}") from None
 
