@@ -274,6 +274,8 @@ class _Comparison:
 
     def of_eager(self, case: Case, own: _Side) -> Iterator[Verdict]:
         """By default; where that is not the same, in the modes that promise it."""
+        import torch
+
         from conformance.numerics.bits import bit_difference
 
         reason = next(eager_rounding.reasons(own.order, self.target.device, case.config), "")
@@ -282,6 +284,8 @@ class _Comparison:
             return
         try:
             eager = _tensors(case.fn, case, self.target.device)
+        except torch.AcceleratorError:
+            raise  # as in _called
         except Exception as error:  # noqa: BLE001 - a case may expect it
             yield Verdict(EAGER, UNDEFINED, text=f"eager raises {type(error).__name__}: {first_line(error)}")
             return
@@ -341,12 +345,16 @@ def _launch(launch: offline.Launch) -> str:
 def _called(
     result: CaptureResult, case: Case, target: Target, rows: tuple[int, int] | None = None
 ) -> dict[str, torch.Tensor]:
-    """Raises CandidateError with what the compiled function raises."""
+    """Raises CandidateError with what the compiled function raises, and torch.AcceleratorError as it is."""
+    import torch
+
     from conformance.numerics.comparison import CandidateError
 
     try:
         result.build()
         return _tensors(result.compiled, case, target.device, rows)
+    except torch.AcceleratorError:
+        raise  # the device works no longer, so no other call says anything
     except Exception as error:
         raise CandidateError(f"{type(error).__name__}: {error}") from error
 

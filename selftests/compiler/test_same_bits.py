@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -394,3 +395,15 @@ def test_the_digest_of_bits():
     nan = torch.tensor([float("nan"), 1.0])
     assert digest({"x": nan}) == digest({"x": -nan * torch.tensor([1.0, -1.0])})
     assert len({digest({"x": each}) for each in (nan, torch.zeros(2), -torch.zeros(2), torch.zeros(2, 1))}) == 4
+
+
+def test_a_device_that_fails_is_no_property_of_the_bits(compiler):
+    """What else a call raises is a verdict, "not defined". After an error of the device, no call has an answer."""
+
+    def compiled(**_):
+        raise torch.AcceleratorError("CUDA error: misaligned address")
+
+    (case,) = selected_cases([], ["unary/rounding-f32"]).cases
+    result = SimpleNamespace(build=lambda: None, compiled=compiled)
+    with pytest.raises(torch.AcceleratorError, match="misaligned"):
+        same_bits._called(result, case, compiler.target(NATIVE))
