@@ -1,4 +1,4 @@
-"""What Inductor's other backends of the CPU repeat for each kernel or call, and need not: 3 s of an import, 0.2 s of XLA.
+"""What the other backends of the CPU repeat for each kernel or call, and need not: an import of 3 s, a compile of XLA.
 
 Private parts of torch: `_worker_task_halide`, which starts the script that generates a Halide kernel, and
 `PallasKernelWrapper.run`, which calls a Pallas kernel.
