@@ -9,10 +9,18 @@ import runpy
 import sys
 import types
 
-for name in ("torch", "torch._inductor", "torch._inductor.runtime"):
-    found = importlib.util.find_spec(name)
-    package = types.ModuleType(name)
-    package.__path__ = list(found.submodule_search_locations or ()) if found else []
-    sys.modules[name] = package
-del sys.argv[0]
-runpy.run_path(sys.argv[0], run_name="__main__")
+_PACKAGES = ("torch", "torch._inductor", "torch._inductor.runtime")
+
+
+def main() -> None:
+    for name in _PACKAGES:
+        found = importlib.util.find_spec(name)
+        package = types.ModuleType(name)
+        package.__path__ = list(found.submodule_search_locations or ()) if found else []
+        sys.modules[name] = package
+    del sys.argv[0]
+    runpy.run_path(sys.argv[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()
