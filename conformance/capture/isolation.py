@@ -26,7 +26,7 @@ from conformance.capture.deviceless.prepare import in_use, prepare
 from conformance.capture.model import Mode
 from conformance.capture.patching import device_patterns, name_lookup, template_choice
 from conformance.capture.patching.patch import Patch, applied
-from conformance.capture.toolchain import atomic_build, cpu_isa, kernel_batch, precompiled_headers
+from conformance.capture.toolchain import atomic_build, cpu_isa, kernel_batch, other_backends, precompiled_headers
 from conformance.cases.compiler_options import refuse_wrong_options, split_options
 from conformance.devices import environment
 from conformance.devices.targets import GPUS, Target
@@ -91,6 +91,7 @@ COMMON_PATCHES = [
     template_choice.PATCH,
     atomic_build.PATCH,
     *kernel_batch.PATCHES,
+    *other_backends.PATCHES,
     *precompiled_headers.PATCHES,
 ]
 

@@ -8,6 +8,8 @@ import pytest
 from suites import STALE_STATUS, further_table
 from suites import PreloadedSuite as Suite
 
+from conformance.expectations.known_failures import load
+
 CASES = """
 from conformance import case, tensor
 
@@ -22,6 +24,14 @@ def test_triple(x):
 @case(x=tensor(20), require={"all": {"kernels": 1}})
 def test_refuses(x):
     raise ValueError("the operator ours::triple has no lowering")
+"""
+WRONG_TWICE = """
+import torch
+from conformance import case, tensor
+
+@case(x=tensor(20), require={"all": {"kernels": 2}})
+def test_wrong(x):
+    return x + 1 if torch.compiler.is_compiling() else x
 """
 MINE = ("--targets", "mine.toml", "--target", "cuda_mine")
 QUICK = (*MINE, "--checks", "requirements")
@@ -95,6 +105,15 @@ def test_a_wrong_line_of_a_subset_is_refused(suite, workers):
 def test_wrong_options_are_refused(suite, tmp_path, options, message):
     suite.write("taken.toml", further_table("cuda_sm90"))
     suite.run("--collect-only", *options).ends(4).has(message.format(tmp_path))
+
+
+def test_wrong_numerics_are_written_beside_another_failed_check(suite, tmp_path):
+    suite.write("ops/test_scale.py", WRONG_TWICE)
+    checks = ("--target", "cpu_avx2", "--checks", "numerics,requirements")
+    suite.run(*checks, "--write-known-failures", "known").ends(1).has("2 entries for 2 failures written")
+    written = load(tmp_path / "known").failures
+    assert {entry.check: bool(entry.excuses) for entry in written} == {"numerics": True, "requirements": False}
+    suite.run(*checks, "--known-failures", "known").ends(0).has("1 item = 1 known failures")
 
 
 def test_an_interrupted_run_writes_no_known_failures(suite, tmp_path):

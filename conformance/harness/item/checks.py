@@ -361,14 +361,14 @@ class _ItemRun:
             return verdict
         self.record.layers |= {check: failure.layer} if failure.layer else {}
         self.device.note_excused(error)
-        self.record.problems = [problem.to_json() for problem in problems_of(error)]
+        self.record.problems += [problem.to_json() for problem in problems_of(error)]
         return _Verdict(Outcome.KNOWN, failure.reason, failure.issue)
 
     def _record_failure(self, check: str, error: Exception) -> None:
         self.record.checks[check] = CheckResult(Outcome.FAILED, f"{type(error).__name__}: {first_line(error)}")
         if self.session.settings.write_known_failures and not isinstance(error, (PreparationError, CaseError)):
             self.record.raised[check] = f"{type(error).__name__}: {error}"
-            self.record.problems = [problem.to_json() for problem in self.known_failures.new_problems(error)]
+            self.record.problems += [problem.to_json() for problem in self.known_failures.new_problems(error)]
 
     def _check_numerics(self, captured: CaptureResult) -> None:
         from conformance.capture.emulation.errors import NotEmulatedError

@@ -25,6 +25,7 @@ import torch._inductor.fx_passes.post_grad  # noqa: E402
 import torch._inductor.fx_passes.reduced_atomic_contention  # noqa: E402
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
+from backend_outcomes import called_by_pallas, generated_by_halide  # noqa: E402
 from processor_outcomes import cache_of, caches, flags, has_amx_fp16, has_avx2, of_amx, of_products  # noqa: E402
 from torch._inductor import config  # noqa: E402
 
@@ -415,6 +416,8 @@ OUTCOMES: dict[str, Callable[[str], str]] = {
     "torch.utils._triton:has_triton_experimental_host_tma": asked,
     "torch.utils._triton:has_triton_tensor_descriptor_host_tma": asked_for_descriptors,
     "torch._inductor.codecache:_worker_compile_cpp": built,
+    "torch._inductor.codecache:_worker_task_halide": generated_by_halide,
+    "torch._inductor.codegen.pallas:PallasKernelWrapper.run": called_by_pallas,
     "torch._inductor.codecache:CppPythonBindingsCodeCache._load_library_inner": batched,
     "torch._inductor.codecache:_HEADER_DIR": placed("_HEADER_DIR"),
     "torch._inductor.codecache:_HEADER_LOCK_DIR": placed("_HEADER_LOCK_DIR"),
