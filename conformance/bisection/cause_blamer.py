@@ -76,7 +76,7 @@ def example_of(review: Review, cause: Cause, common: Mapping[str, int]) -> Examp
 
 def _word(review: Review, text: ChangedText) -> str:
     """How a process of its own finds the case: by its file, or if that is not here by its id."""
-    file = review.changed_items[text.name].item.file
+    file = review.item(text.name).item.file
     return f"{file}::{text.case}" if file and Path(file).is_file() else text.case
 
 
