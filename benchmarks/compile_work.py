@@ -30,7 +30,7 @@ from conformance.compiler.gpu_free_worker import GpuFreeWorkerError
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.errors import first_line
-from conformance.review.cost_causes import NO_PHASES
+from conformance.facts.compile_work import NO_PHASES
 from conformance.review.overview import consequence_lines
 from conformance.review.review import review_items, run_text_finder
 from conformance.storage.runs import Run
@@ -109,7 +109,7 @@ def page(runs: list[Run]) -> str:
     records = [{each.name: each for each in run.items() if "compile_work" in each.fact_values} for run in runs]
     names = sorted(set.intersection(*map(set, records)))
     phases = sorted({key for of in records for name in names for key in of[name].fact_values if key.startswith(_WORK)})
-    phases = [key for key in phases if key.removeprefix(_WORK) not in (*NO_PHASES, SYMBOLS)]
+    phases = [key for key in phases if key.removeprefix(_WORK) not in NO_PHASES]
     head = ["torch", "items", "calls", "kernels", "bytes at the peak", *(key.removeprefix(_WORK) for key in phases)]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for of in records:

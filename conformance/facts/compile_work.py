@@ -8,8 +8,10 @@ from conformance.capture.call_counts import SYMBOLS
 from conformance.facts.model import Fact, ObservedCapture
 from conformance.words import pluralise
 
-#: Parts that are no phases: what was generated.
+#: Parts that say what was generated.
 SIZES = ("nodes", "kernels", "lines", "bytes")
+#: Parts that are no phases of the sum.
+NO_PHASES = (*SIZES, "functions", SYMBOLS)
 #: A smaller change of the work of a compile, as a part of it, is no change.
 LEAST_CHANGE = 0.02
 #: How many functions the lines name, and how many the data does.

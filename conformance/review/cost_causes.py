@@ -11,15 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conformance.capture.call_counts import SYMBOLS
-from conformance.facts.compile_work import SIZES, is_changed
+from conformance.facts.compile_work import NO_PHASES, is_changed
 from conformance.review.causes import Cause, ChangedText, Consequence, Example
 
 WORK, MEMORY = "compile_work", "memory"
 _PEAK = "memory.peak"
 _FUNCTIONS = f"{WORK}.functions"
-#: Parts of compile_work that are no phases.
-NO_PHASES = (*SIZES, "functions")
 #: Smaller changes, as parts of the whole, are those of the order of sets.
 _LEAST = 0.001
 #: How many phases a title names, functions the consequences, and items the example.
@@ -90,7 +87,7 @@ def _cause(
 def _changed_phases(costs: Sequence[Costs]) -> list[str]:
     """Each phase of which the sum changed, the one with the most calls first: "scheduling +31.0 %"."""
     keys = {key for each in costs for key in (*each.before, *each.after) if key.startswith(f"{WORK}.")}
-    phases = {key.removeprefix(f"{WORK}.") for key in keys} - {*NO_PHASES, SYMBOLS}
+    phases = {key.removeprefix(f"{WORK}.") for key in keys} - {*NO_PHASES}
     sums = {phase: _sums(costs, f"{WORK}.{phase}") for phase in phases}
     changed = [phase for phase in sums if _differs(*sums[phase])]
     order = sorted(changed, key=lambda phase: (-abs(sums[phase][1] - sums[phase][0]), phase))

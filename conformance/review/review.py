@@ -76,7 +76,7 @@ class Review:
 
     @cached_property
     def causes(self) -> list[Cause]:
-        """Those of texts and of costs, the one with the most members first."""
+        """The causes of texts and of costs, the one with the most members first."""
         of_texts = find_causes(each.texts for each in self.changed_items.values())
         return sorted([*of_texts, *self.cost_causes], key=lambda cause: -len(cause.members))
 
