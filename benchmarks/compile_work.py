@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import itertools
 import statistics
 import sys
 import time
@@ -31,11 +30,12 @@ from conformance.compiler.gpu_free_worker import GpuFreeWorkerError
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target
 from conformance.errors import first_line
-from conformance.harness.ending.work_lines import work_lines
+from conformance.facts.compile_work import NO_PHASES
+from conformance.review.overview import consequence_lines
+from conformance.review.review import review_items, run_text_finder
 from conformance.storage.runs import Run
 
 _WORK = "compile_work."
-_NO_PHASES = ("nodes", "kernels", "lines", "bytes", "functions")
 
 
 def main() -> int:
@@ -109,7 +109,7 @@ def page(runs: list[Run]) -> str:
     records = [{each.name: each for each in run.items() if "compile_work" in each.fact_values} for run in runs]
     names = sorted(set.intersection(*map(set, records)))
     phases = sorted({key for of in records for name in names for key in of[name].fact_values if key.startswith(_WORK)})
-    phases = [key for key in phases if key.removeprefix(_WORK) not in (*_NO_PHASES, SYMBOLS)]
+    phases = [key for key in phases if key.removeprefix(_WORK) not in NO_PHASES]
     head = ["torch", "items", "calls", "kernels", "bytes at the peak", *(key.removeprefix(_WORK) for key in phases)]
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for of in records:
@@ -119,9 +119,15 @@ def page(runs: list[Run]) -> str:
         ]
         torch = ", ".join(sorted({of[name].torch.partition("+")[0] for name in names}))
         lines.append(f"| {torch} | {len(names)} | {' | '.join(f'{each:,}' for each in sums)} |")
-    for (before, of), after in itertools.pairwise(zip(runs, records, strict=True)):
-        torch = ", ".join(sorted({of[name].torch.partition("+")[0] for name in names}))
-        lines += ["", *(f"- {line}" for line in work_lines([after[1][name] for name in names], before, f"of {torch}"))]
+    for before, after in zip(runs[:-1], records[1:], strict=True):
+        review = review_items([after[name] for name in names], run_text_finder(before, before.folder.name))
+        for cause in review.cost_causes:
+            lines += [
+                "",
+                cause.title,
+                "",
+                *(f"- {line}" for line in (*consequence_lines(cause, 5), *cause.example.hunk)),
+            ]
     return "\n".join(lines) + "\n"
 
 

@@ -65,7 +65,7 @@ def main() -> int:
                     if result.capture.error or not result.capture.modules or case.mode != "plain":
                         continue
                     result.build()
-                    problems = _differences(result.capture, result.compiled, case, target.device)
+                    problems = differences(result.capture, result.compiled, case, target.device)
             except (GeneratingError, PreparationError):
                 continue
             except Exception as error:  # noqa: BLE001 - what a case itself raises
@@ -126,7 +126,7 @@ class _Difference:
         return f"{self.kind}: the fact says {self.fact} bytes, measured are {self.measured}"
 
 
-def _differences(capture: Capture, compiled: Callable[..., Any], case: Case, device: str) -> list[_Difference]:
+def differences(capture: Capture, compiled: Callable[..., Any], case: Case, device: str) -> list[_Difference]:
     observed = [(module.kind, module.observed["memory"]) for module in capture.modules]
     forwards = [each for kind, each in observed if kind != "backward"]
     if len(forwards) != 1:

@@ -76,8 +76,9 @@ class Bisector:
                     "name a commit nearer to that release, or install a torch nearer to the commit"
                 )
             answers[name] = self.question.answer(observed)
-        if answers["good"] == answers["bad"]:
-            shown = f": {answers['good']}" if "\n" not in answers["good"] else ""
+        if self.question.is_same(answers["good"], answers["bad"]):
+            values = dict.fromkeys(answers.values())
+            shown = f": {' and '.join(values)}" if "\n" not in answers["good"] else ""
             raise BisectError(
                 f"{case}: {self.question.name} of --good and --bad are the same{shown}: there is nothing to find"
             )
@@ -96,7 +97,7 @@ class Bisector:
             if reason:
                 self._say(f"  skipped {commit[:12]}  {history.subject(commit)}: {reason}")
                 return "skipped"
-            result: Verdict = "good" if self.question.answer(observed) == wanted else "changed"
+            result: Verdict = "good" if self.question.is_same(wanted, self.question.answer(observed)) else "changed"
             self._say(f"  {result:7} {commit[:12]}  {history.subject(commit)}")
             return result
 
@@ -114,7 +115,7 @@ class Bisector:
         last = self.question.answer(self.observe(history.bad).observations[case])
         before = self.observe(found.before).observations[case]
         functions = self._functions(found) if len(found.suspects) == 1 else []
-        return Cause(case, found, before, after, functions, self.question.answer(after) == last)
+        return Cause(case, found, before, after, functions, self.question.is_same(last, self.question.answer(after)))
 
     def _end(self, commit: str) -> str:
         """The last commit that changes torch behaves as `bad`, which is measured already."""

@@ -18,6 +18,7 @@ from conformance.bisection.observation import Observation, Question
 from conformance.bisection.observer import Observed, Observer
 from conformance.bisection.sides import Side, changed_files
 from conformance.capture.json_worker import JsonWorker, WorkerError
+from conformance.compiler.gpu_free_worker import COUNTING
 from conformance.errors import ConformanceError
 from conformance.words import pluralise
 
@@ -121,7 +122,7 @@ class Blamer:
     def observations(self, case: str) -> tuple[Observation, Observation]:
         """What was observed on both sides. Raises BlameError where the answers are the same."""
         old, new = (each.observations[case] for each in self._sides)
-        if self.question.answer(old) == self.question.answer(new):
+        if self.question.is_same(self.question.answer(old), self.question.answer(new)):
             raise BlameError(f"{case}: {self.question.name} of --old and --new are the same: there is nothing to blame")
         return old, new
 
@@ -271,7 +272,8 @@ class Blamer:
         if observed.misfit or (observed.error and not old.error and self.question.kind == "code"):
             return "unresolved"
         if self.question.kind != "code" or not observed.code:
-            return "yes" if self.question.answer(observed) == change.added[0] else "no"
+            answer = self._as_on_a_side(case, change, self.question.answer(observed))
+            return "yes" if self.question.is_same(change.added[0], answer) else "no"
         if change.is_order:
             moved = set(change.added)
             order = tuple(line for line in _stripped(observed.code) if line in moved)
@@ -280,6 +282,16 @@ class Blamer:
         gained = all(now[line] > before[line] for line in change.added)
         lost = all(now[line] < before[line] for line in change.removed)
         return "yes" if gained and lost else "no"
+
+    def _as_on_a_side(self, case: str, change: Change, answer: str) -> str:
+        """An answer of the process that exchanges functions as the process of a side gives it: that counts other calls.
+
+        The two differ by what they count of the old torch.
+        """
+        here = self._observe(case, ()).facts.get(self.question.fact, "") if self.question.counts_work else ""
+        if not all(each.isdecimal() for each in (here, answer, change.removed[0])):
+            return answer
+        return str(int(answer) - int(here) + int(change.removed[0]))
 
     def _observe(self, case: str, chosen: Sequence[Difference]) -> Observation:
         key = case, frozenset(chosen)
@@ -297,12 +309,14 @@ class Blamer:
         """The process that captures with exchanged functions, with the old side's torch."""
         if self._worker is None:
             path = os.pathsep.join(filter(None, [str(self.old.packages), os.environ.get("PYTHONPATH", "")]))
-            self._worker = JsonWorker("conformance.bisection.exchange_process", os.environ | {"PYTHONPATH": path})
+            environment = os.environ | (COUNTING if self.observer.work else {}) | {"PYTHONPATH": path}
+            self._worker = JsonWorker("conformance.bisection.exchange_process", environment)
             request: dict[str, Any] = {
                 "options": dataclasses.asdict(self.observer.options),
                 "target": self.observer.target,
                 "tables": list(self.observer.tables),
                 "numerics": self.observer.numerics,
+                "work": self.observer.work,
                 "packages": str(self.new.packages),
                 "members": self._members,
             }

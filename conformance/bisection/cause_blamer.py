@@ -43,10 +43,11 @@ def blame_causes(
     """
     common = Counter(target for cause in causes for target in cause.targets)
     chosen = {cause.id: example_of(review, cause, common) for cause in causes}
-    for target in dict.fromkeys(example.item.target for example in chosen.values()):
-        here = [cause for cause in causes if chosen[cause.id].item.target == target]
+    groups = {cause.id: (chosen[cause.id].item.target, _question(cause).counts_work) for cause in causes}
+    for target, work in dict.fromkeys(groups.values()):
+        here = [cause for cause in causes if groups[cause.id] == (target, work)]
         words = {cause.id: _word(review, chosen[cause.id].item) for cause in here}
-        observer = Observer(tuple(dict.fromkeys(words.values())), target, tables=tuple(tables))
+        observer = Observer(tuple(dict.fromkeys(words.values())), target, tables=tuple(tables), work=work)
         with contextlib.closing(make(*sides, observer, Question(), _CAPTURES)) as blamer:
             blamer.observe_sides()
             for cause in here:
@@ -76,13 +77,17 @@ def example_of(review: Review, cause: Cause, common: Mapping[str, int]) -> Examp
 
 def _word(review: Review, text: ChangedText) -> str:
     """How a process of its own finds the case: by its file, or if that is not here by its id."""
-    file = review.changed_items[text.name].item.file
+    file = review.item(text.name).item.file
     return f"{file}::{text.case}" if file and Path(file).is_file() else text.case
+
+
+def _question(cause: Cause) -> Question:
+    return Question() if cause.kind == "code" else Question("fact", cause.key[0])
 
 
 def _functions(blamer: Blamer, cause: Cause, example: Example, word: str) -> dict[str, Any]:
     """The `functions`, whether the search was cut off, and why there are none."""
-    blamer.question = Question("fact", cause.key[0]) if cause.kind == "fact" else Question()
+    blamer.question = _question(cause)
     try:
         old, new = blamer.observations(word)
         places = blamer.changes(old, new)

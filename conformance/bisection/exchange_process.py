@@ -19,6 +19,7 @@ from conformance.bisection.missing_modules import MissingModules, PythonFiles
 from conformance.bisection.missing_names import MissingNames
 from conformance.bisection.observation import Observation
 from conformance.bisection.observing_process import UNOBSERVED, observation, unobserved
+from conformance.capture.compile import capture
 from conformance.capture.forked_call import ForkedCallError, call_in_fork, use_one_thread
 from conformance.capture.json_worker import claim_stdout, serve
 from conformance.cases.adhoc import AdhocOptions
@@ -41,8 +42,8 @@ class _Server:
         self._missing, self._names = MissingModules(Path()), MissingNames(Path(), Path())
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The first request sets up: `options`, `target`, `tables`, `numerics`, and `packages`, the folder of the new
-        torch, and `members`, see Exchange; answers with `misfit`.
+        """The first request sets up: `options`, `target`, `tables`, `numerics`, `work`, and `packages`, the folder of
+        the new torch, and `members`, see Exchange; answers with `misfit`.
 
         Later ones: `case`, `chosen`, the differences to exchange; answers with an observation.
         """
@@ -88,7 +89,10 @@ class _Server:
     def _observation(self, case: str, *, gradients: bool) -> Observation:
         (compiler,), about = self._compilers, self._about
         target, options = compiler.target(about["target"]), AdhocOptions.from_json(about["options"])
-        return observation(compiler, case, options, target, numerics=about["numerics"], gradients=gradients)
+        captures = capture if about["work"] else None  # a process of its own would not have the exchanged functions
+        return observation(
+            compiler, case, options, target, numerics=about["numerics"], gradients=gradients, captures=captures
+        )
 
     def _exchanged(self, case: str, chosen: list[Difference]) -> Observation:
         self._missing.is_open = True  # in the child alone

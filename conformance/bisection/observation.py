@@ -7,9 +7,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from conformance.errors import ConformanceError
+from conformance.facts.compile_work import is_changed
 
 #: What can be asked: the code, one fact, whether numerics are right, whether the case's requirements are met.
 KINDS = ("code", "fact", "numerics", "requirement")
+
+#: The fact that is counted only where it is asked for.
+WORK = "compile_work"
 
 
 class QuestionError(ConformanceError, ValueError):
@@ -54,13 +58,17 @@ class Question:
     fact: str = ""
 
     @property
+    def counts_work(self) -> bool:
+        return self.fact.partition(".")[0] == WORK
+
+    @property
     def name(self) -> str:
         """As in "the code changed"."""
         whole = {"code": "the code", "numerics": "the numerics", "requirement": "the requirements"}
         return whole.get(self.kind) or f"the fact {self.fact}"
 
     def answer(self, observed: Observation) -> str:
-        """Equal for two observations that are the same for this question. Raises QuestionError if there is none."""
+        """For people and for `is_same`. Raises QuestionError if there is none."""
         if observed.error:
             return f"compiling raises {observed.error}"
         if self.kind == "code":
@@ -75,6 +83,12 @@ class Question:
         if not observed.numerics:
             raise QuestionError(f"the numerics cannot be compared: {observed.problem}")
         return observed.numerics
+
+    def is_same(self, one: str, other: str) -> bool:
+        """Whether two answers are the same. Calls of a compile may differ a little."""
+        if self.counts_work and one.isdecimal() and other.isdecimal():
+            return not is_changed(int(one), int(other))
+        return one == other
 
     def short_answer(self, observed: Observation) -> str:
         """The answer in one line, for people."""

@@ -45,13 +45,16 @@ class Observed:
 
 @dataclass(frozen=True)
 class Observer:
-    """What is observed: `cases` as typed, on `target`. `tables`: files of further targets. `numerics`: run the code."""
+    """What is observed: `cases` as typed, on `target`. `tables`: files of further targets. `numerics`: run the code.
+    `work`: count the calls of the compile.
+    """
 
     cases: tuple[str, ...]
     target: str
     options: AdhocOptions = field(default_factory=AdhocOptions)
     tables: tuple[str, ...] = ()
     numerics: bool = False
+    work: bool = False
 
     def observe(
         self, packages: Path, *, functions: bool = True, ranges: Mapping[str, Sequence[Sequence[int]]] | None = None
@@ -66,6 +69,7 @@ class Observer:
             "options": dataclasses.asdict(self.options),
             "tables": list(self.tables),
             "numerics": self.numerics,
+            "work": self.work,
             "functions": functions,
             "ranges": ranges or {},
         }

@@ -11,18 +11,23 @@ import json
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conformance.bisection.executed_code import recorded_functions, recorded_lines
-from conformance.bisection.observation import Observation
+from conformance.bisection.observation import WORK, Observation
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
 from conformance.compiler.capture_texts import code_text
+from conformance.compiler.compile_growth import counted
 from conformance.compiler.compiler import Compiler, GeneratingError, checked_numerics, compiler_for
+from conformance.compiler.gpu_free_worker import GpuFreeWorkerError
 from conformance.devices.environment import PreparationError
 from conformance.devices.targets import Target, use_tables
 from conformance.errors import ConformanceError
 from conformance.sources.source_fit import import_problem
+
+if TYPE_CHECKING:
+    from conformance.compiler.compile_growth import Captures
 
 #: Each line of an answer begins with it: cases may print.
 ANSWER = "OBSERVED "
@@ -31,8 +36,8 @@ _MISFITS = ("torch._C", "_OpNamespace", "torch.ops.", "ImportError", "ModuleNotF
 
 
 def main() -> int:
-    """The request: `cases` as typed, `options` of ad-hoc functions, `target`, `tables` of targets, `numerics` and
-    `functions`, whether each is wanted, and `ranges`, of which functions to record lines.
+    """The request: `cases` as typed, `options` of ad-hoc functions, `target`, `tables` of targets, `numerics`, `work`
+    and `functions`, whether each is wanted, and `ranges`, of which functions to record lines.
 
     Answers: `observations`, case as typed → Observation; `functions`, `lines`: path below torch/ → line numbers.
     """
@@ -62,25 +67,44 @@ def _observe_all(request: Mapping[str, Any]) -> dict[str, Observation]:
             if reason := import_problem():
                 return dict.fromkeys(words, Observation(misfit=reason))
             target, options = compiler.target(request["target"]), AdhocOptions.from_json(request["options"])
-            return {word: observe_case(compiler, word, options, target, numerics=request["numerics"]) for word in words}
+            captures = compiler.capture if request["work"] else None
+            return {
+                word: observe_case(compiler, word, options, target, numerics=request["numerics"], captures=captures)
+                for word in words
+            }
     except PreparationError as error:
         return dict.fromkeys(words, Observation(misfit=str(error)))
 
 
 def observe_case(
-    compiler: Compiler, word: str, options: AdhocOptions, target: Target, *, numerics: bool
+    compiler: Compiler,
+    word: str,
+    options: AdhocOptions,
+    target: Target,
+    *,
+    numerics: bool,
+    captures: Captures | None = None,
 ) -> Observation:
     start = time.perf_counter()
     try:
-        return observation(compiler, word, options, target, numerics=numerics)
+        return observation(compiler, word, options, target, numerics=numerics, captures=captures)
     except UNOBSERVED as error:
         return dataclasses.replace(unobserved(error), seconds=time.perf_counter() - start)
 
 
 def observation(
-    compiler: Compiler, word: str, options: AdhocOptions, target: Target, *, numerics: bool, gradients: bool = True
+    compiler: Compiler,
+    word: str,
+    options: AdhocOptions,
+    target: Target,
+    *,
+    numerics: bool,
+    gradients: bool = True,
+    captures: Captures | None = None,
 ) -> Observation:
-    """`gradients`: whether those that the case declares are computed. Raises what `unobserved` takes."""
+    """`gradients`: whether those that the case declares are computed. `captures`: what counts the calls of a compile,
+    if they are wanted. Raises what `unobserved` takes.
+    """
     case, _ = resolve_case(word, compiler.machine.targets(), options)
     case = case if gradients else dataclasses.replace(case, grad=())
     start = time.perf_counter()
@@ -90,8 +114,9 @@ def observation(
         facts, code = extract(result.capture), code_text(result.capture, target)
         state, problem = _numerics(case, result, target, compiler) if numerics else ("", "")
         unmet = _unmet(compiler, case, target, facts, code)
+        texts = _texts(facts) | (_work(captures, case, target) if captures else {})
         seconds = time.perf_counter() - start
-        return Observation("", "", code, _texts(facts), state, problem, tuple(unmet), seconds=seconds)
+        return Observation("", "", code, texts, state, problem, tuple(unmet), seconds=seconds)
 
 
 #: What `observation` raises where there is no code.
@@ -134,6 +159,17 @@ def _texts(facts: Any) -> dict[str, str]:
     for each in (facts, facts.further()):
         found |= each.lines() | {name: str(value) for name, value in each.values().items() if "." in name}
     return found
+
+
+def _work(captures: Captures, case: Case, target: Target) -> dict[str, str]:
+    """The fact of the work of a compile, as a number, and its parts. Raises GeneratingError where nothing compiles."""
+    from conformance.facts import extract
+
+    try:
+        values = extract(counted(captures, case, target)).further().values()
+    except GpuFreeWorkerError as error:
+        raise GeneratingError(f"{case.id} for {target.name}: {error}") from error
+    return {name: str(value) for name, value in values.items() if name.partition(".")[0] == WORK}
 
 
 def _unmet(compiler: Compiler, case: Case, target: Target, facts: Any, code: str) -> list[str]:

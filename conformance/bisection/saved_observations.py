@@ -75,6 +75,7 @@ def _about(repository: Path, observer: Observer) -> Mapping[str, Any]:
         "cases": {word: _case_state(word, observer) for word in observer.cases},
         "target": targets()[observer.target].to_json() if observer.target in targets() else observer.target,
         "numerics": observer.numerics,
+        "work": observer.work,
         "options": [list(observer.options.inputs), list(observer.options.grad), observer.options.dynamic,
                     list(observer.options.config)],
     }  # fmt: skip

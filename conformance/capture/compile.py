@@ -48,6 +48,9 @@ def capture(request: CaptureRequest, emulation: Emulation | None = None) -> Iter
     Raises PreparationError where the target needs a device that cannot be pretended. Raises what compiling raises; but
     where the case says that eager raises and there is no code, the capture's `error` holds the exception's text.
     """
+    if request.counts_calls:
+        with capture(dataclasses.replace(request, counts_calls=False)):
+            pass  # what is imported and cached once does not count
     later = _later_compiles(request) if later_calls.are_counted(request.case) else {}
     compilation = Compilation(request, emulation=emulation)
     with compilation.context() as stack:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from conformance.cases import call_modes
@@ -25,25 +25,35 @@ OTHER_SIZES: dict[str, Callable[[int], int]] = {
     "sizes + 1": lambda size: size + 1,
     "sizes × 2 - 1": lambda size: size * 2 - 1,
 }
-#: Of the sizes of a case with modules, at most so many different ones stay in the calls with other sizes.
+#: The same, of calls in which Dynamo makes code of its own for the size: only what they compile is counted.
+OWN_CODE_SIZES: dict[str, Callable[[int], int]] = {"sizes 1": lambda _: 1, "sizes 0": lambda _: 0}
+#: All sizes with which compiles are counted.
+_COUNTED_SIZES = OTHER_SIZES | {"sizes 2": lambda _: 2} | OWN_CODE_SIZES
+#: Of the sizes of a case with modules, at most so many different ones stay in the calls with other sizes. So do they
+#: where compiles are counted: not all dimensions can be 1.
 MOST_KEPT = 3
 #: The fact that counts what these calls compile.
 _FACT = "compiles"
 
 
 def later_calls(case: Case, policy: Policy) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name and arguments of each call after the first one; none where eager raises."""
+    """Name and arguments of each call after the first one; none where eager raises. Those with OWN_CODE_SIZES last."""
     if policy.raises:
         return
     yield SECOND, case.build(1)
-    yield from calls_with_other_sizes(case, policy)
+    yield from calls_with_other_sizes(case, policy, _COUNTED_SIZES, may_keep=True)
 
 
-def calls_with_other_sizes(case: Case, policy: Policy) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name and arguments of each call with other sizes. Builds them when they are reached."""
+def calls_with_other_sizes(
+    case: Case, policy: Policy, sizes: Mapping[str, Callable[[int], int]] = OTHER_SIZES, *, may_keep: bool = False
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name and arguments of each call with other sizes. Builds them when they are reached.
+
+    `may_keep`: some sizes stay where eager needs that, also without modules.
+    """
     if case.dynamic and "sizes" not in policy.without:
-        for name, change in OTHER_SIZES.items():
-            if (arguments := _resized_arguments(case, change)) is not None:
+        for name, change in sizes.items():
+            if (arguments := _resized_arguments(case, change, may_keep=may_keep)) is not None:
                 yield name, arguments
 
 
@@ -55,13 +65,14 @@ def are_counted(case: Case) -> bool:
     return any(name.partition(".")[0] == _FACT and name != f"{_FACT}.first" for name in names)
 
 
-def _resized_arguments(case: Case, change: Callable[[int], int]) -> dict[str, Any] | None:
+def _resized_arguments(case: Case, change: Callable[[int], int], *, may_keep: bool = False) -> dict[str, Any] | None:
     """Arguments with other sizes. A module is made for some sizes, so these stay: as few as eager on the CPU asks for.
 
-    None if no input has a size to change. Where eager takes no other size, all are changed.
+    None if no input has a size to change. Where eager takes no other size, all are changed. `may_keep`: also without a
+    module.
     """
     everything = resized_arguments(case, change)
-    if everything is None or len(case.recipes) == len(case.inputs):
+    if everything is None or (len(case.recipes) == len(case.inputs) and not may_keep):
         return everything
     sizes = sorted({size for path in case.inputs for size in _sizes(case, path) if size > 1})
     for count in range(min(len(sizes), MOST_KEPT + 1)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from conformance.bisection.observation import Question, QuestionError
+from conformance.bisection.observation import WORK, Question, QuestionError
 from conformance.bisection.observer import Observer
 from conformance.cases.adhoc import resolve_case
 from conformance.cli.case_options import adhoc_options, print_shadowed, project_targets
@@ -25,7 +25,12 @@ def add_case_arguments(parser: argparse.ArgumentParser) -> None:
 def add_question_options(parser: argparse.ArgumentParser) -> None:
     questions = parser.add_mutually_exclusive_group()
     questions.add_argument("--code", action="store_true", help="ask for the normalised code: the default")
-    questions.add_argument("--fact", metavar="NAME", help="ask for a fact or its part, such as kernels or memory.peak")
+    questions.add_argument(
+        "--fact",
+        metavar="NAME",
+        help="ask for a fact or its part, such as kernels or memory.peak; "
+        "compile_work changed if the calls differ by 2 %% or more",
+    )
     questions.add_argument("--numerics", action="store_true", help="ask whether the results are right; runs the code")
     questions.add_argument("--requirement", action="store_true", help="ask whether the case's requirements are met")
 
@@ -33,8 +38,8 @@ def add_question_options(parser: argparse.ArgumentParser) -> None:
 def question_of(arguments: argparse.Namespace) -> Question:
     """Raises QuestionError for a fact that does not exist."""
     if arguments.fact:
-        if arguments.fact.partition(".")[0] not in NAMES:
-            raise QuestionError(f"--fact {arguments.fact}: unknown; known are {', '.join(NAMES)}")
+        if arguments.fact.partition(".")[0] not in (*NAMES, WORK):
+            raise QuestionError(f"--fact {arguments.fact}: unknown; known are {', '.join((*NAMES, WORK))}")
         return Question("fact", arguments.fact)
     return Question("numerics" if arguments.numerics else "requirement" if arguments.requirement else "code")
 
@@ -56,4 +61,5 @@ def observer_of(arguments: argparse.Namespace, question: Question) -> Observer:
     if names[0] not in known:
         raise TargetError(f"unknown target {names[0]!r}; known are {', '.join(known)}")
     tables = tuple(arguments.overlay.targets)
-    return Observer(tuple(arguments.words), names[0], options, tables, numerics=question.kind == "numerics")
+    numerics = question.kind == "numerics"
+    return Observer(tuple(arguments.words), names[0], options, tables, numerics=numerics, work=question.counts_work)

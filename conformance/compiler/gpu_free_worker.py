@@ -8,7 +8,6 @@ A process that uses a real GPU cannot pretend another one: PyTorch's guards, con
 from __future__ import annotations
 
 import ast
-import dataclasses
 import functools
 import os
 import sys
@@ -42,6 +41,8 @@ if TYPE_CHECKING:
 #: Seconds for one capture. The first one also imports torch. On a slow machine, a capture with an empty cache and
 #: emulation takes up to two minutes: more than 600 s means that the worker hangs.
 CAPTURE_LIMIT = 600.0
+#: Variables of a process that counts calls: its code is always deviceless, and its sets have the same order.
+COUNTING = HIDE_GPUS | {"PYTHONHASHSEED": "0"}
 #: The variable that passes further tables of targets to the worker.
 _TABLES = "_CONFORMANCE_TARGET_TABLES"
 #: What the worker is sent of a request as it is. Its captures are not native, so none defers its build.
@@ -64,8 +65,8 @@ class GpuFreeWorker:
     def __init__(
         self, threads: int = 0, tables: Sequence[str] = (), inductor_config: Mapping[str, Any] | None = None
     ) -> None:
-        environment = ({"OMP_NUM_THREADS": str(threads)} if threads else {}) | os.environ | HIDE_GPUS
-        self.environment = environment | {_TABLES: os.pathsep.join(tables), "PYTHONHASHSEED": "0"}
+        environment = ({"OMP_NUM_THREADS": str(threads)} if threads else {}) | os.environ | COUNTING
+        self.environment = environment | {_TABLES: os.pathsep.join(tables)}
         self._inductor_config = inductor_config or {}
         self._run_options = typed_inductor_config(self._inductor_config)
         self._worker = JsonWorker(__name__, self.environment, echo_stderr=True)
@@ -118,9 +119,6 @@ def _capture(message: dict[str, Any]) -> dict[str, Any]:
     if shared is not None and (shared.numerics is not None or not request.emulate):
         answer = shared.for_target(target).to_json() | {"shared_with": shared.target.name}
         return answer | ({"numerics": shared.numerics} if request.emulate else {})
-    if request.counts_calls:
-        with capture(dataclasses.replace(request, counts_calls=False)):
-            pass  # what is imported and cached once does not count
     with capture(request) as captured:
         answer = captured.capture.to_json(complete=request.texts)
         numerics = None

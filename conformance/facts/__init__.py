@@ -93,7 +93,8 @@ def extract(capture: Capture) -> Facts:
 
     On request, in no snapshot:
     `compiles`: how many frames Dynamo compiled: functions, and parts of one after a graph break; `.first`: in the first
-    call. Where the case requires it, calls with other values and sizes are made and counted too; `.later`: in those.
+    call. Where the case requires it, calls with other values and sizes are made and counted too; `.later`: in those;
+    `.small`: in calls with sizes of 1 and of 0, which the number leaves out.
     `guards`: the number of conditions under which Dynamo reuses the compiled code; `guards.TENSOR_MATCH` counts one
     kind.
     `memory`: the most bytes that the code holds at a time beside its inputs, without what library calls take within

@@ -8,8 +8,19 @@ from conformance.capture.call_counts import SYMBOLS
 from conformance.facts.model import Fact, ObservedCapture
 from conformance.words import pluralise
 
+#: Parts that say what was generated.
+SIZES = ("nodes", "kernels", "lines", "bytes")
+#: Parts that are no phases of the sum.
+NO_PHASES = (*SIZES, "functions", SYMBOLS)
+#: A smaller change of the work of a compile, as a part of it, is no change.
+LEAST_CHANGE = 0.02
 #: How many functions the lines name, and how many the data does.
 _NAMED, _RECORDED = 8, 100
+
+
+def is_changed(before: float, after: float) -> bool:
+    """Whether calls became so many more or fewer that they count as changed."""
+    return before != after and abs(after - before) >= LEAST_CHANGE * before
 
 
 def compile_work(observed: ObservedCapture) -> Fact | None:
@@ -24,12 +35,13 @@ def compile_work(observed: ObservedCapture) -> Fact | None:
         return None
     phases, modules = calls["phases"], observed.capture.modules
     total = sum(count for phase, count in phases.items() if phase != SYMBOLS)
-    sizes = {
-        "nodes": sum(len(module.observed["operators"]) for module in modules),
-        "kernels": len({call["function"] for call in observed.kernels if call.get("function")}),
-        "lines": sum(module.code.count("\n") for module in modules),
-        "bytes": sum(len(module.code.encode()) for module in modules),
-    }
+    counts = (
+        sum(len(module.observed["operators"]) for module in modules),
+        len({call["function"] for call in observed.kernels if call.get("function")}),
+        sum(module.code.count("\n") for module in modules),
+        sum(len(module.code.encode()) for module in modules),
+    )
+    sizes = dict(zip(SIZES, counts, strict=True))
     order = sorted(phases, key=lambda phase: (-phases[phase], phase))
     lines = [
         f"{total} calls, without those for symbols: {', '.join(f'{phase} {phases[phase]}' for phase in order)}",

@@ -15,6 +15,7 @@ from conformance.capture.observers.dynamo import (
     RECOMPILES,
     first_line,
 )
+from conformance.cases.later_calls import OWN_CODE_SIZES
 from conformance.facts.model import Fact, ObservedCapture
 
 _ANOTHER_BREAK = "*** While handling this graph break, another graph break occurred: ***"
@@ -77,23 +78,36 @@ def compiles(observed: ObservedCapture) -> Fact:
     """The number of frames that Dynamo compiled: functions, and parts of one after a graph break.
 
     `.first`: in the first call. `.later`: in the calls after it, which are made only where the case requires the fact:
-    one with other values, and with dynamic shapes two with other sizes. The lines name the functions, the graph breaks
-    that divide them, and the guards that failed.
+    one with other values, and with dynamic shapes three with other sizes. `.small`: in the two after those, with sizes
+    of 1 and of 0, for which Dynamo has code of its own: no part of the number. The lines name the functions, the graph
+    breaks that divide them, and the guards that failed.
     """
     counters = observed.capture.counters
     functions, again = counters.get(COMPILES, {}), counters.get(RECOMPILES, {})
     calls, reasons = counters.get(LATER_CALLS), counters.get(LATER_REASONS, {})
-    first, later = sum(functions.values()), sum((calls or {}).values())
+    small = {call: count for call, count in (calls or {}).items() if call in OWN_CODE_SIZES}
+    others = {call: count for call, count in (calls or {}).items() if call not in small}
+    first, later = sum(functions.values()), sum(others.values())
     names = [name if count == 1 else f"{name} ({count} times)" for name, count in functions.items()]
     lines = [f"divided by: {text}" for text in (graph_break_lines(counters) if first > 1 else ())]
     lines += [f"{name} again: {reason}" for name, _, reason in (key.partition("\t") for key in again)]
-    for call, count in (calls or {}).items():
-        texts = [reason for of, _, reason in (key.partition("\t") for key in reasons) if of == call]
-        lines += [f"{count} more in the call {call!r}: {'; '.join(texts)}"] if count else []
-    instead = "; ".join([", ".join(names), *lines])
-    if calls and not later:
-        lines.append(f"no more in later calls: {', '.join(calls)}")
+    lines += _again_lines(others, reasons, "more")
+    of_small = _again_lines(small, reasons, "beside them")
+    instead = {"small": "; ".join(of_small)}
+    whole = "; ".join([", ".join(names), *lines])
+    if others and not later:
+        lines.append(f"no more in later calls: {', '.join(others)}")
     where = " in the first call" if calls is None else ""
-    lines = [f"{first + later}{where}: {', '.join(names)}" if names else "none", *lines]
-    parts = {"first": first} | ({} if calls is None else {"later": later})
-    return Fact(first + later, tuple(lines), parts, instead=lambda _: instead)
+    lines = [f"{first + later}{where}: {', '.join(names)}" if names else "none", *lines, *of_small]
+    parts = {"first": first} | ({} if calls is None else {"later": later, "small": sum(small.values())})
+    return Fact(first + later, tuple(lines), parts, instead=lambda part: instead.get(part, whole))
+
+
+def _again_lines(calls: Mapping[str, int], reasons: Mapping[str, int], word: str) -> list[str]:
+    """What each call compiled again, with the guards that failed."""
+    found = [key.partition("\t") for key in reasons]
+    return [
+        f"{count} {word} in the call {call!r}: {'; '.join(reason for of, _, reason in found if of == call)}"
+        for call, count in calls.items()
+        if count
+    ]

@@ -220,14 +220,15 @@ class _Auditor:
                 continue
             problems += found
             if recompiled.frames > policy.recompiles and raised is None:
-                problems.append(recompilation(call, recompiled, already_called=True))
+                problems.append(recompilation(call.name, recompiled, already_called=True))
         return problems
 
     def _recompilations(self) -> Iterator[Problem]:
-        text = "the call compiled again"
+        from conformance.numerics.check import recompilation
+
         for call, recompiled in self.observed.recompiled.items():
-            if recompiled:
-                yield Problem("", "recompiles", f"{text}: {recompiled} times", call)
+            if recompiled.frames:
+                yield recompilation(call, recompiled, already_called=True)
 
 
 def _owners(problem: Problem, idle: Sequence[OptOut]) -> list[OptOut]:

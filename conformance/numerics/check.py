@@ -47,11 +47,11 @@ Others = Callable[["Case", Policy, Comparison], Sequence[Problem]]
 class Observed:
     """What a check saw until it ended, also if it raised: for the audit of opt-outs.
 
-    `recompiled`: name of a call → how often it compiled again. `made_all_calls`: whether no call ended the check.
+    `recompiled`: name of a call → what it compiled again, at most. `made_all_calls`: whether no call ended the check.
     """
 
     comparison: Comparison = field(default_factory=Comparison)
-    recompiled: dict[str, int] = field(default_factory=dict)
+    recompiled: dict[str, Compiles] = field(default_factory=dict)
     made_all_calls: bool = False
 
 
@@ -127,9 +127,10 @@ def check_numerics(
             raised += [error] if call.kind == "ordinary" else []
         elif not may_compile:
             if call.kind != "state":  # other state may need other code
-                observed.recompiled[call.name] = max(recompiled.frames, observed.recompiled.get(call.name, 0))
+                before = observed.recompiled.get(call.name, recompiled)
+                observed.recompiled[call.name] = max(before, recompiled, key=lambda each: each.frames)
             if recompiled.frames > policy.recompiles and not policy.raises and call.kind != "state":
-                found.append(recompilation(call, recompiled, already_called=already_called))
+                found.append(recompilation(call.name, recompiled, already_called=already_called))
         problems += found
         if policy.raises:
             break
@@ -145,7 +146,7 @@ def check_numerics(
     if raised and all(problem.rule == "raises" for problem in problems):
         raise raised[0]
     if problems:
-        most = max(observed.recompiled.values(), default=0)
+        most = max((each.frames for each in observed.recompiled.values()), default=0)
         advice = (
             "" if getattr(case, "command", "") else messages.advice(problems, most, case.fn)
         )  # a command has no @case
@@ -179,10 +180,10 @@ def check_call(
     return [replace(problem, call=call.name) for problem in found], raised, made
 
 
-def recompilation(call: Call, recompiled: Compiles, *, already_called: bool) -> Problem:
-    """The problem that a call compiled again."""
+def recompilation(call: str, recompiled: Compiles, *, already_called: bool) -> Problem:
+    """The problem that a call compiled again, with the guards that failed."""
     problem = messages.recompilation(recompiled.frames, recompiled.reasons(), already_called=already_called)
-    return replace(problem, call=call.name)
+    return replace(problem, call=call)
 
 
 def _has_every_value(case: Case) -> bool:

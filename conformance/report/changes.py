@@ -11,7 +11,8 @@ from typing import Any
 from conformance.report.columns import Cell, Cells, Column
 from conformance.report.commands import options_of
 from conformance.review.cause_functions import CauseFunctions, compared_with, kept_functions
-from conformance.review.review import FindText, Review, review_items, run_text_finder, stored_text_finder
+from conformance.review.cost_causes import WORK
+from conformance.review.review import FindText, Previous, Review, review_items, run_text_finder, stored_text_finder
 from conformance.storage.check_results import Outcome
 from conformance.storage.runs import ItemRecord, Run, RunError, open_run
 from conformance.storage.snapshots import torch_release
@@ -39,17 +40,21 @@ class Changes:
 
 def changes_of(cells: Cells, runs: Sequence[Run] = ()) -> Changes:
     """Compares the text of each cell whose check of code failed, or that drifted, with what its run compared it with.
+    With a baseline, also of each cell whose work was counted.
 
     `runs`: those of the cells. `review --blame` kept in them which functions make a cause.
     """
     found = Changes()
     finders = [_finder(run) for run in runs] or [stored_text_finder()]
+    counted = {number for number, run in enumerate(runs) if _baseline(run)}
     functions = {key: each for run in runs for key, each in kept_functions(run).items()}
     for torch in dict.fromkeys(column.torch for column in cells.columns):
         records = [
-            (cell.record, finders[min(cell.run, len(finders) - 1)])
+            (cell.record, finders[number])
             for cell in cells.cells.values()
-            if cell.record is not None and cell.column.torch == torch and _may_differ(cell.record)
+            if cell.record is not None and cell.column.torch == torch
+            for number in [min(cell.run, len(finders) - 1)]
+            if _may_differ(cell.record) or (number in counted and WORK in cell.record.fact_values)
         ]
         _add(found, review_items([record for record, _ in records], _finder_of_all(records)), functions)
     return found.sorted()
@@ -66,23 +71,27 @@ def changes_between(pairs: Sequence[tuple[Cell, Cell]]) -> Changes:
     found = Changes()
     for torch in dict.fromkeys(after.column.torch for _, after in pairs):
         of_torch = [(before.record, after.record) for before, after in pairs if after.column.torch == torch]
-        texts = {after.name: before.text for before, after in of_torch if before and after and before.text}
-        finder = functools.partial(_text_of_side, texts)
+        befores = {after.name: before for before, after in of_torch if before and after and before.text}
+        finder = functools.partial(_text_of_side, befores)
         review = review_items([after for _, after in of_torch if after], finder)
         _add(found, review, {}, "B")
     return found.sorted()
 
 
-def _text_of_side(texts: Mapping[str, str], item: ItemRecord) -> tuple[str, str] | None:
-    return (texts[item.name], "A") if item.name in texts else None
+def _text_of_side(befores: Mapping[str, ItemRecord], item: ItemRecord) -> Previous | None:
+    before = befores.get(item.name)
+    return Previous(before.text, "A", before.fact_values) if before else None
+
+
+def _baseline(run: Run) -> str:
+    return options_of(run.description()).get("baseline", "")
 
 
 def _finder(run: Run) -> FindText:
     """Finds what the texts of a run were compared with: the run's baseline if it had one. One that is not here has no
     text.
     """
-    description = run.description()
-    name = options_of(description).get("baseline")
+    name = _baseline(run)
     if not name:
         return stored_text_finder()
     try:
@@ -100,8 +109,9 @@ def _add(found: Changes, review: Review, functions: Mapping[tuple[str, str], Cau
         column = Column(torch_release(change.item.torch), change.item.target, side)
         found.old[change.item.case, column] = change.texts.stored
     for cause in review.causes:
-        releases = {torch_release(review.changed_items[each.name].item.torch) for each in cause.members}
-        compared = {review.changed_items[each.name].compared_with for each in cause.members}
+        members = [review.item(each.name) for each in cause.members]
+        releases = {torch_release(each.item.torch) for each in members}
+        compared = {each.compared_with for each in members}
         blamed = functions.get((compared_with(review, cause), cause.id))
         found.data.append(
             {

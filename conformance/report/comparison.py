@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from conformance.facts.compile_work import is_changed
 from conformance.report.changes import Changes, changes_between
 from conformance.report.columns import Cell, Cells, cells_of
 from conformance.report.history import step_between
@@ -26,8 +27,6 @@ _MEASURES = {
     "memory": "bytes at the peak",
     "compile_work": "calls of the compile",
 }
-#: A smaller change of the work of a compile, as a part of it, is no difference.
-_LEAST_WORK = 0.02
 
 
 @dataclass(frozen=True)
@@ -128,4 +127,4 @@ def _measures(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, 
 
 
 def _differs(key: str, before: float, after: float) -> bool:
-    return before != after and (key != "compile_work" or abs(after - before) >= _LEAST_WORK * before)
+    return is_changed(before, after) if key == "compile_work" else before != after

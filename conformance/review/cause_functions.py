@@ -42,7 +42,7 @@ class CauseFunctions:
 
 def compared_with(review: Review, cause: Cause) -> str:
     """What the example of a cause was compared with."""
-    return review.changed_items[cause.example.item.name].compared_with
+    return review.item(cause.example.item.name).compared_with
 
 
 def kept_functions(run: Run) -> dict[tuple[str, str], CauseFunctions]:

@@ -23,7 +23,7 @@ from conformance.review.symptoms import CODE, SymptomKey, text_symptoms
 from conformance.review.title_words import edit_words, vagueness
 from conformance.words import pluralise
 
-Kind = Literal["fact", "code"]
+Kind = Literal["fact", "code", "cost"]
 #: A consequence that at least this share of the members have may be part of the cause's title.
 _MOST = 0.8
 
@@ -64,8 +64,9 @@ class Cause:
     """All texts that one change of the compiler changes.
 
     `id`: equal for the same cause in another run, as is `key`, the symptom that makes it. `kind`: whether the cause is
-    a fact or an edit of code. `members`: the changed texts, in the order of the input. `kernels`: the number of
-    kernels, calls and graphs that an edit changes; 0 for a fact. `example`: the shortest member, and one that has no
+    a fact, an edit of code, or what the compile costs (cost_causes.py). `members`: the changed texts, in the order of
+    the input; of a cost the items, the one that changed most first. `kernels`: the number of kernels, calls and graphs
+    that an edit changes; 0 for others. `example`: the shortest member, and one that has no
     other cause if there is one. `only`: the operator and the dtype that all members share, if not all changed texts
     share them.
     """
@@ -88,6 +89,11 @@ class Cause:
     def targets(self) -> list[str]:
         names = {member.target for member in self.members}
         return [*(name for name in targets() if name in names), *sorted(names - set(targets()))]
+
+    @property
+    def unit(self) -> str:
+        """What a member is: the text of a cost may be the same."""
+        return "item" if self.kind == "cost" else "text"
 
     @property
     def reach(self) -> str:

@@ -33,36 +33,52 @@ def summary_lines(review: Review) -> list[str]:
 
 
 def headline(review: Review) -> str:
-    """Returns "406 texts of 83 cases differ by 3 causes; the facts of 7 texts changed:"."""
+    """Returns "406 texts of 83 cases differ by 3 causes; the facts of 7 texts changed:".
+
+    What the compile costs comes last: "…; the costs of 9 items changed:".
+    """
+    of_texts = [each for each in review.causes if each.kind != "cost"]
+    costly = {member.name for each in review.causes if each.kind == "cost" for member in each.members}
+    parts = [_headline_of_texts(review, of_texts)] if of_texts else []
+    parts += [f"the costs of {pluralise(len(costly), 'item')} changed"] if costly else []
+    return f"{'; '.join(parts)}:"
+
+
+def _headline_of_texts(review: Review, causes: Sequence[Cause]) -> str:
     changes = review.changed_items.values()
     cases = len({each.item.case for each in changes})
-    with_facts = len({member.name for each in review.causes if each.kind == "fact" for member in each.members})
+    with_facts = len({member.name for each in causes if each.kind == "fact" for member in each.members})
     verb = "differs" if len(changes) == 1 else "differ"
     line = f"{pluralise(len(changes), 'text')} of {pluralise(cases, 'case')} {verb}"
     sources = sorted({each.compared_with for each in changes if each.compared_with})
     line += f" from {' and '.join(sources)}" if sources else ""
     changed_facts = f"the facts of {pluralise(with_facts, 'text')} changed" if with_facts else "no fact changed"
-    return f"{line} by {pluralise(len(review.causes), 'cause')}; {changed_facts}:"
+    return f"{line} by {pluralise(len(causes), 'cause')}; {changed_facts}"
 
 
 def consequence_lines(cause: Cause, most: int) -> list[str]:
     """Returns a line for each consequence of a cause, the most frequent ones first; at most `most`."""
     lines = [
-        f"with it, in {pluralise(each.texts, 'text')}: {shorten(each.title)}" for each in cause.consequences[:most]
+        f"with it, in {pluralise(each.texts, cause.unit)}: {shorten(each.title)}" for each in cause.consequences[:most]
     ]
     rest = len(cause.consequences) - most
-    return [*lines, f"with it, {rest} rarer changes"] if rest > 0 else lines
+    return [*lines, f"with it, {pluralise(rest, 'more change')}"] if rest > 0 else lines
 
 
 def cause_line(cause: Cause) -> str:
     """Returns the title of a cause and what it changes."""
-    return f"{shorten(cause.title)}  ({pluralise(len(cause.members), 'text')}: {cause.reach})"
+    return f"{shorten(cause.title)}  ({pluralise(len(cause.members), cause.unit)}: {cause.reach})"
 
 
 def example_lines(cause: Cause) -> list[str]:
     """Returns the place of a cause's example, and the lines of diff that contain the change."""
+    return [*place_lines(cause), *cut_hunk(cause.example.hunk, MAX_EXAMPLE_LINES)]
+
+
+def place_lines(cause: Cause) -> list[str]:
+    """Returns the item and the part of an example. The lines of a cost name their items themselves."""
     where = f", {cause.example.where}" if cause.example.where else ""
-    return [f"{cause.example.item.name}{where}", *cut_hunk(cause.example.hunk, MAX_EXAMPLE_LINES)]
+    return [] if cause.kind == "cost" else [f"{cause.example.item.name}{where}"]
 
 
 def cut_hunk(hunk: Sequence[str], lines: int) -> list[str]:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from conformance.normalize.text import canonical_text
 from conformance.review.causes import Cause, ChangedText, find_causes
+from conformance.review.cost_causes import Costs, find_cost_causes
 from conformance.review.diff import Difference, compare_texts
 from conformance.review.symptoms import text_symptoms
 from conformance.storage.accept import AcceptResult, accept_snapshots
@@ -18,21 +20,31 @@ from conformance.storage.locations import store_at
 from conformance.storage.runs import ItemRecord, Run
 from conformance.storage.snapshots import Snapshot, SnapshotError, torch_release
 
-#: Returns the text that an item is compared with, and its source (see ChangedItem); None for nothing.
-FindText = Callable[[ItemRecord], "tuple[str, str] | None"]
+
+class Previous(NamedTuple):
+    """What an item is compared with: the text, its source (see ChangedItem), and the facts that another run counted."""
+
+    text: str
+    source: str
+    facts: Mapping[str, Any] = {}
+
+
+#: Returns what an item is compared with; None for nothing.
+FindText = Callable[[ItemRecord], Previous | None]
 
 
 @dataclass(frozen=True)
 class ChangedItem:
-    """An item whose text changed.
+    """An item whose text changed, or whose costs another run has too.
 
     `compared_with`: the source of the old text: "" for the stored text of the same torch version, "torch 2.13" for the
-    nearest stored version, "run NAME" for another run.
+    nearest stored version, "run NAME" for another run. `facts`: those of the other run.
     """
 
     item: ItemRecord
     texts: ChangedText
     compared_with: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -52,18 +64,26 @@ class ChangedItem:
 class Review:
     """The result of a comparison.
 
-    `changed_items`: by name. `new`: items without a text to compare with. `equal`: the number of unchanged items.
-    `problems`: why snapshots cannot be read.
+    `changed_items`: those whose text changed, by name. `counted_items`: those that another run has. `new`: items
+    without a text to compare with. `equal`: the number of unchanged texts. `problems`: why snapshots cannot be read.
     """
 
     changed_items: dict[str, ChangedItem] = field(default_factory=dict)
+    counted_items: dict[str, ChangedItem] = field(default_factory=dict)
     new: list[ItemRecord] = field(default_factory=list)
     equal: int = 0
     problems: list[str] = field(default_factory=list)
 
     @cached_property
     def causes(self) -> list[Cause]:
-        return find_causes(each.texts for each in self.changed_items.values())
+        """The causes of texts and of costs, the one with the most members first."""
+        of_texts = find_causes(each.texts for each in self.changed_items.values())
+        return sorted([*of_texts, *self.cost_causes], key=lambda cause: -len(cause.members))
+
+    @cached_property
+    def cost_causes(self) -> list[Cause]:
+        counted = self.counted_items.values()
+        return find_cost_causes([Costs(each.texts, each.facts, each.item.fact_values) for each in counted])
 
     @cached_property
     def causes_of(self) -> dict[str, list[int]]:
@@ -71,12 +91,16 @@ class Review:
         numbers: dict[str, list[int]] = {name: [] for name in self.changed_items}
         for number, each in enumerate(self.causes, 1):
             for member in each.members:
-                numbers[member.name].append(number)
+                numbers.setdefault(member.name, []).append(number)
         return numbers
+
+    def item(self, name: str) -> ChangedItem:
+        """An item that a cause has."""
+        return self.changed_items.get(name) or self.counted_items[name]
 
     def members(self, number: int) -> list[ChangedItem]:
         """Returns the items of a cause."""
-        return [self.changed_items[member.name] for member in self.causes[number - 1].members]
+        return [self.item(member.name) for member in self.causes[number - 1].members]
 
     def items_of_causes(self, numbers: Iterable[int]) -> tuple[list[ChangedItem], dict[str, list[int]]]:
         """Returns the items that these causes explain completely, and: item name → its other causes, for the rest."""
@@ -87,7 +111,7 @@ class Review:
                 if others := [number for number in causes if number not in chosen]:
                     incomplete[name] = others
                 else:
-                    complete.append(self.changed_items[name])
+                    complete.append(self.item(name))
         return complete, incomplete
 
 
@@ -106,13 +130,14 @@ def review_items(items: Iterable[ItemRecord], find_text: FindText) -> Review:
         if previous is None:
             review.new.append(item)
             continue
-        text, source = previous
-        new = in_form_of(text, item)
-        if canonical_text(text) == new:
+        texts = ChangedText(item.case, item.target, canonical_text(previous.text), in_form_of(previous.text, item))
+        compared = ChangedItem(item, texts, previous.source, previous.facts)
+        if previous.facts:
+            review.counted_items[item.name] = compared
+        if texts.stored == texts.new:
             review.equal += 1
         else:
-            texts = ChangedText(item.case, item.target, canonical_text(text), new)
-            review.changed_items[item.name] = ChangedItem(item, texts, source)
+            review.changed_items[item.name] = compared
     return review
 
 
@@ -125,7 +150,7 @@ def stored_text_finder(order: Sequence[str] = (), overlay: str = "") -> FindText
     snapshots: dict[tuple[str, str], Snapshot | None] = {}
     versions: dict[str, set[str]] = {}
 
-    def find_text(item: ItemRecord) -> tuple[str, str] | None:
+    def find_text(item: ItemRecord) -> Previous | None:
         store = store_at(Path(item.store), tuple(order), overlay)
         key = (item.store, item.case)
         if key not in snapshots:
@@ -134,7 +159,7 @@ def stored_text_finder(order: Sequence[str] = (), overlay: str = "") -> FindText
         if snapshot is None:
             return None
         if text := snapshot.text(item.torch, item.target):
-            return text, ""
+            return Previous(text, "")
         if item.store not in versions:
             versions[item.store] = set(store.versions())
         if torch_release(item.torch) in versions[item.store]:
@@ -144,22 +169,22 @@ def stored_text_finder(order: Sequence[str] = (), overlay: str = "") -> FindText
     return find_text
 
 
-def nearest_text(snapshot: Snapshot, item: ItemRecord) -> tuple[str, str] | None:
-    """Returns the text of the stored version nearest to the item's, and "torch VERSION"; None for no such text."""
+def nearest_text(snapshot: Snapshot, item: ItemRecord) -> Previous | None:
+    """Returns the text of the stored version nearest to the item's, of "torch VERSION"; None for no such text."""
     wanted = [int(part) for part in torch_release(item.torch).split(".")]
     known = [version for version in snapshot.versions() if snapshot.text(version, item.target)]
     if not known:
         return None
     version = min(known, key=lambda v: [abs(int(a) - b) for a, b in zip(v.split("."), wanted, strict=True)])
-    return snapshot.text(version, item.target) or "", f"torch {version}"
+    return Previous(snapshot.text(version, item.target) or "", f"torch {version}")
 
 
 def run_text_finder(baseline: Run, name: str) -> FindText:
-    """Returns a function that finds the text of an item in another run."""
+    """Returns a function that finds the text of an item in another run, and its costs."""
 
-    def find_text(item: ItemRecord) -> tuple[str, str] | None:
+    def find_text(item: ItemRecord) -> Previous | None:
         other = baseline.item(item.case, item.target)
-        return (other.text, f"run {name}") if other is not None and other.text else None
+        return Previous(other.text, f"run {name}", other.fact_values) if other is not None and other.text else None
 
     return find_text
 

@@ -44,7 +44,9 @@ class MadeObserver(Observer):
             return Observed(dict.fromkeys(self.cases, Observation(error="NameError: x")), {"lowering.py": [start + 1]})
         code = "\n".join(lines[start : start + 2])
         numerics = "wrong" if "- b" in code else "right"
-        observation = Observation(code=code, facts={"kernels": code[-1]}, numerics=numerics, problem="made up")
+        calls = 1000 + 20 * ("b * a" in code) + 15 * ("VALUE" in text)
+        facts = {"kernels": code[-1], "compile_work": str(calls)}
+        observation = Observation(code=code, facts=facts, numerics=numerics, problem="made up")
         return Observed(
             dict.fromkeys(self.cases, observation), {"lowering.py": [start + 1]}, {"lowering.py": [start + 2]}
         )
@@ -164,6 +166,15 @@ def test_a_call_that_is_interrupted_keeps_what_it_has(repository, monkeypatch):
 @pytest.mark.parametrize("question", [Question("fact", "kernels"), Question("code")])
 def test_facts_are_asked_for_as_code_is(repository, question):
     assert make(repository, question).find(CASE).found.suspects == [repository.commits["cause"]]
+
+
+def test_calls_of_a_compile_changed_where_they_differ_by_2_percent(repository):
+    question = Question("fact", "compile_work")
+    cause = make(repository, question).find(CASE)
+    assert cause.found.suspects == [repository.commits["cause"]]
+    assert cause.is_last_answer, "the last commit changes 1.5 %"
+    with pytest.raises(BisectError, match="--good and --bad are the same: 1020 and 1035: there is nothing"):
+        make(repository, question, good="cause").check_ends(CASE)
 
 
 def test_ends_that_are_the_same_are_refused(repository):

@@ -15,6 +15,7 @@ from conformance.bisection.observation import Observation, Question
 from conformance.bisection.observer import Observed, Observer
 from conformance.bisection.sides import INSTALLED, Side, parse_side
 from conformance.capture.json_worker import JsonWorker
+from conformance.compiler.gpu_free_worker import COUNTING
 from conformance.devices.environment import TorchBuild, torch_build
 from conformance.sources.torch_source import SourceError, installed_files
 
@@ -190,6 +191,25 @@ def test_files_of_a_laid_tree_are_found_through_links(tmp_path):
     assert list(installed_files(laid)) == ["_dynamo/config.py", "_inductor/config.py"]
 
 
+def test_the_process_that_exchanges_may_count_more_calls_than_a_side(made, monkeypatch):
+    """Here it counts 500 more than each side does. `noise` makes 1 % of the calls, which is no change."""
+    made.question = Question("fact", "compile_work")
+
+    def counted(chosen, more=0):
+        calls = 10_000 + more + 2000 * ("load" in chosen) + 100 * ("noise" in chosen)
+        return Observation(facts={"compile_work": str(calls)})
+
+    def ask(_, request, __):
+        return counted([each["name"] for each in request.get("chosen", ())], 500).to_json() | {"misfit": ""}
+
+    monkeypatch.setattr(MadeWorker, "ask", ask)
+    made.observer.answers.update(old=counted([]), new=counted(FUNCTIONS))
+    made.observe_sides()
+    (blamed,) = made.blame(CASE)
+    assert blamed.change.title == "the fact compile_work: 10000 → 12100"
+    assert [each.name for each in blamed.functions] == ["load"]
+
+
 def test_equal_sides_are_refused(made):
     made.observer.answers["new"] = made.observer.answers["old"]
     made.observe_sides()
@@ -230,7 +250,8 @@ def test_the_real_process_exchanges_a_function_for_one_capture(case, options, tm
     (changed,) = differences(path, old, new)
     assert changed.title == "torch/_inductor/codegen/cpp.py: CppVecOverrides.neg"
     worker = JsonWorker(
-        "conformance.bisection.exchange_process", environment({"PYTHONPATH": os.environ.get("PYTHONPATH", "")})
+        "conformance.bisection.exchange_process",
+        environment({"PYTHONPATH": os.environ.get("PYTHONPATH", "")} | COUNTING),
     )
     options = {**options, "dynamic": False, "config": []}
     about = {
@@ -238,6 +259,7 @@ def test_the_real_process_exchanges_a_function_for_one_capture(case, options, tm
         "target": "cpu_avx2",
         "tables": [],
         "numerics": False,
+        "work": True,
         "packages": str(tmp_path),
         "members": [],
     }
@@ -245,13 +267,15 @@ def test_the_real_process_exchanges_a_function_for_one_capture(case, options, tm
     (tmp_path / "torch" / path).write_text(new)
     try:
         assert worker.ask(about, 300) == {"misfit": ""}
-        codes = []
+        codes, calls = [], []
         for chosen in ([], [changed.to_json()], []):
             observed = Observation.from_json(worker.ask({"case": case, "chosen": chosen}, 300))
             assert (observed.misfit, observed.error) == ("", "")
             codes.append(observed.code)
+            calls.append(int(observed.facts["compile_work"]))
     finally:
         worker.close()
     assert codes[0] == codes[2]
+    assert calls[0] == calls[2] > 10_000
     assert ".neg()" in codes[0]
     assert "* -1)" in codes[1]

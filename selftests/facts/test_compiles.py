@@ -22,6 +22,10 @@ def sine(x):
     return x.sin()
 
 
+def in_eights(x):
+    return x.reshape(-1, 4, 2).sum(1)
+
+
 def broken(x):
     y = x.sin()
     torch._dynamo.graph_break()
@@ -99,7 +103,27 @@ def test_later_calls_are_counted_where_the_case_requires_it(target):
         check(only, targets()[target], found)
     _, found, _ = _facts(sine, target, dynamic=True, **required)
     assert found.value("compiles") == 1
-    assert found.text("compiles") == "1: test_it\n  no more in later calls: second, sizes + 1, sizes × 2 - 1"
+    assert found.text("compiles").split("\n  ") == [
+        "1: test_it",
+        "no more in later calls: second, sizes + 1, sizes × 2 - 1, sizes 2",
+        "1 beside them in the call 'sizes 1': 2 <= x.size()[0]",
+        "1 beside them in the call 'sizes 0': tensor 'x' size mismatch at index 0. expected 1, actual 0",
+    ]
+    assert found.value("compiles.small") == 2
+
+
+def test_sizes_that_the_function_needs_stay():
+    """8 has to be a multiple of 4 and 2, so only 20 becomes another size."""
+    _, found, _ = _facts(in_eights, dynamic=True, require={"all": {"compiles": 1}})
+    assert "no more in later calls: second, sizes + 1, sizes × 2 - 1, sizes 2" in found.text("compiles")
+    assert found.value("compiles.small") == 2
+
+
+def test_a_requirement_of_small_sizes():
+    """The message names their guards alone."""
+    only, found, _ = _facts(sine, dynamic=True, require={"all": {"compiles.small": 0}})
+    with pytest.raises(RequirementError, match="wanted 0, got 2: 1 beside them in the call 'sizes 1': 2 <= "):
+        check(only, targets()["cpu_avx2"], found)
 
 
 def test_what_later_calls_compile_is_forgotten():

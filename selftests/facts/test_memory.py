@@ -30,6 +30,41 @@ def test_what_is_alive(function, shape, peak, left, target):
     assert (found.value("memory"), found.value("memory.left")) == (peak, left)
 
 
+@torch.compiler.nested_compile_region
+def region(x):
+    return ((x @ x).sin() @ x).cos()
+
+
+@pytest.mark.parametrize("target", ["cpu_avx2", "cuda_sm90"])
+@pytest.mark.parametrize(
+    ("function", "peak", "left"),
+    [
+        (lambda x: region(region(x)), 3 * 10_000, 10_000),
+        (lambda x: (region(x), region(x)), 3 * 10_000, 2 * 10_000),
+    ],
+    ids=["twice", "two outputs"],
+)
+def test_what_is_alive_within_a_subgraph(function, peak, left, target):
+    """The first result of a region is alive in its second call."""
+    found = facts_of(function, target, x=tensor(50, 50))
+    assert (found.value("memory"), found.value("memory.left")) == (peak, left)
+
+
+def large(y):
+    return (y @ y).sin() @ y
+
+
+@pytest.mark.parametrize("branches", [(large, torch.cos), (torch.cos, large)], ids=["first", "second"])
+def test_the_branch_that_needs_most_counts(branches):
+    found = facts_of(
+        lambda x, first: torch.cond(first, *branches, (x.sin(),)) + 1,
+        "cuda_sm90",
+        x=tensor(50, 50),
+        first=tensor(1, dtype="bool"),
+    )
+    assert (found.value("memory"), found.value("memory.left")) == (3 * 10_000, 10_000)
+
+
 def test_a_buffer_that_is_used_again_counts_once():
     found = facts_of(lambda x: ((x @ x).sin() @ x).sin() @ x, "cuda_sm90", x=tensor(50, 50))
     assert found.value("memory") == 2 * 10_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from conformance.capture.observers.dynamo import Compiles
 from conformance.cases.case import case
 from conformance.cases.inputs import tensor
 from conformance.cases.opt_outs import opt_outs
@@ -70,9 +71,11 @@ def test_opt_outs_that_excuse_the_same_are_judged_together():
 
 def test_recompiles():
     declared = case_of(lambda x: x * 2, {"recompiles": 1, "reason": "a guard"})
-    observed = Observed(recompiled={"second": 0, "nan": 1}, made_all_calls=True)
+    again = Compiles(1, {"test_it": 1}, {"test_it\tx.size()[0] == 2": 1})
+    observed = Observed(recompiled={"second": Compiles(0), "nan": again}, made_all_calls=True)
     (judged,) = judge(declared, declared.fn, "cpu", "cpu_avx2", observed)
     assert [(problem.call, problem.rule) for problem in judged.problems] == [("nan", "recompiles")]
+    assert judged.problems[0].text.endswith("reason        x.size()[0] == 2")
     assert Judgement.from_json(judged.to_json()) == judged
 
 

@@ -59,6 +59,10 @@ def test_idle_reference(x):
 def test_fill(x):
     return x * 2, torch.zeros_like(x)
 
+@case(x=tensor(20), dynamic=True, numerics={"recompiles": 1, "reason": "a branch"})
+def test_recompiles(x):
+    return x * 2 if x.shape[0] > 20 else x * 3
+
 @case(x=tensor(20), numerics={"recompiles": 1, "reason": "a habit"})
 def test_idle_recompiles(x):
     return x * 2
@@ -150,7 +154,8 @@ def test_needed_opt_outs_alone(suite):
 def test_each_kind_of_opt_out(tmp_path):
     suite = Suite(tmp_path)
     suite.write("ops/test_kinds.py", KINDS)
-    suite.run(*SM90, "--audit").ends(1).has("not judged:", "only a run on the device can judge it")
+    ran = suite.run(*SM90, "--audit").ends(1).has("not judged:", "only a run on the device can judge it")
+    ran.has("needed on cuda_sm90 (1 case: recompiles: 2 <= x.size()[0] <= 20 at `")
     found = audit_of(suite)
     assert {name.split()[0] for name, each in found.items() if each["idle"]} == {
         "test_idle_factor",
@@ -169,6 +174,7 @@ def test_each_kind_of_opt_out(tmp_path):
         'test_reference numerics["reference"]': {"reference"},
         'test_fill numerics["fill"]["output[1]"]': {"nothing compared"},
         'test_input numerics["without"]["y"]': {"values"},
+        'test_recompiles numerics["recompiles"]': {"recompiles"},
     }
 
 

@@ -62,7 +62,8 @@ def test_the_baseline_has_neither_this_source_nor_accepts(repository, tmp_path, 
     assert f"--conformance-torch-source={repository.folder}@{repository.commits['first']}" in later
     assert {"--conformance-baseline=", f"--conformance-save-run={name}", "--conformance-checks=code"} <= set(later)
     with pytest.raises(RunError, match="ended with status 4, so there is nothing to compare with"):
-        baseline_run.run_baseline(source, [], tmp_path, log, used, environment)
+        baseline_run.run_baseline(source, [], tmp_path, log, used, environment, ["code", "work"])
+    assert "--conformance-checks=code,work" in seen["command"]
     printed = capsys.readouterr().out
     assert ("\n38\n39\n" in printed, "\n24\n" in printed) == (True, False), "only the end of the run that did not run"
     with pytest.raises(SystemExit):

@@ -3,16 +3,22 @@
 Decisions: when the wrapper allocates, reuses and frees a buffer (torch/_inductor/codegen/wrapper.py). They are read
 after the codegen; no patch is needed. A symbolic size counts as in the compiled call. Memory that a library call takes
 and gives back within itself does not count, and of a graph for a GPU what is on the CPU does not.
+
+A subgraph is followed in each of its calls; of a condition, each branch. What lives within a loop is not known.
 """
 
 from __future__ import annotations
 
+import ast
+import re
 import weakref
 from collections.abc import Iterable
 from typing import Any
 
 from conformance.capture.observers.buffers import is_tensor
 
+#: The two lines that call a subgraph: its arguments, which the call takes away from the caller, and the call.
+_ARGUMENTS, _CALL = re.compile(r"(\w+)_args = (\[.*\])"), re.compile(r"(\w+) = (\w+)\(\2_args\)")
 #: Lines of the wrapper that call something: what is alive then counts.
 _CALLS = ("KernelCallLine", "ExternKernelAllocLine", "ExternKernelOutLine", "ExternKernelMultiOutLine")
 
@@ -27,8 +33,7 @@ def memory(graph: Any) -> dict[str, Any]:
     """
     held = _Held(graph)
     begins = held.peak
-    for line in graph.wrapper_code.lines:
-        held.follow(line)
+    held.follow_all(graph)
     held.end_call()
     visible = _visible(graph)
     left, shown = held.storages(graph.graph_outputs), held.storages(visible)
@@ -53,7 +58,7 @@ class _Held:
     """
 
     def __init__(self, graph: Any) -> None:
-        self.graph = graph
+        self.graph, self.on_gpu = graph, bool(graph.device_types - {"cpu", "meta"})
         self.live: dict[str, int] = {}
         self.storage: dict[str, str] = {}
         self.peak, self.at, self.at_peak = 0, "", dict[str, int]()
@@ -61,6 +66,7 @@ class _Held:
         self._texts: dict[str, str] = {}
         self._unnamed: dict[str, set[str]] = {}  # a call's buffer → its results that have no variable
         self._waits = False  # a buffer is allocated for the call that follows
+        self._before_branches = dict[str, int](), dict[str, str]()
         storages, forwards = _input_storages(graph), _forward_inputs.setdefault(graph.fake_mode, set())
         if graph.is_backward:
             freed = {_name(line.node) for line in graph.wrapper_code.lines if _frees(line)}
@@ -69,6 +75,13 @@ class _Held:
                     self.allocate(name)
         else:
             forwards.update(storages.values())
+
+    def follow_all(self, graph: Any) -> None:
+        for line in graph.wrapper_code.lines:
+            if isinstance(line, str):
+                self.follow_text(line)
+            else:
+                self.follow(line)
 
     def follow(self, line: Any) -> None:
         kind = type(line).__name__
@@ -79,7 +92,7 @@ class _Held:
         elif kind == "DeallocFromPoolLine" and line.is_last_pool_usage:
             self.drop_pool(_pool(line))
         elif kind == "MultiOutputLine":
-            self.name_part(line.result_name)
+            self.name_part(line.result_name, f"{line.arg_name}[{line.indices[0][1]}]" if line.indices else "")
         elif kind in ("ReuseLine", "ReinterpretLine"):
             self.storage[_name(line.reused_as)] = self.storage.get(_name(line.node), _name(line.node))
             if kind == "ReuseLine" and line.delete_old:
@@ -94,22 +107,56 @@ class _Held:
         if kind in _CALLS:
             self.end_call(_called(line))
 
+    def follow_text(self, line: str) -> None:
+        """Calls of subgraphs, and the branches of a condition: each begins with what the first one does."""
+        if line.startswith("if "):
+            self._before_branches = dict(self.live), dict(self.storage)
+        elif line.startswith(("elif ", "else:")):
+            live, storages = self._before_branches
+            self.live, self.storage = dict(live), dict(storages)
+        elif (found := _ARGUMENTS.fullmatch(line)) and found[1] in _subgraphs(self.graph):
+            (arguments,) = ast.iter_child_nodes(ast.parse(found[2], mode="eval"))
+            for number, each in enumerate(ast.iter_child_nodes(arguments)):
+                names = (ast.unparse(part) for part in ast.walk(each))
+                if storage := next((self.storage[name] for name in names if name in self.storage), None):
+                    self.storage[f"{found[1]}_args[{number}]"] = storage
+        elif (found := _CALL.fullmatch(line)) and (graph := _subgraphs(self.graph).get(found[2])):
+            self.call(graph, found[1])
+
+    def call(self, graph: Any, result: str) -> None:
+        """Follows a subgraph, whose names begin with its own. `result`: the variable of its results."""
+        caller, branches = self.graph, self._before_branches
+        for number, name in enumerate(graph.graph_inputs):
+            if storage := self.storage.pop(f"{graph.name}_args[{number}]", None):
+                self.storage[name] = storage
+        self.graph = graph
+        self.follow_all(graph)
+        self.graph, self._before_branches = caller, branches
+        outputs = [self.storage.get(_name(each), "") if is_tensor(each) else "" for each in graph.graph_outputs]
+        self.storage |= {f"{result}[{number}]": storage for number, storage in enumerate(outputs)}
+        for name in [each for each in self.storage if each.startswith(f"{graph.name}_")]:
+            self.free(name)
+
     def end_call(self, name: str = "") -> None:
         if self._waits:
             self.at, self._waits = name, False
 
     def allocate(self, name: str, node: Any = None) -> None:
         node = node if node is not None else self.graph.try_get_buffer(name)
-        self.storage[name] = name
-        self._hold(name, _size(self.graph, node) if self.counts(node) else 0, _text(node))
+        self.storage[name] = storage = f"{name} {len(self._sizes)}"  # a subgraph has its names in each call
+        self._hold(storage, _size(self.graph, node) if self.counts(node) else 0, _text(node))
 
     def counts(self, node: Any) -> bool:
-        on_gpu = bool(self.graph.device_types - {"cpu", "meta"})
-        device = node.get_device() if on_gpu and is_tensor(node) else None
-        return not (on_gpu and (_is_elsewhere(node) or (device is not None and device.type == "cpu")))
+        device = node.get_device() if self.on_gpu and is_tensor(node) else None
+        return not (self.on_gpu and (_is_elsewhere(node) or (device is not None and device.type == "cpu")))
 
-    def name_part(self, name: str) -> None:
-        """A variable gets one of the results of a call: with the call's own variable, the others go."""
+    def name_part(self, name: str, part: str) -> None:
+        """A variable gets one of the results of a call: with the call's own variable, the others go. `part`: as the
+        result of a subgraph.
+        """
+        if part in self.storage:
+            self.storage[name] = self.storage[part]
+            return
         parts = next((each for each in self._unnamed.values() if name in each), None)
         if parts is not None:
             parts.remove(name)
@@ -136,6 +183,8 @@ class _Held:
             self.peak, self.at_peak, self._waits = total, dict(self.live), True
 
     def free(self, name: str) -> None:
+        for part in [each for each in self.storage if each.startswith(f"{name}[")]:  # of the results of a subgraph
+            self.free(part)
         storage = self.storage.pop(name, None)
         if storage is not None and storage not in self.storage.values():
             self.live.pop(storage, None)
@@ -159,6 +208,14 @@ class _Held:
 
         total = sympy.expand(sympy.Add(*(self._sizes[storage] for storage in self.at_peak)))
         return str(total) if total.free_symbols else ""
+
+
+def _subgraphs(graph: Any) -> dict[str, Any]:
+    """Name → the subgraphs that a graph calls, without those of loops."""
+    calls = [vars(each) for each in graph.operations if type(each).__name__ != "WhileLoop"]
+    values = [value for call in calls for value in call.values()]
+    found = [each for value in values for each in (value if isinstance(value, (list, tuple)) else [value])]
+    return {each.graph.name: each.graph for each in found if type(each).__name__ == "Subgraph"}
 
 
 def _input_storages(graph: Any) -> dict[str, int]:

@@ -183,7 +183,7 @@ def _judge(arguments: argparse.Namespace, question: Question, observer: Observer
         if now.misfit:
             print(f"{case}: skipped: {now.misfit}")
             return _SKIP
-        changed = question.answer(before) != question.answer(now)
+        changed = not question.is_same(question.answer(before), question.answer(now))
         print(f"{case}: {question.name} {'changed' if changed else 'as in --good'}")
         result = max(result, _CHANGED if changed else _AS_GOOD)
     return result

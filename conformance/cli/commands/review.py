@@ -142,9 +142,9 @@ class _ReviewSession:
     # Listing ----------------------------------------------------------------------------------------------------------
 
     def listing(self, by: str) -> list[str]:
-        if not self.review.changed_items and not self.review.new:
+        if not self.review.causes and not self.review.new:
             return [self._nothing_line()]
-        lines = [overview.headline(self.review)] if self.review.changed_items else []
+        lines = [overview.headline(self.review)] if self.review.causes else []
         if by == "case":
             for case, items in review.changes_by_case(self.review).items():
                 numbers = sorted({number for each in items for number in self.review.causes_of[each.name]})
@@ -285,7 +285,7 @@ class _ReviewSession:
 
     def ask_for_each(self, by: str) -> int:
         """Asks for each cause, or for each case. Stores at the end or at `quit`."""
-        if not self.review.changed_items:
+        if not self.review.causes:
             print("\n".join(self.listing(by)))
             return 0
         print(overview.headline(self.review))
@@ -337,8 +337,7 @@ class _ReviewSession:
         others = {n for member in cause.members for n in self.review.causes_of[member.name]} - {number}
         if others:
             lines.append(f"  its texts also have {overview.cause_numbers(sorted(others))}")
-        where = f", {cause.example.where}" if cause.example.where else ""
-        lines += ["", f"  {cause.example.item.name}{where}"]
+        lines += ["", *(f"  {line}" for line in overview.place_lines(cause))]
         return lines + [f"  {diff_line(overview.shorten(line, 160))}" for line in cause.example.hunk]
 
     def _case_lines(self, title: str, items: Sequence[ChangedItem]) -> list[str]:

@@ -210,14 +210,17 @@ def _needed_text(declared: _Declaration) -> str:
 
 
 def _kinds(entries: Sequence[Mapping[str, Any]]) -> str:
-    """The commonest kinds of problems: `output values number → inf`."""
-    kinds = Counter(
-        " ".join(part for part in (problem["tensor"], problem["rule"], ", ".join(problem["changes"])) if part)
-        for entry in entries
-        for problem in entry["excuses"]
-    )
+    """The commonest kinds of problems: `output values number → inf`, `recompiles: x.size()[0] == 2`."""
+    kinds = Counter(_kind(problem) for entry in entries for problem in entry["excuses"])
     shown = [kind for kind, _ in kinds.most_common(_KINDS)]
     return "; ".join(shown) + (f" and {len(kinds) - _KINDS} more" if len(kinds) > _KINDS else "")
+
+
+def _kind(problem: Mapping[str, Any]) -> str:
+    if problem["rule"] == "recompiles":  # the lines after the first one are the guards
+        guards = [line.strip().removeprefix("reason").strip() for line in problem["text"].splitlines()[1:]]
+        return ": ".join(filter(None, ["recompiles", ", ".join(guards)]))
+    return " ".join(part for part in (problem["tensor"], problem["rule"], ", ".join(problem["changes"])) if part)
 
 
 def _not_judged_text(declared: _Declaration) -> str:

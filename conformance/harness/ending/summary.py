@@ -25,6 +25,7 @@ from conformance.harness.overlay import report as overlay_report
 from conformance.harness.session import Session
 from conformance.numerics.problem import Problem
 from conformance.review import overview
+from conformance.review.cost_causes import WORK
 from conformance.review.review import Review, review_items, run_text_finder, stored_text_finder
 from conformance.settings import option_name
 from conformance.storage import binaries, compiled_objects, passed_numerics
@@ -154,7 +155,7 @@ def finish(session: Session, *, interrupted: bool = False) -> Summary:
         )
     summary.lines += unconfirmed_lines(items)
     summary.lines += _fp64_lines(items)
-    summary.lines += work_lines(items, session.baseline, session.settings.baseline or "")
+    summary.lines += work_lines(items, summary.review, session.settings.baseline or "")
     summary.lines += _unused_snapshot_lines(session.run)
     summary.lines += overlay_report.summary_lines(items, session.settings.overlay)
     _add_known_failures(items, summary, session)  # before new ones are written
@@ -267,12 +268,17 @@ def _is_skipped(item: ItemRecord) -> bool:
 
 
 def _review(session: Session, items: Sequence[ItemRecord]) -> Review:
-    """Compares items that failed the check "code", drifted or are to be accepted with the baseline or the store."""
+    """Compares items that failed the check "code", drifted, are to be accepted, or have costs that the baseline may
+    have too, with the baseline or the store.
+    """
     accepts_all = session.settings.accept == "all"
     changed = [
         item
         for item in items
-        if item.drift or item.outcome("code") is Outcome.FAILED or (accepts_all and "code" in item.checks)
+        if item.drift
+        or item.outcome("code") is Outcome.FAILED
+        or (accepts_all and "code" in item.checks)
+        or (session.baseline and WORK in item.fact_values)
     ]
     if session.baseline:
         return review_items(changed, run_text_finder(session.baseline, session.settings.baseline or ""))

@@ -132,14 +132,13 @@ class ItemCode:
                 f"{self.name}: {NOTHING_STORED} {torch_release(session.torch)}\n\n{ACCEPT_WITH}{command}\n"
                 f"how code is stored: {reference('snapshots', 'adding-and-removing')}"
             )
-        text, version = other
-        found = compare_texts(text, in_form_of(text, self.record), command)
+        found = compare_texts(other.text, in_form_of(other.text, self.record), command)
         if found is None:
             return
-        self.record.drift = f"from {version}: {'; '.join(found.facts) or 'facts unchanged'}"
+        self.record.drift = f"from {other.source}: {'; '.join(found.facts) or 'facts unchanged'}"
         if session.settings.fail_on_drift:
             advice = f"without {option_name('fail-on-drift')}, a run reports drift and does not fail"
-            raise CodeError(f"{self.name}: drift from {version}: {found.message}\n{advice}")
+            raise CodeError(f"{self.name}: drift from {other.source}: {found.message}\n{advice}")
 
     def check_binary(self, capture: Capture) -> None:
         """Compiles every kernel to a binary. Compares their resources with the stored ones. Raises BinaryError."""

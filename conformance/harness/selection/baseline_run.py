@@ -23,7 +23,7 @@ _SHOWN = 15
 #: Exit statuses of a pytest whose items ran, passed or failed; and of one that was interrupted.
 _RAN, _INTERRUPTED = (0, 1), 2
 #: Options of the run that its baseline does not share, with what they are there. An empty one counts as not given.
-_OTHER = {"baseline": "", "report": "", "write-known-failures": "", "checks": "code"}
+_OTHER = {"baseline": "", "report": "", "write-known-failures": ""}
 
 
 def use_source_as_baseline(config: pytest.Config) -> None:
@@ -32,11 +32,12 @@ def use_source_as_baseline(config: pytest.Config) -> None:
     source = baseline_source(word, config.rootpath) if word else None
     if source is None or config.option.collectonly:
         return
-    pytest_options.read_settings(config)  # refuses wrong options before the long run, not after it
+    settings = pytest_options.read_settings(config)  # refuses wrong options before the long run, not after it
+    checks = [each for each in ("code", "work") if each == "code" or each in settings.checks]
     call = config.invocation_params
     with affected_cases.edit_for_another_run(config) as words:
         log = runs_folder(config.rootpath) / f"{run_name(source)}.log"
-        name = run_baseline(source, [*call.args, *words], call.dir, log, source_in_use(), os.environ)
+        name = run_baseline(source, [*call.args, *words], call.dir, log, source_in_use(), os.environ, checks)
     setattr(config.option, pytest_options.dest("baseline"), name)
 
 
@@ -64,6 +65,7 @@ def run_baseline(
     log: Path,
     used: SourceInUse | None,
     environment: Mapping[str, str],
+    checks: Sequence[str] = ("code",),
 ) -> str:
     """Runs the same items with a source, and returns the name of that run. It replaces an earlier one.
 
@@ -73,7 +75,7 @@ def run_baseline(
     """
     name = run_name(source)
     word = f"{source.folder}@{source.commit}" if source.commit else str(source.folder)
-    options = _OTHER | {"torch-source": word, "save-run": name}
+    options = _OTHER | {"torch-source": word, "save-run": name, "checks": ",".join(checks)}
     command = [sys.executable, "-m", "pytest", *arguments]
     command += [f"{long_name(option)}={value}" for option, value in options.items()]
     command += ["--junit-xml=", "--tb=no", "--no-summary", "--maxfail=0"]

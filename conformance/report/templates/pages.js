@@ -9,7 +9,11 @@ function changesPage() {
   title("Changes");
   main.replaceChildren(h("h1", {}, "Changes, grouped by cause"),
     h("p", { class: "soft" }, index.reviews.length ? "A cause is one change of the compiler. Accept or reject each in the terminal, in the project that has the run:" : "A cause is one change of the compiler."), ...index.reviews.map(copyBlock),
-    ...(rows.length ? rows.map((cause) => h("section", {}, h("h2", {}, h("a", { href: address(`change/${cause.id}`, { torch: cause.torch[0] }) }, withCode(cause.title)), severalTorches() ? h("span", { class: "soft" }, ` torch ${cause.torch.join(", ")}`) : null), h("p", {}, `${plural(cause.members.length, "text")}: ${cause.reach}`), hunk(cause.example.hunk.slice(0, 12)))) : [h("p", {}, "Nothing differs from what is stored.")]));
+    ...(rows.length ? rows.map((cause) => h("section", {}, h("h2", {}, h("a", { href: address(`change/${cause.id}`, { torch: cause.torch[0] }) }, withCode(cause.title)), severalTorches() ? h("span", { class: "soft" }, ` torch ${cause.torch.join(", ")}`) : null), h("p", {}, `${plural(cause.members.length, unitOf(cause))}: ${cause.reach}`), hunk(cause.example.hunk.slice(0, 12)))) : [h("p", {}, "Nothing differs from what is stored.")]));
+}
+
+function unitOf(cause) {
+  return cause.kind === "cost" ? "item" : "text";
 }
 
 // A cause has the same id on each torch release where it occurs.
@@ -20,11 +24,11 @@ function changePage(id, parameters) {
   title("Change", cause.title);
   trail = [...new Set(cause.members.map(([member]) => member))];
   main.replaceChildren(h("p", { class: "crumbs" }, h("a", { href: "#/changes" }, "all changes")), h("h1", {}, withCode(cause.title)),
-    h("p", {}, `${plural(cause.members.length, "text")}: ${cause.reach}. torch ${cause.torch.join(", ")}${cause.compared_with.length ? `, compared with ${cause.compared_with.join(", ")}` : ""}.`),
+    h("p", {}, `${plural(cause.members.length, unitOf(cause))}: ${cause.reach}. torch ${cause.torch.join(", ")}${cause.compared_with.length ? `, compared with ${cause.compared_with.join(", ")}` : ""}.`),
     cause.functions.length ? h("p", {}, "Comes from ", ...cause.functions.flatMap((name, number) => [number ? " and " : "", h("code", {}, name)]), ".") : "",
-    cause.consequences.length ? h("ul", {}, cause.consequences.map(([title, texts]) => h("li", {}, `with it, in ${plural(texts, "text")}: `, withCode(title)))) : "",
+    cause.consequences.length ? h("ul", {}, cause.consequences.map(([title, texts]) => h("li", {}, `with it, in ${plural(texts, unitOf(cause))}: `, withCode(title)))) : "",
     h("h2", {}, `Example: ${cause.example.case} on ${cause.example.target}${cause.example.where ? `, ${cause.example.where}` : ""}`), hunk(cause.example.hunk),
-    h("h2", {}, "All texts, before and after"),
+    h("h2", {}, cause.kind === "cost" ? "All items" : "All texts, before and after"),
     h("ul", {}, cause.members.map(([id_, target]) => h("li", {}, h("a", { href: address(`case/${id_}`, { target, torch }) }, `${id_} on ${target}`)))));
 }
 
