@@ -132,7 +132,7 @@ def page(runs: list[Path]) -> str:
                 if found["word"] in (DIFFER, MAY_DIFFER):
                     reasons[item.target, kind, _short(found["reason"])] += 1
     lines = [
-        "# The same bits: all operators",
+        "# The same bits: all operators and models",
         "",
         f"Written by `python benchmarks/same_bits.py --page RUN …` from runs with torch {', '.join(sorted(torches))}.",
         "[What the properties are](same-bits.md). A cell: how many cases keep it, of those where it is defined.",
