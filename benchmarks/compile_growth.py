@@ -24,6 +24,9 @@ from conformance.compiler.compiler import Compiler, compiler_here
 from conformance.compiler.gpu_free_worker import GpuFreeWorkerError
 from conformance.errors import first_line
 
+_PACKAGE = Path(__file__).resolve().parent.parent / "conformance"
+_CASES = (_PACKAGE / "ops", _PACKAGE / "models")
+
 #: Name → function of x, 32x32.
 PATTERNS = {
     "deep, one kernel": "lambda x: x.sin() + 1",
@@ -62,7 +65,7 @@ def main() -> int:
 
 def _chosen(compiler: Compiler, patterns: list[str]) -> Iterator[tuple[str, Case]]:
     if patterns:
-        yield from ((case.id, case) for case in selected_cases([], patterns, package=True).cases)
+        yield from ((case.id, case) for case in selected_cases(_CASES, patterns).cases)
         return
     for name, function in PATTERNS.items():
         options = AdhocOptions(("x=32x32",), (), False, ())

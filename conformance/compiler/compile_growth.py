@@ -55,6 +55,8 @@ class Growth:
             first, second = (self.counts[each].get(name, 0) for each in (low, middle))
             if second <= first * _NEARLY if name == _MEMORY else (most - second) / (high - middle) < _FEW:
                 continue
+            if name == _MEMORY and most - second <= second - first:
+                continue  # it grows less with each doubling: no power says that
             if second > first and most > second:
                 found[name] = math.log2((most - second) / (second - first))
         return found

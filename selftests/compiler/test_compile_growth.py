@@ -77,6 +77,8 @@ def test_growth_in_proportion_and_with_the_square():
     assert even.exponents() == {"all": 1, "memory": 1}
     hardly = Growth({n: {"all": 1000 * n, "memory": 4096 + each} for n, each in ((1, 0), (2, 4), (4, 512))})
     assert hardly.exponents() == {"all": 1}
+    ends = Growth({n: {"all": 1000 * n, "memory": each} for n, each in ((1, 4096), (2, 8192), (4, 9000))})
+    assert ends.exponents() == {"all": 1}
     assert "faster" not in "".join(even.lines())
 
 
