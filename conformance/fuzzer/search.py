@@ -145,7 +145,7 @@ class Search:
             thread.start()
         said = time.monotonic()
         try:
-            for each in self._wanted(programs):
+            for each in self._wanted(programs, until):
                 while time.monotonic() < until and not errors:
                     if time.monotonic() - said > _SILENCE:
                         said = time.monotonic()
@@ -167,10 +167,13 @@ class Search:
         if errors:
             raise errors[0]
 
-    def _wanted(self, programs: Programs) -> Iterator[tuple[Generated, Target] | None]:
-        """What is to be checked, in order. None: what comes next depends on what is being checked."""
+    def _wanted(self, programs: Programs, until: float) -> Iterator[tuple[Generated, Target] | None]:
+        """What is to be checked, in order. None: what comes next depends on what is being checked.
+
+        It also ends at `until`: of some cases, no program that is drawn fits together.
+        """
         number = 0
-        while True:
+        while time.monotonic() < until:
             targets = [target for target in self._targets if (number, target.name) not in self._done]
             while targets and not programs.is_ready(number):
                 yield None

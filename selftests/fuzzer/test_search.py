@@ -125,6 +125,18 @@ def test_the_time_limit_holds_and_what_was_cut_off_is_checked_again(tmp_path, mo
     assert sorted(numbers)[:4] == [0, 1, 2, 3]
 
 
+def test_the_time_limit_holds_where_no_program_fits(tmp_path):
+    """A case may have no part that any program can take."""
+
+    class NoProgram(Programs):
+        def program(self, number):
+            time.sleep(0.01)
+
+    search = Search(tmp_path, 1, [TARGET], {}, print, native=["cpu_avx2"])
+    search.run(NoProgram(), time.monotonic() + 0.3, 1)
+    assert not search.counts.compared
+
+
 def test_another_search_in_the_folder_is_refused(tmp_path):
     searched(tmp_path, 0.1)
     with pytest.raises(SearchError, match=r"has a search with seed 1, and this one has 2: name another folder"):
