@@ -129,7 +129,7 @@ def test_the_time_limit_holds_where_no_program_fits(tmp_path):
     """A case may have no part that any program can take."""
 
     class NoProgram(Programs):
-        def program(self, number):
+        def program(self, _number):
             time.sleep(0.01)
 
     search = Search(tmp_path, 1, [TARGET], {}, print, native=["cpu_avx2"])
