@@ -63,3 +63,14 @@ def _restore(logger: logging.Logger, handler: logging.Handler, level: int, propa
     logger.removeHandler(handler)
     logger.setLevel(level)
     logger.propagate = propagate
+
+
+@contextlib.contextmanager
+def without_error_logs() -> Iterator[None]:
+    """Torch logs as an error, with a traceback, what an operator refuses, and raises it too."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(before)

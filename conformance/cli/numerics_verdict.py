@@ -19,8 +19,9 @@ _STYLES = {"right": "green", "wrong": "red"}
 
 @dataclass(frozen=True)
 class NumericsVerdict:
-    """`word`: right, wrong or not checked. `how`: " (emulated)" or "". `text`: what was compared, what is wrong, or why
-    nothing was checked. `notes`: further lines.
+    """`word`: right, wrong or not checked. `how`: " (emulated)", " (emulated by qemu)" or "".
+
+    `text`: what was compared, what is wrong, or why nothing was checked. `notes`: further lines.
     """
 
     word: str
@@ -45,7 +46,7 @@ def numerics_verdict(
     from conformance.capture.emulation.errors import EmulationError, NotEmulatedError
     from conformance.numerics.check import NumericsError
 
-    how = "" if native else " (emulated)"
+    how = "" if native else " (emulated by qemu)" if target.device == "cpu" else " (emulated)"
     # An error that the worker reports arrives as an AssertionError.
     wrong = (NumericsError, EmulationError) if result.worker_numerics is None else (AssertionError,)
     try:

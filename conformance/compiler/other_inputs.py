@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from conformance.capture.request import CaptureRequest
+from conformance.capture.torch_logs import without_error_logs
 from conformance.cases.other_inputs import KINDS, NO_REFUSAL, REFUSED, OtherInputs, variants
 from conformance.devices.vendor_devices import kernel_language
 
@@ -109,7 +109,7 @@ class _Variant:
         from conformance.numerics.comparison import CandidateError, NumericsError, raised_problem
 
         try:
-            with _without_logs() if self.refusal else contextlib.nullcontext(), captured() as result:
+            with without_error_logs() if self.refusal else contextlib.nullcontext(), captured() as result:
                 return self._compared(result)
         except NumericsError as error:  # there is no float64
             self.call.comparison.notes.append(f"{self.call.title}: skipped: {error}")
@@ -130,14 +130,3 @@ class _Variant:
         if self.refusal:
             return self.call.refusal_problems(result.compiled, self.refusal)
         return self.call.problems(result.compiled)
-
-
-@contextlib.contextmanager
-def _without_logs() -> Iterator[None]:
-    """Torch logs as an error what an operator refuses."""
-    before = logging.root.manager.disable
-    logging.disable(logging.ERROR)
-    try:
-        yield
-    finally:
-        logging.disable(before)

@@ -15,6 +15,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
+from conformance.capture.torch_logs import without_error_logs
+
 if TYPE_CHECKING:
     from conformance.cases.case import Case
 
@@ -111,7 +113,9 @@ def _fake_results(func: Any, args: Any, kwargs: Any) -> Any:
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         fake_args, fake_kwargs = tree_map(lambda v: _fake(mode, v) if _is_tensor(v) else v, (args, kwargs))
         try:
-            return _corrected(func, func(*fake_args, **fake_kwargs))
+            with without_error_logs():
+                found = func(*fake_args, **fake_kwargs)
+            return _corrected(func, found)
         except torch._subclasses.fake_tensor.DataDependentOutputException:
             return None
         except torch._subclasses.fake_tensor.DynamicOutputShapeException:
