@@ -34,8 +34,16 @@ def _without_torch(original: Callable[..., Any]) -> Callable[..., Any]:
 def _job_without_torch(job: Any) -> Any:
     if isinstance(job, functools.partial) and job.func is subprocess.check_call:
         python, *rest = job.args[0]
-        return functools.partial(subprocess.check_call, [python, str(_SCRIPT), *rest])
+        return functools.partial(_generate, [python, str(_SCRIPT), *rest])
     return job
+
+
+def _generate(command: list[str]) -> None:
+    """Like check_call, but the error says why Halide refuses a kernel, so that a known failure can name the cause."""
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        cause = next((line for line in done.stderr.splitlines() if "Error" in line), "no error on stderr")
+        raise RuntimeError(f"{cause} (exit status {done.returncode} of {' '.join(command)})")
 
 
 def _compiled_once(original: Callable[..., Any]) -> Callable[..., Any]:
