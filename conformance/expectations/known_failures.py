@@ -172,9 +172,12 @@ class KnownFailures:
     def stale_entry(
         self, case_id: str, check: str, target: str, torch_version: str, mode: str = ""
     ) -> EntryProblem | None:
-        """For a check that passed: the entry that says that it fails; None if there is none."""
+        """For a check that passed: the entry that says that it fails; None if there is none.
+
+        An entry for every case says which error may come, and not that each case has it.
+        """
         entries = self._own_entries(case_id, check, target, torch_version, mode)
-        failure = next((each for each in entries if not each.sometimes), None)
+        failure = next((each for each in entries if not each.sometimes and EVERY_CASE not in each.cases), None)
         if failure is None:
             return None
         return EntryProblem(

@@ -231,6 +231,7 @@ def test_entries_for_an_option_of_the_run(tmp_path):
     assert usual.match("sum/sum-i64", "numerics", "cpu_avx2", "2.13.0", error) is None
     assert chosen.match("sum/sum-i64", "numerics", "cpu_avx2", "2.13.0", error)
     assert chosen.match(*ITEM, "2.13.0", "NumericsError: NaN and inf")
+    assert chosen.stale_entry("sum/sum-i64", "numerics", "cpu_avx2", "2.13.0") is None, "it has not said that all fail"
     chosen.validate(["sum/sum-f16", "sum/sum-bf16"], ["cpu_avx2"])
     with pytest.raises(KnownFailureError, match="names are exact"):
         load(written(tmp_path, ENTRY | {"case": "*"}))
