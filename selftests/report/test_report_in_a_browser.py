@@ -331,6 +331,7 @@ def test_an_item_that_did_not_fail_says_how_to_get_graphs(view_of_two: Any) -> N
 def test_a_change_shows_its_texts_before_and_after(view_of_changes: Any) -> None:
     view = view_of_changes
     view.click("nav >> text=Changes (2)")
+    view.wait_for_selector(".hunk .come")
     assert [each.split(" torch ")[1] for each in view.locator("h2").all_inner_texts()] == ["2.13", "2.15"]
     assert view.locator(".hunk .come").first.inner_text() == "+  auto tmp0 = load_cached(in_ptr0[11L]);"
     view.locator("h2 a").nth(1).click()
