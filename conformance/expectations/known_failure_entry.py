@@ -43,6 +43,8 @@ _MODES = ("native", "deviceless")
 #: An error that is the type of an exception alone says nothing of the cause. Nor do these parts of messages.
 _EXCEPTION_ALONE = re.compile(r"[\w.]*(Error|Exception|Failed|Warning)\w*:?")
 _EVERY_FAILURE = ("disagrees with eager", "compiled disagrees", "strides are", "C++ compile error")
+#: What Dynamo writes below each error of the compiler.
+EVERY_ERROR = "Set TORCHDYNAMO_VERBOSE"
 
 #: Options of the run that an entry is for. Without these keys, it is for Inductor.
 _RUN_OPTIONS = ("via", "backend", "inductor-config")
@@ -177,7 +179,8 @@ def _parse_matcher(where: str, check: str, entry: Mapping[str, Any]) -> tuple[st
         )
     if "problems" not in entry:
         error = _parse_text(where, "error", entry["error"])
-        if _EXCEPTION_ALONE.fullmatch(error.strip()) or any(part in error for part in _EVERY_FAILURE):
+        says_nothing = _EXCEPTION_ALONE.fullmatch(error.strip()) or error.strip().startswith(EVERY_ERROR)
+        if says_nothing or any(part in error for part in _EVERY_FAILURE):
             raise KnownFailureError(
                 f"{where}: error {error!r} excuses more than one bug; name the exception and what its message says of "
                 "the cause, such as the operator, or write 'problems'"

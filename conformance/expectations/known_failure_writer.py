@@ -18,7 +18,7 @@ from packaging.version import Version
 
 from conformance import atomic_files
 from conformance.errors import ConformanceError
-from conformance.expectations.known_failure_entry import KnownFailureError, parse_entry
+from conformance.expectations.known_failure_entry import EVERY_ERROR, KnownFailureError, parse_entry
 from conformance.expectations.known_failures import KnownFailures, load
 from conformance.numerics.problem import OF_THE_DECLARATION, Problem
 
@@ -34,8 +34,8 @@ _OTHER_CHECKS = {
 _VARYING = re.compile(r"\S*/\S+|\b0x[0-9a-fA-F]+\b|\S*\d{5,}\S*|\b(?=\w*\d)(?=\w*[a-z])\w{12,}\b|\.\.\.+")
 _EXCEPTION = re.compile(r"[\w.]*(Error|Exception|Failed|Warning)\w*:?")
 _TYPE = re.compile(r"^([\w.]*(Error|Exception|Failed|Warning)\w*:\s*)+")
-#: Lines that say what ran, and not what went wrong.
-_COMMAND = re.compile(r"\s*(Command|Output|File|Traceback)\b|\s*\S*(g\+\+|clang)")
+#: Lines that say what ran or how to debug it, and not what went wrong.
+_COMMAND = re.compile(rf"\s*(Command|Output|File|Traceback)\b|\s*\S*(g\+\+|clang)|{EVERY_ERROR}")
 #: A shorter part of a message says too little of the cause.
 _SHORTEST = 12
 #: Characters of an `error`.

@@ -56,6 +56,20 @@ def test_a_full_disk_ahead_of_the_items(tmp_path):
     ran.has_not("INTERNALERROR")
 
 
+SLOW_COMPILER = """
+import time
+from conformance.capture.toolchain.kernel_batch import KernelBatch
+
+KernelBatch.compile = lambda self: time.sleep(1000)
+"""
+
+
+def test_kernels_that_take_too_long_together(tmp_path):
+    """No item of the batch is to blame: each one is compiled in its turn."""
+    suite = with_items(Suite(tmp_path, CONFTEST + AHEAD + SLOW_COMPILER), "fine1", "fine2", "fine3")
+    suite.run(*options("-n", "1", "--item-timeout", "5", "--kernels", "batched")).ends(0).has("3 items = 3 passed")
+
+
 @pytest.mark.long
 @pytest.mark.skipif(not find_compiler() or not NATIVE, reason="no C++ compiler, or no CPU target runs here")
 @pytest.mark.parametrize("kernels", ["batched", "alone"])

@@ -34,8 +34,9 @@ class CapturesAhead:
     """A plugin for a process that runs items.
 
     Register it after the plugins that note which item begins: an accident in here belongs to no item that has begun.
-    While an item is captured ahead, a file of the run names it. A process that ends by accident leaves the file: then
-    that item is not captured ahead again, so that the accident shows in its own turn.
+    While an item is captured ahead, a file of the run names it; while the kernels of a batch are compiled, it names all
+    of the batch. A process that ends by accident leaves the file: then these items are not captured ahead again, so
+    that the accident shows in the turn of the item that it belongs to.
     """
 
     def __init__(self, session: Session) -> None:
@@ -84,6 +85,7 @@ class CapturesAhead:
                 if self._needs_kernels(case, target, waiting):
                     waiting.collect_kernels(batch)
                 self._session.waiting_captures[name] = waiting
+        self._file.write_text("\n".join(items), encoding="utf-8")
         self._session.restart_time_limit()
         batch.compile()
         self._session.restart_time_limit()
@@ -121,9 +123,10 @@ class CapturesAhead:
 
     def _suspects(self) -> set[str]:
         """The items that other processes were capturing ahead when they ended."""
-        return {
-            _read(path) for path in self._file.parent.glob("*") if path != self._file and not is_running(int(path.name))
-        }
+        left = [
+            path for path in self._file.parent.glob("*") if path != self._file and not is_running(int(path.name))
+        ]
+        return {name for path in left for name in _read(path).splitlines()}
 
 
 @contextlib.contextmanager
