@@ -397,7 +397,7 @@ def new_run(root: Path, name: str | None, process: int | None = None) -> Run:
 
 
 def is_running(process: int) -> bool:
-    """Returns whether a process with that id exists, and has not ended: its parent may not have asked for its end yet."""
+    """Returns whether a process with that id runs. A zombie does not: it ended, and its parent has not asked."""
     with contextlib.suppress(OSError):  # other systems than Linux have no such file
         return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
     try:
