@@ -123,9 +123,7 @@ class CapturesAhead:
 
     def _suspects(self) -> set[str]:
         """The items that other processes were capturing ahead when they ended."""
-        left = [
-            path for path in self._file.parent.glob("*") if path != self._file and not is_running(int(path.name))
-        ]
+        left = [path for path in self._file.parent.glob("*") if path != self._file and not is_running(int(path.name))]
         return {name for path in left for name in _read(path).splitlines()}
 
 
