@@ -393,10 +393,10 @@ class CallComparison:
             ]
         largest = torch.zeros(reference.shape, dtype=torch.float64)
         for pair in self._perturbed_outcomes:
-            far, near = (
-                (getattr(outcome, part)[name].detach() - reference).abs().nan_to_num(0, 0, 0) for outcome in pair
-            )
-            largest = largest.maximum(torch.where(near <= far * _SMOOTH, far, 0.0))
+            tensors = [getattr(outcome, part).get(name) for outcome in pair]
+            if all(tensor is not None for tensor in tensors):  # without Dynamo, `map` may return a tuple of rows
+                far, near = ((tensor.detach() - reference).abs().nan_to_num(0, 0, 0) for tensor in tensors)
+                largest = largest.maximum(torch.where(near <= far * _SMOOTH, far, 0.0))
         if self.special:  # an ordinary call shows eager's errors on more elements
             return largest.maximum(self.comparison.error_profiles.eager_error(_TITLES[part].format(name), reference))
         return largest.amax().expand_as(largest) if 0 < largest.numel() < NEIGHBOURS else largest

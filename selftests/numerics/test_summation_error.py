@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from torch._higher_order_ops.map import map as mapped
 
 from conformance.cases.tolerance_policy import Policy
 from conformance.numerics.comparison import CallComparison, Comparison
@@ -73,6 +74,18 @@ def test_a_function_that_compiles_itself_runs_in_eager_and_is_compiled_after_it(
     x = drawn(100, 64)
     assert len(problems(compiled, lambda x: x.sum(-1) * 1.01, x)) == 1
     assert torch.equal(compiled(x), x.sum(-1))
+
+
+def test_a_result_of_another_structure_in_eager_moves_nothing() -> None:
+    """As of torch's `map`: a tensor of Dynamo, and without it a tuple of rows if they need a gradient."""
+    x = drawn(4, 12).requires_grad_()
+
+    def rows(x: torch.Tensor) -> torch.Tensor:
+        return mapped(lambda row: row.exp() * 2, x)
+
+    texts = problems(rows, lambda x: x.exp() * 2.01, x)
+    assert [text.split(":")[0] for text in texts] == ["output (float32)", "gradient of x (float32)"]
+    assert problems(rows, lambda x: x.exp() * 2, x) == []
 
 
 def test_random_operators_are_not_decomposed() -> None:
