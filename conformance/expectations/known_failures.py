@@ -136,14 +136,15 @@ class KnownFailures:
         return None
 
     def _entries(self, case_id: str, check: str, target: str, torch_version: str, mode: str) -> list[KnownFailure]:
-        """The entries for a target; where none names it, those for the target that it is like (see excused_like).
+        """The entries for a target; where none names it, those for the target that it is like (see excused_like), which
+        may be like a third one.
 
         In each folder by itself: an entry of an overlay and one beside the cases both apply.
         """
         found = self._own_entries(case_id, check, target, torch_version, mode)
-        if base := excused_like(target):
+        while target := excused_like(target):
             own = {failure.layer for failure in found}
-            inherited = self._own_entries(case_id, check, base, torch_version, mode)
+            inherited = self._own_entries(case_id, check, target, torch_version, mode)
             found += [failure for failure in inherited if failure.layer not in own]
         return found
 

@@ -235,3 +235,17 @@ def test_entries_for_an_option_of_the_run(tmp_path):
     chosen.validate(["sum/sum-f16", "sum/sum-bf16"], ["cpu_avx2"])
     with pytest.raises(KnownFailureError, match="names are exact"):
         load(written(tmp_path, ENTRY | {"case": "*"}))
+
+
+def test_a_target_that_is_like_one_that_is_like_a_third(tmp_path, monkeypatch):
+    """As the smaller GPU of a vendor's plugin: its entries are those of the larger one, and of the suite's row."""
+    like = {"mine_small": "mine", "mine": "cuda_sm90"}
+    monkeypatch.setattr("conformance.expectations.known_failures.excused_like", lambda target: like.get(target, ""))
+    suite, plugin = tmp_path / "suite", tmp_path / "plugin"
+    for folder, target in {suite: "cuda_sm90", plugin: "mine"}.items():
+        folder.mkdir()
+        written(folder, ENTRY | {"target": target, "error": f"entry of {target}"})
+    found = load(suite, overlays=[str(plugin)])
+    for target in ("mine", "mine_small"):
+        errors = found.errors("sum/sum-f16", "numerics", target, "2.13.0")
+        assert errors == ["entry of mine", "entry of cuda_sm90"]
