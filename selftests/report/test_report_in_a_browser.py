@@ -217,6 +217,7 @@ def test_operators_are_sorted_as_asked(view: Any) -> None:
 def test_from_the_front_page_to_the_reason_in_three_clicks(view: Any) -> None:
     view.click(".matrix >> text=flip")
     view.click("a[aria-label^='flip/hflip-u8 on cpu_avx2']")
+    view.wait_for_selector("h1:has-text('flip/hflip-u8')")
     assert "no: load index 11 - x0 is not contiguous in x0" in view.inner_text("main")
     assert "auto tmp0 = in_ptr0[11L];" in view.inner_text("main")
 
