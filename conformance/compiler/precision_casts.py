@@ -49,9 +49,10 @@ def _notes(
     """A note for each tensor that a rounding is missing in, after a compile with the option."""
     from conformance.capture.emulation.errors import NotEmulatedError
     from conformance.cases.tolerance_policy import Policy
-    from conformance.numerics.check import TITLES, Call, call_comparison, ends_the_check
+    from conformance.numerics.check import TITLES, Call, call_comparison
     from conformance.numerics.comparison import CandidateError, Comparison
     from conformance.numerics.measurement import EAGER_BITS
+    from conformance.numerics.outcome import ends_the_check
     from conformance.numerics.problem import ORDINARY_CALLS
 
     if case.config.get(CASTS):

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from conformance.cases.case import Case
     from conformance.numerics.check import Call, Comparison, Observed, Others
 
-_NOT_EMULATED = "compiled raised NotEmulatedError: "
 #: Groups of special values whose calls have fewer or other values with an opt-out from another group.
 _SHARED = {"ties": {"edges"}, "huge": {"full_range"}}
 #: Keys of opt-outs that are judged by calls.
@@ -127,8 +126,6 @@ def judge(
                 not_judged = f"not emulated: {error}"
             except Exception as error:  # noqa: BLE001 - such as memory: one opt-out must not hide what the others excuse
                 not_judged = f"{type(error).__name__}: {error}"
-        if missing := [problem.text for problem in problems if _NOT_EMULATED in problem.text]:
-            problems, not_judged = [], f"not emulated: {missing[0].splitlines()[0].partition(_NOT_EMULATED)[2]}"
         if opt_out.varies and not problems and not not_judged:
             not_judged = "its reason says that the result differs between runs, and in this run it was right"
         judgements.append(Judgement(opt_out, problems, not_judged))
@@ -201,9 +198,8 @@ class _Auditor:
             return {}
         owned: dict[OptOut, list[Problem]] = {}
         for problem in found:
-            if _NOT_EMULATED not in problem.text:
-                for owner in _owners(problem, idle):
-                    owned.setdefault(owner, []).append(problem)
+            for owner in _owners(problem, idle):
+                owned.setdefault(owner, []).append(problem)
         return owned
 
     def _problems(self, policy: Policy, concerns: Callable[[Call], bool]) -> list[Problem]:

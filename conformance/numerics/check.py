@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from conformance.capture.emulation.errors import NotEmulatedError
 from conformance.capture.observers.dynamo import Compiles, compiles
 from conformance.capture.tf32 import without_tf32
 from conformance.cases import kept_state, later_calls, other_inputs, seeds, special_values
 from conformance.cases.tolerance_policy import COTANGENT_CALLS, Policy, default_factor
 from conformance.numerics import messages
 from conformance.numerics.comparison import CallComparison, CandidateError, Comparison, NumericsError, raised_problem
-from conformance.numerics.outcome import Arguments
+from conformance.numerics.outcome import Arguments, ends_the_check
 from conformance.numerics.problem import NEXT_CALL, ORDINARY_CALLS, SIZE_CALLS, Problem
 from conformance.numerics.random_draws import is_seeded
 
@@ -189,11 +188,6 @@ def recompilation(call: str, recompiled: Compiles, *, already_called: bool) -> P
 def _has_every_value(case: Case) -> bool:
     """Whether inputs have every value of their dtype: then a result may be the same for all of them."""
     return any(each.every_value for each in case.inputs.values())
-
-
-def ends_the_check(error: BaseException) -> bool:
-    """Whether an exception says nothing about the code: memory, the disk, or something that is not emulated."""
-    return isinstance(error, (MemoryError, torch.OutOfMemoryError, OSError, NotEmulatedError))
 
 
 def call_comparison(

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from conformance.capture.emulation.errors import NotEmulatedError
 from conformance.cases.containers import copy_to, leaves_of, structure
 from conformance.cases.special_values import unexpanded
 
@@ -129,3 +130,8 @@ def _shared_storage(outputs: Mapping[str, Any], inputs: Mapping[str, Any]) -> se
         pairs.update((other, name) for other in earlier)
         earlier.append(name)
     return pairs
+
+
+def ends_the_check(error: BaseException) -> bool:
+    """Whether an exception says nothing about the code: memory, the disk, or something that is not emulated."""
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError, OSError, NotEmulatedError))

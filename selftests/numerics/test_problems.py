@@ -7,7 +7,7 @@ import pytest
 import torch
 from checking import case_of
 
-from conformance import tensor
+from conformance import NotEmulatedError, tensor
 from conformance.cases.special_values import FLOATING
 from conformance.cases.tolerance_policy import COTANGENT_CALLS
 from conformance.documentation import page_text
@@ -300,3 +300,14 @@ def test_an_undeclared_refusal_that_compiled_does_not_share():
 
     with pytest.raises(NotImplementedError):
         check_numerics(case_of(lacking, x=tensor(4)), lambda x: x, "cpu")
+
+
+@pytest.mark.parametrize("error", [NotEmulatedError("a kernel that gets the address of memory"), MemoryError()])
+def test_what_says_nothing_of_the_code_ends_the_check_in_calls_with_special_values_too(error):
+    def compiled(x):
+        if x.isnan().any():
+            raise error
+        return x.sin()
+
+    with pytest.raises(type(error)):
+        check_numerics(case_of(lambda x: x.sin(), x=tensor(4)), compiled, "cpu")
