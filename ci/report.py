@@ -2,8 +2,9 @@
 """Joins the runs of all jobs of the device matrix into one report: `python ci/report.py ARTIFACTS -o site`.
 
 ARTIFACTS is a folder with a folder for each job: what the job left below .conformance/. Folders of runs may be named
-too. Writes site/index.html, report.json and junit.xml, and a summary for the page of the job. A run that cannot be
-read, and a job that left none, are named first, and the exit status is 1.
+too. Writes site/index.html, report.json and junit.xml, and a summary for the page of the job. Runs with another
+--inductor-config get a page of their own, site/JOB.html. A run that cannot be read, and a job that left none, are named
+first, and the exit status is 1.
 
 Needs neither torch nor pytest: `ci/tox -e report -- ARTIFACTS -o site`.
 """
@@ -19,6 +20,8 @@ from pathlib import Path
 import job_runs
 
 from conformance.cli.main import main as conformance
+from conformance.settings import config_text
+from conformance.storage.runs import Run
 
 
 def main() -> int:
@@ -39,15 +42,27 @@ def main() -> int:
         parser.error(f"the folder {options.output} cannot be written to: {error.strerror}; name another one with -o")
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     with tempfile.TemporaryDirectory() as folder:
-        runs = job_runs.placed_here(found.runs, job_runs.ROOT, Path(folder, "runs"))
-        words = ["report", *map(str, runs), "-o", str(options.output / "index.html"), "--title", options.title]
-        words += ["--json", str(options.output / "report.json"), "--junit", str(options.output / "junit.xml")]
-        markdown = Path(folder, "summary.md")
-        if status := conformance([*words, "--markdown", str(markdown)]):
-            return status
+        reports = _by_configuration(found.runs)
+        for page, jobs in reports.items():
+            runs = job_runs.placed_here(jobs, job_runs.ROOT, Path(folder, "runs"))
+            words = ["report", *map(str, runs), "-o", str(options.output / f"{page}.html"), "--title", options.title]
+            if page == "index":
+                words += ["--json", str(options.output / "report.json"), "--junit", str(options.output / "junit.xml")]
+            if status := conformance([*words, "--markdown", str(Path(folder, f"{page}.md"))]):
+                return status
         if summary:
-            _append(Path(summary), _first_lines(found.problems) + markdown.read_text(encoding="utf-8"))
+            texts = [Path(folder, f"{page}.md").read_text(encoding="utf-8") for page in reports]
+            _append(Path(summary), _first_lines(found.problems) + "\n".join(texts))
     return int(bool(found.problems))
+
+
+def _by_configuration(runs: dict[str, Path]) -> dict[str, dict[str, Path]]:
+    """Page → its runs, by job. The page "index" has those without an --inductor-config, if there are any."""
+    groups: dict[str, dict[str, Path]] = {}
+    for job, run in runs.items():
+        groups.setdefault(config_text(Run(run).description().get("inductor_config", {})), {})[job] = run
+    front = min(groups, key=bool)
+    return {"index": groups.pop(front), **{next(iter(jobs)): jobs for jobs in groups.values()}}
 
 
 def _first_lines(problems: list[str]) -> str:

@@ -13,9 +13,9 @@ from conformance.storage.runs import ItemRecord, Run
 SCRIPT = Path(__file__).parents[2] / "ci" / "report.py"
 
 
-def _run(folder: Path, target: str, time: int) -> None:
+def _run(folder: Path, target: str, time: int, **description: object) -> None:
     run = Run(folder)
-    run.begin({"torch": "2.13.0", "triton": "", "targets": [target]})
+    run.begin({"torch": "2.13.0", "triton": "", "targets": [target], **description})
     checks = {"numerics": CheckResult(Outcome.PASSED)}
     run.write_item(ItemRecord("flip/h", target, "native", "2.13.0", "", text="kernels  none\n", checks=checks))
     os.utime(folder / "run.json", (time, time))
@@ -40,6 +40,22 @@ def test_it_joins_the_last_run_of_each_job(tmp_path: Path) -> None:
     text = summary.read_text(encoding="utf-8")
     assert "**2 items = 2 passed**" in text
     assert "cpu\\_neon" not in text
+
+
+def test_runs_with_options_of_inductor_have_a_page_of_their_own(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs"
+    _run(jobs / "all" / "runs" / "1", "cpu_avx2", 1)
+    for number, backend in enumerate(("halide", "pallas")):
+        _run(jobs / backend / "runs" / backend, "cpu_avx2", number, inductor_config={"cpu_backend": backend})
+    summary = tmp_path / "summary.md"
+    done = _report(jobs, "-o", tmp_path / "site", GITHUB_STEP_SUMMARY=str(summary))
+    assert done.returncode == 0, done.stderr
+    pages = {path.name for path in (tmp_path / "site").glob("*.html")}
+    assert pages == {"index.html", "halide.html", "pallas.html"}
+    assert summary.read_text(encoding="utf-8").count("**1 item = 1 passed**") == 3
+    alone = _report(jobs / "halide" / "runs" / "halide", "-o", tmp_path / "alone")
+    assert alone.returncode == 0, alone.stderr
+    assert (tmp_path / "alone" / "index.html").exists()
 
 
 def test_without_a_run_it_says_so(tmp_path: Path) -> None:
