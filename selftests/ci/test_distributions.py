@@ -36,8 +36,8 @@ SUITE = (
     "conformance/docs/kinds.md",
     "conformance/docs/missed-optimisations.md",
 )
-#: Bytes, unpacked: what an author of own cases installs.
-MOST = 3_000_000
+#: Bytes, unpacked: what an author of own cases installs. Snapshots alone would be ten times as much.
+MOST = 4_000_000
 MISSING = "pip install 'conformance[suite]'"
 
 
@@ -59,7 +59,7 @@ def metadata_of(wheel: Path) -> email.message.Message:
 
 
 @pytest.mark.long
-def test_author_of_own_cases_installs_less_than_3_mb(distributions):
+def test_author_of_own_cases_installs_less_than_4_mb(distributions):
     with zipfile.ZipFile(distributions.harness) as file:
         assert sum(each.file_size for each in file.infolist()) < MOST
 
