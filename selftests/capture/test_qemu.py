@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch._inductor.exc import InductorError
 
 from conformance import case, tensor
 from conformance.capture.compile import capture
@@ -46,6 +47,23 @@ def test_numerics(target):
 def test_an_error_in_a_kernel_is_found():
     with pytest.raises(NumericsError, match="disagrees with eager"):
         emulated("cpu_neon", lambda text: text.replace(".exp()", ".log()"))
+
+
+@needs_qemu
+def test_a_kernel_that_does_not_build_is_an_error_of_compiling():
+    """As it is natively: check_numerics is not reached."""
+
+    def test_added(x):
+        return x + 1
+
+    row = targets()["cpu_neon"]
+    (added,) = case(x=tensor(64))(test_added).cases
+    emulation = ProcessorEmulation(row, lambda text: text.replace("loadu(", "no_such_function("))
+    with (
+        pytest.raises(InductorError, match="no_such_function"),
+        capture(CaptureRequest(added, row, emulate=True), emulation=emulation),
+    ):
+        pass
 
 
 def program(source, *types):

@@ -93,7 +93,7 @@ class Emulation:
                 with self._interpreting(), self._time_limited():
                     return loaded[self.rewrite](args)
 
-        if not cpp and kernel_language(self.target.device) not in ("triton", "cpp"):
+        if not cpp and kernel_language(self.target.device) != "triton":
             with contextlib.suppress(NotEmulatedError), self._device_replaced():  # a kernel that does not build: here
                 loaded[self.rewrite] = self._load_wrapper(code, constants)
         return call
