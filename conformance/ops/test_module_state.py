@@ -57,6 +57,25 @@ def test_moving_average(net, x):
     return net(x)
 
 
+class Centred(nn.Module):
+    """A layer of inputs without their moving average."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.layer = nn.Linear(size, 6)
+        self.register_buffer("mean", torch.zeros(size))
+
+    def forward(self, x):
+        self.mean.lerp_(x.mean(0), 0.1)
+        return self.layer(x - self.mean)
+
+
+@case(net=module(Centred, 5), x=tensor(1, 5), grad="net", checks=("numerics",))
+def test_centred(net, x):
+    """A user's report: https://github.com/pytorch/pytorch/pull/197039."""
+    return net(x)
+
+
 class Tied(nn.Module):
     """The first and the last layer have one weight."""
 
