@@ -31,7 +31,8 @@ class OtherCompiles:
     """The further compiles of a numerics check.
 
     `capture`: makes a capture. `fn`: the function to compile; without the device, a case's own is for eager alone.
-    `emulates`: whether a capture without the device runs emulated.
+    `emulates`: whether a capture without the device runs emulated. `batched`: whether C++ kernels are compiled
+    together.
     """
 
     capture: Callable[[CaptureRequest], contextlib.AbstractContextManager[CaptureResult]]
@@ -39,6 +40,7 @@ class OtherCompiles:
     target: Target
     mode: Mode
     emulates: bool
+    batched: bool = True
 
     def problems(self, case: Case, policy: Policy, comparison: Comparison) -> list[Problem]:
         """The problems with each kind of inputs that `policy.without` does not name.
@@ -73,13 +75,13 @@ class OtherCompiles:
         return call_comparison(case, self.target.device, policy, Comparison(), call)
 
     def _captures(self, chosen: Sequence[_Variant]) -> Iterator[Captured]:
-        """What captures each variant. C++ kernels of all of them are compiled together."""
+        """What captures each variant."""
         from conformance.capture.ahead import AheadCapture, capture_ahead
         from conformance.capture.toolchain.kernel_batch import KernelBatch
 
         batch, ahead = KernelBatch(), dict[str, AheadCapture]()
         cases = {each.other.name: each.other.case for each in chosen}
-        if self.mode == "native" and kernel_language(self.target.device) == "cpp":
+        if self.batched and self.mode == "native" and kernel_language(self.target.device) == "cpp":
             for name in [each.other.name for each in chosen if not each.refusal]:
                 with contextlib.suppress(Exception):  # it is captured alone below, which shows its error
                     made = capture_ahead(cases[name], self.target)

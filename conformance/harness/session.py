@@ -182,6 +182,12 @@ class Session:
         native = [each for each in self.selected_targets if each.device == "cpu" and self.machine.is_native(each)]
         return max(native, key=lambda each: self.machine.isas.index(each.isa), default=None)
 
+    def reason_not_run(self, target: Target) -> str:
+        """Why code for the target runs neither natively nor, in brackets, with emulation."""
+        native, emulated = self.compiler.reason_not_run(target), self.reason_not_emulated(target)
+        lacks_compiler = self.machine.is_native(target)
+        return native if lacks_compiler or not emulated else f"{native} ({emulated})"
+
     def reason_not_emulated(self, target: Target) -> str:
         """Why code for the target does not run on the CPU with emulation; "" where it does."""
         reason = self.compiler.reason_not_emulated(target)

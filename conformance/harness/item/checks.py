@@ -398,8 +398,7 @@ class _ItemRun:
             elif captured.compiled is not None:
                 self._compare(captured, self.case)
             else:
-                why = f" ({reason})" if (reason := self.session.reason_not_emulated(self.target)) else ""
-                raise SkipError(self.session.compiler.reason_not_run(self.target) + why)
+                raise SkipError(self.session.reason_not_run(self.target))
         except NotEmulatedError as error:
             raise SkipError(f"not emulated: {error}") from None
 
@@ -421,9 +420,9 @@ class _ItemRun:
         from conformance.numerics.check import Observed, check_numerics
 
         session, emulates = self.session, self.source.emulates
-        others = None
-        if session.compiles_other_inputs(case):
-            others = OtherCompiles(session.capture, case.fn, self.target, self.mode, emulates).problems
+        batched = session.settings.kernels == "batched"
+        compiles = OtherCompiles(session.capture, case.fn, self.target, self.mode, emulates, batched)
+        others = compiles.problems if session.compiles_other_inputs(case) else None
         check = functools.partial(check_numerics, run_options=session.settings.typed_inductor_config)
         check = check if self.audit is None else functools.partial(check_and_audit, self.audit)
         observed, target = Observed(), self.target
