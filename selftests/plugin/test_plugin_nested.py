@@ -32,7 +32,11 @@ class Batch:
     x: Any
     y: Any
 
-@case(net=module(Net, 5), x=tensor(7, 5), dtype=["f32", "bf16"], grad=True, vary="one_at_a_time")
+# With one row, the backward reads the changed buffer: https://github.com/pytorch/pytorch/pull/197039.
+@case(
+    net=module(Net, 5), x=tensor(7, 5), dtype=["f32", "bf16"], grad=True, vary="one_at_a_time",
+    numerics={"without": {"size 1": "a known failure of PyTorch"}},
+)
 def test_net(net, x):
     return net(x, scale=0.5)
 

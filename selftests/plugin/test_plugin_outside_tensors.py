@@ -35,7 +35,11 @@ class Scaled(torch.nn.Module):
 def test_attribute(net, x):
     return net(x)
 
-@case(x=tensor(3, 8), weight=tensor(4, 8), bias=tensor(4))
+# On a GPU, compiled code broadcasts where eager refuses the bias of another weight: a known failure of addmm.
+@case(
+    x=tensor(3, 8), weight=tensor(4, 8), bias=tensor(4),
+    numerics={"without": {"refused": "addmm is lowered as a sum"}},
+)
 def test_called_with_inputs(x, weight, bias):
     return torch.func.functional_call(NET, {"linear.weight": weight, "linear.bias": bias}, (x,))
 """
