@@ -42,7 +42,7 @@ def test_doctor_with_a_wrong_cxx(call, monkeypatch):
     status, out, _ = call("doctor")
     assert status == 0
     assert "CXX names foo, which is not installed" in out
-    assert "install g++" not in out
+    assert "install g++" not in out.partition("\nMissing:\n")[2]  # before it, qemu's line names cross compilers
     assert out.endswith("\n      unset CXX\n\nThe suite can run here, but for what is missing.\n")
 
 
