@@ -183,10 +183,11 @@ class Session:
         return max(native, key=lambda each: self.machine.isas.index(each.isa), default=None)
 
     def reason_not_run(self, target: Target) -> str:
-        """Why code for the target runs neither natively nor, in brackets, with emulation."""
+        """Why code for the target does not run here and, in brackets, why it is not emulated either."""
         native, emulated = self.compiler.reason_not_run(target), self.reason_not_emulated(target)
-        lacks_compiler = self.machine.is_native(target)
-        return native if lacks_compiler or not emulated else f"{native} ({emulated})"
+        if self.machine.is_native(target) or not emulated:  # natively, only a compiler can be missing
+            return native
+        return f"{native} ({emulated})"
 
     def reason_not_emulated(self, target: Target) -> str:
         """Why code for the target does not run on the CPU with emulation; "" where it does."""
