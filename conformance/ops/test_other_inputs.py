@@ -39,7 +39,9 @@ def test_encoder_layer(x, layer):
 
 @case(
     x=tensor(5, 7, layout="transposed"),
-    only={"cpu": "quantized tensors of the pretended GPU do not run"},
+    only={
+        "cpu torch>=2.13": "quantized tensors of the pretended GPU do not run, and torch 2.11 breaks the graph at them"
+    },
     checks=NUMERICS,
     numerics={"reference": "eager", "reason": "quantized numbers have no float64"},
 )
