@@ -65,7 +65,7 @@ def print_plan(rows: list[Row], python: str | None = None) -> int:
     """Prints the command of each row, or why it does not run here. Returns the exit status, as run() would."""
     plans = [plan(row, python) for row in rows]
     for each in plans:
-        text = f"not run: {each.obstacle}" if each.obstacle else shlex.join(each.command) + _in_brackets(each.note)
+        text = f"not run: {each.obstacle}" if each.obstacle else shlex.join(each.command) + in_brackets(each.note)
         print(f"{each.row.name:<16} {text}")
     return 0 if any(not each.obstacle for each in plans) else 1
 
@@ -112,7 +112,7 @@ def _run_row(each: Plan) -> tuple[int, str]:
     start = time.monotonic()
     status = _run_command(each.command, log)
     end = f"; output in {shown}" if status else ""
-    return status, f"{result_line(each.row.name, status, time.monotonic() - start, log)}{_in_brackets(each.note)}{end}"
+    return status, f"{result_line(each.row.name, status, time.monotonic() - start, log)}{in_brackets(each.note)}{end}"
 
 
 def result_line(name: str, status: int, seconds: float, log: Path) -> str:
@@ -159,7 +159,7 @@ def count_line(log: Path) -> str:
     return next((line.strip("= ") for line in reversed(lines) if _COUNTS.search(line)), "")
 
 
-def _in_brackets(note: str) -> str:
+def in_brackets(note: str) -> str:
     return f"  ({note})" if note else ""
 
 

@@ -13,6 +13,8 @@ except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib
 
 FILE = Path(__file__).with_name("matrix.toml")
+#: `.ci/run` runs the rows of one turn beside those without a turn: any four runs at successive commits run all rows.
+TURNS = 4
 
 
 class MatrixError(ValueError):
@@ -48,6 +50,7 @@ class Row:
     args: list[str] = field(default_factory=list)
     short: list[list[str]] = field(default_factory=list)
     short_env: str = ""
+    turn: int = 0
 
     @property
     def tox_env(self) -> str:
@@ -85,7 +88,11 @@ def load(file: Path = FILE) -> list[Row]:
             raise MatrixError(f"{where}: another row has this name")
         if table.get("runner") not in runners:
             raise MatrixError(f"{where}: unknown runner {table.get('runner')!r}; known are {', '.join(runners)}")
-        rows[name] = _construct(Row, where, {**table, "runner": runners[table["runner"]]})
+        rows[name] = row = _construct(Row, where, {**table, "runner": runners[table["runner"]]})
+        if row.turn not in range(TURNS + 1):
+            raise MatrixError(f"{where}: turn is {row.turn!r}; write 1 to {TURNS}, or leave it out for every turn")
+        if row.turn and not row.short:
+            raise MatrixError(f"{where}: it has a turn and no `short`, so the turn would run nothing of it")
     return list(rows.values())
 
 
