@@ -7,7 +7,8 @@
     python ci/native.py --list              # the parts, and what is noted of each
     python ci/native.py --check             # lint: how many commits that touch captures or numerics are newer
 
-A part is one run of pytest, or of a command. It needs torch, Triton and what the package requires; nothing is installed.
+A part is one run of pytest, or of a command. Nothing is installed: the machine has torch, Triton and what the package
+requires.
 Exit status 1 if a part failed. Commit native.toml: docs/deviceless.md shows it.
 """
 
@@ -50,8 +51,9 @@ _FAILED = re.compile(r"^(\w+) failed: (\S+?): ")
 
 @dataclass(frozen=True)
 class Part:
-    """`words`: arguments of Python, in which GPU and CPU stand for the targets of this machine. `minutes`: a guess, for
-    16 cores. `needs`: a package without which the part cannot run.
+    """`words`: arguments of Python. In them, GPU stands for this machine's GPUs, WIDEST for the CPU target with the
+    longest vectors, and WIDE for all CPU targets but cpu_avx2. `minutes`: a guess, for 16 cores. `needs`: a package
+    without which the part cannot run.
     """
 
     name: str
@@ -63,7 +65,8 @@ class Part:
 PARTS = (
     Part("ops-gpu", "-m pytest conformance/ops --target GPU --require-device --verify-deviceless", 6),
     Part("sweep-gpu", "-m pytest conformance/sweep --dtypes f32,bf16 --target GPU --require-device", 5),
-    Part("ops-cpu", "-m pytest conformance/ops --target CPU --require-device", 8),
+    Part("ops-cpu", "-m pytest conformance/ops --target WIDE --require-device", 6),
+    Part("ops-avx2", "-m pytest conformance/ops --target cpu_avx2 --require-device", 5),
     Part("sweep-cpu", "-m pytest conformance/sweep --dtypes f32 --target WIDEST --require-device", 3),
     Part("models-gpu", "-m pytest conformance/models --quick --target GPU --require-device", 4, "transformers"),
     Part(
@@ -137,7 +140,8 @@ class Here:
         return ""
 
     def command(self, part: Part, workers: int) -> list[str]:
-        places = {"GPU": ",".join(self.gpus), "CPU": ",".join(self.cpus), "WIDEST": self.cpus[0]}
+        wide = [name for name in self.cpus if name != "cpu_avx2"] or self.cpus
+        places = {"GPU": ",".join(self.gpus), "WIDE": ",".join(wide), "WIDEST": self.cpus[0]}
         words = [places.get(word, word) for word in shlex.split(part.words)]
         return [*words, "-n", str(workers)]
 
