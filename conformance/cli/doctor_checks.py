@@ -29,7 +29,7 @@ from conformance.devices.cross_compiler import emulation_problem, toolchain_of
 from conformance.devices.environment import PreparationError
 from conformance.devices.machine import Machine
 from conformance.devices.targets import GPUS, PLATFORMS, families, targets
-from conformance.devices.torch_releases import NEWEST, OLDEST
+from conformance.devices.torch_releases import NEWEST, OLDEST, advised_version, unsupported_message
 from conformance.devices.vendor_devices import deviceless_problem
 from conformance.errors import first_line
 
@@ -114,19 +114,16 @@ def _headers() -> Finding:
 
 
 def _torch() -> Finding:
-    oldest, newest = (".".join(map(str, version)) for version in (OLDEST, NEWEST))
-    command = f"{short_executable(sys.executable)} -m pip install 'torch>={oldest}'"
+    install = f"{short_executable(sys.executable)} -m pip install torch=="
     try:
         build = environment.torch_build()
     except PreparationError:
-        return Finding("torch", "not installed", "torch. Nothing works without it.", command, fatal=True)
-    if build.release < OLDEST:
-        text = f"{build.version} is too old: the suite needs {oldest} or newer, except for --backend ipex"
-        return Finding("torch", text, f"torch {oldest} or newer.", command, fatal=True)
-    newer = ""
-    if build.release > NEWEST:
-        newer = f"newer than {newest}: patches that do not fit it are switched off; "
-    return Finding("torch", f"{build.version} ({newer}{oldest} to {newest} are supported)")
+        missing = "torch. Nothing works without it."
+        return Finding("torch", "not installed", missing, f"{install}{advised_version()}", fatal=True)
+    if message := unsupported_message(build.version):
+        missing = "A torch that is supported. With another one, nothing but another --backend works."
+        return Finding("torch", message, missing, f"{install}{advised_version(build.version)}", fatal=True)
+    return Finding("torch", f"{build.version} ({OLDEST.name} to {NEWEST.name} are supported)")
 
 
 def _triton() -> Finding:
@@ -151,7 +148,7 @@ def _devices(machine: Machine) -> Iterator[Finding]:
     if is_unbuilt:
         yield from _pretended_devices(compiler, pretended_device.probe(build))
     try:
-        if build.release > NEWEST or compiler.vendors:
+        if compiler.vendors:
             _say_waiting("importing torch's compiler, to see whether each patch fits it")
             compiler.set_up_torch()
         else:

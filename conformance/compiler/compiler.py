@@ -25,7 +25,7 @@ from conformance.devices.cross_compiler import emulation_problem
 from conformance.devices.environment import PreparationError
 from conformance.devices.machine import Machine
 from conformance.devices.targets import Target, select_targets
-from conformance.devices.torch_releases import OLDEST
+from conformance.devices.torch_releases import unsupported_message
 from conformance.devices.vendor_devices import (
     VendorDevice,
     deviceless_problem,
@@ -52,7 +52,7 @@ class Compiler:
 
     `threads`: how many torch uses here and in the GPU-free worker; 0: one for each core. `inductor_config`: options
     that were laid over those of all cases. `is_inductor`: False where another backend compiles: then nothing is
-    captured, and this torch may be too old for the patches.
+    captured, and this torch may be one that is not supported.
     `generation_problems`: device type → why no code can be generated for it here. `patch_problems`: those of them that
     torch's sources show before torch is imported. `notices`: what `prepare` has to say, a line each.
     """
@@ -67,7 +67,13 @@ class Compiler:
     torch_is_set_up: bool = False
 
     def prepare(self) -> None:
-        """Sets up this process before torch is imported, and finds out for which devices no code can be generated."""
+        """Sets up this process before torch is imported, and finds out for which devices no code can be generated.
+
+        Raises PreparationError for a torch that is not supported. Another backend than Inductor may have one.
+        """
+        unsupported = unsupported_message(environment.torch_build().version)
+        if unsupported and self.is_inductor:
+            raise PreparationError(unsupported)
         prepared = prepare(targets.GPUS if self.machine.gpus else ())
         triton = environment.triton_version()
         for device in (*targets.GPUS, *vendor_devices()):
@@ -77,11 +83,8 @@ class Compiler:
                 self.generation_problems[device] = environment.missing_triton_message()
             elif prepared.problem:
                 self.generation_problems[device] = prepared.problem
-        build = environment.torch_build()
-        if build.release < OLDEST:
-            oldest = ".".join(map(str, OLDEST))
-            reason = f"torch {build.version} is too old to capture generated code: install torch {oldest} or newer"
-            self.generation_problems |= dict.fromkeys(targets.families(), reason)
+        if unsupported:
+            self.generation_problems |= dict.fromkeys(targets.families(), unsupported)
         elif self.is_inductor:
             self._check_torch_sources()
         self.notices += ignored_variables()

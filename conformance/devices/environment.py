@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from conformance.devices.targets import GPUS
-from conformance.devices.torch_releases import release_of
+from conformance.devices.torch_releases import VERSIONS, advised_version, supported_version
 from conformance.errors import ConformanceError
 
 #: Variables that torch, Inductor, Triton and the runtimes below them read. Of 229 that were tried, 62 change or break
@@ -72,7 +72,7 @@ def torch_build() -> TorchBuild:
     """The installed torch. Raises PreparationError if there is none."""
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
-        raise PreparationError("torch is not installed: pip install torch (2.11 or newer)")
+        raise PreparationError(f"torch is not installed: pip install torch=={advised_version()}")
     refuse_unusable_torch()
     return build_in(Path(spec.submodule_search_locations[0]))
 
@@ -123,8 +123,8 @@ def triton_version() -> str:
 
 def triton_to_install() -> str:
     """What pip takes as the Triton that goes with the installed torch, such as "triton==3.7.1"."""
-    release = release_of(torch_build().release)
-    return f"triton=={release.triton}" if release and release.triton else "triton"
+    version = supported_version(torch_build().version)
+    return f"triton=={VERSIONS[version]}" if version else "triton"
 
 
 def missing_triton_message() -> str:

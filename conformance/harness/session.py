@@ -110,7 +110,10 @@ class Session:
         return environment.torch_build().version
 
     def prepare(self) -> None:
-        """Sets up this process before torch is imported, and finds out for which devices no code can be generated."""
+        """Sets up this process before torch is imported, and finds out for which devices no code can be generated.
+
+        Raises PreparationError for a torch that is not supported.
+        """
         seeds.use_run_seed(self.settings.seed)
         tolerance_policy.use_default_factor(self.settings.factor)
         settings = self.settings

@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 import conformance
-from conformance.devices.torch_releases import TESTED
+from conformance.devices.torch_releases import RELEASES, TESTED, VERSIONS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "public-names.md"
@@ -229,7 +230,8 @@ def test_other_files_name_the_torches_of_the_table():
     pairs = re.findall(r'torch: "(\d+\.\d+)\.\d+", triton: "(\S+)"', workflow)
     assert pairs == [(each.name, each.triton) for each in (TESTED[0], TESTED[-1])]
     torches = {each.name for each in TESTED}
-    assert set(re.findall(r'^torch = "(.+)"', (ROOT / "ci" / "matrix.toml").read_text(), re.MULTILINE)) == torches
+    named = set(re.findall(r'^torch = "(.+)"', (ROOT / "ci" / "matrix.toml").read_text(), re.MULTILINE))
+    assert named == {*torches, *VERSIONS}
     headers = {
         version
         for file in (ROOT / "conformance" / "expected_code" / "flip").glob("*.txt")
@@ -237,3 +239,17 @@ def test_other_files_name_the_torches_of_the_table():
         for version in versions.split()
     }
     assert headers == torches
+
+
+def test_package_brings_a_torch_that_is_supported():
+    """Pip takes the newest that is allowed. 2.8 is allowed for Intel's extension."""
+    text = (ROOT / "pyproject.toml").read_text()
+    [allowed] = re.findall(r'^    "torch(>=2.+)",$', text, re.MULTILINE)
+    assert all(SpecifierSet(allowed).contains(version) for version in ("2.8.0", *VERSIONS))
+    newest = RELEASES[-1].newest.split(".")
+    too_new = [".".join([*newest[:2], str(int(newest[2]) + 1)]), f"{newest[0]}.{int(newest[1]) + 1}.0"]
+    assert not any(SpecifierSet(allowed).contains(version) for version in ("2.7.1", "2.9.0", "2.10.0", *too_new))
+
+
+def test_readme_says_which_torches_are_supported():
+    assert f"install torch ({RELEASES[0].name} to {RELEASES[-1].name})" in (ROOT / "README.md").read_text()

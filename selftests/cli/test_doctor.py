@@ -11,7 +11,7 @@ from command_process import process
 from conformance.cli import doctor_checks
 from conformance.devices import cpp_compiler, environment
 from conformance.devices.machine import Machine
-from conformance.devices.torch_releases import release_of
+from conformance.devices.torch_releases import VERSIONS, supported_version
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,15 +67,20 @@ def test_doctor_without_triton(call, monkeypatch):
     monkeypatch.setattr(environment, "triton_version", lambda: "")
     status, out, _ = call("doctor")
     assert status == 0
-    release = release_of(environment.torch_build().release)
-    pin = f"=={release.triton}" if release and release.triton else ""
-    assert f" -m pip install triton{pin}\n" in out
+    triton = VERSIONS[supported_version(environment.torch_build().version)]
+    assert f" -m pip install triton=={triton}\n" in out
 
 
 @pytest.mark.parametrize(
-    ("version", "message"), [(None, "not installed"), ("2.8.0+cpu", r"2.8.0\+cpu is too old: the suite needs 2.11 ")]
+    ("version", "message", "advised"),
+    [
+        (None, "not installed", "2.13.0"),
+        ("2.8.0+cpu", r"torch 2.8.0\+cpu is not supported: pip install torch==2.13.0 ", "2.13.0"),
+        ("2.12.7", r"torch 2.12.7 is not supported: pip install torch==2.12.1 ", "2.12.1"),
+        ("2.16.0.dev20261120+cpu", r"torch 2.16.0.dev20261120\+cpu is not supported: pip ", "2.13.0"),
+    ],
 )
-def test_doctor_without_a_torch_that_will_do(call, monkeypatch, version, message):
+def test_doctor_without_a_torch_that_will_do(call, monkeypatch, version, message, advised):
     def build():
         if version is None:
             raise environment.PreparationError("torch is not installed")
@@ -85,7 +90,7 @@ def test_doctor_without_a_torch_that_will_do(call, monkeypatch, version, message
     status, out, _ = call("doctor")
     assert status == 1
     assert re.search(f"^torch +{message}", out, re.MULTILINE)
-    assert " -m pip install 'torch>=2.11'\n" in out
+    assert f" -m pip install torch=={advised}\n" in out
     assert out.endswith("\nThe suite cannot run here.\n")
 
 

@@ -15,6 +15,7 @@ from conformance.capture.deviceless import pretended_device
 from conformance.devices.cache_folder import set_cache_variables
 from conformance.devices.environment import remove_code_variables, torch_build
 from conformance.devices.targets import GPUS
+from conformance.devices.torch_releases import unsupported_message
 from conformance.devices.vendor_devices import deviceless_problem, vendor_devices
 
 
@@ -51,7 +52,10 @@ def prepare(native: tuple[str, ...] = ()) -> Preparation:
         os.environ.setdefault("SYMPY_CACHE_SIZE", "5000")
         wanted = () if set(GPUS) <= set(native) else (*GPUS, *vendor_devices())
         pretended = tuple(device for device in wanted if device not in native and not deviceless_problem(device))
-        problem = pretended_device.load(torch_build(), pretended, torch_was_imported=torch_was_imported)
+        build = torch_build()
+        problem = unsupported_message(build.version) or pretended_device.load(
+            build, pretended, torch_was_imported=torch_was_imported
+        )
         _prepared.append(Preparation(dropped, torch_was_imported, () if problem else pretended, problem))
     return _prepared[0]
 

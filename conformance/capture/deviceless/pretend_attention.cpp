@@ -34,6 +34,7 @@
 #include <initializer_list>
 #include <limits>
 
+// For what PyTorch does. What PyTorch has, by name or arguments, is asked with `requires`: a release may lack it.
 #define TORCH_AT_LEAST(minor) (TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= (minor))
 
 extern long pretend_choices;  // pretend_device.cpp
@@ -87,18 +88,20 @@ bool all(const sdp_params& p, std::initializer_list<Check> checks) {
   return true;
 }
 
-#if TORCH_AT_LEAST(14)
-// One head of keys and values may serve several heads of queries; every implementation supports that.
-constexpr auto heads_same_kv = sdp::check_batch_size_and_num_heads_dense<true, true, true>;
-constexpr auto heads_any_kv = sdp::check_batch_size_and_num_heads_dense<true, false, true>;
-constexpr auto heads_efficient = sdp::check_batch_size_and_num_heads_dense<true, true, true>;
-constexpr auto rocm_heads_efficient = sdp::check_batch_size_and_num_heads_dense<false, true, false>;
-#else
-constexpr auto heads_same_kv = sdp::check_batch_size_and_num_heads_dense<true>;
-constexpr auto heads_any_kv = sdp::check_batch_size_and_num_heads_dense<true, false>;
-constexpr auto heads_efficient = sdp::check_batch_size_and_num_heads_dense<false>;
-constexpr auto rocm_heads_efficient = heads_efficient;
-#endif
+// PyTorch's check of the heads. Where it has a third parameter, one head of keys and values may serve several heads of queries,
+// and every implementation of cuda supports that.
+template <bool same_heads, bool efficient>
+constexpr Check heads() {
+  if constexpr (requires { &sdp::check_batch_size_and_num_heads_dense<true, same_heads, true>; }) {
+    return sdp::check_batch_size_and_num_heads_dense<true, same_heads, true>;
+  } else {
+    return sdp::check_batch_size_and_num_heads_dense<!efficient, same_heads>;
+  }
+}
+constexpr auto heads_same_kv = heads<true, false>();
+constexpr auto heads_any_kv = heads<false, false>();
+constexpr auto heads_efficient = heads<true, true>();
+constexpr auto rocm_heads_efficient = sdp::check_batch_size_and_num_heads_dense<false>;
 
 // PyTorch's causal mask is aligned to the top left, the flash kernels' mask to the bottom right. They are equal only if
 // the mask is square.
@@ -140,11 +143,14 @@ bool flash_dtype(const sdp_params& p, bool debug) {
   return half_precision(p, debug);
 }
 
+template <typename Context>
+bool enabled_version_4(const Context& context) {
+  if constexpr (requires { context.userEnabledFA4SDP(); }) return context.userEnabledFA4SDP();
+  return false;
+}
+
 bool flash_version_4(const sdp_params& p, bool) {
-#if TORCH_AT_LEAST(14)
-  if (at::globalContext().userEnabledFA4SDP()) return (major() == 9 || major() == 10) && p.dropout == 0.0;
-#endif
-  return true;
+  return !enabled_version_4(at::globalContext()) || ((major() == 9 || major() == 10) && p.dropout == 0.0);
 }
 
 bool can_flash(const sdp_params& p) {
@@ -302,9 +308,9 @@ bool can_cudnn(const sdp_params& p) {
                  cudnn_heads, cudnn_lengths, cudnn_backward});
 }
 
-// The cuDNN version in torch's wheels. 2.11 and 2.15: read from the wheels; between: from PyTorch's changes.
+// The cuDNN version that torch's wheels for CUDA require.
 constexpr long bundled_cudnn =
-    TORCH_AT_LEAST(15) ? 92600 : TORCH_AT_LEAST(14) ? 92301 : TORCH_AT_LEAST(13) ? 92000 : 91900;
+    TORCH_AT_LEAST(15) ? 92600 : TORCH_AT_LEAST(14) ? 92400 : TORCH_AT_LEAST(12) ? 92000 : 91900;
 
 bool prefers_cudnn() {
   if (pretend_is_rocm || c10::utils::check_env("TORCH_CUDNN_SDPA_DEPRIORITIZED") == true || target.cudnn <= 91500) {
@@ -383,6 +389,24 @@ int64_t choose(
   TORCH_CHECK(false, "No available kernel. Aborting execution.");
 }
 
+// The inputs with a batch dimension, on a torch that adds one. The name is found by its argument: a name that PyTorch
+// does not have may not be qualified.
+template <typename Params>
+Params with_batch(const Params& params) {
+  if constexpr (requires { normalize_unbatched_input(params); }) return normalize_unbatched_input(params);
+  return params;
+}
+
+// Metal's attention, which takes `grouped` on some versions of PyTorch.
+template <typename... Options>
+Tensor attention_for_mps(bool grouped, const Options&... options) {
+  if constexpr (requires { at::_scaled_dot_product_attention_math_for_mps(options..., grouped); }) {
+    return std::get<0>(at::_scaled_dot_product_attention_math_for_mps(options..., grouped));
+  } else {
+    return std::get<0>(at::_scaled_dot_product_attention_math_for_mps(options...));
+  }
+}
+
 // What PyTorch's attention.cpp does on xpu and mps. In a build without them, PyTorch's own function fails an assertion.
 Tensor attention(
     const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& mask, double dropout,
@@ -401,13 +425,11 @@ Tensor attention(
   if (elsewhere) {
     return at::native::scaled_dot_product_attention(query, key, value, mask, dropout, causal, scale, grouped);
   }
-#if TORCH_AT_LEAST(14)
-  const auto batched = sdp::normalize_unbatched_input({query, key, value, mask, dropout, causal, grouped});
+  const auto batched = with_batch(sdp_params{query, key, value, mask, dropout, causal, grouped});
   if (!batched.query.is_same(query)) {
     return attention(batched.query, batched.key, batched.value, batched.attn_mask, dropout, causal, scale, grouped)
         .squeeze(0);
   }
-#endif
   const auto backend = target.device == mps
       ? SDPBackend::math
       : static_cast<SDPBackend>(choose(query, key, value, mask, dropout, causal, scale, grouped));
@@ -433,12 +455,7 @@ Tensor attention(
   }
   const bool learns = query.requires_grad() || key.requires_grad() || value.requires_grad();
   if (target.device == mps && dropout == 0.0 && !(at::GradMode::is_enabled() && learns)) {
-    return std::get<0>(at::_scaled_dot_product_attention_math_for_mps(
-        query, key, value, bias, dropout, causal, std::nullopt, scale
-#if TORCH_AT_LEAST(13)
-        , grouped
-#endif
-        ));
+    return attention_for_mps(grouped, query, key, value, bias, dropout, causal, std::nullopt, scale);
   }
   return std::get<0>(at::_scaled_dot_product_attention_math(
       query, key, value, bias, dropout, causal, std::nullopt, scale, grouped));

@@ -42,7 +42,7 @@ def import_deciding_modules() -> None:
 
 
 def compiler_version() -> str:
-    """torch.version.xpu of the installed torch's release, built for xpu. For a newer torch: of the newest known one."""
+    """torch.version.xpu of the installed torch's release, built for xpu. For another torch: of the newest one."""
     return (release_of(torch_build().release) or RELEASES[-1]).xpu_compiler
 
 
