@@ -100,7 +100,8 @@ def main(arguments: list[str]) -> int:
         return 0
     if not chosen:
         parser.error(f"no script has {options.only!r} in its name")
-    return 0 if all([run(name, row) for name, row in chosen.items()]) else 1
+    passed = [run(name, row) for name, row in chosen.items()]  # a list: all run, though one fails
+    return 0 if all(passed) else 1
 
 
 if __name__ == "__main__":
