@@ -5,12 +5,14 @@
     python benchmarks/smoke.py --list
 
 smoke.toml has the arguments. A script that needs what is not here is imported, and asked for --help if it has one.
+`package` names a package that its import needs: without that one it is only compiled.
 Exit status 1 if one fails.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import signal
 import subprocess
@@ -27,6 +29,7 @@ except ModuleNotFoundError:  # Python 3.10
 FOLDER = Path(__file__).resolve().parent
 SECONDS = 120
 _MAIN = '__name__ == "__main__"'
+_COMPILE = "import pathlib, sys; compile(pathlib.Path(sys.argv[1]).read_text(encoding='utf-8'), sys.argv[1], 'exec')"
 _IMPORT = "import runpy, sys; sys.path.insert(0, sys.argv[2]); runpy.run_path(sys.argv[1], run_name='imported')"
 
 
@@ -57,6 +60,8 @@ def command(name: str, row: dict[str, Any]) -> list[str]:
     script = FOLDER / name
     if "args" in row:
         return [sys.executable, str(script), *row["args"]]
+    if "package" in row and importlib.util.find_spec(row["package"]) is None:
+        return [sys.executable, "-c", _COMPILE, str(script)]
     if "ArgumentParser(" in script.read_text(encoding="utf-8"):
         return [sys.executable, str(script), "--help"]
     return [sys.executable, "-c", _IMPORT, str(script), str(script.parent)]
