@@ -63,7 +63,8 @@ FUNCTIONS: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], Callable[...,
     "mse_loss": (lambda x: functional.mse_loss(x, x.roll(1, -1)), rows_of),
     "layer_norm": (lambda x: functional.layer_norm(x, (x.shape[-1],)), rows_of),
     "layer_norm of columns": (lambda x: functional.layer_norm(x, (8,), x[0], x[-1]), columns_of),
-    "batch_norm": (lambda x: functional.batch_norm(x, None, None, training=True), columns_of),
+    # Not functional.batch_norm: that one refuses a single term.
+    "batch_norm": (lambda x: torch.batch_norm(x, None, None, None, None, True, 0.1, 1e-5, False), columns_of),
     "gradient of layer_norm's weight": (weight_gradient, columns_of),
     "product": (lambda x: x @ x.mT, rows_of),
 }

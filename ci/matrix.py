@@ -59,7 +59,7 @@ class Row:
     def command(self) -> list[str]:
         """The command of the job, for the root of the checkout. Put the Python that runs it in front."""
         command = ["ci/tox", "-e", self.tox_env]
-        if self.env in ("lint", "examples", "determinism"):
+        if self.env in ("lint", "examples", "determinism", "benchmarks"):
             return command
         pytest = [*self.args, f"--junitxml=.conformance/junit/{self.name}.xml"]
         if self.env != "selftests":
