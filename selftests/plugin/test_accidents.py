@@ -21,7 +21,7 @@ REASONS = {
 }
 
 
-@pytest.mark.parametrize(
+WORKERS_ARE_LONG = pytest.mark.parametrize(
     "processes",
     [
         PROCESSES[0],
@@ -29,6 +29,9 @@ REASONS = {
     ],
     ids=" ".join,
 )
+
+
+@WORKERS_ARE_LONG
 def test_every_accident(tmp_path, processes):
     suite = planted_suite(tmp_path, *ITEMS)
     ran, entries = suite.checks(*options(*processes, "--item-timeout", "3"))
@@ -64,8 +67,7 @@ def test_every_accident(tmp_path, processes):
     ran.has("Captured stderr call ", "\nnative words\n")
 
 
-@pytest.mark.long("processes of the run end, and each new one imports torch")
-@pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
+@WORKERS_ARE_LONG
 def test_a_process_that_has_grown_is_replaced(tmp_path, processes):
     """A process keeps a part of all that it compiles. No item fails."""
     suite = planted_suite(tmp_path, "fine", "grow", "fine2", "fine3")
@@ -74,8 +76,7 @@ def test_a_process_that_has_grown_is_replaced(tmp_path, processes):
     assert (ran.outcomes(), len(outcomes(suite))) == ({"passed": 4}, 4)
 
 
-@pytest.mark.long("processes of the run end, and each new one imports torch")
-@pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
+@WORKERS_ARE_LONG
 def test_a_process_with_own_tests_is_kept(tmp_path, processes):
     """Else the fixtures of these tests would not be torn down."""
     suite = planted_suite(tmp_path, "fine", "grow", "fine2", "fine3")
@@ -141,8 +142,7 @@ def test_a_debugger_needs_one_process(tmp_path):
     ran.has("a crash ends this run, and items have no time limit, because of --pdb")
 
 
-@pytest.mark.long("processes of the run end, and each new one imports torch")
-@pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
+@WORKERS_ARE_LONG
 def test_a_crash_while_pytest_collects(tmp_path, processes):
     suite = with_items(Suite(tmp_path), "fine")
     suite.write("ops/test_other.py", "import ctypes\nctypes.string_at(0)\n")
