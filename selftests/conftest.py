@@ -18,7 +18,7 @@ from conformance.storage.runs import private_folder
 def pytest_configure(config: pytest.Config) -> None:
     """Enables Ctrl-C, which is tested. A shell may disable it for processes in the background."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    config.addinivalue_line("markers", "long: takes more than 8 s; .ci/run leaves it out")
+    config.addinivalue_line("markers", "long(why): takes seconds, and why; the short form of .ci/run leaves it out")
     if not hasattr(config, "workerinput"):
         _expect_durations(config.rootpath)
 
@@ -31,6 +31,13 @@ def _expect_durations(root: Path) -> None:
         test: seconds for test, seconds in durations.read(Path(__file__).parent).items() if test not in known
     }:
         durations.merge(folder, root, missing)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Refuses a mark `long` without a reason: nobody can judge whether such a test could be quick."""
+    for mark in item.iter_markers("long"):
+        if mark.kwargs or len(mark.args) != 1 or not isinstance(mark.args[0], str) or len(mark.args[0].split()) < 3:
+            raise pytest.UsageError(f'{item.nodeid}: write @pytest.mark.long("why it cannot be quick")')
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -43,7 +43,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.skipif(not NATIVE, reason="no cpu target is native")
-@pytest.mark.parametrize("grad", ["", pytest.param("x", marks=pytest.mark.long)])
+@pytest.mark.parametrize("grad", ["", "x"])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_fact_is_what_the_allocator_counts(name, grad):
     function = FUNCTIONS[name]

@@ -61,7 +61,7 @@ def bisect(repository, *words, cache=None):
     return run_python("-m", "conformance", "bisect", *words, "--source", repository.folder, env=env)
 
 
-@pytest.mark.long
+@pytest.mark.long("it bisects real commits, with a process for each")
 def test_the_commit_and_the_lines_that_the_case_executes(repository, tmp_path):
     ran = bisect(repository, *WORDS, "--good", "release", "--bad", "HEAD", cache=empty_cache(tmp_path))
     assert ran.returncode == 0, ran.stdout + ran.stderr

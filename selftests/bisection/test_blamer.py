@@ -234,7 +234,7 @@ def test_sides(tmp_path):
         parse_side(str(tmp_path / "venv"), "--new")
 
 
-@pytest.mark.long
+@pytest.mark.long("it starts a real process that imports torch and captures")
 @pytest.mark.parametrize(
     ("case", "options"),
     [

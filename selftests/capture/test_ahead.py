@@ -36,7 +36,7 @@ def text_of(captured):
     return snapshot_text(captured.capture, extract(captured.capture).lines(), "cpu")
 
 
-@pytest.mark.long
+@pytest.mark.long("it compiles C++ kernels of many captures, and all of them once more alone")
 def test_texts_and_numerics_of_captures_that_wait_for_each_other():
     """Several cases of one function are among them: Dynamo would make their sizes dynamic."""
     cases = list(cases_in(OPS / "test_softmax.py").values())[:5] + some_cases("smooth_l1_loss", "mean_of_20")

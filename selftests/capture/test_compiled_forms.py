@@ -91,7 +91,7 @@ def test_exported_kernels_are_the_same(of_case):
     assert not sets.differ
 
 
-@pytest.mark.long
+@pytest.mark.long("it compiles a model of three blocks in two forms")
 @pytest.mark.parametrize("of_case", MODELS, ids=lambda each: each.id)
 def test_a_block_compiles_once_and_loses_fusion_with_the_next_one(of_case):
     (_, whole), (graphs, regional) = (kernels(of_case, form) for form in ("whole", "regional"))

@@ -48,7 +48,7 @@ def test_the_kernels_are_the_same(grad):
     assert "cudagraph_skips" not in graphs.counters.get("inductor", {})
 
 
-@pytest.mark.long
+@pytest.mark.long("its own pytest process captures and interprets kernels")
 def test_numerics_without_graphs(tmp_path):
     suite = Suite(tmp_path)
     suite.write("ops/test_graphs.py", CASES)

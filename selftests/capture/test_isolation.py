@@ -99,7 +99,7 @@ def rocm_alone(tmp_path_factory) -> str:
     return texts(tmp_path_factory.mktemp("rocm"), "rocm_gfx942")[0]
 
 
-@pytest.mark.long
+@pytest.mark.long("it captures in fresh processes, once for each order of the devices")
 def test_every_order_of_gpus(tmp_path, alone):
     a, b, c = alone
     orders = [a, b, c, a, c, b, a, b, c, b, a, c, a, b]  # each of the six orders of three, one after the other
@@ -111,7 +111,7 @@ def test_every_order_of_gpus(tmp_path, alone):
     assert len(set(alone.values())) == 3, "the three GPUs must get different code, or this test checks nothing"
 
 
-@pytest.mark.long
+@pytest.mark.long("it captures in fresh processes, once for each order of the devices")
 @pytest.mark.parametrize("order", [("cuda_sm90", "rocm_gfx942"), ("rocm_gfx942", "cuda_sm90")], ids="-".join)
 def test_platforms_alternate(tmp_path, alone, rocm_alone, order):
     """PyTorch calls GPUs of NVIDIA and AMD cuda, and keeps much for each device type."""
@@ -122,7 +122,7 @@ def test_platforms_alternate(tmp_path, alone, rocm_alone, order):
     assert "hip" not in alone["cuda_sm90"]
 
 
-@pytest.mark.long
+@pytest.mark.long("it captures in fresh processes, once for each order of the devices")
 def test_devices_alternate(tmp_path, alone):
     native = f"{NATIVE}:native"
     order = ["cuda_sm90", native, "xpu_pvc", "cuda_sm90", "xpu_pvc", native, "cpu_neon", "cuda_sm80", "xpu_bmg", native]

@@ -39,7 +39,11 @@ def facts_text(found) -> tuple:
 
 
 @pytest.mark.parametrize(
-    "operator", [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in SAMPLE]
+    "operator",
+    [
+        pytest.param(name, marks=[pytest.mark.long("it captures each sampled case for eight targets")] * (name in LONG))
+        for name in SAMPLE
+    ],
 )
 def test_shared_and_alone_are_the_same(operator):
     for case in list(cases_in(OPS / f"test_{operator}.py").values())[:: SAMPLE[operator]]:

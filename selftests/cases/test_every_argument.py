@@ -75,7 +75,7 @@ def test_each_reason_is_said_once():
     assert all(entry["reason"] for entry in REASONS)
 
 
-@pytest.mark.long
+@pytest.mark.long("it builds the inputs of all cases")
 def test_each_argument_has_a_case_or_a_reason():
     found = unset(cases_below([OPS]))
     everywhere = {argument for entry in REASONS for argument in entry.get("everywhere", [])}

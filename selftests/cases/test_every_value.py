@@ -204,7 +204,7 @@ def test_the_page_has_these_counts():
 # Cases with some checks -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.long
+@pytest.mark.long("it computes a case of all 16-bit values natively, which has to be compiled")
 @pytest.mark.skipif(not NATIVE, reason="this machine runs no cpu target")
 def test_a_case_without_code_stores_nothing_and_is_excluded_where_numerics_do_not_run(suite):
     suite.write("ops/test_scale.py", PROJECT)

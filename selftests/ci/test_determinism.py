@@ -19,7 +19,7 @@ import determinism
 CASES = ("flip", "softmax", "scan", "mm", "scatter", "random", "sdpa")
 
 
-@pytest.mark.long
+@pytest.mark.long("it generates code in several processes whose environments differ")
 def test_texts_are_equal_with_all_varied_at_once(monkeypatch, capsys):
     monkeypatch.setattr(determinism, "CASES", tuple(f"conformance/ops/test_{name}.py" for name in CASES))
     status = determinism.main(["--quick", "--only", "together", "--stored"])

@@ -58,13 +58,13 @@ def metadata_of(wheel: Path) -> email.message.Message:
         return email.parser.Parser().parsestr(file.read(name).decode())
 
 
-@pytest.mark.long
+@pytest.mark.long("it builds both wheels from a clean checkout and installs them")
 def test_author_of_own_cases_installs_less_than_4_mb(distributions):
     with zipfile.ZipFile(distributions.harness) as file:
         assert sum(each.file_size for each in file.infolist()) < MOST
 
 
-@pytest.mark.long
+@pytest.mark.long("it builds both wheels from a clean checkout and installs them")
 def test_wheels_share_no_file_and_have_all(distributions):
     harness, suite = files_of(distributions.harness), files_of(distributions.suite)
     assert not set(harness) & set(suite)
@@ -78,7 +78,7 @@ def test_wheels_share_no_file_and_have_all(distributions):
     assert set(harness) - beside - upstream == package - set(suite)
 
 
-@pytest.mark.long
+@pytest.mark.long("it builds both wheels from a clean checkout and installs them")
 def test_sdist_is_the_whole_repository(distributions):
     assert distributions.sources - names_of(distributions.harness_sdist) == set()
 
@@ -148,7 +148,7 @@ def ran(venv, folder, *words, **extra):
     return result.returncode, result.stdout
 
 
-@pytest.mark.long
+@pytest.mark.long("it builds both wheels from a clean checkout and installs them")
 @pytest.mark.parametrize(
     "words",
     [
@@ -171,7 +171,7 @@ def test_without_the_suite_one_sentence_says_how_to_install_it(tmp_path, venv, w
     assert "Traceback" not in text
 
 
-@pytest.mark.long
+@pytest.mark.long("it builds both wheels from a clean checkout and installs them")
 def test_readme_example_works_as_printed(tmp_path, venv):
     """In an empty folder, with the harness alone: the conftest, the cases and the command are the README's own text.
 
@@ -233,7 +233,7 @@ def test_release_tries_the_oldest_and_newest_torch_of_the_table():
         assert f"torch{minor}-!xpu: triton=={triton}\n" in table
 
 
-@pytest.mark.long
+@pytest.mark.long("it builds both wheels from a clean checkout and installs them")
 def test_commands_without_the_suite_work_for_own_cases(tmp_path, venv):
     (tmp_path / "test_scale.py").write_text(SCALE)
     listed = "scale/double-f32  test_scale.py\nscale/double-f16  test_scale.py\n"
@@ -245,7 +245,7 @@ def test_commands_without_the_suite_work_for_own_cases(tmp_path, venv):
     assert status == 0, text
 
 
-@pytest.mark.long
+@pytest.mark.long("it builds both wheels from a clean checkout and installs them")
 def test_with_the_suite_and_after_uninstalling_either(tmp_path, tmp_path_factory, distributions):
     both = wheels.new_venv(tmp_path_factory.mktemp("both"))
     suite = wheels.thinned(distributions.suite, tmp_path / "thinned")

@@ -40,7 +40,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.long
+@pytest.mark.long("it builds the site with Sphinx")
 def test_each_page_is_there_and_each_link_leads_to_one(source: Path) -> None:
     pages = {path.relative_to(source) for path in source.rglob("*.md")}
     pages = {page for page in pages if page.parts[0] != "_files"}  # these are shown as text

@@ -35,7 +35,7 @@ def test_an_example_makes_warnings_errors(name):
     assert 'filterwarnings = ["error"' in (REPOSITORY / "examples" / name / "pyproject.toml").read_text()
 
 
-@pytest.mark.long
+@pytest.mark.long("it builds the wheels and installs an example from them")
 def test_an_example_that_fails_is_named(distributions):
     ran = examples("losses", "--wheels", str(distributions.folder), "--", "--target", "cuda_sm9")
     assert ran.returncode == 1, ran.stdout
@@ -60,7 +60,7 @@ def test_workflow_of_the_example_tries_torches_of_the_table_and_accepts_nothing(
     assert not re.search(r"EXPECTTEST_ACCEPT\s*[=:]", text)
 
 
-@pytest.mark.long
+@pytest.mark.long("it builds the wheels and installs an example from them")
 @pytest.mark.parametrize("source", ["an index", "a wheel", "a checkout"])
 def test_workflow_of_the_example_installs_from(source, tmp_path, distributions):
     """The command of the workflow, where pip finds the package so. torch and what else is installed are left out."""

@@ -53,7 +53,7 @@ def confirmed(stored, tmp_path_factory) -> tuple[Suite, Path]:
     return suite, suite.root / "mine.zip"
 
 
-@pytest.mark.long
+@pytest.mark.long("confirm starts processes for doctor and for each run, and each imports torch")
 def test_a_run_on_the_device_is_in_the_archive(confirmed):
     suite, archive = confirmed
     [run] = (suite.root / ".conformance/runs").glob("confirm-*")
@@ -68,7 +68,7 @@ def test_a_run_on_the_device_is_in_the_archive(confirmed):
     assert outcomes == {"scale/double-f32": passed, "scale/double-f16": passed | {"code": "failed"}}
 
 
-@pytest.mark.long
+@pytest.mark.long("confirm starts processes for doctor and for each run, and each imports torch")
 def test_accepting_gives_what_the_device_itself_stores(confirmed, stored, tmp_path):
     here = stored.copy_to(tmp_path / "here")
     ran = command(here, "accept", str(confirmed[1]), "ops").ends(0)
@@ -87,14 +87,14 @@ def test_accepting_gives_what_the_device_itself_stores(confirmed, stored, tmp_pa
     assert here.stored() == again
 
 
-@pytest.mark.long
+@pytest.mark.long("confirm starts processes for doctor and for each run, and each imports torch")
 def test_confirm_only_stores_no_code(confirmed, stored, tmp_path):
     here = stored.copy_to(tmp_path)
     ran = command(here, "accept", str(confirmed[1]), "ops", "--confirm-only").ends(1)
     ran.has("confirmed on the device: 1", "not accepted: scale/double-f16-xpu_bmg: nothing is stored")
 
 
-@pytest.mark.long
+@pytest.mark.long("confirm starts processes for doctor and for each run, and each imports torch")
 def test_stored_code_that_changed_meanwhile(confirmed, stored, tmp_path):
     here = stored.copy_to(tmp_path)
     file = here.root / "ops/expected_code/scale/double-f32.txt"
@@ -106,7 +106,7 @@ def test_stored_code_that_changed_meanwhile(confirmed, stored, tmp_path):
     assert file.read_text() == before
 
 
-@pytest.mark.long
+@pytest.mark.long("confirm starts processes for doctor and for each run, and each imports torch")
 def test_a_gpu_without_a_row(stored, tmp_path):
     """The archive describes it. The row is printed, or added in a copy of the package, with its code."""
     suite = stored.copy_to(tmp_path / "suite")
@@ -151,7 +151,7 @@ WORDS = words()
 """
 
 
-@pytest.mark.long
+@pytest.mark.long("confirm starts processes for doctor and for each run, and each imports torch")
 def test_the_archive_names_nobody(stored, tmp_path):
     suite = stored.copy_to(tmp_path / "zaphod" / "work")
     suite.write("ops/test_telling.py", TELLING)
@@ -175,7 +175,7 @@ def test_the_archive_names_nobody(stored, tmp_path):
     assert not re.search(r"/(?:home|root|tmp)/", content)
 
 
-@pytest.mark.long
+@pytest.mark.long("confirm starts processes for doctor and for each run, and each imports torch")
 def test_ctrl_c_leaves_no_archive(stored, tmp_path):
     suite = stored.copy_to(tmp_path)
     cache = {"CONFORMANCE_CACHE": str(empty_cache(tmp_path))}
@@ -193,7 +193,7 @@ def test_ctrl_c_leaves_no_archive(stored, tmp_path):
     assert not [path for path in suite.root.rglob("*") if ".zip" in path.name]
 
 
-@pytest.mark.long
+@pytest.mark.long("confirm starts processes for doctor and for each run, and each imports torch")
 @pytest.mark.skipif(not NATIVE, reason="this CPU has no known instruction set")
 def test_a_cpu_target_tries_the_command(tmp_path):
     suite = Suite(tmp_path)

@@ -313,7 +313,7 @@ def test_a_described_device_is_a_row_of_the_table(tmp_path):
     assert table.read_text().startswith("# targets.toml has this device already: xpu_pvc\n")
 
 
-@pytest.mark.long
+@pytest.mark.long("it starts real processes, as a shell does")
 def test_from_another_folder_into_head(tmp_path):
     listing = f"{sys.executable} -m conformance list"
     result = subprocess.run(
@@ -325,7 +325,7 @@ def test_from_another_folder_into_head(tmp_path):
     assert (result.returncode, result.stderr) == (2, "error: the output: No space left on device\n")
 
 
-@pytest.mark.long
+@pytest.mark.long("it starts real processes, as a shell does")
 def test_dropped_variables_are_named(tmp_path):
     result = process("show", HFLIP, "--target", "cpu_avx2", "--facts", cwd=tmp_path, env={"OMP_NUM_THREADS": "1"})
     assert result.returncode == 0

@@ -162,14 +162,15 @@ def test_a_sample(ends_in_a_message, seed):
     ends_in_a_message("show", id_, *SM90, f"--{part}")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("words", [*OF_A_CASE, *SLOW], ids=" ".join)
-@pytest.mark.parametrize("id_", IDS)
-def test_a_question_about_an_odd_case(ends_in_a_message, words, id_):
-    ends_in_a_message(*of_case(words, id_))
+@pytest.mark.long("each question captures its case anew, and four start processes or compile C++")
+@pytest.mark.parametrize("number", range(len(IDS)), ids=IDS)
+def test_questions_about_an_odd_case(ends_in_a_message, number):
+    """Each case has every third question, and each question has every third case: all pairs captured for minutes."""
+    for words in [*OF_A_CASE, *SLOW][number % 3 :: 3]:
+        ends_in_a_message(*of_case(words, IDS[number]))
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs all odd cases, and reads the run with each command")
 def test_a_run_of_odd_cases(odd_project, ends_in_a_message):
     odd_project.run(*SM90, timeout=600).has_not("INTERNALERROR", "/conformance/harness/")
     for words in OF_A_RUN:
@@ -186,7 +187,7 @@ def test_odd_words(ends_in_a_message, command):
         ends_in_a_message(command, *SM90, word)
 
 
-@pytest.mark.long
+@pytest.mark.long("such a word may name all cases, which are compiled")
 @pytest.mark.parametrize("command", COMPILES)
 def test_odd_words_that_may_name_all_cases(ends_in_a_message, command):
     options = {"bench": ["--min-time", "0.01"], "explore": [*SM90, "--minutes", "0.05"]}
@@ -194,12 +195,6 @@ def test_odd_words_that_may_name_all_cases(ends_in_a_message, command):
         ends_in_a_message(command, word, *options.get(command, SM90))
 
 
-def test_some_forms_of_testpaths(odd_project, ends_in_a_message):
-    for testpaths in random.Random(0).sample(TESTPATHS, 3):
-        ends_with_testpaths(odd_project, ends_in_a_message, testpaths)
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("testpaths", TESTPATHS)
 def test_each_form_of_testpaths(odd_project, ends_in_a_message, testpaths):
     ends_with_testpaths(odd_project, ends_in_a_message, testpaths)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not triton_version(), reason="kernels are compil
 HFLIP = "flip/hflip-224-u8-contiguous"
 
 
-@pytest.mark.long
+@pytest.mark.long("it compiles each kernel to its binary")
 def test_the_stage_and_the_binary_of_each_kernel(capsys):
     assert main(["show", HFLIP, "--target", "cuda_sm90", "--stage", "ptx", "--binary"]) == 0
     out = capsys.readouterr().out

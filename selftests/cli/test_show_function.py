@@ -205,7 +205,10 @@ def test_a_call_makes_the_module_or_the_function(mine, word, first, place):
 EXPLAINED = ["--html", "ours/functions.py:scale", "--input", "x=8:f32"]
 
 
-@pytest.mark.parametrize("names", [pytest.param("cpu_avx2, cuda_sm90", marks=pytest.mark.long), "xpu_pvc"])
+LONG = pytest.mark.long("it compiles a C++ kernel, with the assembler's text of each line")
+
+
+@pytest.mark.parametrize("names", [pytest.param("cpu_avx2, cuda_sm90", marks=LONG), "xpu_pvc"])
 def test_a_page_explains_the_kernels_for_each_target(mine, names):
     status, out, _ = called(*EXPLAINED, "--target", names.replace(" ", ""))
     assert status == 0

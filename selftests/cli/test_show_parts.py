@@ -148,7 +148,6 @@ def test_a_normal_capture_is_not_explored(compiler):
         assert captured.capture.exploration is None
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_runnable_graph_gives_the_function_s_result(tmp_path, target):
     """A function with a graph break gives two graphs in one script, which runs without this package."""
@@ -248,7 +247,7 @@ def _on_a_terminal(monkeypatch, words):
     return b"".join(out).decode().replace("\r\n", "\n")
 
 
-@pytest.mark.long
+@pytest.mark.long("it reads the stored code of all cases of a target")
 @pytest.mark.parametrize("target", TARGETS)
 def test_kernels_name_the_cases_that_store_them(target):
     needs_triton(target)

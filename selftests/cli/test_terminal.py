@@ -105,7 +105,7 @@ def test_help_imports_neither_torch_nor_rich():
     assert result.stdout.endswith("\n[]\n")
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs a case and then its script, in a process of its own")
 def test_the_script_that_a_failing_item_leaves_shows_the_case(tmp_path):
     """The script is a text: only running it shows whether its imports are right."""
     case, _ = find_case("flip/hflip-224-u8-contiguous", ())

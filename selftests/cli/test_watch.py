@@ -121,7 +121,7 @@ def checkout(tmp_path):
     return folder
 
 
-@pytest.mark.long
+@pytest.mark.long("a real process of watch answers several saves of a file")
 def test_saves_are_answered_until_ctrl_c(checkout, tmp_path):
     (tmp_path / "project").mkdir()
     watching = Watching(tmp_path / "project", "--torch-source", str(checkout))

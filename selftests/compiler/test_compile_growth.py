@@ -86,7 +86,10 @@ def look(one, other):
     return one is other
 
 
-@pytest.mark.parametrize("planted", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "planted",
+    [True, pytest.param(False, marks=pytest.mark.long("all sizes of the case are compiled, none is cut off"))],
+)
 def test_a_pass_that_is_made_quadratic_is_found(compiler, monkeypatch, planted):
     """The planted pass calls a function for each pair of nodes of the graph."""
     compiler.set_up_torch()

@@ -183,7 +183,9 @@ def test_each_line_that_a_user_wrote_as_a_kernel_leads_to_its_launch(tmp_path):
     assert lines[0][1].startswith("def doubling(")
 
 
-@pytest.mark.parametrize("target", [pytest.param("cpu_avx2", marks=pytest.mark.long), "cuda_sm90"])
+@pytest.mark.parametrize(
+    "target", [pytest.param("cpu_avx2", marks=pytest.mark.long("a C++ template compiles for seconds")), "cuda_sm90"]
+)
 def test_the_lines_of_a_template_lead_to_the_product(target, tmp_path):
     config, line = TEMPLATES[target]
     found = explanation_of(tmp_path, "lambda x: (x.unflatten(0, (2, 32)) @ x.view(2, 100, 32)).sin()", target, config)
@@ -192,7 +194,7 @@ def test_the_lines_of_a_template_lead_to_the_product(target, tmp_path):
     assert ("aten.sin.default" in lines) == (target == "cpu_avx2"), "no line of what a C++ template fuses is known"
 
 
-@pytest.mark.long
+@pytest.mark.long("it compiles a C++ kernel with the assembler's text of each line")
 def test_a_line_of_a_c_kernel_leads_to_its_instructions(tmp_path):
     found = explanation_of(tmp_path, "twice", "cpu_avx2", instructions=True)
     assert found.panes[INSTRUCTIONS].name == "assembly"

@@ -34,7 +34,6 @@ def test_collections_start_later_and_are_on_again(usual_settings):
     assert gc.get_threshold()[0] == garbage_collection.THRESHOLD
 
 
-@pytest.mark.long
 def test_items_end_with_a_full_collection_if_it_is_due(usual_settings):
     gc.set_threshold(garbage_collection.THRESHOLD, 10, 10)
     gc.collect()

@@ -93,7 +93,7 @@ def test_numerics_of_the_gpu_free_worker(beside_a_gpu: Path):
         assert (captured.worker_numerics, captured.extents().kernels) == (None, [])
 
 
-@pytest.mark.long
+@pytest.mark.long("it starts a worker that imports torch and captures")
 def test_the_gpu_free_worker_judges_opt_outs(beside_a_gpu: Path):
     case, target = cases_in(beside_a_gpu)["mine/opted_out"], targets()["cuda_sm90"]
     with contextlib.closing(GpuFreeWorker()) as worker:
@@ -103,7 +103,7 @@ def test_the_gpu_free_worker_judges_opt_outs(beside_a_gpu: Path):
     assert found == {"nan": [("nan", "values")], "huge": []}
 
 
-@pytest.mark.long
+@pytest.mark.long("it starts a worker that imports torch and captures")
 def test_the_gpu_free_worker_shares_captures(beside_a_gpu: Path):
     cases = cases_in(beside_a_gpu)
     sm80, sm90, sm100 = (targets()[f"cuda_{name}"] for name in ("sm80", "sm90", "sm100"))
@@ -126,7 +126,7 @@ def test_the_gpu_free_worker_shares_captures(beside_a_gpu: Path):
         assert worker.capture(CaptureRequest(cases["mine/sine"], sm90)).capture.modules[0].graph
 
 
-@pytest.mark.long
+@pytest.mark.long("it starts a worker that imports torch, and waits until its time limit")
 @pytest.mark.parametrize(
     ("do", "reason"),
     [("os.abort()", "ended by SIGABRT"), ("time.sleep(99)", "no answer within 10 s")],

@@ -262,7 +262,7 @@ def test_explained_files_exist_in_this_torch():
         assert any(list(folder.glob(pattern)) for pattern in part["files"]), part["reason"]
 
 
-@pytest.mark.long
+@pytest.mark.long("it matches the conditions of all explained parts with torch's sources")
 def test_explained_parts_exist_in_the_torch_of_the_map():
     """Another torch can have other conditions: there an entry explains less."""
     from conformance.coverage.questions import unreachable_lines, unreachable_parts

@@ -137,7 +137,7 @@ def test_a_report_names_conditions_that_always_or_never_hold(tmp_path):
     assert "80 %      4 /      5  torch/_inductor/a.py  50 % of branches" in text
 
 
-@pytest.mark.long
+@pytest.mark.long("it records a map of lines in workers, which traces each line of Inductor")
 def test_from_a_map_to_selected_cases(tmp_path):
     suite = Suite(tmp_path)
     suite.write("ops/test_scale.py", CASES)
@@ -217,7 +217,7 @@ def test_hanging(x):
 """
 
 
-@pytest.mark.long
+@pytest.mark.long("it records a map of lines in workers, which traces each line of Inductor")
 def test_a_terminated_make_ends_its_processes_and_keeps_what_it_has(tmp_path):
     suite = Suite(tmp_path)
     suite.write("ops/test_scale.py", HANGING)

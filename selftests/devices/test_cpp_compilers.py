@@ -29,7 +29,7 @@ def test_outside(x, index):
 """
 
 
-@pytest.mark.long
+@pytest.mark.long("it compiles kernels with each installed compiler, in an empty cache")
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_kernels_of(compiler, tmp_path, monkeypatch):
     """CI's machines have several of them; others are skipped."""

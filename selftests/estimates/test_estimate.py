@@ -139,7 +139,7 @@ def test_cases_on_targets(mine, capsys):
     assert "+0.0%" in capsys.readouterr().out
 
 
-@pytest.mark.long
+@pytest.mark.long("it captures a product of large matrices")
 def test_a_large_function_is_not_computed(mine, capsys):
     """On the CPU, this product takes minutes."""
     assert main(["estimate", *LARGE_PRODUCT, "--target", "cuda_sm90", "--product", "H100"]) == 0

@@ -84,7 +84,7 @@ def names(excuse: Excuse, rule: str, change: str) -> bool:
     return bool(ordinary) and excuse.rule == rule and (not change or change in excuse.changes)
 
 
-@pytest.mark.long
+@pytest.mark.long("it tries each fault with each entry of known_failures/")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_no_entry_excuses_another_fault(fault):
     rule, change, plant = FAULTS[fault]

@@ -52,7 +52,7 @@ def errors(tmp_path_factory) -> dict[str, str]:
     return {Path(script).stem: error for script, error in printed}
 
 
-@pytest.mark.long
+@pytest.mark.long("a process without the package runs the script of each page")
 @EACH
 def test_the_script_raises_the_error_of_the_page(errors, page):
     wanted = blocks(page)[0].splitlines()[0].partition(": ")[2].replace("'", "")[:50]

@@ -83,7 +83,7 @@ def test_overlapping():
     assert one.shape == other.shape == (2, 3)
 
 
-@pytest.mark.long
+@pytest.mark.long("it minimises a program, with a trial in a process for each step")
 def test_a_guard_that_is_missing(tmp_path):
     """Dynamo has no guard for hooks by default, which PyTorch documents."""
     with Trials("cpu_avx2", Call()) as trials:
@@ -100,7 +100,7 @@ def test_a_guard_that_is_missing(tmp_path):
     assert script.shows
 
 
-@pytest.mark.long
+@pytest.mark.long("it minimises a program, with a trial in a process for each step")
 def test_random_numbers_are_those_of_eager(tmp_path):
     program = Program({"x0": torch.ones(64)}, (Step("v0", "torch.nn.functional.dropout(x0, 0.5)"),), ("v0",))
     with Trials("cpu_avx2", Call(config={"fallback_random": True})) as trials:

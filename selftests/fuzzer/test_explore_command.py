@@ -31,7 +31,7 @@ def project(tmp_path):
     return tmp_path
 
 
-@pytest.mark.long
+@pytest.mark.long("it explores random programs until it has found and minimised a bug")
 @pytest.mark.skipif(not NATIVE, reason="this machine runs no CPU target")
 def test_a_bug_of_torch(project):
     ran = explore(project, "ops", "--target", NATIVE, "--minutes", "1.5")

@@ -53,7 +53,7 @@ def test_a_place_for_probabilities_takes_no_other_numbers():
     assert any(fit.bounds is None for fit in fits)
 
 
-@pytest.mark.long
+@pytest.mark.long("it draws 36 programs and runs each step of them in eager mode")
 def test_the_same_seed_gives_the_same_programs(parts):
     def texts(seed):
         programs = [Generator(parts, seed).program(number) for number in range(12)]

@@ -60,7 +60,7 @@ def test_a_kernel_that_does_not_compile_fails_its_item(suite):
     ran.has("triton_poi_fused_sin_0 (inference) does not compile for cuda: line ", "tl.no_such(")
 
 
-@pytest.mark.long
+@pytest.mark.long("three pytest processes compile kernels to their binaries")
 def test_what_is_accepted_is_compared(suite):
     checked = ("--target", "cuda_sm90,xpu_bmg", "--checks", "binary", "ops/test_scale.py")
     ran = suite.accept(*checked).ends(0)

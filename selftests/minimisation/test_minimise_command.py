@@ -22,7 +22,7 @@ def minimise(folder, *words):
     return run_python("-m", "conformance", "minimise", *words, folder=folder)
 
 
-@pytest.mark.long
+@pytest.mark.long("it minimises a program, with a trial in a process for each step")
 @pytest.mark.skipif(not NATIVE, reason="this machine runs no CPU target")
 def test_a_buried_bug(tmp_path):
     (tmp_path / "bug.py").write_text(BURIED)

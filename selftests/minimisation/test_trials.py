@@ -25,7 +25,7 @@ def program(expression):
     return Program({"x": torch.linspace(-2, 2, 20)}, (Step("y", expression),), ("y",))
 
 
-@pytest.mark.long
+@pytest.mark.long("it starts the process of trials, which imports torch and compiles C++")
 def test_a_right_program_and_its_applications(trials):
     outcome = trials.run(program("torch.nn.functional.silu(x)"))
     assert (outcome.problems, outcome.error) == ((), "")

@@ -110,7 +110,7 @@ def test_layouts_of_cotangents(shape):
         assert others.stride() != plain.stride()
 
 
-@pytest.mark.long
+@pytest.mark.long("it computes the gradients of every 7th case that has them")
 def test_other_strides_of_each_gradient_of_a_real_case():
     """Planted in every 7th case with gradients: all that have strides to change are found."""
     missed, planted = [], 0

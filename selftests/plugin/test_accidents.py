@@ -21,7 +21,17 @@ REASONS = {
 }
 
 
-@pytest.mark.parametrize("processes", [PROCESSES[0], pytest.param(PROCESSES[1], marks=pytest.mark.long)], ids=" ".join)
+WORKERS_ARE_LONG = pytest.mark.parametrize(
+    "processes",
+    [
+        PROCESSES[0],
+        pytest.param(PROCESSES[1], marks=pytest.mark.long("it runs pytest with workers, each of which imports torch")),
+    ],
+    ids=" ".join,
+)
+
+
+@WORKERS_ARE_LONG
 def test_every_accident(tmp_path, processes):
     suite = planted_suite(tmp_path, *ITEMS)
     ran, entries = suite.checks(*options(*processes, "--item-timeout", "3"))
@@ -57,8 +67,7 @@ def test_every_accident(tmp_path, processes):
     ran.has("Captured stderr call ", "\nnative words\n")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
+@WORKERS_ARE_LONG
 def test_a_process_that_has_grown_is_replaced(tmp_path, processes):
     """A process keeps a part of all that it compiles. No item fails."""
     suite = planted_suite(tmp_path, "fine", "grow", "fine2", "fine3")
@@ -67,8 +76,7 @@ def test_a_process_that_has_grown_is_replaced(tmp_path, processes):
     assert (ran.outcomes(), len(outcomes(suite))) == ({"passed": 4}, 4)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
+@WORKERS_ARE_LONG
 def test_a_process_with_own_tests_is_kept(tmp_path, processes):
     """Else the fixtures of these tests would not be torn down."""
     suite = planted_suite(tmp_path, "fine", "grow", "fine2", "fine3")
@@ -78,7 +86,7 @@ def test_a_process_with_own_tests_is_kept(tmp_path, processes):
     assert ran.outcomes() == {"passed": 5}
 
 
-@pytest.mark.long
+@pytest.mark.long("processes of the run end, and each new one imports torch")
 def test_a_scheduler_that_keeps_files_together(tmp_path):
     """It would run the crashed item again."""
     suite = planted_suite(tmp_path, "fine", "segfault", "fine2", "break", "fine3")
@@ -87,7 +95,7 @@ def test_a_scheduler_that_keeps_files_together(tmp_path):
     assert (ran.outcomes()["passed"], ran.text.count("the process ended by SIGSEGV, in: numerics")) == (3, 2)
 
 
-@pytest.mark.long
+@pytest.mark.long("processes of the run end, and each new one imports torch")
 @pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
 def test_each_process_ends_at_once(tmp_path, processes):
     """The run gives up, says why, and names what did not run."""
@@ -119,7 +127,7 @@ def test_the_terminal_shows_each_item_once(tmp_path):
     assert float(last.partition(" in ")[2].split("s")[0]) > 3
 
 
-@pytest.mark.long
+@pytest.mark.long("processes of the run end, and each new one imports torch")
 @pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
 def test_no_time_limit(tmp_path, processes):
     suite = planted_suite(tmp_path, "slow")
@@ -134,8 +142,7 @@ def test_a_debugger_needs_one_process(tmp_path):
     ran.has("a crash ends this run, and items have no time limit, because of --pdb")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
+@WORKERS_ARE_LONG
 def test_a_crash_while_pytest_collects(tmp_path, processes):
     suite = with_items(Suite(tmp_path), "fine")
     suite.write("ops/test_other.py", "import ctypes\nctypes.string_at(0)\n")
@@ -164,7 +171,7 @@ def test_item(x, what):
 """
 
 
-@pytest.mark.long
+@pytest.mark.long("processes of the run end, and each new one imports torch")
 @pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
 def test_a_crash_of_compiled_code(tmp_path, processes):
     """Without a plant in the harness: the function of the case crashes where compiled code calls it."""

@@ -23,7 +23,11 @@ def started(suite: Suite, *arguments: str) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.parametrize("to_all", [True, pytest.param(False, marks=pytest.mark.long)], ids=["group", "process"])
+@pytest.mark.parametrize(
+    "to_all",
+    [True, pytest.param(False, marks=pytest.mark.long("it interrupts real processes after they have begun"))],
+    ids=["group", "process"],
+)
 @pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
 def test_ctrl_c(tmp_path, processes, to_all):
     """A terminal sends it to all processes, CI to the one that it started."""
@@ -88,7 +92,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", str(folder)], check=True)
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs pytest in real processes until the disk is full")
 @pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
 def test_a_full_disk(tmp_path, small_disk, processes):
     """The run ends: no later item could be recorded."""

@@ -56,7 +56,7 @@ def suite(tmp_path) -> Suite:
     return project
 
 
-@pytest.mark.long
+@pytest.mark.long("its processes load a stand-in for torch.xpu, and the GPU-free worker beside it")
 def test_answers_of_torch():
     """torch.xpu's own code runs over the stand-in's functions."""
     script = """
@@ -85,7 +85,7 @@ print(json.dumps([torch.version.xpu, xpu.is_available(), xpu.device_count(), xpu
     assert json.loads(ran.stdout) == expected
 
 
-@pytest.mark.long
+@pytest.mark.long("its processes load a stand-in for torch.xpu, and the GPU-free worker beside it")
 def test_doctor(suite, cache):
     ran = command(suite, "doctor", env=gpu() | cache).ends(0)
     ran.has("native (Intel(R) Arc(TM) B580 Graphics, xpu_bmg); run here: xpu_bmg; only generated: xpu_pvc, ")
@@ -93,7 +93,7 @@ def test_doctor(suite, cache):
     ran.has("[xpu_name_it]", "has_fp64 = false", "gpu_subslice_count = 28").has_not("uuid", "targets.toml has")
 
 
-@pytest.mark.long
+@pytest.mark.long("its processes load a stand-in for torch.xpu, and the GPU-free worker beside it")
 def test_items_are_native_and_as_without_the_device(suite, cache):
     options = (*NATIVE, "--verify-deviceless", "--fresh", "--checks", "numerics,requirements", "-n", "2")
     ran = suite.run(*options, env=gpu() | cache).ends(1)
@@ -105,7 +105,7 @@ def test_items_are_native_and_as_without_the_device(suite, cache):
     assert {item.outcome("deviceless") for item in items.values()} == {Outcome.PASSED}
 
 
-@pytest.mark.long
+@pytest.mark.long("its processes load a stand-in for torch.xpu, and the GPU-free worker beside it")
 def test_a_build_without_xpu_generates_the_same(suite, cache):
     """The run that is compared with has no stand-in: its torch is built without xpu."""
     suite.run("--target", "xpu_bmg", "--checks", "requirements", "--save-run", "without", "-k", "not wrong").ends(0)
@@ -121,14 +121,14 @@ def test_story_beside_a_gpu_of_another_type():
 """
 
 
-@pytest.mark.long
+@pytest.mark.long("its processes load a stand-in for torch.xpu, and the GPU-free worker beside it")
 def test_a_story_about_another_type_of_gpu(suite, cache):
     suite.write("ops/test_mine.py", FILE + STORY)
     outcome = suite.run(*NATIVE, "-k", "story", env=gpu() | cache).ends(0).outcomes()
     assert sum(outcome.values()) - outcome.get("deselected", 0) == 1  # it is for one torch: skipped on others
 
 
-@pytest.mark.long
+@pytest.mark.long("its processes load a stand-in for torch.xpu, and the GPU-free worker beside it")
 def test_a_gpu_without_a_row_is_compared_too(suite, cache):
     options = ("--target", "xpu_local", "--require-device", "--verify-deviceless", "--fresh", "-k", "soft")
     suite.run(*options, env=gpu(gpu_subslice_count=24) | cache).ends(0).has("numerics passed: 2 native")
@@ -143,7 +143,7 @@ isolation.inductor_options = lambda target: original(target) | {"triton.persiste
 """
 
 
-@pytest.mark.long
+@pytest.mark.long("its processes load a stand-in for torch.xpu, and the GPU-free worker beside it")
 def test_code_that_only_the_device_gives(cache, tmp_path):
     """The GPU-free worker reads no conftest: its code differs."""
     suite = Suite(tmp_path, 'pytest_plugins = ["conformance.plugin"]\n' + OTHER_CODE)
@@ -161,7 +161,7 @@ def test_other_devices_are_not_here(suite, cache):
     ran.has("no xpu device of the selected targets (xpu: native (Intel(R) Arc(TM) B580 Graphics, xpu_bmg))")
 
 
-@pytest.mark.long
+@pytest.mark.long("its processes load a stand-in for torch.xpu, and the GPU-free worker beside it")
 def test_a_lost_device_fails_one_item(suite, cache):
     """After the second item, each call of synchronize raises: a fresh process runs the rest."""
     options = (*NATIVE, "--fresh", "--checks", "numerics", "-k", "soft or sizes")

@@ -95,7 +95,7 @@ def test_expected_code_that_cannot_be_written(suite):
     ran.has_not("Traceback", "INTERNALERROR")
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs pytest with workers, each of which imports torch")
 @pytest.mark.parametrize("damage", ["conflict", "header"])
 def test_damaged_snapshot(accepted: Suite, damage):
     name = "ops/expected_code/scale/double-f16.txt"
@@ -115,7 +115,9 @@ def test_damaged_snapshot(accepted: Suite, damage):
     assert (accepted.root / name).read_text() == texts[damage]
 
 
-@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "1"), marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "workers", [(), pytest.param(("-n", "1"), marks=pytest.mark.long("its worker is a process that imports torch"))]
+)
 def test_the_first_run_of_a_project_has_one_line_for_all_cases_without_code(suite, workers):
     """It fails, because nothing was compared; what is wrong besides is shown as ever."""
     wrong = SCALE.replace("test_double", "test_wrong").replace('{"kernels": 1}', '{"kernels": 2}')

@@ -25,7 +25,14 @@ ahead.capture_ahead = capture_ahead
 ITEMS = ("fine1", "segfault1", "fine2", "hang", "fine3")
 
 
-@pytest.mark.parametrize("processes", [PROCESSES[0], pytest.param(PROCESSES[1], marks=pytest.mark.long)], ids=" ".join)
+@pytest.mark.parametrize(
+    "processes",
+    [
+        PROCESSES[0],
+        pytest.param(PROCESSES[1], marks=pytest.mark.long("it runs pytest with workers, each of which imports torch")),
+    ],
+    ids=" ".join,
+)
 def test_an_accident_ahead_of_its_item(tmp_path, processes):
     suite = with_items(Suite(tmp_path, CONFTEST + AHEAD), *ITEMS)
     ran = suite.run(*options(*processes, "--item-timeout", "5", "--kernels", "batched"))
@@ -70,7 +77,7 @@ def test_kernels_that_take_too_long_together(tmp_path):
     suite.run(*options("-n", "1", "--item-timeout", "5", "--kernels", "batched")).ends(0).has("3 items = 3 passed")
 
 
-@pytest.mark.long
+@pytest.mark.long("it compiles all C++ kernels of a run in an empty cache")
 @pytest.mark.skipif(not find_compiler() or not NATIVE, reason="no C++ compiler, or no CPU target runs here")
 @pytest.mark.parametrize("kernels", ["batched", "alone"])
 def test_kernels_of_a_run(tmp_path, kernels):

@@ -199,7 +199,7 @@ def test_what_known_failures_excuse_does_not_count(tmp_path):
     suite.run(*SM90, "--audit").ends(1).has(f"test_off  {NAN}: idle, tried on cuda_sm90", "1 item = 1 known failures")
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 def test_the_store_of_what_passed_is_not_written_or_read(suite):
     for _ in range(2):
         suite.run(*SM90, "--audit", "-k", "drops").ends(0).has("numerics passed: 1 emulated").has_not("passed before")
@@ -230,7 +230,7 @@ def test_varies(x):
 """
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 def test_several_runs_are_joined(suite, monkeypatch, capsys):
     suite.write("ops/test_audited.py", DRAWN)
     suite.run(*SM90, "--audit", "--save-run", "one").ends(1).has(f"test_sometimes  {NAN}: idle")

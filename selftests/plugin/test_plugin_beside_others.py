@@ -50,7 +50,7 @@ def suite(tmp_path):
     return suite
 
 
-@pytest.mark.long
+@pytest.mark.long("a pytest process with its workers runs cases beside a project's own tests")
 @pytest.mark.skipif(not environment.triton_version(), reason="Triton is not installed: pip install triton")
 @pytest.mark.parametrize("caches", [(None, None), ("theirs", "triton")], ids=["unset", "set"])
 def test_own_tests_find_the_process_as_it_was(suite, caches):
@@ -62,7 +62,7 @@ def test_own_tests_find_the_process_as_it_was(suite, caches):
     ran.ends(0).has("4 items = 4 passed", "10 passed")
 
 
-@pytest.mark.long
+@pytest.mark.long("a pytest process with its workers runs cases beside a project's own tests")
 def test_a_warning_of_the_projects_own_code_is_an_error(suite):
     suite.write("ops/test_warning.py", WARNING)
     ran = suite.run("--target", NATIVE, "--checks", "numerics", "ops/test_warning.py").ends(1)

@@ -134,7 +134,7 @@ def operators(tmp_path_factory):
     return suite.run("--target", f"{NATIVE},cuda_sm90", "--checks", "requirements,numerics")
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 def test_operators_of_a_project_are_compared_with_their_gradients(operators):
     operators.ends(0)
     operators.has("numerics passed: 4 native, 6 emulated")

@@ -46,7 +46,7 @@ def test_each_worker_sees_one_gpu(tmp_path):
     assert {worker: seen for worker, seen, _ in ran} == {"gw0": names[0], "gw1": names[1], "gw2": names[0]}
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs pytest with workers, each of which imports torch")
 def test_the_worker_after_a_crash_has_the_same_gpu(tmp_path):
     ran = run(tmp_path, "-n", "2", accidents=("kill", "break"), visible="4,5")
     seen = {worker: gpu for worker, gpu, _ in ran}
@@ -57,12 +57,12 @@ def test_the_worker_after_a_crash_has_the_same_gpu(tmp_path):
     assert [seen[worker] for worker in replacements] == [seen[worker] for worker in ended][: len(replacements)]
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs pytest with workers, each of which imports torch")
 def test_one_process_sees_all_gpus(tmp_path):
     assert {seen for _, seen, _ in run(tmp_path, "-n", "0", visible="4,5")} == {"4,5"}
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs pytest with workers, each of which imports torch")
 def test_the_header(tmp_path):
     suite = with_items(Suite(tmp_path, CONFTEST + TWO_GPUS), "fine")
     env = {"CUDA_VISIBLE_DEVICES": "0,1"}

@@ -73,7 +73,7 @@ def test_what_the_options_change(suite, monkeypatch, capsys):
     assert main(["report", "before", "combo"]) == 2
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 def test_each_command_of_a_report_gives_what_the_run_gave(suite, monkeypatch, capsys):
     suite.run(*PAIRS, *COMBO.split(), "--baseline", "before", "--save-run", "again").ends(1)
     monkeypatch.chdir(suite.root)
@@ -102,7 +102,7 @@ def test_nothing_is_compared_with_stored_code(suite):
     assert suite.stored() == stored
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 def test_max_autotune_takes_the_first_template(suite):
     """Without a GPU, so nothing can be timed."""
     found = ("--checks", "numerics,code", "-k", "product", *SM90, "--save-run", "template")

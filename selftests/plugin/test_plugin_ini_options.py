@@ -112,7 +112,7 @@ def test_help_lists_them(suite):
     ran.has("conformance_targets", "conformance_factor (float)", "conformance_drift (string)")
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 @pytest.mark.skipif(not NATIVE, reason="this machine runs no cpu target: the numerics need one")
 def test_factor(suite):
     suite.write("ops/test_scale.py", OFF)
@@ -128,7 +128,7 @@ def test_factor(suite):
     suite.run(*about).ends(1).has("the factor is 3, by the project's conformance_factor")
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 @pytest.mark.skipif(not NATIVE, reason="this machine runs no cpu target: the numerics need one")
 def test_numerics_that_passed_with_another_factor_run_again(suite):
     about = ("--target", NATIVE, "--checks", "numerics", "ops/test_scale.py")
@@ -145,7 +145,7 @@ def test_idle_known_failures(suite):
     with_ini(suite, "conformance_strict_torch = 1.0").run(*about).ends(0).has("scale.toml, failure 1")
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 def test_drift(accepted):
     """Snapshots of another release only: what differs is drift."""
     for file in accepted.root.glob("ops/expected_code/**/*.txt"):

@@ -27,7 +27,7 @@ def pytest_sessionfinish():
 """
 
 
-@pytest.mark.long
+@pytest.mark.long("it builds both wheels and runs pytest with what they install")
 def test_documentation_is_in_the_wheels(tmp_path, installed, installed_suite):
     """Pages that are generated from the cases are in the wheel of the cases, all others in that of the harness."""
 
@@ -46,7 +46,7 @@ def test_documentation_is_in_the_wheels(tmp_path, installed, installed_suite):
     assert printed(installed, "readme") == (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.long
+@pytest.mark.long("it builds both wheels and runs pytest with what they install")
 def test_by_entry_point(tmp_path, installed):
     suite = Suite(tmp_path, conftest="")
     suite.write("ops/test_scale.py", SCALE)
@@ -55,7 +55,7 @@ def test_by_entry_point(tmp_path, installed):
     assert [outcome for *_, outcome, _ in found] == ["passed"] * 2
 
 
-@pytest.mark.long
+@pytest.mark.long("it builds both wheels and runs pytest with what they install")
 def test_by_conftest(tmp_path, installed):
     """A conftest may name the plugin although pytest has loaded it by its entry point."""
     suite = Suite(tmp_path)
@@ -64,7 +64,7 @@ def test_by_conftest(tmp_path, installed):
     assert list(suite.stored()) == ["scale/double-f16.txt", "scale/double-f32.txt"]
 
 
-@pytest.mark.long
+@pytest.mark.long("it builds both wheels and runs pytest with what they install")
 def test_found_by_its_cases_alone(tmp_path, installed):
     """Without an option or a conftest, the first collected case begins the run, also in workers."""
     suite = Suite(tmp_path, conftest="")
@@ -116,7 +116,7 @@ def command(suite, installed, *words):
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.long
+@pytest.mark.long("it builds both wheels and runs pytest with what they install")
 def test_nothing_is_written_into_the_installed_package(tmp_path, installed_suite):
     """The package's cases with a vendor's target, store and known failures: all that is written is the vendor's."""
     suite, package = Suite(tmp_path, conftest=""), Path(installed_suite["PYTHONPATH"])

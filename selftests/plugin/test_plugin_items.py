@@ -42,7 +42,7 @@ def entries(*outcomes: tuple[str, str, dict[str, str]]) -> list[tuple[str, str, 
     return sorted((f"ops.test_scale.{check}", name, each[check]) for name, _, each in outcomes for check in each)
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 def test_checks_compiles_and_junit(tmp_path):
     suite = Suite(tmp_path, COUNTING)
     suite.write("ops/test_scale.py", COUNTED)

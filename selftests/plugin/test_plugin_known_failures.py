@@ -68,7 +68,7 @@ def suite(tmp_path) -> Suite:
     return project
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 @pytest.mark.parametrize("check", ["compile", "requirements"])
 def test_what_an_entry_leaves_out_does_not_run_and_is_named(suite, check):
     suite.write(
@@ -146,7 +146,7 @@ def test_both(x, more):
 """
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 def test_of_combined_cases(suite):
     """Without --thorough, an entry may name a combined case, and need not excuse anything."""
     suite.write("ops/test_known.py", COMBINED)
@@ -201,7 +201,7 @@ def test_matchers_of_every_failure_are_refused(suite):
         suite.run("--collect-only", "ops/test_known.py").ends(4).has(f"error '{error}' excuses more than one bug")
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 def test_a_comparison_that_cannot_fail(suite):
     constant = OFF.replace("x + torch.compiler.is_compiling(), x * 2", "torch.ones_like(x), x * 2")
     suite.write("ops/test_known.py", constant)

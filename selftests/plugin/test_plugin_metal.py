@@ -45,7 +45,7 @@ def plugin(tmp_path_factory):
     return {"PYTHONPATH": f"{folder / 'site'}:{REPOSITORY}"}
 
 
-@pytest.mark.long
+@pytest.mark.long("it builds and runs kernels by the C++ stand-in of Metal")
 def test_cases_are_generated_built_and_run(tmp_path, plugin):
     project = Suite(tmp_path)
     project.write("test_own.py", RUN)
@@ -62,7 +62,7 @@ def test_cases_are_generated_built_and_run(tmp_path, plugin):
     assert rows["checks"]["requirements"]["outcome"] == "passed"
 
 
-@pytest.mark.long
+@pytest.mark.long("it builds and runs kernels by the C++ stand-in of Metal")
 def test_planted_faults_are_found(plugin):
     """One that the build finds, one that shows as a race, and one that leaves the bounds of an argument."""
     command = [sys.executable, str(REPOSITORY / "benchmarks" / "metal_faults.py"), "masks", "barrier", "past"]

@@ -64,7 +64,7 @@ def outcomes(found) -> dict[str, str]:
     return {f"{name} {kind.rpartition('.')[2]}": message or outcome for kind, name, outcome, message in found}
 
 
-@pytest.mark.long
+@pytest.mark.long("it tests how a real process starts, which imports torch")
 def test_no_compiler(preloaded_suite):
     missing = "no C++ compiler was found: install g++, or set CXX to another one"
     ran, found = preloaded_suite.checks(*chosen(NATIVE, FOREIGN, "cuda_sm90"), env=NO_COMPILER)
@@ -81,7 +81,7 @@ def test_no_compiler(preloaded_suite):
     }
 
 
-@pytest.mark.long
+@pytest.mark.long("it tests how a real process starts, which imports torch")
 def test_a_compiler_that_is_not_there(suite):
     """Inductor uses only the compiler that CXX names."""
     ran, found = suite.checks(*chosen(NATIVE, "cuda_sm90"), env={"CXX": "no-such-compiler"})
@@ -124,7 +124,7 @@ def test_a_run_that_compares_less_says_so(preloaded_suite):
     suite.run(*chosen(NATIVE), "--strict-run").ends(0).has("1 item = 1 passed\n")
 
 
-@pytest.mark.long
+@pytest.mark.long("it tests how a real process starts, which imports torch")
 @pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "workers"])
 def test_torch_imported_by_a_conftest(suite, workers):
     """An option enables the plugin, or the conftest names it: the plugin prepares before either imports torch."""
@@ -134,7 +134,7 @@ def test_torch_imported_by_a_conftest(suite, workers):
         ran.has("1 item = 1 passed")
 
 
-@pytest.mark.long
+@pytest.mark.long("it tests how a real process starts, which imports torch")
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
 def test_torch_imported_by_another_plugin(suite, workers):
     """Pytest imports it before it calls any hook. No code of a pretended device would be right, so nothing runs."""
@@ -143,7 +143,7 @@ def test_torch_imported_by_another_plugin(suite, workers):
     ran.has("torch was imported before conformance could prepare", "imported by early.py")
 
 
-@pytest.mark.long
+@pytest.mark.long("it tests how a real process starts, which imports torch")
 def test_torch_imported_by_another_test(suite):
     suite.write("ops/test_a_first.py", TORCH_FIRST.partition("pytest_plugins")[0] + "\ndef test_first(): pass\n")
     suite.run("--target", "cuda_sm90", *CHECKS).ends(0).has("2 items = 2 passed")
@@ -158,7 +158,7 @@ def test_double(x):
 """
 
 
-@pytest.mark.long
+@pytest.mark.long("it starts workers and interrupts them after they have begun")
 def test_interrupted(suite: Suite):
     """Ctrl-C reaches all processes of the terminal at the same time."""
     suite.write("ops/test_scale.py", MANY)
@@ -220,7 +220,7 @@ pytest_plugins = ["conformance.plugin"]
 SENTENCE = "torch.cuda.no_such_function is missing, so code for cuda and rocm cannot be generated reproducibly"
 
 
-@pytest.mark.long
+@pytest.mark.long("it tests how a real process starts, which imports torch")
 def test_a_patch_that_no_longer_fits_is_named_at_the_start(suite):
     """Before torch is imported: in the header, and by --collect-only."""
     suite.write("conftest.py", RENAMED)

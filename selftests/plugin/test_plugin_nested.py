@@ -74,12 +74,12 @@ def suite(tmp_path_factory):
     return found
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 def test_natively(suite):
     suite.run("--target", NATIVE, "--checks", "numerics").ends(0).has("numerics passed: 6 native")
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 @pytest.mark.skipif(not triton_version(), reason="Triton is not installed")
 def test_emulated(suite):
     selected = ("-k", "f32 or static or autocast")
@@ -108,7 +108,7 @@ def test_show(suite):
     assert "torch._C._nn.linear" in ran.stdout
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 def test_bench(suite):
     options = ("--min-time", "0.01", "--axis", "dtype=bf16", "--json", "times.json")
     ran = conformance(suite, "bench", "ops/test_nested.py::nested/net-f32", *options)

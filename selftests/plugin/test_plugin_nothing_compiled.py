@@ -29,7 +29,7 @@ def test_loop(x, mask):
 """
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 def test_nothing_compiled(tmp_path):
     suite = Suite(tmp_path)
     suite.write("ops/test_graphs.py", CASES)

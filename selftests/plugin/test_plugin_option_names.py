@@ -39,7 +39,7 @@ def suite(tmp_path):
     return project
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 @pytest.mark.parametrize("given", [["--conformance-target=cuda_sm90"], [*SM90]])
 def test_long_and_short_names(suite, given):
     assert suite.run(*SELECT, *given).lines("ops/") == IDS

@@ -42,13 +42,13 @@ def test_found_without_options(project):
     ran.has("[x transposed] output (float32): 35 of 35 elements are wrong", "--call 'x transposed'")
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 def test_quick_leaves_them_out(project):
     project.run(*NUMERICS, "--quick").ends(0)
     project.run(*NUMERICS).ends(1)  # what passed with --quick did not compare them
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 def test_a_reason_and_a_known_failure(project):
     project.write("known_failures/layout.toml", KNOWN)
     project.run(*NUMERICS).ends(0).has("2 items = 2 known failures")

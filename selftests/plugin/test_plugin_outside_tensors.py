@@ -48,7 +48,7 @@ ADVICE = "the function takes NET, a Net, from outside, which stays on the CPU an
 ATTRIBUTE = "net.scale is a tensor, but neither a parameter nor a buffer, so it stays on the CPU and keeps its dtype"
 
 
-@pytest.mark.long
+@pytest.mark.long("its runs are real processes that import torch")
 @pytest.mark.parametrize(
     "target",
     [
@@ -67,7 +67,7 @@ def test_module(tmp_path, target):
     ran.has_not("has no float64 reference", "Developer debug context")
 
 
-@pytest.mark.long
+@pytest.mark.long("its runs are real processes that import torch")
 def test_runs_are_hidden_from_git(tmp_path):
     suite = Suite(tmp_path)
     suite.write("ops/test_net.py", MODULE)

@@ -45,7 +45,7 @@ def suite(tmp_path) -> Suite:
     return project
 
 
-@pytest.mark.long
+@pytest.mark.long("it is one story of several runs that build on each other")
 def test_layers_from_a_first_run_to_a_mended_bug(suite, tmp_path):
     """One vendor's way: write what fails, store what is generated, and see later what is mended."""
     written = ("--write-known-failures", "known", "-n", "2")

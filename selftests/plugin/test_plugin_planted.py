@@ -62,7 +62,7 @@ ITEMS = [
 ]
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs all planted faults on each check")
 def test_planted(tmp_path):
     suite = Suite(tmp_path, CONFTEST)
     suite.write("ops/test_planted.py", CASES)

@@ -170,7 +170,7 @@ TARGETS = [
 ]
 
 
-@pytest.mark.long
+@pytest.mark.long("it interprets kernels that draw many thousands of numbers")
 @pytest.mark.parametrize("target", TARGETS)
 def test_right_functions_pass(tmp_path, target):
     suite = Suite(tmp_path)
@@ -178,7 +178,7 @@ def test_right_functions_pass(tmp_path, target):
     suite.run("--target", target, "--checks", "numerics", "-v").ends(0).has("5 items = 5 passed")
 
 
-@pytest.mark.long
+@pytest.mark.long("it interprets kernels that draw many thousands of numbers")
 @pytest.mark.parametrize("target", TARGETS)
 def test_planted_mistakes_fail(tmp_path, target):
     suite = Suite(tmp_path)
@@ -189,7 +189,7 @@ def test_planted_mistakes_fail(tmp_path, target):
     ran.has("gradient of x: the backward uses other numbers than the forward")
 
 
-@pytest.mark.long
+@pytest.mark.long("it interprets kernels that draw many thousands of numbers")
 @pytest.mark.parametrize("target", TARGETS)
 def test_mistakes_of_the_compiler_fail(tmp_path, target):
     """They do not show with fallback_random: what is drawn by default breaks a promise."""

@@ -25,7 +25,7 @@ exec "$@"
 UNSHARE = ("unshare", "--mount", "--map-root-user", "sh", "-c", READ_ONLY, "sh")
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 def test_read_only(tmp_path):
     if shutil.which("unshare") is None or subprocess.run([*UNSHARE[:3], "true"], check=False).returncode:
         pytest.skip("this machine gives no mounts of one's own")

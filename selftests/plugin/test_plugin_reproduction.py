@@ -246,7 +246,7 @@ def with_faults(failures, tmp_path_factory) -> dict[str, tuple[int, str]]:
     return run_all(*scripts, folder=tmp_path_factory.mktemp("planted"), planted=True)
 
 
-@pytest.mark.long
+@pytest.mark.long("its fixture makes each failure, and each script is a process that imports torch")
 @pytest.mark.parametrize("name", SHOWN)
 def test_a_script_shows_its_failure(failures, with_faults, name):
     script = script_of(failures, name)
@@ -256,19 +256,19 @@ def test_a_script_shows_its_failure(failures, with_faults, name):
     assert status == 1
 
 
-@pytest.mark.long
+@pytest.mark.long("its fixture makes each failure, and each script is a process that imports torch")
 def test_a_script_that_shows_its_failure_ends_with_status_1(failures, tmp_path):
     ran = run_python(script_of(failures, "values"), folder=tmp_path, planted=True)
     assert ran.returncode == 1, ran.stderr
     assert f"\nAssertionError: compiled differs from eager\n{SHOWN['values']}" in ran.stderr, ran.stderr
 
 
-@pytest.mark.long
+@pytest.mark.long("its fixture makes each failure, and each script is a process that imports torch")
 def test_the_script_of_an_exception_shows_where_compiling_fails(failures, with_faults):
     assert 'raise RuntimeError("planted: sin is refused")' in with_faults[script_of(failures, "exception")][1]
 
 
-@pytest.mark.long
+@pytest.mark.long("its fixture makes each failure, and each script is a process that imports torch")
 def test_scripts_pass_without_the_faults(failures, tmp_path):
     """But one whose inputs are gone compares nothing."""
     moved = tmp_path / "reproduce.py"
@@ -279,7 +279,7 @@ def test_scripts_pass_without_the_faults(failures, tmp_path):
     assert found == dict.fromkeys(scripts, (0, PASSED)) | {str(moved): (2, missing)}
 
 
-@pytest.mark.long
+@pytest.mark.long("its fixture makes each failure, and each script is a process that imports torch")
 def test_the_script_for_a_missing_gpu(run, failures, with_faults):
     folder = failures / "values-cuda_sm90"
     text = (folder / "reproduce.py").read_text()
@@ -295,7 +295,7 @@ def test_the_script_for_a_missing_gpu(run, failures, with_faults):
         assert printed.endswith(" finds no cuda here; reproduce_with_suite.py needs none\n")
 
 
-@pytest.mark.long
+@pytest.mark.long("its fixture makes each failure, and each script is a process that imports torch")
 def test_the_message_says_how_to_run_the_script(run, failures):
     _, ran = run
     for title in (f"test_values[{NATIVE}] [numerics]", f"test_exception[{NATIVE}]"):

@@ -74,7 +74,7 @@ def records(suite: Suite) -> dict[str, dict]:
     return {file.stem: json.loads(file.read_text()) for file in files}
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs a project twice or more, and the later runs read what the first stored")
 def test_kernels_that_ran_one_program_are_named_in_each_run(once):
     once.write("one_program.py", ONE_PROGRAM)
     for _ in range(2):
@@ -104,7 +104,7 @@ def test_a_second_run_says_what_passed_before_and_how(once):
     assert all(value.startswith(f"numerics passed before: emulated, in the run {first}") for value in passed)
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs a project twice or more, and the later runs read what the first stored")
 def test_fresh_runs_everything_and_renews_the_verdict(once):
     once.run(*NUMERICS, "--fresh", "--save-run", "fresh").ends(0).has(ALL_RUN).has_not("passed before")
     once.run(*NUMERICS).ends(0).has(ALL_PASSED_BEFORE)
@@ -120,7 +120,7 @@ def test_an_edit_of_inductor_runs_what_it_changes_and_finds_what_it_breaks(once)
     once.run(*NUMERICS).ends(0).has(ALL_PASSED_BEFORE)
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs a project twice or more, and the later runs read what the first stored")
 def test_a_known_failure_is_never_stored(once):
     entry = f"""
 [[failure]]
@@ -138,7 +138,7 @@ issue = "not reported"
         ran.has("numerics passed before and were not run: 1 item;", "2 known failures")
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs a project twice or more, and the later runs read what the first stored")
 def test_a_stale_known_failure_is_found_though_numerics_passed_before(once):
     entry = f"""
 [[failure]]
@@ -158,7 +158,7 @@ issue = "not reported"
         assert records(once)["negative-cuda_sm90"]["checks"]["numerics"]["outcome"] == "stale"
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs a project twice or more, and the later runs read what the first stored")
 def test_a_verdict_of_a_flaky_result_is_withdrawn(once):
     once.write("flaky.py", FLAKY)
     ran = once.run(*NUMERICS, "--fresh", "-p", "flaky", "-k", "negative").ends(1)
@@ -185,7 +185,7 @@ def test_a_damaged_store_is_ignored(once):
         file.unlink()
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs a project twice or more, and the later runs read what the first stored")
 def test_a_case_that_reads_a_file_always_runs(tmp_path):
     suite = Suite(tmp_path)
     suite.write("ops/factor.txt", "2")
@@ -195,7 +195,7 @@ def test_a_case_that_reads_a_file_always_runs(tmp_path):
         suite.run(*NUMERICS).ends(0).has(ALL_RUN).has_not("passed before")
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs a project twice or more, and the later runs read what the first stored")
 @pytest.mark.skipif(not NATIVE, reason="this CPU has no instruction set of the table")
 def test_native_numerics_are_not_run_again_with_the_same_threads(tmp_path):
     suite = Suite(tmp_path)

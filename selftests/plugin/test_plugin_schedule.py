@@ -87,7 +87,7 @@ def test_workers_run_what_they_expect(tmp_path):
     )
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs pytest with workers, each of which imports torch")
 def test_a_crash_in_a_batch(tmp_path):
     suite = suite_of(tmp_path, LOOKAHEAD)
     numbers = 'f"fine{number}" for number'
@@ -97,7 +97,7 @@ def test_a_crash_in_a_batch(tmp_path):
     assert "SIGKILL" in outcomes(suite)["kill"]
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs pytest with workers, each of which imports torch")
 @pytest.mark.parametrize("processes", PROCESSES, ids=" ".join)
 def test_the_next_run_knows_the_durations(tmp_path, processes):
     suite = suite_of(tmp_path)
@@ -113,7 +113,7 @@ def test_the_next_run_knows_the_durations(tmp_path, processes):
     assert json.loads((tmp_path / ".conformance/durations.json").read_text())["ops/test_second.py"]["test_other"] == 100
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs pytest with workers, each of which imports torch")
 def test_another_scheduler_of_the_user(tmp_path):
     suite = suite_of(tmp_path)
     for more in (("--dist", "worksteal"), ("--maxschedchunk", "1"), ("--dist", "loadfile")):
@@ -121,7 +121,7 @@ def test_another_scheduler_of_the_user(tmp_path):
     suite.run(*options("-n", "2", "-v")).ends(0).has("scheduling tests via BatchScheduling")
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs pytest with workers, each of which imports torch")
 @pytest.mark.parametrize("options_", [("-n", "0", "-q"), ("-n", "0", "-v"), ("-n", "2")], ids=" ".join)
 def test_lines_in_a_log(tmp_path, options_):
     suite = suite_of(tmp_path, AT_ONCE)
@@ -141,7 +141,7 @@ def test_a_short_run_shows_no_progress(tmp_path):
     suite_of(tmp_path).run(*options("-n", "0")).ends(0).has_not(" left")
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs pytest with workers, each of which imports torch")
 @pytest.mark.parametrize("options_", [(), ("-v",), ("-n", "2", "-q")], ids=" ".join)
 def test_a_terminal(tmp_path, options_):
     """The time left stands beside pytest's percentage, and no line is longer than the terminal is wide."""

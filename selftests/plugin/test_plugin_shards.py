@@ -28,7 +28,7 @@ def test_flip(x):
 RUN = (*SM90, "--checks", "requirements", "--splits", "2", "--durations-path", "seconds.json")
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs each shard in a process of its own, and one of them twice")
 def test_shards_run_each_item_once_and_a_run_goes_on(tmp_path, monkeypatch, capsys):
     suite = PreloadedSuite(tmp_path)
     suite.write("ops/test_shards.py", CASES)

@@ -82,14 +82,14 @@ def test_a_fault_of_one_target_is_found_there(suite):
     assert shared(suite) == {}
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 def test_a_fault_of_all_targets_fails_on_each(suite):
     ran = suite.run(*THREE, "--checks", "numerics", "-p", "wrong_everywhere", "-k", "double").ends(1)
     assert ran.outcomes()["failed"] == 3
     assert shared(suite) == {}
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 @pytest.mark.skipif(not NATIVE, reason="no target of the table is native here")
 def test_a_cpu_row_with_the_same_code_shares_native_numerics(suite):
     """As cpu_amx does with cpu_avx512, on any processor."""
@@ -102,7 +102,7 @@ def test_a_cpu_row_with_the_same_code_shares_native_numerics(suite):
     assert shared(suite) == {}
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 def test_the_next_run_reuses_shared_numerics(suite):
     options = (*THREE, "--checks", "numerics", "-k", "double")
     suite.run(*options, "--fresh").ends(0)

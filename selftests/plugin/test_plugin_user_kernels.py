@@ -27,7 +27,7 @@ def test_narrowed(x, wide):
 """
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs several pytest processes, one after the other")
 @pytest.mark.skipif(not environment.triton_version(), reason="Triton is not installed")
 def test_a_conversion_that_no_gpu_has(tmp_path):
     suite = Suite(tmp_path)

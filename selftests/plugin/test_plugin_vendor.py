@@ -46,7 +46,7 @@ def node_ids():
         yield f"conformance.ops.{place.replace('.py', '')}[{'-'.join(filter(None, (labels, 'acme_host')))}]"
 
 
-@pytest.mark.long
+@pytest.mark.long("its real processes build and load a vendor's device")
 def test_cases_run_on_the_device(tmp_path, vendor):
     project = Suite(tmp_path, conftest="")
     where = "import conformance; print(conformance.__file__)"
@@ -68,7 +68,7 @@ def test_cases_run_on_the_device(tmp_path, vendor):
         assert record["text"]
 
 
-@pytest.mark.long
+@pytest.mark.long("its real processes build and load a vendor's device")
 @pytest.mark.parametrize("command", ["list", "doctor"])
 def test_commands_know_the_device(tmp_path, vendor, command):
     Suite(tmp_path, conftest="")
@@ -85,7 +85,7 @@ def test_commands_know_the_device(tmp_path, vendor, command):
     assert expected[command] in ran.stdout
 
 
-@pytest.mark.long
+@pytest.mark.long("its real processes build and load a vendor's device")
 def test_a_machine_without_the_device(tmp_path, vendor):
     """Without --device, the items of the device are not there; with it, one sentence says why nothing runs."""
     project = Suite(tmp_path, conftest="")

@@ -260,7 +260,7 @@ def test_axe_finds_nothing_on_the_first_page(view: Any) -> None:
     check_with_axe(view, ["#/"])
 
 
-@pytest.mark.long
+@pytest.mark.long("axe examines each page in a browser")
 def test_axe_finds_nothing(view: Any) -> None:
     addresses = [
         "#/?q=relu&check=numerics",

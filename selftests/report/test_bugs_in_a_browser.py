@@ -106,7 +106,7 @@ def test_each_known_bug_has_an_address_of_its_own() -> None:
     assert len({bug.id for bug in found}) == len(found) > 100
 
 
-@pytest.mark.long
+@pytest.mark.long("axe examines each page in a browser")
 def test_axe_finds_nothing(view: Any) -> None:
     bug = view.get_attribute(".bugs a", "href")
     check_with_axe(view, ["#/page/known-bugs", bug, "#/bug/none"])

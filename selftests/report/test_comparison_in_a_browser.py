@@ -114,6 +114,6 @@ def test_what_is_refused(runs: list[Run], capsys: pytest.CaptureFixture[str]) ->
         assert said in capsys.readouterr().err
 
 
-@pytest.mark.long
+@pytest.mark.long("axe examines each page in a browser")
 def test_axe_finds_nothing(view: Any) -> None:
     check_with_axe(view, ["#/", "#/all", "#/changes", "#/case/flip/code?side=B"])

@@ -97,6 +97,6 @@ def test_reasons_stand_at_their_line_and_hostile_texts_are_texts(view: Any) -> N
     assert view.evaluate("window.hacked") is None
 
 
-@pytest.mark.long
+@pytest.mark.long("axe examines each page in a browser")
 def test_axe_finds_nothing(view: Any) -> None:
     check_with_axe(view, ["#/page/explain", "#/page/explain?target=cuda_sm90&line=3-1"])

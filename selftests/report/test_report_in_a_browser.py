@@ -347,7 +347,7 @@ def test_a_change_shows_its_texts_before_and_after(view_of_changes: Any) -> None
     assert view.evaluate("document.querySelector('table.diff').getBoundingClientRect().top") < 500
 
 
-@pytest.mark.long
+@pytest.mark.long("axe examines many pages in a browser")
 def test_axe_finds_nothing_in_changes_times_and_failures(view_of_changes: Any, view_of_two: Any) -> None:
     view_of_changes.locator("nav >> text=Changes (2)").click()
     change = view_of_changes.get_attribute("h2 a", "href")
@@ -386,20 +386,20 @@ def test_an_item_that_did_not_run_says_so(view: Any) -> None:
     assert "was selected and did not run" in view.inner_text("main")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("address", ["#/", "#/operator/sum", "#/case/sum/rows-f32?target=cuda_sm90", "#/changes",
-                                     "#/case/sum/rows-f32?target=cpu_avx2", "#/case/flip/hflip-f32?target=cpu_avx2",
-                                     "#/runs", "#/need/0", "#/?q=hacked", "#/case/no/such"])  # fmt: skip
-def test_html_from_outside_is_shown_and_not_run(view: Any, address: str) -> None:
-    show(view, address)
-    view.wait_for_timeout(100)
-    assert view.evaluate("window.hacked") is None
-    assert view.inner_text(".brand") == HOSTILE
-    assert HOSTILE in view.title()
-    if "cuda" in address:
-        assert view.inner_text("main").count(HOSTILE) >= 2  # in the error, and in the code
-    if "rows" in address and "avx2" in address:
-        assert view.inner_text("main").count(HOSTILE) == 2  # in the reason, and in the judgement
+@pytest.mark.long("its ten pages are shown one after the other in a browser")
+def test_html_from_outside_is_shown_and_not_run(view: Any) -> None:
+    for address in ("#/", "#/operator/sum", "#/case/sum/rows-f32?target=cuda_sm90", "#/changes",
+                    "#/case/sum/rows-f32?target=cpu_avx2", "#/case/flip/hflip-f32?target=cpu_avx2",
+                    "#/runs", "#/need/0", "#/?q=hacked", "#/case/no/such"):  # fmt: skip
+        show(view, address)
+        view.wait_for_timeout(100)
+        assert view.evaluate("window.hacked") is None, address
+        assert view.inner_text(".brand") == HOSTILE, address
+        assert HOSTILE in view.title(), address
+        if "cuda" in address:
+            assert view.inner_text("main").count(HOSTILE) >= 2  # in the error, and in the code
+        if "rows" in address and "avx2" in address:
+            assert view.inner_text("main").count(HOSTILE) == 2  # in the reason, and in the judgement
 
 
 def test_the_keyboard_alone_reaches_a_case(view: Any) -> None:
@@ -417,7 +417,7 @@ def test_the_keyboard_alone_reaches_a_case(view: Any) -> None:
     view.wait_for_selector("h1:has-text('flip/hflip-u8')")
 
 
-@pytest.mark.long
+@pytest.mark.long("axe examines many pages in a browser")
 def test_axe_finds_nothing(view: Any) -> None:
     addresses = [
         "#/operator/flip",

@@ -213,7 +213,7 @@ def test_wrong_words_of_the_form(reader: Served) -> None:
         assert (status, said in body) == (200, True), form
 
 
-@pytest.mark.long
+@pytest.mark.long("it compiles a function for several targets, one in C++")
 def test_a_pasted_function_is_compiled_for_each_target(reader: Served) -> None:
     form = {"code": "lambda x: x.flip(-1)", "inputs": "x=3x8:f32", "target": ["cpu_avx2", "cuda_sm90"], "part": "code"}
     body = reader.send("kernels", form)[1]

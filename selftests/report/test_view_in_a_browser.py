@@ -10,7 +10,7 @@ import pytest
 from browsing import check_with_axe, opened
 from served import CHANGED, Project, Served, served
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.long("it starts a browser and compiles functions for several targets")
 
 PAGES = ("", "search?q=flip", "review/after", "kernels", "run/after", "compare?a=before&b=after")
 

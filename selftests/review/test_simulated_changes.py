@@ -16,7 +16,7 @@ CHOSEN = [chosen for count in (1, 3) for chosen in itertools.combinations(SIMULA
 EVERY = 9
 
 
-@pytest.mark.long
+@pytest.mark.long("it simulates changes in every ninth of all stored texts")
 @pytest.mark.parametrize("chosen", CHOSEN, ids="+".join)
 def test_compiler_wide_changes_are_exactly_their_causes(chosen):
     expected = {title: change for name in chosen for title, change in SIMULATED[name].items()}

@@ -82,7 +82,7 @@ def test_review_takes_the_same_word_once_there_is_a_run(repository, tmp_path, mo
     assert "nothing was compared" in capsys.readouterr().out
 
 
-@pytest.mark.long
+@pytest.mark.long("it makes an environment with the sources of a commit and starts torch from it")
 def test_a_commit_that_does_not_fit_is_one_sentence(repository, tmp_path):
     suite = Suite(tmp_path / "suite")
     suite.write("ops/test_scale.py", SCALE)

@@ -34,7 +34,7 @@ EDIT = """class TritonOverrides(OpOverrides):
 """
 
 
-@pytest.mark.long
+@pytest.mark.long("it starts processes with torch from other sources")
 def test_code_of_a_checkout_goes_into_a_folder_of_its_own_and_says_so(checkout, tmp_path):
     suite = Suite(tmp_path / "suite")
     suite.write("ops/test_scale.py", SCALE)
@@ -51,7 +51,7 @@ def test_code_of_a_checkout_goes_into_a_folder_of_its_own_and_says_so(checkout, 
     assert suite.stored() == {}
 
 
-@pytest.mark.long
+@pytest.mark.long("it starts processes with torch from other sources")
 @pytest.mark.parametrize("workers", [(), ("-n", "1")])
 def test_what_comes_first_in_the_path_does_not_matter(checkout, tmp_path, workers):
     """With --pyargs, pytest puts the folder of the installed packages first."""
@@ -73,7 +73,7 @@ import torch
 """
 
 
-@pytest.mark.long
+@pytest.mark.long("it starts processes with torch from other sources")
 @pytest.mark.parametrize(("workers", "status"), [((), 4), (("-n", "1"), 1)])
 def test_a_run_that_imports_other_files_ends(checkout, tmp_path, workers, status):
     suite = Suite(tmp_path / "suite")
@@ -84,7 +84,7 @@ def test_a_run_that_imports_other_files_ends(checkout, tmp_path, workers, status
     ran.has_not("passed")
 
 
-@pytest.mark.long
+@pytest.mark.long("it starts processes with torch from other sources")
 def test_one_command_compares_two_torches_as_two_runs(checkout, tmp_path):
     suite = Suite(tmp_path / "suite")
     suite.write("ops/test_scale.py", SCALE)

@@ -72,7 +72,7 @@ def test_a_folder_that_is_missing_or_read_only(folder):
         folder.chmod(0o700)
 
 
-@pytest.mark.long
+@pytest.mark.long("its real process starts with an empty cache")
 def test_the_end_of_a_run_prunes(tmp_path):
     cache = empty_cache(tmp_path)
     old = cache / "torch-1.0" / "inductor" / "old.so"

@@ -113,7 +113,7 @@ def test_a_version_is_dropped(project, capsys):
     assert not list((project / "ops/expected_binary").glob("*.txt"))
 
 
-@pytest.mark.long
+@pytest.mark.long("it runs pytest with workers, each of which imports torch")
 def test_a_full_run_says_so(suite):
     suite.write("ops/expected_code/scale/gone.txt", TEXT)
     line = "1 snapshot belongs to no case: scale/gone; remove with: python -m conformance prune ops"

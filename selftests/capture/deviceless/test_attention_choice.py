@@ -177,7 +177,7 @@ def test_lengths_stay_dynamic(answers):
     assert not [guard for guard in guarded[1:] if "100" in guard or "90" in guard]
 
 
-@pytest.mark.long
+@pytest.mark.long("it captures attention with its backward for two devices")
 @pytest.mark.parametrize("case", AROUND, ids=["mask", "backward", "causal"])
 def test_xpu_does_what_cuda_does_around_the_kernel(answers, case):
     """PyTorch makes the steps before and after the kernel on cuda. On xpu our code does, since PyTorch's cannot run."""

@@ -19,7 +19,7 @@ def found() -> xpu_branches.Places:
     return xpu_branches.places(torch_build().folder, xpu_branches.installed("triton"))
 
 
-@pytest.mark.long
+@pytest.mark.long("it reads all sources of the installed torch and triton")
 def test_the_list_is_complete(found):
     hint = "see the new places, correct xpu_branches.toml, and make the pretended device answer like a real build"
     assert not xpu_branches.differences(found, RELEASE), hint

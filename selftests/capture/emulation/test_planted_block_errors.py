@@ -104,7 +104,7 @@ def survivors(name):
     return len(plants), missed
 
 
-@pytest.mark.long
+@pytest.mark.long("it plants each error in a kernel of its own and interprets it block by block")
 def test_errors_in_the_place_of_a_block_are_found():
     found = [survivors(name) for name in CASES]
     missed = [each for _, names in found for each in names]

@@ -113,7 +113,7 @@ PLANTS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=["cuda_sm90", pytest.param("xpu_pvc", marks=pytest.mark.long)])
+@pytest.fixture(scope="module", params=["cuda_sm90", "xpu_pvc"])
 def emulated(request):
     """A context manager that captures the case of a name: (its emulation, a function that checks its numerics)."""
     prepare()

@@ -236,7 +236,7 @@ def test_a_crash_fails_its_own_kernel_alone():
         compiler.launches(a_kernel)
 
 
-@pytest.mark.long
+@pytest.mark.long("it waits for a time limit, and starts the compiler's process anew")
 def test_a_hang_is_cut_off_with_what_it_started(tmp_path, monkeypatch):
     assert launch(kernel("after_a_crash", COPY, blocks={"X": 64})).last == "cubin"
     pid = tmp_path / "pid"

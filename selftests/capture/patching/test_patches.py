@@ -58,7 +58,7 @@ def result(*command: str) -> dict:
     return json.loads(lines[0].removeprefix("RESULT"))
 
 
-@pytest.mark.long
+@pytest.mark.long("it captures the same cases once without each patch, in fresh processes")
 def test_every_patch_is_needed():
     listed = result("-c", LISTED, json.dumps([(target, "deviceless") for target in TARGETS]))
     why: dict[str, str] = {}

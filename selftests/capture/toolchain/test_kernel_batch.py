@@ -145,7 +145,7 @@ def test_later_processes_find_the_kernels_of_a_batch(fresh_cache):
     assert not list(fresh_cache.rglob("*.main.so"))
 
 
-@pytest.mark.long
+@pytest.mark.long("it compiles each C++ kernel anew, in an empty cache")
 @pytest.mark.parametrize("damage", ["truncated", "foreign", "gone"])
 def test_a_damaged_batch_is_not_loaded(fresh_cache, damage):
     cases = three_cases()
@@ -179,7 +179,7 @@ def test_a_kernel_that_the_compiler_refuses_fails_alone(fresh_cache):
         torch.testing.assert_close(results(one, each), each.fn(**each.build()))
 
 
-@pytest.mark.long
+@pytest.mark.long("it compiles each C++ kernel anew, in an empty cache")
 def test_options_of_the_compiler_divide_a_batch(fresh_cache):
     """A kernel without vectors has other flags than one with vectors."""
     cases = three_cases()

@@ -49,7 +49,8 @@ def items():
     for name in CASES:
         for target in ("cpu_avx2", "cpu_avx512", "cpu_amx", "cpu_neon"):
             is_long = name.startswith("flex_attention") and target in ("cpu_avx2", "cpu_amx")
-            yield pytest.param(name, target, marks=[pytest.mark.long] * is_long, id=f"{name}-{target}")
+            marks = [pytest.mark.long("attention's capture for each processor takes seconds")] * is_long
+            yield pytest.param(name, target, marks=marks, id=f"{name}-{target}")
 
 
 @pytest.mark.parametrize(("name", "target"), list(items()))
