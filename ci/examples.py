@@ -6,8 +6,9 @@
     python ci/examples.py --wheels dist               # with wheels that are built already
 
 Makes a virtual environment that sees the packages of this Python (torch, Triton, pytest), and neither this checkout nor
-its plugin. Installs there: the wheel of the harness, other pytest plugins that a project may have, the example, and for
-`vendor` the wheel of the suite. Exit status 1 if a test fails, or if the checkout was tested instead of the wheels.
+its plugin. Compares the figures that the example's README promises with those of the run. Installs there: the wheel of
+the harness, other pytest plugins that a project may have, the example, and for `vendor` the wheel of the suite. Exit
+status 1 if a test fails, or if the checkout was tested instead of the wheels.
 """
 
 from __future__ import annotations
@@ -78,6 +79,17 @@ def install(python: Path, *words: str | Path) -> None:
     run(sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "--python", python, "install", *words)
 
 
+def promised(readme: str) -> list[str]:
+    """The lines that a README shows below its first `$ pytest -n auto`: what a run prints at its end."""
+    found = re.search(r"^\$ pytest -n auto\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    return found[1].splitlines() if found else []
+
+
+def missing(promise: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """The promised lines that no line of the output has."""
+    return [each for each in promise if not any(re.search(rf"(?<!\d){re.escape(each)}(?! \+)", line) for line in lines)]
+
+
 def test(name: str, python: Path, folder: Path, options: Sequence[str]) -> int:
     """Runs pytest in the folder, and returns its exit status; or 1 if it passed without the evidence."""
     env = {key: value for key, value in os.environ.items() if key not in ("EXPECTTEST_ACCEPT", "PYTHONPATH")}
@@ -116,6 +128,13 @@ def test(name: str, python: Path, folder: Path, options: Sequence[str]) -> int:
         if not any(text in line for line in lines):
             print(f"{name}: passed, but no line has {text!r}: it did not test what it is for", file=sys.stderr)
             return 1
+    readme = (ROOT / "examples" / name / "README.md").read_text(encoding="utf-8")
+    if not options and (wrong := missing(promised(readme), lines)):
+        print(
+            f"{name}: its README promises {wrong[0]!r}, and no line of the run has it: mend one of them",
+            file=sys.stderr,
+        )
+        return 1
     return 0
 
 

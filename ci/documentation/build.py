@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import accessibility
@@ -27,6 +28,16 @@ import reference
 import stored_pages
 
 HERE = Path(__file__).resolve().parent
+_BEGUN = time.monotonic()
+
+
+def _step(name: str) -> None:
+    print(f"{time.monotonic() - _BEGUN:5.0f} s  {name}", flush=True)
+
+
+def _sphinx(source: Path, html: Path) -> int:
+    command = ["-W", "--keep-going", "-q", "-j", "2", "-b", "html", source, html]
+    return subprocess.run([sys.executable, "-m", "sphinx", *command], check=False).returncode
 
 
 def main() -> int:
@@ -63,20 +74,32 @@ def main() -> int:
         shutil.copy2(HERE / "conf.py", source)
         (source / "checkout").symlink_to(pages.ROOT)  # the examples run there
         pages.write_pages(source)
-        stored_pages.write_pages(source)
         bugs_page.write_page(source)
+        reference.write_reference(source, executes=False)
+        example_report.write_page(source)
+        home_page.write_page(source)
+        # What is wrong in a page ends the build now. Afterwards Sphinx reads only what is written anew.
+        html = Path(folder, "html")
+        _step("pages")
+        if status := _sphinx(source, html):
+            return status
+        _step("Sphinx")
+        stored_pages.write_pages(source)
+        _step("stored pages")
         reference.write_reference(source)
         if options.matrix:
             shutil.copytree(options.matrix, source / "_extra" / "matrix")
         example_report.write_example(source, options.run, screenshots=not options.without_screenshots)
         home_page.write_page(source)
-        command = ["-W", "--keep-going", "-q", "-b", "html", source, Path(folder, "html")]
-        if status := subprocess.run([sys.executable, "-m", "sphinx", *command], check=False).returncode:
+        _step("example of a report")
+        if status := _sphinx(source, html):
             return status
-        site = Path(folder, "html").resolve()
+        _step("Sphinx, with commands")
+        site = html.resolve()
         wrong = list(built_links.problems(site))
         if not options.without_screenshots:
             wrong += accessibility.problems(site)
+        _step("links and axe")
         if wrong:
             print("\n".join(wrong), file=sys.stderr)
             return 1
@@ -84,7 +107,7 @@ def main() -> int:
             for each in example_report.shown_in_docs():
                 shutil.copy2(source / "images" / each.file, pages.ROOT / "docs" / "images")
         shutil.rmtree(options.output, ignore_errors=True)
-        shutil.copytree(Path(folder, "html"), options.output)
+        shutil.copytree(html, options.output)
     print(f"{options.output / 'index.html'}")
     return 0
 

@@ -75,6 +75,14 @@ def write_example(source: Path, runs: Sequence[str], *, screenshots: bool) -> No
         chosen = [Path(run) for run in runs] or kept_runs.unpack(Path(folder))
         words = ["--title", "conformance: an example", "-o", report]
         subprocess.run([sys.executable, "-m", "conformance", "report", *chosen, *words], check=True, cwd=ROOT)
+    if screenshots:
+        take(report, source / "images")
+        take(report, source / "_static", MATRIX)
+    write_page(source, screenshots=screenshots)
+
+
+def write_page(source: Path, *, screenshots: bool = False) -> None:
+    """Writes the page that leads to the report, and shows the screenshots that there are."""
     lines = [
         "# An example of a report",
         "",
@@ -85,8 +93,6 @@ def write_example(source: Path, runs: Sequence[str], *, screenshots: bool) -> No
     if (source / "_extra" / "matrix").is_dir():
         lines += ['There is also <a href="../matrix/index.html">the report of the last run of all jobs in CI</a>.', ""]
     if screenshots:
-        take(report, source / "images")
-        take(report, source / "_static", MATRIX)
         for each in SCREENSHOTS:
             link = f'<a href="{html.escape(f"{ADDRESS.name}{each.address}")}">Open it in the report</a>'
             lines += [f"## {each.title}", "", f"{link}.", "", f"![{each.title}](../images/{each.file})", ""]

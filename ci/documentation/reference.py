@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import os
 import pprint
@@ -33,13 +34,13 @@ EXAMPLES = {
 }
 
 
-def write_reference(source: Path) -> None:
-    """Writes the pages below reference/, and that of the executed examples."""
+def write_reference(source: Path, *, executes: bool = True) -> None:
+    """Writes the pages below reference/, and that of the executed examples. Without `executes` it shows no output."""
     for name, text in (
         ("reference/names.md", _names()),
         ("reference/command-line.md", _commands()),
         ("reference/pytest-options.md", _options()),
-        ("examples/executed.md", _examples()),
+        ("examples/executed.md", _examples(executes)),
     ):
         path = source / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,12 +64,7 @@ def _signature(name: str, value: Callable[..., Any]) -> str:
     if isinstance(value, type) and issubclass(value, Exception) and not inspect.isfunction(value.__init__):
         return f"{name}(message: str)"
     signature = inspect.signature(value)
-    parameters = [
-        parameter.replace(annotation=_Text(parameter.annotation))
-        if parameter.annotation is not parameter.empty
-        else parameter
-        for parameter in signature.parameters.values()
-    ]
+    parameters = [_with_texts(parameter) for parameter in signature.parameters.values()]
     returned = signature.return_annotation
     short = str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
     after = f" -> {_Text(returned)!r}" if returned is not signature.empty else ""
@@ -76,6 +72,13 @@ def _signature(name: str, value: Callable[..., Any]) -> str:
         return f"{name}{short}{after}"
     lines = _parameter_lines(parameters)
     return "\n".join([f"{name}(", *(f"    {line}," for line in lines), f"){after}"])
+
+
+def _with_texts(parameter: inspect.Parameter) -> inspect.Parameter:
+    """A parameter whose annotation and default are shown as Python."""
+    if parameter.annotation is not parameter.empty:
+        parameter = parameter.replace(annotation=_Text(parameter.annotation))
+    return parameter if parameter.default is parameter.empty else parameter.replace(default=_Default(parameter.default))
 
 
 def _parameter_lines(parameters: Sequence[inspect.Parameter]) -> list[str]:
@@ -95,6 +98,20 @@ class _Text:
 
     def __init__(self, annotation: object) -> None:
         self._text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+class _Default:
+    """A default as Python: a function or class by its name, and what has no text of its own as an ellipsis."""
+
+    def __init__(self, value: object) -> None:
+        self._text = repr(value)
+        try:
+            ast.parse(self._text, mode="eval")
+        except SyntaxError:  # such as <class 'list'>, and <factory> of a dataclass
+            self._text = getattr(value, "__name__", "...")
 
     def __repr__(self) -> str:
         return self._text
@@ -134,8 +151,9 @@ def _options() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _examples() -> str:
+def _examples(executes: bool) -> str:
     lines = ["# Commands and what they print", "", "The build of this site executed these commands.", ""]
     for question, command in EXAMPLES.items():
-        lines += [f"## {question}", "", f"```{{command-output}} {command}", ":cwd: /checkout", "```", ""]
+        shown = [f"```{{command-output}} {command}", ":cwd: /checkout"] if executes else ["```", command]
+        lines += [f"## {question}", "", *shown, "```", ""]
     return "\n".join(lines)

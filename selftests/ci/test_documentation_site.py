@@ -26,6 +26,7 @@ sys.path.insert(0, str(ROOT / "ci" / "documentation"))
 import accessibility  # noqa: E402
 import bugs_page  # noqa: E402
 import built_links  # noqa: E402
+import code_blocks  # noqa: E402
 import example_report  # noqa: E402
 import kept_runs  # noqa: E402
 import pages  # noqa: E402
@@ -68,6 +69,29 @@ def test_the_reference_has_each_public_name_command_and_option(source: Path) -> 
     assert re.findall(r"^## (\w+)$", commands, flags=re.MULTILINE) == list(COMMANDS)
     assert "usage: python -m conformance report" in commands
     assert "`--conformance-device LIST`" in (source / "reference" / "pytest-options.md").read_text(encoding="utf-8")
+
+
+def test_each_block_of_code_is_of_the_language_that_it_names() -> None:
+    """Sphinx ends the build for one that is not."""
+    found = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in pages._found()}
+    found["reference/names.md"] = reference._names()
+    wrong = [f"{name}: {problem}" for name, text in found.items() for problem in code_blocks.problems(text)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("block", "wrong"),
+    [
+        ('f(\n    a="x",\n    …\n)', "'…' is no python: mend the block, or name no language"),
+        ("f(\n    a: type = <class 'list'>,\n)", '"\'" is no python'),
+        ("f(a: int = 1) -> str", ""),
+        ("x = 1", ""),
+    ],
+)
+def test_a_block_that_sphinx_would_refuse_is_found(block: str, wrong: str) -> None:
+    found = list(code_blocks.problems(f"# Heading\n\n```python\n{block}\n```\n\n```\n…\n```\n"))
+    assert len(found) == bool(wrong)
+    assert all(wrong in each for each in found)
 
 
 def test_missed_optimisations_that_cases_declare_are_on_the_page() -> None:

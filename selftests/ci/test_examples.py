@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shutil
@@ -40,6 +41,17 @@ def test_an_example_that_fails_is_named(distributions):
     ran = examples("losses", "--wheels", str(distributions.folder), "--", "--target", "cuda_sm9")
     assert ran.returncode == 1, ran.stdout
     assert ran.stdout.endswith("failed: losses\n"), ran.stdout
+
+
+@pytest.mark.parametrize("name", ["losses", "operators", "passes"])
+def test_what_a_readme_promises_is_compared_with_the_run(name, monkeypatch):
+    monkeypatch.syspath_prepend(str(REPOSITORY / "ci"))
+    module = importlib.import_module("examples")
+    promise = module.promised((REPOSITORY / "examples" / name / "README.md").read_text())
+    assert any(re.match(r"\d+ items = \d+ passed", each) for each in promise)
+    assert module.missing(promise, [f"== {each} ==" for each in promise]) == []
+    assert module.missing(promise, [f"{each} + 1 failed" for each in promise]) == promise
+    assert module.missing(["4 passed"], ["14 passed"]) == ["4 passed"]
 
 
 def test_unknown_example_names_those_that_there_are():
