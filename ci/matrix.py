@@ -61,6 +61,8 @@ class Row:
         command = ["ci/tox", "-e", self.tox_env]
         if self.env in ("lint", "examples", "determinism", "benchmarks"):
             return command
+        if self.env == "docs":
+            return [*command, "--", "-o", ".conformance/site"]
         pytest = [*self.args, f"--junitxml=.conformance/junit/{self.name}.xml"]
         if self.env != "selftests":
             pytest += ["--save-run", self.name, "--fresh"]  # a self-hosted machine keeps its cache folder
