@@ -158,7 +158,8 @@ def test_job_prints_the_command_of_a_row():
         (["nosuch"], "unknown row 'nosuch': known are"),
         ([], "which row?"),
         (["lint", "--all-here"], "leave 'lint' out, or --all-here"),
-        (["lint", "--short"], "leave 'lint' out, or --short"),
+        (["cuda-2.11", "--short"], "'cuda-2.11' is no row with a short form"),
+        (["lint", "--turn", "2"], "--all and --turn choose what --short runs: add --short"),
     ],
 )
 def test_job_refuses_what_it_does_not_know(arguments, message):
@@ -191,9 +192,19 @@ def test_wrong_matrix_names_the_row(matrix, tmp_path, text, message):
 
 def test_ci_runs_the_short_form_of_rows_that_run_on_any_machine(matrix):
     short = [row for row in matrix.load() if row.short]
-    assert {row.env for row in short} == {"lint", "selftests", "suite", "models"}
+    assert {row.env for row in short if not row.turn} == {"lint", "selftests", "suite", "models"}
     assert all(row.runner.name == "hosted" for row in short)
-    assert "\nexec python3 ci/job.py --short\n" in (ROOT / ".ci/run").read_text()
+    assert '\nexec python3 ci/job.py --short "$@"\n' in (ROOT / ".ci/run").read_text()
+
+
+def test_successive_commits_run_all_rows_that_have_a_turn(matrix):
+    short_run = module("short_run")
+    rows = matrix.load()
+    every = {row.name for row in rows if row.short}
+    for first in range(matrix.TURNS):
+        turns = [(first + number) % matrix.TURNS + 1 for number in range(matrix.TURNS)]
+        assert {row.name for turn in turns for row in short_run.chosen(rows, turn)} == every
+    assert {row.name for row in short_run.chosen(rows, None)} == every
 
 
 def test_what_a_short_form_leaves_out_is_in_a_row(matrix):
@@ -210,7 +221,8 @@ import bootstrap, matrix, short_run
 from pathlib import Path
 bootstrap.ROOT = Path({root!r})
 matrix.Row.short_commands = lambda row: [["-c", *arguments] for arguments in row.short]
-sys.exit(short_run.run(matrix.load(Path({root!r}, "matrix.toml")), sys.executable))
+rows = matrix.load(Path({root!r}, "matrix.toml"))
+sys.exit(short_run.run(rows, short_run.chosen(rows, 1), sys.executable))
 """
 
 
