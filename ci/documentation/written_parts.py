@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import kinds
+import native
 
 import conformance
 from conformance.capture.offline.compiler import STAGES
@@ -52,6 +54,15 @@ def option_rows(*, are_long: bool) -> list[str]:
     return rows
 
 
+def _native_rows() -> list[str]:
+    """Markdown: a row for each part of ci/native.toml."""
+    return [
+        f"| `{name}` | {run.date}, {run.machine.split(';')[0]}, torch {run.torch} | {run.line.split('; next')[0]} "
+        f"| {', '.join(run.failed) or 'nothing'} |"
+        for name, run in native.read().items()
+    ]
+
+
 def parts() -> dict[str, dict[str, list[str]]]:
     """Page → name of a part → its lines."""
     return {
@@ -62,7 +73,10 @@ def parts() -> dict[str, dict[str, list[str]]]:
             "commands": ["| command | |", "|---|---|", *(_row(name, said) for name, (_, said) in COMMANDS.items())],
         },
         "kinds": {"counts": kinds.counts(kinds.kinds()), "kinds": kinds.tables(kinds.kinds())},
-        "deviceless": {"targets": _targets()},
+        "deviceless": {
+            "native": ["| part | run | last line | red |", "|---|---|---|---|", *_native_rows()],
+            "targets": _targets(),
+        },
         "formats": {
             "files": _files(),
             "run": _keys("run", "run.json"),
