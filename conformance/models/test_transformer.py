@@ -117,7 +117,7 @@ def test_decoder(layer, x, memory):
             "xpu": {"kernels": "<=61"},
         }
     ),
-    numerics={"for": {"cpu": {"without": {"exponents": ROUNDED}}}},
+    numerics={"without": {"exponents": ROUNDED}},
 )
 def test_transformer(net, x, y):
     return net(x, y, tgt_mask=causal_mask(y), tgt_is_causal=True)
