@@ -79,7 +79,7 @@ class Declarations:
         if grad == "forward":
             fill = {tensor: reason for tensor, reason in fill.items() if not tensor.startswith("gradient of ")}
         if fill:
-            numerics["fill"] = fill
+            numerics["fill"] = numerics.get("fill", {}) | fill
         left_out = {check: table["reason"] for table in tables for check in table.get("leaves_out", ())}
         only = {key: value for table in tables for key, value in table.get("only", {}).items()}
         return Declared(numerics, left_out, only)

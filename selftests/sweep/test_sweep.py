@@ -200,6 +200,16 @@ def test_a_declaration_holds_in_its_dtypes_and_for_gradients_that_there_are():
     assert forward.numerics == {"fill": {"output": "integers"}}
 
 
+def test_tensors_that_decide_nothing_stand_beside_constants():
+    undecided = {"fill": {"gradient of input": "rounded"}}
+    declared = declarations(
+        zeros={"entries": ["add"], "constant": ["output"], "reason": "zeros"},
+        rounded={"entries": ["add"], "numerics": undecided, "reason": "rounded"},
+    )
+    [case] = cases(op(tensors), SampleSelection(1, ("f32",)), declared=declared)
+    assert case.numerics == {"fill": {"output": "zeros", "gradient of input": "rounded"}}
+
+
 def test_a_declaration_holds_on_its_versions_of_torch():
     this = torch.__version__.partition("+")[0]
     declared = declarations(
