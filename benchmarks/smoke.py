@@ -17,6 +17,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -56,10 +57,11 @@ def wrong_rows(rows: dict[str, dict[str, Any]], known: set[str]) -> list[str]:
     ]
 
 
-def command(name: str, row: dict[str, Any]) -> list[str]:
+def command(name: str, row: dict[str, Any], folder: str) -> list[str]:
+    """`folder`: stands for {folder} in the arguments."""
     script = FOLDER / name
     if "args" in row:
-        return [sys.executable, str(script), *row["args"]]
+        return [sys.executable, str(script), *(word.replace("{folder}", folder) for word in row["args"])]
     if "package" in row and importlib.util.find_spec(row["package"]) is None:
         return [sys.executable, "-c", _COMPILE, str(script)]
     if "ArgumentParser(" in script.read_text(encoding="utf-8"):
@@ -69,10 +71,15 @@ def command(name: str, row: dict[str, Any]) -> list[str]:
 
 def run(name: str, row: dict[str, Any]) -> bool:
     """Runs one script, and prints its line; of one that fails, also the end of what it printed."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _run(name, row, folder)
+
+
+def _run(name: str, row: dict[str, Any], folder: str) -> bool:
     begun = time.monotonic()
     environment = {**os.environ, "PYTHONPATH": str(FOLDER.parent)}
     process = subprocess.Popen(
-        command(name, row), cwd=FOLDER.parent, env=environment, text=True, start_new_session=True,
+        command(name, row, folder), cwd=FOLDER.parent, env=environment, text=True, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:

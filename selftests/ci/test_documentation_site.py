@@ -124,13 +124,16 @@ def test_a_page_that_not_everyone_can_read_is_found(tmp_path: Path) -> None:
         pytest.skip("no Chromium is installed: apt-get install chromium, or google-chrome")
     page = '<html lang="en"><title>x</title><main><h1>x</h1>{}</main></html>'
     (tmp_path / "good.html").write_text(page.format("read"), "utf-8")
-    (tmp_path / "wrong.html").write_text(page.format('<img src="data:,"><p style="width: 400px">wide</p>'), "utf-8")
-    wrong = list(accessibility.problems(tmp_path))
+    (tmp_path / "index.html").write_text(page.format('<img src="data:,"><p style="width: 400px">wide</p>'), "utf-8")
+    (tmp_path / "other.html").write_text(page.format('<img src="data:,">'), "utf-8")
+    *wrong, in_light, in_dark = accessibility.problems(tmp_path)
+    assert in_light.startswith("other.html: light, 390 px: image-alt: ")
+    assert in_dark.startswith("other.html: dark, 1440 px: image-alt: ")
     assert [each.partition(": image-alt: ")[0] for each in wrong if "image-alt" in each] == [
-        f"wrong.html: {scheme}, {width} px" for scheme in ("light", "dark") for width in (390, 1440)
+        f"index.html: {scheme}, {width} px" for scheme in ("light", "dark") for width in (390, 1440)
     ]
     assert [each for each in wrong if "image-alt" not in each] == [
-        f"wrong.html: {scheme}, 390 px: wider than the window" for scheme in ("light", "dark")
+        f"index.html: {scheme}, 390 px: wider than the window" for scheme in ("light", "dark")
     ]
 
 
