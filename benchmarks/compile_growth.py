@@ -34,7 +34,7 @@ PATTERNS = {
     "deep, a reduction each": "lambda x: x.softmax(-1)",
     "wide, a reduction each": "lambda x: x.sum(-1)",
     "wide, an element each": "lambda x: x[0, 0] * 2",
-    "views": "lambda x: x.view(16, 64).view(32, 32).t() + 1",
+    "views": "lambda x: x.view(16, 64).view(32, 32).t().contiguous() + 1",
     "pieces put together": "lambda x: torch.cat([x[:, 8:], x[:, :8]], 1)",
     "rows put together": "lambda x: torch.stack(x.unbind(0)[::-1])",
     "writes to a part": "lambda x: torch.select_scatter(x, x[0] * 0.5, 0, 1)",
