@@ -1,7 +1,8 @@
 """Runs the rows of the device matrix that this machine can run, one after the other: `python ci/job.py --all-here`.
 
 A row for another architecture or for a machine with a GPU does not run. A row whose Python is missing runs with the
-nearest one that is here. Each row has a line in the report, also one that does not run: the line says why.
+nearest one that is here, and fails without any. Each row has a line in the report, also one that does not run: the line
+says why.
 """
 
 from __future__ import annotations
@@ -31,12 +32,16 @@ _SIGNALS = ((signal.SIGINT, 30), (signal.SIGTERM, 10), (signal.SIGKILL, 10))
 
 @dataclass(frozen=True)
 class Plan:
-    """How a row runs here. `obstacle`: why it cannot; "" if it can. `note`: what differs from the row."""
+    """How a row runs here. `note`: what differs from the row.
+
+    `obstacle`: why it cannot run; "" if it can. `elsewhere`: another machine can, so that it is no failure of this one.
+    """
 
     row: Row
     python: str = ""
     note: str = ""
     obstacle: str = ""
+    elsewhere: bool = False
 
     @property
     def command(self) -> list[str]:
@@ -48,9 +53,10 @@ def plan(row: Row, python: str | None = None) -> Plan:
     here = _architecture(platform.machine())
     if not row.runner.hosted:
         needs = f"needs a machine with {row.runner.name}; there, run python ci/job.py {row.name}"
-        return Plan(row, obstacle=needs)
+        return Plan(row, obstacle=needs, elsewhere=True)
     if row.runner.machine and _architecture(row.runner.machine) != here:
-        return Plan(row, obstacle=f"needs a machine with {row.runner.machine}, and this one has {here}")
+        needs = f"needs a machine with {row.runner.machine}, and this one has {here}"
+        return Plan(row, obstacle=needs, elsewhere=True)
     if python:
         return Plan(row, python, note=f"with {python}")
     if exact := interpreters.find_python(row.python):
@@ -80,6 +86,10 @@ def run(rows: list[Row], python: str | None = None) -> int:
     interrupted = False
     for row in rows:
         each = plan(row, python)
+        if each.obstacle and not each.elsewhere:
+            counts["failed"] += 1
+            print(f"{row.name:<16} FAILED: {each.obstacle}", flush=True)
+            continue
         obstacle = each.obstacle or ("interrupted" if interrupted else "")
         if obstacle:
             counts["not run"] += 1
@@ -157,6 +167,12 @@ def count_line(log: Path) -> str:
     """The last line of the log in which pytest counts its results, without its frame; "" if there is none."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     return next((line.strip("= ") for line in reversed(lines) if _COUNTS.search(line)), "")
+
+
+def nothing_passed(log: Path) -> bool:
+    """Whether pytest ran and no test passed, nor failed as it should: each was skipped."""
+    counts = count_line(log)
+    return bool(counts) and not re.search(r"\d+ (?:passed|xfailed)\b", counts)
 
 
 def in_brackets(note: str) -> str:

@@ -5,7 +5,7 @@
     python ci/determinism.py --only reversed,hostile
     python ci/determinism.py --full             # also builds and runs cpu code that this machine can run
     python ci/determinism.py --stored           # a plain run only of items whose stored text is none, or another
-
+    python ci/determinism.py conformance/ops/test_flip.py    # the cases of this file, instead of all operators
 
 Runs the suite once unchanged and once for each variation below, compares the generated texts of all items byte for
 byte, and prints a table and the first differences. Exit status: 1 if a text differs, 2 if a run failed.
@@ -126,6 +126,7 @@ class Suite:
     quick: bool = False
     full: bool = False
     stored: Path | None = None  # see _STORED
+    cases: tuple[str, ...] = CASES
 
     def texts(self, variation: Variation) -> dict[str, str]:
         """Runs the suite and returns item → generated text. Raises RunFailedError."""
@@ -176,7 +177,7 @@ class Suite:
             root = self._copy("another folder/with a longer name", root)
         targets = [target] if target else _QUICK_TARGETS if self.quick else []
         checks = "numerics,requirements" if self.full else "requirements"
-        command = [sys.executable, "-m", "pytest", *CASES, "-q", "--tb=line", "-p", "no:cacheprovider"]
+        command = [sys.executable, "-m", "pytest", *self.cases, "-q", "--tb=line", "-p", "no:cacheprovider"]
         command += ["-p", "determinism", "--save-run", f"{run}{os.sep}", "--checks", checks, "--fresh"]
         command += ["--target", ",".join(targets)] if targets else []
         wanted: dict[str, str | None] = {"EXPECTTEST_ACCEPT": None, "PYTHONPATH": str(root / "ci")}
@@ -257,6 +258,9 @@ def describe_differences(variation: Variation, found: Comparison, shown: int = 3
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "cases", metavar="FILE", nargs="*", default=CASES, help="files of cases (default: all operators)"
+    )
     parser.add_argument("--only", metavar="LIST", help=f"run these variations: {', '.join(v.name for v in VARIATIONS)}")
     parser.add_argument("--quick", action="store_true", help="run a few cases of each operator on four targets")
     parser.add_argument("--full", action="store_true", help="also build and run cpu code")
@@ -267,7 +271,8 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown := set(wanted) - {variation.name for variation in VARIATIONS}:
         parser.error(f"unknown variation {min(unknown)!r}; known are {', '.join(v.name for v in VARIATIONS)}")
     with tempfile.TemporaryDirectory(prefix="conformance-determinism-") as temporary:
-        suite = Suite((options.keep or Path(temporary)).resolve(), quick=options.quick, full=options.full)
+        folder = (options.keep or Path(temporary)).resolve()
+        suite = Suite(folder, quick=options.quick, full=options.full, cases=tuple(options.cases))
         try:
             return _compare_all(suite, [v for v in VARIATIONS if v.name in wanted], stored=options.stored)
         except RunFailedError as error:

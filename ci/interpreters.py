@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import bootstrap
 
 
 def find_python(version: str) -> str | None:
-    """Returns a Python of this version ("3.12"; "" for any) on this machine, or None."""
+    """Returns a Python of this version ("3.12"; "" for any) on this machine, or None.
+
+    The running one if it has this version, else that of the path, else one that pyenv installed and did not switch on.
+    """
     # The base Python of a venv: a job must not run in the environment that the bootstrap made for tox.
     running = getattr(sys, "_base_executable", sys.executable)
     if version in ("", f"{sys.version_info[0]}.{sys.version_info[1]}"):
         return running
-    found = shutil.which(f"python{version}")
-    return found if found and _runs(found, version) else None
+    of_path = shutil.which(f"python{version}")
+    candidates = [*([of_path] if of_path else []), *_of_pyenv(version)]
+    return next((path for path in candidates if _runs(path, version)), None)
 
 
 def nearest_python(version: str) -> tuple[str, str] | None:
@@ -27,6 +34,17 @@ def nearest_python(version: str) -> tuple[str, str] | None:
         if path := find_python(f"3.{minor}"):
             return f"3.{minor}", path
     return None
+
+
+def _of_pyenv(version: str) -> list[str]:
+    """The Pythons of this version below pyenv's root, the newest first."""
+    versions = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    names = [path.name for path in versions.glob(f"{version}.*")]
+    patches = sorted(
+        (int(name.rpartition(".")[2]) for name in names if re.fullmatch(r"\d+\.\d+\.\d+", name)), reverse=True
+    )
+    python = [versions / f"{version}.{patch}" / "bin" / f"python{version}" for patch in patches]
+    return [str(path) for path in python if path.exists()]
 
 
 def _runs(path: str, version: str) -> bool:

@@ -125,7 +125,7 @@ def test_a_missing_python_is_replaced_by_the_nearest_and_named(here, tmp_path, m
     assert "in 0.10s  (with Python 3.12 instead of 3.11)" in capsys.readouterr().out
     found.clear()
     assert here.run([row]) == 1
-    assert "a                not run: needs Python 3.11, and this machine has no Python" in capsys.readouterr().out
+    assert "a                FAILED: needs Python 3.11, and this machine has no Python" in capsys.readouterr().out
 
 
 def test_a_named_python_runs_all_rows(here, tmp_path, capsys):
@@ -162,7 +162,14 @@ def test_a_script_of_pyenv_for_a_version_that_is_off_is_no_python(monkeypatch, t
     script.write_text("#!/bin/sh\necho 'pyenv: python3.9: command not found' >&2\nexit 127\n")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     assert interpreters.find_python("3.9") is None
+    for folder in ("3.9.2", "3.9.18", "3.9.18t", "3.9-dev"):
+        (tmp_path / "versions" / folder / "bin").mkdir(parents=True)
+        python = tmp_path / "versions" / folder / "bin" / "python3.9"
+        python.write_text("#!/bin/sh\necho 3.9\n")
+        python.chmod(0o755)
+    assert interpreters.find_python("3.9") == str(tmp_path / "versions" / "3.9.18" / "bin" / "python3.9")
     script.write_text("#!/bin/sh\necho 3.9\n")
     assert interpreters.find_python("3.9") == str(script)
 

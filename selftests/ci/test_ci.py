@@ -241,6 +241,28 @@ def test_short_form_runs_all_and_names_what_it_left_out(tmp_path):
     assert end[-1].split(maxsplit=1) == ["b", "the rest"]
 
 
+@pytest.mark.parametrize(
+    ("change", "code", "status", "said"),
+    [
+        ("", "print('== 3 skipped in 0.10s ==')", 1, "FAILED (5)"),
+        ("", "print('== 1 xfailed in 0.10s ==')", 0, " ok "),
+        ("machine = 'pdp11'\n", "raise SystemExit(1)", 0, "a: not run: needs a machine with pdp11"),
+        ("enabled = 'GPUS'\n", "raise SystemExit(1)", 0, "a: not run: needs a machine with r"),
+        ("python", "raise SystemExit(0)", 1, "a: FAILED: needs Python 3.12, and this machine has no Python"),
+    ],
+)
+def test_only_a_row_of_another_machine_may_run_nothing(tmp_path, change, code, status, said):
+    """Tests of which each is skipped show nothing, and a machine without the row's Python lacks something."""
+    text = ROW if change == "python" else ROW.replace("[[row]]", f"{change}[[row]]")
+    (tmp_path / "matrix.toml").write_text(f"{text}turn = 1\npython = '3.12'\nshort = {[[code]]}\n")
+    lines = SHORT.format(ci=str(CI), root=str(tmp_path))
+    found = "None" if change == "python" else "sys.executable"
+    replaced = f"short_run.all_here.interpreters.find_python = lambda _: {found}\nshort_run.turns.note = print\n"
+    run = script("-c", lines.replace("rows = ", f"{replaced}rows = ", 1))
+    assert run.returncode == status, run.stdout + run.stderr
+    assert said in run.stdout
+
+
 def test_bootstrap_says_what_is_missing_for_cpu_kernels(matrix, monkeypatch):
     bootstrap = module("bootstrap")
     monkeypatch.setenv("CXX", "no-such-compiler -O2")
