@@ -6,9 +6,9 @@
     python ci/examples.py --wheels dist               # with wheels that are built already
 
 Makes a virtual environment that sees the packages of this Python (torch, Triton, pytest), and neither this checkout nor
-its plugin. Compares the figures that the example's README promises with those of the run. Installs there: the wheel of
-the harness, other pytest plugins that a project may have, the example, and for `vendor` the wheel of the suite. Exit
-status 1 if a test fails, or if the checkout was tested instead of the wheels.
+its plugin. Compares the figures that the example's README promises with those of the run, and then writes its report.
+Installs there: the wheel of the harness, other pytest plugins that a project may have, the example, and for `vendor`
+the wheel of the suite. Exit status 1 if a test fails, or if the checkout was tested instead of the wheels.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ ROOT = Path(__file__).resolve().parent.parent
 #: timeout and rerunfailures replace and repeat what runs a test, xdist runs it in other processes.
 PLUGINS = ("pytest-randomly", "pytest-cov", "pytest-timeout", "pytest-rerunfailures", "pytest-xdist>=3.8")
 
+#: `--fresh`: results of an earlier run do not count, and so the figures are those of a first run.
+COMMON = ("--strict-run", "--fresh", "--timeout", "600", "--reruns", "1")
 #: Options of pytest for each example, with the plugins in use. The ini files of all but `vendor` make warnings
 #: errors.
 OPTIONS = {
-    "losses": ["-n", "2", "--strict-run", "--timeout", "600", "--reruns", "1", "--cov", "losses"],
-    "passes": ["-n", "2", "--strict-run", "--timeout", "600", "--reruns", "1", "--cov", "engine"],
-    "operators": ["-n", "2", "--strict-run", "--timeout", "600", "--reruns", "1", "--cov", "gates"],
+    "losses": ["-n", "2", *COMMON, "--cov", "losses"],
+    "passes": ["-n", "2", *COMMON, "--cov", "engine"],
+    "operators": ["-n", "2", *COMMON, "--cov", "gates"],
     "vendor": ["-p", "conformance.plugin", "--pyargs", "conformance.ops.test_flip", "--device", "acme", "--quick"],
 }
 #: What the other plugins print when they are in use.
@@ -134,6 +136,16 @@ def test(name: str, python: Path, folder: Path, options: Sequence[str]) -> int:
             f"{name}: its README promises {wrong[0]!r}, and no line of the run has it: mend one of them",
             file=sys.stderr,
         )
+        return 1
+    return reported(name, python, folder, env)
+
+
+def reported(name: str, python: Path, folder: Path, env: dict[str, str]) -> int:
+    """Writes the report of the run as the example's workflow does, and returns the exit status."""
+    page = folder / ".conformance" / "report.html"
+    status = subprocess.run([python, "-m", "conformance", "report", "-o", page], cwd=folder, env=env, check=False)
+    if status.returncode or not page.exists():
+        print(f"{name}: passed, and `python -m conformance report` wrote no report of it", file=sys.stderr)
         return 1
     return 0
 
