@@ -40,7 +40,7 @@ OPTIONS = {
     "losses": ["-n", "2", *COMMON, "--cov", "losses"],
     "passes": ["-n", "2", *COMMON, "--cov", "engine"],
     "operators": ["-n", "2", *COMMON, "--cov", "gates"],
-    "vendor": ["-p", "conformance.plugin", "--pyargs", "conformance.ops.test_flip", "--device", "acme", "--quick"],
+    "vendor": ["-n", "2", "--quick", "-k", "flip"],
 }
 #: What the other plugins print when they are in use.
 IN_USE = ("randomly-", "cov-", "timeout-", "rerunfailures-", "xdist-", "Using --randomly-seed=")
@@ -49,7 +49,7 @@ EVIDENCE = {
     "losses": ("known failures", "losses/focal.py", *IN_USE),
     "passes": ("numerics passed", "engine/passes.py", *IN_USE),
     "operators": ("numerics passed", "gates/in_triton.py", *IN_USE),
-    "vendor": (" native",),
+    "vendor": ("numerics passed", "ran natively (100.0%); 0 failed without a reason"),
 }
 
 
@@ -96,6 +96,9 @@ def test(name: str, python: Path, folder: Path, options: Sequence[str]) -> int:
     """Runs pytest in the folder, and returns its exit status; or 1 if it passed without the evidence."""
     env = {key: value for key, value in os.environ.items() if key not in ("EXPECTTEST_ACCEPT", "PYTHONPATH")}
     command = [str(python), "-m", "pytest", *OPTIONS[name], *options]
+    if name == "vendor":  # as its README does, from the folder above
+        command[1:3] = [str(folder / "run_all.py")]
+        folder = folder.parent
     print(f"{name}: {shlex.join(command)}", flush=True)
     where = subprocess.run(
         [str(python), "-c", "import conformance; print(conformance.__file__)"],
