@@ -59,9 +59,18 @@ def run(*words: str | Path, cwd: Path | None = None) -> None:
 
 
 def build(folder: Path, projects: Sequence[str]) -> None:
-    """Builds wheels into the folder, each from its sdist: nothing that is left in build/ gets into them."""
+    """Builds wheels into the folder, each from its sdist: nothing that is left in build/ gets into them.
+
+    What the build prints is a line for each of thousands of files, so it is shown if the build fails.
+    """
     for project in projects:
-        run(sys.executable, "-m", "build", "--outdir", folder, ROOT / project)
+        command = [sys.executable, "-m", "build", "--outdir", folder, ROOT / project]
+        built = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
+        if built.returncode:
+            print(built.stdout)
+            built.check_returncode()
 
 
 def new_environment(folder: Path) -> Path:
