@@ -59,8 +59,10 @@ class Row:
     def command(self) -> list[str]:
         """The command of the job, for the root of the checkout. Put the Python that runs it in front."""
         command = ["ci/tox", "-e", self.tox_env]
-        if self.env in ("lint", "examples", "determinism", "benchmarks"):
+        if self.env in ("lint", "determinism", "benchmarks"):
             return command
+        if self.env == "examples":
+            return [*command, "--", *self.args]
         if self.env == "docs":
             return [*command, "--", "-o", ".conformance/site"]
         pytest = [*self.args, f"--junitxml=.conformance/junit/{self.name}.xml"]

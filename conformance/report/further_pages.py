@@ -17,6 +17,8 @@ from conformance.report.timeline import Entry, timeline
 
 #: The address of the page of known bugs.
 BUGS = "known-bugs"
+#: The folder of the cases that the pages about releases of torch were made from.
+_OF_THE_SUITE = ("conformance", "ops")
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def further_pages(
     return [
         *_known_bugs(cells),
         *_missed_optimisations(cells),
-        *(_page(name, " → ".join(releases), documentation.page_text(name)) for name, releases in CHANGES.items()),
+        *_changes(cells),
         *_same_bits(cells),
         *_times(measured),
         *([Section("history", f"History ({len(past)})", {"timeline": timeline(past)})] if past else []),
@@ -72,6 +74,17 @@ def _missed_optimisations(cells: Cells) -> Iterable[Section]:
         sections = missed_optimisations.sections(records)
         about = f"{len({record.case for record in records})} cases of these runs have some."
         yield _page("missed", f"Missed ({len(records)})", "\n".join(missed_optimisations.markdown(sections, about)))
+
+
+def _changes(cells: Cells) -> Iterable[Section]:
+    """What releases of torch changed in the cases of the suite: pages that come with it, for runs of its cases."""
+    records = [cell.record for cell in cells.cells.values() if cell.record is not None]
+    if not any(Path(record.file).parts[-3:-1] == _OF_THE_SUITE for record in records):
+        return
+    known = documentation.pages()
+    for name, releases in CHANGES.items():
+        if name in known:
+            yield _page(name, " → ".join(releases), known[name].read_text(encoding="utf-8"))
 
 
 def _same_bits(cells: Cells) -> Iterable[Section]:

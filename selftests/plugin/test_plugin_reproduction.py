@@ -314,7 +314,7 @@ def test_the_message_says_how_to_run_the_script(run, failures):
 )
 def test_a_script_that_needs_the_suite_says_why(run, failures, name, reason):
     first, second, *_ = (failures / f"{name}-{NATIVE}" / "reproduce.py").read_text().splitlines()
-    assert first == f"# This script needs the suite: {reason}."
+    assert first == f"# This script needs conformance: {reason}."
     assert second.startswith(f'"""Compiles planted/{name} for {NATIVE}')
     if name == "object":
-        run[1].has(f"/planted/object-{NATIVE}/reproduce.py (it needs the suite: {reason})")
+        run[1].has(f"/planted/object-{NATIVE}/reproduce.py (it needs conformance: {reason})")

@@ -1,4 +1,4 @@
-"""Writes `reproduce.py`: the case's function with the inputs of its failing calls, or a script that needs the suite."""
+"""Writes `reproduce.py`: a case's function with the inputs of its failing calls, or a script that needs conformance."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def write(
         text = case_text(failing)
         save_inputs(folder / INPUTS, failing, target, problems, native=native)
     except NotSelfContainedError as reason:
-        (folder / NAME).write_text(f"# This script needs the suite: {reason}.\n{with_suite}", encoding="utf-8")
-        return f"to reproduce: python {folder / NAME} (it needs the suite: {reason})"
+        (folder / NAME).write_text(f"# This script needs conformance: {reason}.\n{with_suite}", encoding="utf-8")
+        return f"to reproduce: python {folder / NAME} (it needs conformance: {reason})"
     (folder / NAME).write_text(script(case, target, text, native=native), encoding="utf-8")
     (folder / WITH_SUITE).write_text(with_suite, encoding="utf-8")
     if native:
