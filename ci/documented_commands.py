@@ -1,4 +1,4 @@
-"""The commands of the pages: each with its page, its line, what the page shows below it, and the mark that says where it runs.
+"""The commands of the pages: each with its line, what the page shows below it, and the mark that says where it runs.
 
 A mark is a comment right above a block of code. Readers do not see it. Each of its lines is a key and a value:
 
@@ -7,9 +7,9 @@ A mark is a comment right above a block of code. Readers do not see it. Each of 
     not run [--require-device]: it needs a GPU
     -->
 
-A key with a part in brackets is for the commands of the block that have this text; with a "$" at its end, for those that
-end so. A page may begin with `<!-- commands
-run in: PLACE`, with the same keys, for all its blocks; what a block says replaces that. The keys:
+A key with a part in brackets is for the commands of the block that have this text; with a "$" at its end, for those
+that end so. A page may begin with `<!-- commands run in: PLACE`, with the same keys, for all its blocks; what a block
+says replaces that. The keys:
 
 runs in   checkout: a clone. project: an empty folder, with the wheels in its environment. example NAME: a copy of
           examples/NAME beside the wheels
@@ -23,7 +23,7 @@ prints    what the output has instead of what the page shows; "anything" where t
 status    the exit status that is right, if it is not 0
 ends at   a text: the command would go on for ever, and gets Ctrl-C when it has printed this
 answers   what the reader types
-limit     how many seconds it may take, if more than 200
+limit     how many seconds it may take, if more than 300
 
 `<!-- file: NAME -->` above a block of Python or TOML says that the reader writes it into that file.
 """
@@ -32,20 +32,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 
 KEYS = (
-    *("runs in", "not run", "run by", "adds", "with", "before", "writes", "prints", "status", "ends at", "answers", "limit"),
+    *(
+        "runs in",
+        "not run",
+        "run by",
+        "adds",
+        "with",
+        "before",
+        "writes",
+        "prints",
+        "status",
+        "ends at",
+        "answers",
+        "limit",
+    ),
 )
 #: Keys of which a command has all values that fit, and not the nearest one alone.
 _ALL = ("with", "before", "writes")
 _PLACES = re.compile(r"checkout|project|example [\w-]+")
 _BLOCK = re.compile(
-    r"(?:^ *<!-- (?P<mark>(?:runs in|not run|run by|file)\b[^>]*?(?:->[^>]*?)*?) ?-->\n)?"
+    r"(?:^ *<!-- (?P<mark>(?:runs in|not run|run by|file)\b(?:(?!-->).)*?) ?-->\n)?"
     r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<language>[\w+-]*)\n(?P<code>.*?)^(?P=indent)(?P=fence)",
     re.MULTILINE | re.DOTALL,
 )
@@ -53,8 +66,8 @@ _DEFAULT = re.compile(r"^<!-- commands run in: (.*?) ?-->", re.MULTILINE | re.DO
 _SHELL = ("bash", "sh", "console", "shell")
 #: The beginning of a line of a block without a language that is a command.
 _BEGINS = re.compile(
-    r"(?:[A-Z_]+=\S+ )*(?:pytest|python3?|pip|tox|ci/tox|\.ci/run|git|ruff|mypy|lint-imports|towncrier|apt-get|cd|export"
-    r"|~/\S+/python)(?: |$)"
+    r"(?:[A-Z_]+=\S+ )*(?:pytest|python3?|pip|tox|ci/tox|\.ci/run|git|ruff|mypy|lint-imports|towncrier|apt-get|cd"
+    r"|export|~/\S+/python)(?: |$)"
 )
 _COMMENT = re.compile(r"(?:^|\s+)# .*$")
 
@@ -134,13 +147,16 @@ def settings(mark: str, where: str) -> list[Setting]:
     for line in filter(None, map(str.strip, mark.splitlines())):
         match = re.fullmatch(r"([a-z ]+?)(?: \[(.+?)\])?: (.+)", line)
         if not match or match[1] not in KEYS:
-            raise MarkError(f"{where}: {line!r} is no line of a mark: write KEY: VALUE, or KEY [PART]: VALUE; keys are {', '.join(KEYS)}")
+            raise MarkError(
+                f"{where}: {line!r} is no line of a mark: write KEY: VALUE, or KEY [PART]: VALUE; "
+                f"keys are {', '.join(KEYS)}"
+            )
         found.append(Setting(match[1], match[2] or "", match[3]))
     return found
 
 
 def commands(page: Path, root: Path = ROOT) -> Iterator[Command]:
-    """The commands and files of a page, in its order. Raises MarkError for the first block whose mark is missing or wrong."""
+    """The commands and files of a page, in its order. Raises MarkError for the first block whose mark is wrong."""
     text, name = page.read_text(encoding="utf-8"), page.relative_to(root).as_posix()
     default = _DEFAULT.search(text)
     inherited = settings(f"runs in: {default[1]}", f"{name}:{_line(text, default.start())}") if default else []
@@ -148,7 +164,9 @@ def commands(page: Path, root: Path = ROOT) -> Iterator[Command]:
         line, where = _line(text, block.start("fence")), f"{name}:{_line(text, block.start('fence'))}"
         mark = block["mark"] or ""
         if mark.startswith("file: "):
-            yield Command(name, line, block["code"], settings=tuple(inherited), file=mark.removeprefix("file: ").strip())
+            yield Command(
+                name, line, block["code"], settings=tuple(inherited), file=mark.removeprefix("file: ").strip()
+            )
             continue
         lines = [each.removeprefix(block["indent"]) for each in block["code"].splitlines()]
         if not is_shell(block["language"], lines):
@@ -157,7 +175,10 @@ def commands(page: Path, root: Path = ROOT) -> Iterator[Command]:
             continue
         known = [*settings(mark, where), *inherited]
         if not any(each.key in ("runs in", "not run", "run by") and not each.part for each in known):
-            raise MarkError(f"{where}: the block has no mark: write <!-- runs in: checkout -->, or project, or <!-- not run: WHY --> above it")
+            raise MarkError(
+                f"{where}: the block has no mark: write <!-- runs in: checkout -->, or project, or <!-- not run: WHY --> "
+                "above it"
+            )
         split = _split(lines)
         for each in known:
             _check(each, where, [command for _, command, _ in split], text, of_block=each not in inherited)
@@ -170,8 +191,13 @@ def _check(setting: Setting, where: str, commands: list[str], text: str, of_bloc
         raise MarkError(f"{where}: unknown place {setting.value!r}: there are checkout, project, example NAME")
     if of_block and setting.part and not any(has(command, setting.part) for command in commands):
         raise MarkError(f"{where}: no command of the block has {setting.part!r}, which its mark names")
-    if setting.key == "writes" and re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL).count(setting.value.partition(": ")[2]) == 0:
-        raise MarkError(f"{where}: the page does not give the text of {setting.value.partition(': ')[0]}: write it for readers too")
+    if (
+        setting.key == "writes"
+        and re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL).count(setting.value.partition(": ")[2]) == 0
+    ):
+        raise MarkError(
+            f"{where}: the page does not give the text of {setting.value.partition(': ')[0]}: write it for readers too"
+        )
 
 
 def is_shell(language: str, lines: list[str]) -> bool:
@@ -189,7 +215,11 @@ def _split(lines: list[str]) -> list[tuple[int, str, list[str]]]:
     going_on = False
     for number, line in enumerate(lines):
         if going_on:
-            found[-1] = (found[-1][0], f"{found[-1][1]} {_COMMENT.sub('', line).strip().removesuffix(chr(92)).strip()}", [])
+            found[-1] = (
+                found[-1][0],
+                f"{found[-1][1]} {_COMMENT.sub('', line).strip().removesuffix(chr(92)).strip()}",
+                [],
+            )
         elif line.startswith("$ ") or (not prompts and line.strip() and not line.lstrip().startswith("# ")):
             found.append((number, _COMMENT.sub("", line.removeprefix("$ ")).strip().removesuffix("\\").strip(), []))
         elif prompts and found and line.strip():
