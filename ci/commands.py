@@ -111,7 +111,7 @@ def run_all(found: Sequence[Command], places: Places) -> int:
 
 
 def parts(found: dict[Path, list[Command]], count: int) -> list[list[Path]]:
-    """The pages in so many parts that take about as long. A page is in one part, because its commands follow each other."""
+    """The pages in so many parts that take about as long. The commands of a page follow each other."""
     seconds = {
         page: sum(int(each.value("limit") or LIMIT) for each in commands if not each.file and not why_not(each))
         for page, commands in found.items()

@@ -176,8 +176,8 @@ def commands(page: Path, root: Path = ROOT) -> Iterator[Command]:
         known = [*settings(mark, where), *inherited]
         if not any(each.key in ("runs in", "not run", "run by") and not each.part for each in known):
             raise MarkError(
-                f"{where}: the block has no mark: write <!-- runs in: checkout -->, or project, or <!-- not run: WHY --> "
-                "above it"
+                f"{where}: the block has no mark: write <!-- runs in: checkout -->, or project, "
+                "or <!-- not run: WHY --> above it"
             )
         split = _split(lines)
         for each in known:

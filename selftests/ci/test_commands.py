@@ -111,12 +111,12 @@ def test_commands_that_do_what_the_page_shows(ran):
         "A reader writes `one`.",
         block("runs in: project\nstatus: 3\n", "exit 3"),
         block("not run: it needs a GPU", "pytest --device cuda"),
-        block("run by: ci/x.py", "pytest"),
+        block("run by: a script", "pytest"),
         block("runs in: project\nends at: ready\n", "echo ready; sleep 60"),
     )
     assert status == 0, out
     assert "not run  page.md:25: pytest --device cuda: it needs a GPU\n" in out
-    assert "not run  page.md:30: pytest: ci/x.py runs it\n" in out
+    assert "not run  page.md:30: pytest: a script runs it\n" in out
     assert "6 commands: 4 ok, 0 failed, 2 not run here; " in out
 
 
