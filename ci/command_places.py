@@ -36,9 +36,13 @@ class Places:
     """The folders and environments in which commands run. Each page has its own.
 
     `files`: what the pages give; a place has the files of its page. `cache`: the cache folder of the commands.
+    `installed`: every place is this folder, with the packages of this Python.
     """
 
-    def __init__(self, folder: Path, files: Sequence[Command] = (), cache: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, files: Sequence[Command] = (), cache: Path | None = None, installed: Path | None = None
+    ) -> None:
+        self.installed = installed
         self.folder, self.files, self.cache = folder, files, cache or folder / "cache"
         self.home = folder / "home"
         self.home.mkdir(parents=True)
@@ -50,28 +54,35 @@ class Places:
     def place(self, page: str, name: str) -> tuple[Path, Path]:
         """The folder and the Python of a place of a page."""
         if (page, name) not in self._known:
-            kind, _, example = name.partition(" ")
-            folder = self.folder / re.sub(r"\W+", "-", page.removesuffix(".md")) / kind
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            python = examples.new_environment(folder.with_name(f"{kind}-environment"))
-            _add_scripts(python)
-            if kind == "checkout":
-                _git(None, "clone", "--quiet", self.clone, folder)
-                _git(folder, "remote", "remove", "origin")
-                _quiet(examples.install, python, "--no-deps", "--no-build-isolation", "-e", folder)
-            else:
-                if example:
-                    shutil.copytree(self.clone / "examples" / example, folder)
-                    _git(folder, "init", "--quiet")
-                    _commit(folder)
-                folder.mkdir(exist_ok=True)
-                _quiet(examples.install, python, "--force-reinstall", "--no-deps", *self.wheels)
+            folder, python = self._made(page, name)
             for each in self.files:
                 if (each.page, each.place) == (page, name):
                     (folder / each.file).parent.mkdir(parents=True, exist_ok=True)
                     (folder / each.file).write_text(each.text, encoding="utf-8")
             self._known[page, name] = folder, python
         return self._known[page, name]
+
+    def _made(self, page: str, name: str) -> tuple[Path, Path]:
+        if self.installed:
+            self.installed.mkdir(parents=True, exist_ok=True)
+            return self.installed, Path(sys.executable)
+        folder = self.folder / re.sub(r"\W+", "-", page.removesuffix(".md")) / name.replace(" ", "-")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        python = examples.new_environment(folder.with_name(f"{folder.name}-environment"))
+        _add_scripts(python)
+        if name == "checkout":
+            _git(None, "clone", "--quiet", self.clone, folder)
+            _git(folder, "remote", "remove", "origin")
+            _quiet(examples.install, python, "--no-deps", "--no-build-isolation", "-e", folder)
+            return folder, python
+        if name.startswith("example "):
+            shutil.copytree(self.clone / "examples" / name.removeprefix("example "), folder)
+            _git(folder, "init", "--quiet")
+            _commit(folder)
+        folder.mkdir(exist_ok=True)
+        ours = [each for each in self.wheels if name != "own project" or each.name.startswith("conformance-")]
+        _quiet(examples.install, python, "--force-reinstall", "--no-deps", *ours)
+        return folder, python
 
     @cached_property
     def clone(self) -> Path:

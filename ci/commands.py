@@ -145,6 +145,10 @@ def main() -> int:
     parser.add_argument(
         "--cache", type=Path, metavar="FOLDER", help="the cache folder of the commands; default: a new one"
     )
+    parser.add_argument("--section", metavar="HEADING", help="run only what is below this heading")
+    parser.add_argument(
+        "--installed", type=Path, metavar="FOLDER", help="run all in this new folder, with the packages of this Python"
+    )
     options = parser.parse_args()
     try:
         found = collected([page.resolve() for page in options.pages] or documented_commands.pages())
@@ -158,7 +162,15 @@ def main() -> int:
         found = {page: found[page] for page in parts(found, count)[number - 1]}
     every = [each for commands in found.values() for each in commands]
     files = [each for each in every if each.file]
-    chosen = [each for each in every if not each.file and (not options.line or each.line in options.line)]
+    chosen = [
+        each
+        for each in every
+        if not each.file
+        and (not options.line or each.line in options.line)
+        and (not options.section or each.section == options.section)
+    ]
+    if not chosen:
+        parser.error("no command is selected: --list prints all")
     if options.list:
         for each in (*files, *chosen):
             place = "not run" if why_not(each) else each.place
@@ -166,7 +178,7 @@ def main() -> int:
         return 0
     folder = Path(tempfile.mkdtemp(prefix="commands-")).resolve()
     try:
-        return run_all(chosen, Places(folder, files, options.cache and options.cache.resolve()))
+        return run_all(chosen, Places(folder, files, options.cache and options.cache.resolve(), options.installed))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

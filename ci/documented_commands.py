@@ -11,8 +11,8 @@ A key with a part in brackets is for the commands of the block that have this te
 that end so. A page may begin with `<!-- commands run in: PLACE`, with the same keys, for all its blocks; what a block
 says replaces that. The keys:
 
-runs in   checkout: a clone. project: an empty folder, with the wheels in its environment. example NAME: a copy of
-          examples/NAME beside the wheels
+runs in   checkout: a clone. project: an empty folder, with both wheels in its environment. own project: the same
+          without the wheel of the cases. example NAME: a copy of examples/NAME beside the wheels
 not run   why not. The reader has to see it in the text as well
 run by    the script that runs it, and compares what the page shows
 adds      words for the end of each command of pytest, or of those that have the part: they narrow what it runs
@@ -25,7 +25,8 @@ ends at   a text: the command would go on for ever, and gets Ctrl-C when it has 
 answers   what the reader types
 limit     how many seconds it may take, if more than 300
 
-`<!-- file: NAME -->` above a block of Python or TOML says that the reader writes it into that file.
+`<!-- file: NAME -->` above a block of Python or TOML says that the reader writes it into that file; `runs in` below it
+says where, if it is another place than project.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ KEYS = (
 )
 #: Keys of which a command has all values that fit, and not the nearest one alone.
 _ALL = ("with", "before", "writes")
-_PLACES = re.compile(r"checkout|project|example [\w-]+")
+_PLACES = re.compile(r"checkout|project|own project|example [\w-]+")
 _BLOCK = re.compile(
     r"(?:^ *<!-- (?P<mark>(?:runs in|not run|run by|file)\b(?:(?!-->).)*?) ?-->\n)?"
     r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<language>[\w+-]*)\n(?P<code>.*?)^(?P=indent)(?P=fence)",
@@ -69,6 +70,7 @@ _BEGINS = re.compile(
     r"(?:[A-Z_]+=\S+ )*(?:pytest|python3?|pip|tox|ci/tox|\.ci/run|git|ruff|mypy|lint-imports|towncrier|apt-get|cd"
     r"|export|~/\S+/python)(?: |$)"
 )
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _COMMENT = re.compile(r"(?:^|\s+)# .*$")
 
 
@@ -86,7 +88,7 @@ class Setting(NamedTuple):
 class Command:
     """`text`: as the page has it, without its comment. `shown`: the lines of output that the page has below it.
 
-    `file`: the block is a file, and `text` its text.
+    `file`: the block is a file, and `text` its text. `section`: the heading above it.
     """
 
     page: str
@@ -96,6 +98,7 @@ class Command:
     settings: tuple[Setting, ...] = ()
     file: str = ""
     first: bool = False
+    section: str = ""
 
     def values(self, key: str) -> list[str]:
         """All values for this command. A setting of the whole block is for its first command if it is an action."""
@@ -163,10 +166,11 @@ def commands(page: Path, root: Path = ROOT) -> Iterator[Command]:
     for block in _BLOCK.finditer(text):
         line, where = _line(text, block.start("fence")), f"{name}:{_line(text, block.start('fence'))}"
         mark = block["mark"] or ""
+        section = (["", *_HEADING.findall(text[: block.start()])])[-1]
         if mark.startswith("file: "):
-            yield Command(
-                name, line, block["code"], settings=tuple(inherited), file=mark.removeprefix("file: ").strip()
-            )
+            file, _, more = mark.removeprefix("file: ").partition("\n")
+            known = (*settings(more, where), *inherited)
+            yield Command(name, line, block["code"], settings=known, file=file.strip(), section=section)
             continue
         lines = [each.removeprefix(block["indent"]) for each in block["code"].splitlines()]
         if not is_shell(block["language"], lines):
@@ -183,12 +187,16 @@ def commands(page: Path, root: Path = ROOT) -> Iterator[Command]:
         for each in known:
             _check(each, where, [command for _, command, _ in split], text, of_block=each not in inherited)
         for number, (offset, command, shown) in enumerate(split):
-            yield Command(name, line + 1 + offset, command, tuple(shown), tuple(known), first=not number)
+            yield Command(
+                name, line + 1 + offset, command, tuple(shown), tuple(known), first=not number, section=section
+            )
 
 
 def _check(setting: Setting, where: str, commands: list[str], text: str, of_block: bool) -> None:
     if setting.key == "runs in" and not _PLACES.fullmatch(setting.value):
-        raise MarkError(f"{where}: unknown place {setting.value!r}: there are checkout, project, example NAME")
+        raise MarkError(
+            f"{where}: unknown place {setting.value!r}: there are checkout, project, own project, example NAME"
+        )
     if of_block and setting.part and not any(has(command, setting.part) for command in commands):
         raise MarkError(f"{where}: no command of the block has {setting.part!r}, which its mark names")
     if (

@@ -82,8 +82,11 @@ def test_a_part_chooses_commands(page):
 
 
 def test_a_file_that_the_page_gives(page):
-    [file] = page("<!-- file: test_x.py -->\n```python\nx = 1\n```")
-    assert (file.file, file.text, file.place) == ("test_x.py", "x = 1\n", "project")
+    plain, own = page(
+        *(f"<!-- file: test_x.py{more} -->\n```python\nx = 1\n```" for more in ("", "\nruns in: own project\n"))
+    )
+    assert (plain.file, plain.text, plain.place, plain.section) == ("test_x.py", "x = 1\n", "project", "Page")
+    assert (own.file, own.place) == ("test_x.py", "own project")
 
 
 @pytest.mark.parametrize(
@@ -167,6 +170,16 @@ def test_what_is_set_here_does_not_reach_a_command(tmp_path, monkeypatch):
     env = commands.Places(tmp_path / "work").environment(Path(sys.executable))
     assert not {"CI", "EXPECTTEST_ACCEPT", "CONFORMANCE_FACTOR", "PYTEST_ADDOPTS", "GITHUB_ACTIONS"} & set(env)
     assert env["HOME"] == str(tmp_path / "work" / "home")
+
+
+def test_a_section_runs_with_what_is_installed(tmp_path, monkeypatch, capsys):
+    text = "\n\n".join(["# A", block("runs in: project", "exit 3"), "## B", block("runs in: checkout", "touch made")])
+    (tmp_path / "page.md").write_text(text)
+    monkeypatch.setattr(documented_commands.commands, "__defaults__", (tmp_path,))
+    words = ["commands.py", str(tmp_path / "page.md"), "--section", "B", "--installed", str(tmp_path / "place")]
+    monkeypatch.setattr(sys, "argv", words)
+    assert commands.main() == 0, capsys.readouterr().out
+    assert (tmp_path / "place/made").exists()
 
 
 def test_parts_have_all_pages_once():
