@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
+import re
 import sys
 from pathlib import Path
 
 import pytest
 from suites import REPOSITORY
 
+from conformance.cli import overlay_options
+from conformance.cli.main import COMMANDS
+from conformance.harness.configuration.pytest_options import OPTIONS
+
 sys.path.insert(0, str(REPOSITORY / "ci"))
 import commands
 import documented_commands
+
+#: Options of pytest and of other plugins that the pages use.
+OF_PYTEST = (
+    "-k",
+    "-n",
+    "-s",
+    "-q",
+    "-p",
+    "--pdb",
+    "--pyargs",
+    "--help",
+    "--collect-only",
+    "--junit-xml",
+    "--splits",
+    "--group",
+)
 
 
 @pytest.fixture
@@ -187,3 +210,33 @@ def test_parts_have_all_pages_once():
     divided = commands.parts(found, 3)
     assert sorted(page for part in divided for page in part) == sorted(found)
     assert all(divided)
+
+
+def test_commands_in_sentences_have_options_that_exist():
+    """Commands in the text of a page are not run. Their options are compared with the parsers."""
+    known = {name: _options_of(name, module) for name, (module, _) in COMMANDS.items()}
+    known["pytest"] = {*(f"--{name}" for name in OPTIONS), *OF_PYTEST}
+    wrong, found = [], 0
+    for file in documented_commands.pages():
+        text = re.sub(r"^ *(```|~~~).*?^ *\1", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for span in re.findall(r"`([^`\n]+)`", text):
+            match = re.match(r"(?:[A-Z_]+=\S+ )*(?:python -m conformance |… |(?=pytest ))([a-z]+)", span)
+            if match and match[1] in known:
+                found += 1
+                options = re.findall(r"(?<=\s)(--[a-z][\w-]*|-[a-zA-Z]\b)", span[match.end() :])
+                wrong += [f"{file.name}: `{span}`: {each}" for each in options if each not in known[match[1]]]
+    assert wrong == []
+    assert found > 100
+
+
+def _options_of(name: str, module: str) -> set[str]:
+    parser = argparse.ArgumentParser()
+    importlib.import_module(f"conformance.cli.commands.{module}").add_arguments(parser)
+    overlay_options.add_overlay_options(name, parser)
+    overlay_options.add_source_option(name, parser)
+    found, parsers = set(), [parser]
+    for each in parsers:
+        found.update(each._option_string_actions)
+        subparsers = [action for action in each._actions if isinstance(action, argparse._SubParsersAction)]
+        parsers += [other for action in subparsers for other in action.choices.values()]
+    return found
