@@ -123,6 +123,7 @@ class Places:
             "CONFORMANCE_CACHE": str(self.cache),
             "CUDA_VISIBLE_DEVICES": "",
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PYTHONUNBUFFERED": "1",
             "PYTEST_XDIST_AUTO_NUM_WORKERS": str(min(4, os.cpu_count() or 1)),
         }
 
@@ -231,7 +232,7 @@ def make_pytorch(folder: Path) -> None:
 def _add_scripts(python: Path) -> None:
     """Writes `pytest` and `pip` into an environment that sees both and has neither's script."""
     scripts = {
-        "pytest": f"#!{python}\nimport sys\n\nimport pytest\n\nsys.exit(pytest.console_main())\n",
+        "pytest": f"#!{python}\nimport sys\n\nimport pytest\n\nsys.exit(pytest.main())\n",
         "pip": f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m pip --python {shlex.quote(str(python))} "$@"\n',
     }
     for name, text in scripts.items():
