@@ -30,8 +30,8 @@ from documented_commands import Command, MarkError
 
 #: Seconds that a command may take.
 LIMIT = 300
-#: Lines of the output of a command that failed.
-LINES = 60
+#: Lines of the output of a command that failed: so many from its begin and from its end.
+FIRST, LAST = 20, 40
 #: Options and signs before the name of a file that a command writes.
 _WRITES = re.compile(r"(?:^|\s)(?:-o|--json|--conformance-report|--markdown|>)[ =]([\w./-]+)")
 _TIME = re.compile(r"\d+(?:\.\d+)?(?= ?(?:s|ms|seconds|minutes)\b)")
@@ -104,7 +104,10 @@ def run_all(found: Sequence[Command], places: Places) -> int:
         print(f"{'FAILED' if wrong else 'ok':<8} {where}: {command.as_run()} {took}", flush=True)
         if wrong:
             reason, _, output = wrong.partition("\n")
-            print("\n".join(["", reason, *(f"    {line}" for line in output.splitlines()[-LINES:]), ""]), flush=True)
+            lines = output.splitlines()
+            if len(lines) > FIRST + LAST:
+                lines[FIRST:-LAST] = [f"… {len(lines) - FIRST - LAST} lines"]
+            print("\n".join(["", reason, *(f"    {line}" for line in lines), ""]), flush=True)
     results = f"{counts['ok']} ok, {counts['failed']} failed, {counts['not run']} not run here"
     print(f"{len(found)} commands: {results}; {time.monotonic() - start:.0f} s")
     return 1 if counts["failed"] else 0
