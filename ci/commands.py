@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -75,7 +76,9 @@ def problem(command: Command, places: Places) -> str:
     else:
         wrong = mismatch(() if prints == "anything" else (prints,) if prints else command.shown, output)
     folder, _ = places.place(command.page, command.place)
-    missing = [name for name in _WRITES.findall(command.as_run()) if name != "-" and not (folder / name).exists()]
+    # "-o all" is a file, a folder or a run
+    kept = [folder, folder / ".conformance" / "runs"]
+    missing = [name for name in _WRITES.findall(command.as_run()) if not any((each / name).exists() for each in kept)]
     if not wrong and missing:
         wrong = f"it did not write {missing[0]}"
     return f"{wrong}\n{output}" if wrong else ""
@@ -179,6 +182,7 @@ def main() -> int:
             place = "not run" if why_not(each) else each.place
             print(f"{each.page}:{each.line}: {place}: {each.file or each.text}")
         return 0
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it, and its children
     folder = Path(tempfile.mkdtemp(prefix="commands-")).resolve()
     try:
         return run_all(chosen, Places(folder, files, options.cache and options.cache.resolve(), options.installed))
