@@ -65,6 +65,8 @@ class Row:
             return [*command, "--", *self.args]
         if self.env == "docs":
             return [*command, "--", "-o", ".conformance/site"]
+        if self.env == "commands":
+            return [*command, "--", *self.args]
         pytest = [*self.args, f"--junitxml=.conformance/junit/{self.name}.xml"]
         if self.env != "selftests":
             pytest += ["--save-run", self.name, "--fresh"]  # a self-hosted machine keeps its cache folder

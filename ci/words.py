@@ -27,6 +27,7 @@ MOST_WORDS = 40_000
 PRONOUNS = re.compile(r"(?:Those|They|Them|It|Its|Their|That)\b|(?:This|These) (?:is|are|was|were|has|have|of)\b")
 
 _WRITTEN = re.compile(r"<!-- ([\w ]+): written by .*?<!-- end of \1 -->", re.DOTALL)
+_COMMENT = re.compile(r"^<!--.*?-->\n", re.MULTILINE | re.DOTALL)
 _FENCE = re.compile(r"^ *(```|~~~).*?^ *\1 *$", re.MULTILINE | re.DOTALL)
 _ADDRESS = re.compile(r"\]\([^()\s]*\)")
 #: A line that begins a new paragraph, or is none: an entry of a list, a heading, a row of a table, a comment.
@@ -41,8 +42,8 @@ def pages() -> list[Path]:
 
 
 def written(page: Path) -> str:
-    """The page's text without the parts that a script writes."""
-    return _WRITTEN.sub("", page.read_text(encoding="utf-8"))
+    """The page's text without comments and without the parts that a script writes."""
+    return _COMMENT.sub("", _WRITTEN.sub("", page.read_text(encoding="utf-8")))
 
 
 def paragraphs(text: str) -> Iterator[list[str]]:

@@ -16,6 +16,8 @@ _PACKAGE = Path(__file__).parent
 #: Pages that a checkout keeps beside docs/. setup.py has the same list.
 BESIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 _OF_THE_CASES = re.compile(r"known-bugs|changes-.*|flip|kinds|missed-optimisations")
+#: Comments are for the scripts of the repository, and not for readers.
+_COMMENT = re.compile(r"^<!--.*?-->\n\n?", re.MULTILINE | re.DOTALL)
 _FENCE = re.compile(r"^\s*(```|~~~)")
 _HEADING = re.compile(r"^(#{1,6}) +(.+?) *#*$")
 
@@ -58,6 +60,8 @@ def title(page: Path) -> str:
 def page_text(name: str) -> str:
     """The Markdown of a page, or of a section of it: "numerics", "numerics#seeds", also "docs/numerics.md#seeds".
 
+    Comments are left out.
+
     Raises PageError for a page or a section that does not exist.
     """
     wanted, _, section = name.partition("#")
@@ -70,7 +74,7 @@ def page_text(name: str) -> str:
         if _OF_THE_CASES.fullmatch(wanted):
             hint = "; it comes with the cases: pip install 'conformance[suite]'"
         raise PageError(f"there is no page {wanted!r}{hint}; the pages are {', '.join(known)}")
-    text = file.read_text(encoding="utf-8")
+    text = _COMMENT.sub("", file.read_text(encoding="utf-8"))
     return _section(text, wanted, section) if section else text
 
 

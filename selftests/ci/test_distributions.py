@@ -19,7 +19,6 @@ import conformance
 
 sys.path.insert(0, str(REPOSITORY / "ci"))
 import project_page
-import readme_example
 import release
 
 SUITE = (
@@ -169,38 +168,6 @@ def test_without_the_suite_one_sentence_says_how_to_install_it(tmp_path, venv, w
     assert status not in (0, 1), text
     assert text.count(MISSING) == 1, text
     assert "Traceback" not in text
-
-
-@pytest.mark.long("it builds both wheels from a clean checkout and installs them")
-def test_readme_example_works_as_printed(tmp_path, venv):
-    """In an empty folder, with the harness alone: the conftest, the cases and the command are the README's own text.
-
-    Only on one target, which takes a tenth of the time; the release workflow runs it on all.
-    """
-    words = [venv.python, str(REPOSITORY / "ci/readme_example.py"), str(tmp_path / "example")]
-    example = subprocess.run(
-        words,
-        env=environment({"PYTHONPATH": None, "PYTEST_ADDOPTS": "--target cuda_sm90"}),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    assert example.returncode == 0, example.stdout
-    accepting, comparing = example.stdout.split("\npytest test_flip.py\n")
-    assert re.search(r"snapshots: [1-9]\d* new, 0 changed, 0 unchanged", accepting), accepting
-    assert re.search(r"^(\d+) items = \1 passed$", comparing, re.MULTILINE), comparing
-    assert (tmp_path / "example/expected_code/flip/hflip-224-u8-contiguous.txt").exists()
-
-
-def test_readme_example_is_whole():
-    """What the script takes from the README is what a reader sees there."""
-    conftest, code, words = readme_example.parts((REPOSITORY / "README.md").read_text(encoding="utf-8"))
-    assert conftest == 'pytest_plugins = ["conformance.plugin"]\n'
-    assert "@case(" in code
-    assert words == ["pytest", "test_flip.py"]
 
 
 def test_release_needs_tag_changelog_and_address(tmp_path):

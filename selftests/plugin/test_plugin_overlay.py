@@ -121,3 +121,9 @@ def test_an_interrupted_run_writes_no_known_failures(suite, tmp_path):
     ran = suite.run(*QUICK, "--write-known-failures", "known")
     ran.has("the run was interrupted: no known failures were written; run the same command again")
     assert not (tmp_path / "known").exists()
+
+
+def test_a_run_without_failures_makes_the_folder_that_the_next_command_names(suite, tmp_path):
+    options = ("-k", "double", "--target", "cuda_sm90", "--checks", "requirements")
+    suite.run(*options, "--write-known-failures", "known").ends(0)
+    suite.run(*options, "--known-failures", "known").ends(0)

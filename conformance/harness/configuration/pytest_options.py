@@ -363,9 +363,14 @@ def _path(config: pytest.Config, text: str | None) -> str | None:
 
 
 def is_named_by_option(namespace: argparse.Namespace) -> bool:
-    """Whether an option enables the plugin: one of ENABLING, or -p. `namespace`: parsed options."""
+    """Whether the command line enables the plugin. `namespace`: parsed options.
+
+    Do so: one of ENABLING, -p with the plugin, and --pyargs with cases that are installed.
+    """
     by_ours = any(getattr(namespace, dest(name), None) for name in ENABLING)
-    return by_ours or PLUGIN in (getattr(namespace, "plugins", None) or ())
+    names = getattr(namespace, "file_or_dir", None) or () if getattr(namespace, "pyargs", False) else ()
+    by_name = any(name.startswith("conformance.") for name in names)
+    return by_ours or by_name or PLUGIN in (getattr(namespace, "plugins", None) or ())
 
 
 def is_enabled(config: pytest.Config) -> bool:

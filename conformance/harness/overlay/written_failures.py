@@ -42,7 +42,8 @@ def write(items: Sequence[ItemRecord], settings: Settings) -> tuple[list[str], b
         torch = items[0].torch
         option = next(iter(settings.inductor_config_options), settings.backend_option)
         written = write_known_failures(folder, failures, torch, option)
-    except ConformanceError as error:
+        folder.mkdir(parents=True, exist_ok=True)  # also without entries: the next command names the folder
+    except (ConformanceError, OSError) as error:
         return [f"known failures: nothing was written: {error}"], True
     own = {Path(item.known).resolve() for item in items}
     return _lines(folder, written, is_own=own == {folder.resolve()}), False
