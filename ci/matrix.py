@@ -51,6 +51,7 @@ class Row:
     short: list[list[str]] = field(default_factory=list)
     short_env: str = ""
     turn: int = 0
+    exact_python: bool = False
 
     @property
     def tox_env(self) -> str:
@@ -74,8 +75,12 @@ class Row:
 
     def short_commands(self) -> list[list[str]]:
         """The commands of the short form: none if `.ci/run` leaves the row out."""
-        environment = self.short_env or self.tox_env
+        environment = self.short_tox_env
         return [["ci/tox", "-e", environment, *(["--", *arguments] if arguments else [])] for arguments in self.short]
+
+    @property
+    def short_tox_env(self) -> str:
+        return self.short_env or self.tox_env
 
 
 def load(file: Path = FILE) -> list[Row]:

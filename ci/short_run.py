@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -43,13 +44,14 @@ def current_turn() -> int:
 def run(rows: list[Row], selected: list[Row], python: str) -> int:
     """Runs the short form of the selected rows. Returns the exit status: 0; 1 if a run failed; 130 after Ctrl-C.
 
-    `rows`: all, for the last lines. `python`: for rows without a turn; the others run with their own version of Python
-    if it is here, else with the nearest.
+    `rows`: all, for the last lines. `python`: for rows without `exact_python`; these run with their own version of
+    Python if it is here, else with the nearest.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # otherwise the running tests would go on by themselves
     start, results, failed = time.monotonic(), [], False
-    for row in selected:
-        plan = all_here.plan(row) if row.turn else all_here.Plan(row, python)
+    for place, row in enumerate(selected):
+        own = None if row.exact_python else python
+        plan = all_here.plan(row, own) if row.turn else all_here.Plan(row, python)
         if plan.obstacle:
             failed |= not plan.elsewhere
             results.append(f"{row.name}: {'not run' if plan.elsewhere else 'FAILED'}: {plan.obstacle}")
@@ -68,6 +70,9 @@ def run(rows: list[Row], selected: list[Row], python: str) -> int:
             passed.append(not status)
             results.append(result_line(f"{row.name}: {' '.join(command[2:])}", status, time.monotonic() - began, log))
         failed |= not all(passed)
+        later = {each.short_tox_env for each in selected[place + 1 :]}
+        if os.environ.get("CI") and row.turn and row.short_tox_env not in later:  # gigabytes, for a torch of its own
+            shutil.rmtree(bootstrap.ROOT / ".tox" / row.short_tox_env, ignore_errors=True)
         if all(passed) and row.turn and not os.environ.get("CI"):
             turns.note(row.name, all_here.count_line(log) or "ok", bootstrap.ROOT)
     end = [f"=== all in {time.monotonic() - start:.0f} s", *results, "", *_ages(rows, selected), "", *left_out(rows)]

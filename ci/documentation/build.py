@@ -49,6 +49,11 @@ def main() -> int:
         help="make no screenshots, and do not check the pages with axe: both need playwright and a Chromium",
     )
     parser.add_argument(
+        "--copies",
+        action="store_true",
+        help="take the pages of what is stored from docs/, and do not compute them, which takes minutes",
+    )
+    parser.add_argument(
         "--run",
         action="append",
         default=[],
@@ -84,7 +89,8 @@ def main() -> int:
         if status := _sphinx(source, html):
             return status
         _step("Sphinx")
-        stored_pages.write_pages(source)
+        if not options.copies:
+            stored_pages.write_pages(source)
         _step("stored pages")
         reference.write_reference(source)
         if options.matrix:
