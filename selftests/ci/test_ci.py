@@ -254,13 +254,26 @@ def test_short_form_runs_all_and_names_what_it_left_out(tmp_path):
 def test_only_a_row_of_another_machine_may_run_nothing(tmp_path, change, code, status, said):
     """Tests of which each is skipped show nothing, and a machine without the row's Python lacks something."""
     text = ROW if change == "python" else ROW.replace("[[row]]", f"{change}[[row]]")
-    (tmp_path / "matrix.toml").write_text(f"{text}turn = 1\npython = '3.12'\nshort = {[[code]]}\n")
+    (tmp_path / "matrix.toml").write_text(f"{text}turn = 1\npython = '3.12'\nexact_python = true\nshort = {[[code]]}\n")
     lines = SHORT.format(ci=str(CI), root=str(tmp_path))
     found = "None" if change == "python" else "sys.executable"
     replaced = f"short_run.all_here.interpreters.find_python = lambda _: {found}\nshort_run.turns.note = print\n"
     run = script("-c", lines.replace("rows = ", f"{replaced}rows = ", 1))
     assert run.returncode == status, run.stdout + run.stderr
     assert said in run.stdout
+
+
+def test_a_turn_uses_the_running_python_and_ci_keeps_no_environment_of_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("CI", "1")
+    code = "import sys; print(sys.executable); print('== 3 passed in 0.10s ==')"
+    (tmp_path / "matrix.toml").write_text(f"{ROW}turn = 1\npython = '3.99'\nshort = {[[code]]}\n")
+    kept, dropped = tmp_path / ".tox/other", tmp_path / ".tox/suite"
+    kept.mkdir(parents=True)
+    dropped.mkdir()
+    run = script("-c", SHORT.format(ci=str(CI), root=str(tmp_path)))
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert sys.executable in run.stdout.splitlines()
+    assert (kept.exists(), dropped.exists()) == (True, False)
 
 
 def test_bootstrap_says_what_is_missing_for_cpu_kernels(matrix, monkeypatch):
