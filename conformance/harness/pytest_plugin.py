@@ -145,7 +145,10 @@ def pytest_collection() -> Any:
 def _settings(config: pytest.Config) -> Settings:
     """The settings, read once: configure_expecttest changes the environment variable that they are read from."""
     if _SETTINGS not in config.stash:
-        read = config.stash[_SETTINGS] = pytest_options.read_settings(config, _worker_data(config).get("accept"))
+        data = _worker_data(config)
+        if data.get("baseline"):  # a checkout of PyTorch is a run by now; the command line of a worker has the checkout
+            setattr(config.option, pytest_options.dest("baseline"), data["baseline"])
+        read = config.stash[_SETTINGS] = pytest_options.read_settings(config, data.get("accept"))
         use_tables(read.overlay.targets)
         settings.configure_expecttest(read.accept, workers=is_worker(config) or worker_count(config) > 1)
     return config.stash[_SETTINGS]
@@ -264,7 +267,8 @@ def pytest_configure_node(node: Any) -> None:
         name = config.stash.setdefault(_WORKERS_RUN, unique_run_name())
         node.workerinput["conformance"] = json.dumps({"workers_run": name, "workers": worker_count(config)})
     else:
-        node.workerinput["conformance"] = json.dumps(session.to_json() | {"accept": session.settings.accept})
+        chosen = {"accept": session.settings.accept, "baseline": session.settings.baseline}
+        node.workerinput["conformance"] = json.dumps(session.to_json() | chosen)
 
 
 def _run_of_workers(config: pytest.Config) -> Run | None:

@@ -85,10 +85,11 @@ def test_a_run_that_imports_other_files_ends(checkout, tmp_path, workers, status
 
 
 @pytest.mark.long("it starts processes with torch from other sources")
-def test_one_command_compares_two_torches_as_two_runs(checkout, tmp_path):
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "worker"])
+def test_one_command_compares_two_torches_as_two_runs(checkout, tmp_path, workers):
     suite = Suite(tmp_path / "suite")
     suite.write("ops/test_scale.py", SCALE)
-    result = suite.run(*SM90, "-k", "f32", "--checks", "code", f"--baseline={checkout}").ends(1)
+    result = suite.run(*SM90, "-k", "f32", "--checks", "code", f"--baseline={checkout}", *workers).ends(1)
     name = f"baseline-{checkout.name}"
     result.has(
         f"baseline: the same items with {checkout}",
