@@ -28,7 +28,7 @@ except ModuleNotFoundError:  # Python 3.10
     import tomli as tomllib
 
 FOLDER = Path(__file__).resolve().parent
-SECONDS = 120
+SECONDS = 300
 _MAIN = '__name__ == "__main__"'
 _COMPILE = "import pathlib, sys; compile(pathlib.Path(sys.argv[1]).read_text(encoding='utf-8'), sys.argv[1], 'exec')"
 _IMPORT = "import runpy, sys; sys.path.insert(0, sys.argv[2]); runpy.run_path(sys.argv[1], run_name='imported')"
