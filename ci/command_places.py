@@ -139,7 +139,8 @@ class Places:
             env["CHECKOUT"] = str(self.place(command.page, "checkout")[0])
         if any("~/pytorch" in each for each in (text, *before)):
             make_pytorch(self.home / "pytorch")
-        if any("pip install" in each for each in (text, *before)):  # the wheels stand for what an index has
+        # The wheels stand for what an index has.
+        if command.place != "checkout" and any("pip install" in each for each in (text, *before)):
             env["PIP_FIND_LINKS"] = f"{self.wheels[0].parent} {env.get('PIP_FIND_LINKS', '')}"
             env["PIP_CONSTRAINT"] = str(self.folder / "constraints.txt")
         for each in command.values("writes"):
