@@ -40,23 +40,19 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 
 KEYS = (
-    *(
-        "runs in",
-        "not run",
-        "run by",
-        "adds",
-        "with",
-        "before",
-        "writes",
-        "prints",
-        "status",
-        "ends at",
-        "answers",
-        "limit",
-    ),
+    "runs in",
+    "not run",
+    "run by",
+    "adds",
+    "with",
+    "before",
+    "writes",
+    "prints",
+    "status",
+    "ends at",
+    "answers",
+    "limit",
 )
-#: Keys of which a command has all values that fit, and not the nearest one alone.
-_ALL = ("with", "before", "writes")
 _PLACES = re.compile(r"checkout|project|own project|example [\w-]+")
 _BLOCK = re.compile(
     r"(?:^ *<!-- (?P<mark>(?:runs in|not run|run by|file)\b(?:(?!-->).)*?) ?-->\n)?"
@@ -105,7 +101,7 @@ class Command:
         return [each.value for each in self.settings if each.key == key and self._fits(each)]
 
     def value(self, key: str) -> str:
-        """The nearest one: of the block before that of the page, with a part before one without; "" for none."""
+        """The value for this command; "" for none. One with a part counts first, then the block's, then the page's."""
         found = [each for each in self.settings if each.key == key and self._fits(each)]
         return (next((each.value for each in found if each.part), "") or found[0].value) if found else ""
 

@@ -84,7 +84,7 @@ def _changes(cells: Cells) -> Iterable[Section]:
     known = documentation.pages()
     for name, releases in CHANGES.items():
         if name in known:
-            yield _page(name, " → ".join(releases), known[name].read_text(encoding="utf-8"))
+            yield _page(name, " → ".join(releases), documentation.page_text(name))
 
 
 def _same_bits(cells: Cells) -> Iterable[Section]:

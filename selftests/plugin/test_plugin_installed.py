@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from suites import REPOSITORY, SCALE, SM90, Suite, environment, further_table
+from suites import SCALE, SM90, Suite, environment, further_table
 
 from conformance import documentation
 from conformance.devices.torch_releases import CHANGES
@@ -43,7 +43,7 @@ def test_documentation_is_in_the_wheels(tmp_path, installed, installed_suite):
     of_cases = {"known-bugs", "kinds", "flip", "missed-optimisations", *CHANGES}
     assert listed(installed_suite) - listed(installed) == of_cases
     assert printed(installed, "numerics#seeds").startswith("## Seeds\n")
-    assert printed(installed, "readme") == (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    assert printed(installed, "readme") == documentation.page_text("readme")  # as it is printed here
 
 
 @pytest.mark.long("it builds both wheels and runs pytest with what they install")
