@@ -22,6 +22,7 @@ from pathlib import Path
 
 import bootstrap
 import interpreters
+import packages
 from matrix import Row
 
 #: The last line of pytest: "12 passed, 1 failed in 3.45s".
@@ -119,6 +120,7 @@ def _run_row(each: Plan) -> tuple[int, str]:
     log = bootstrap.ROOT / ".tox" / f"job-{each.row.name}.log"
     shown = os.path.relpath(log)
     print(f"{each.row.name}: {shlex.join(each.command)}; output in {shown}", file=sys.stderr, flush=True)
+    packages.install(each.row)
     start = time.monotonic()
     status = _run_command(each.command, log)
     end = f"; output in {shown}" if status else ""

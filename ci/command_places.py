@@ -70,9 +70,11 @@ class Places:
         folder.parent.mkdir(parents=True, exist_ok=True)
         python = examples.new_environment(folder.with_name(f"{folder.name}-environment"))
         _add_scripts(python)
-        if name == "checkout":
+        if name in ("checkout", "workflow"):
             _git(None, "clone", "--quiet", self.clone, folder)
             _git(folder, "remote", "remove", "origin")
+            if name == "workflow":
+                return folder, python
             _quiet(examples.install, python, "--no-deps", "--no-build-isolation", "-e", folder)
             return folder, python
         if name.startswith("example "):
@@ -135,12 +137,14 @@ class Places:
         folder, python = self.place(command.page, command.place)
         text, before = command.as_run(), command.values("before")
         env = self.environment(python) | {"PLACE": str(folder)}
+        if command.place == "workflow":
+            env |= workflow_variables(folder)
         if any("$CHECKOUT" in each for each in (text, *before)):
             env["CHECKOUT"] = str(self.place(command.page, "checkout")[0])
         if any("~/pytorch" in each for each in (text, *before)):
             make_pytorch(self.home / "pytorch")
         # The wheels stand for what an index has.
-        if command.place != "checkout" and any("pip install" in each for each in (text, *before)):
+        if command.place not in ("checkout", "workflow") and any("pip install" in each for each in (text, *before)):
             env["PIP_FIND_LINKS"] = f"{self.wheels[0].parent} {env.get('PIP_FIND_LINKS', '')}"
             env["PIP_CONSTRAINT"] = str(self.folder / "constraints.txt")
         for each in command.values("writes"):
@@ -151,6 +155,19 @@ class Places:
             if status:
                 raise BeforeError(f"before it, {each!r} ended with status {status}\n{output}")
         return execute(text, folder, env, limit, command.value("ends at"), command.value("answers"))
+
+
+def workflow_variables(folder: Path) -> dict[str, str]:
+    """The variables of GitHub's machines that our workflows and CI scripts read. RUNNER_TEMP is beside the clone."""
+    temporary = folder.with_name(f"{folder.name}-temporary")
+    temporary.mkdir(exist_ok=True)
+    return {
+        "CI": "true",
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_REF_NAME": "main",
+        "GITHUB_STEP_SUMMARY": str(temporary / "summary.md"),
+        "RUNNER_TEMP": str(temporary),
+    }
 
 
 class BeforeError(RuntimeError):

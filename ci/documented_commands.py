@@ -11,8 +11,9 @@ A key with a part in brackets is for the commands of the block that have this te
 that end so. A page may begin with `<!-- commands run in: PLACE`, with the same keys, for all its blocks; what a block
 says replaces that. The keys:
 
-runs in   checkout: a clone. project: an empty folder, with both wheels in its environment. own project: the same
-          without the wheel of the cases. example NAME: a copy of examples/NAME beside the wheels
+runs in   checkout: a clone. workflow: a clone, with CI's variables. project: an empty folder, with both wheels in its
+          environment. own project: the same without the wheel of the cases. example NAME: a copy of examples/NAME
+          beside the wheels
 not run   why not. The reader has to see it in the text as well
 run by    the script that runs it, and compares what the page shows
 adds      words for the end of each command of pytest, or of those that have the part: they narrow what it runs
@@ -24,6 +25,9 @@ status    the exit status that is right, if it is not 0
 ends at   a text: the command would go on for ever, and gets Ctrl-C when it has printed this
 answers   what the reader types
 limit     how many seconds it may take, if more than 300
+
+A workflow of CI is a page too. Its commands are its lines `- run: …`, and run in a clone with the variables of CI. A
+mark is the comment right above such a line, if it has a line of the form KEY: VALUE.
 
 `<!-- file: NAME -->` above a block of Python or TOML says that the reader writes it into that file; `runs in` below it
 says where, if it is another place than project.
@@ -53,7 +57,8 @@ KEYS = (
     "answers",
     "limit",
 )
-_PLACES = re.compile(r"checkout|project|own project|example [\w-]+")
+_PLACES = re.compile(r"checkout|workflow|project|own project|example [\w-]+")
+_STEP = re.compile(r"^(?P<mark>(?: *# .*\n)*)(?P<indent> *)- run: (?P<command>.*)$", re.MULTILINE)
 _BLOCK = re.compile(
     r"(?:^ *<!-- (?P<mark>(?:runs in|not run|run by|file)\b(?:(?!-->).)*?) ?-->\n)?"
     r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<language>[\w+-]*)\n(?P<code>.*?)^(?P=indent)(?P=fence)",
@@ -137,6 +142,7 @@ def pages(root: Path = ROOT) -> list[Path]:
         *sorted((root / "docs").glob("*.md")),
         *sorted((root / "examples").glob("*/README.md")),
         *sorted((root / "plugins").glob("*/README.md")),
+        *sorted((root / ".github" / "workflows").glob("*.yml")),
     ]
 
 
@@ -157,6 +163,9 @@ def settings(mark: str, where: str) -> list[Setting]:
 def commands(page: Path, root: Path = ROOT) -> Iterator[Command]:
     """The commands and files of a page, in its order. Raises MarkError for the first block whose mark is wrong."""
     text, name = page.read_text(encoding="utf-8"), page.relative_to(root).as_posix()
+    if page.suffix == ".yml":
+        yield from _steps(text, name)
+        return
     default = _DEFAULT.search(text)
     inherited = settings(f"runs in: {default[1]}", f"{name}:{_line(text, default.start())}") if default else []
     for block in _BLOCK.finditer(text):
@@ -186,6 +195,24 @@ def commands(page: Path, root: Path = ROOT) -> Iterator[Command]:
             yield Command(
                 name, line + 1 + offset, command, tuple(shown), tuple(known), first=not number, section=section
             )
+
+
+def _steps(text: str, name: str) -> Iterator[Command]:
+    """The commands of a workflow. Raises MarkError."""
+    for step in _STEP.finditer(text):
+        line, command = _line(text, step.start("indent")), step["command"].strip()
+        where = f"{name}:{line}"
+        if command in ("|", ">", "|-", ">-"):
+            raise MarkError(f"{where}: write a step for each command, so that each is tested: - run: COMMAND")
+        mark = "\n".join(
+            each.strip().removeprefix("# ")
+            for each in step["mark"].splitlines()
+            if re.match(r" *# [a-z ]+(?: \[.+?\])?: ", each)
+        )
+        known = (*settings(mark, where), Setting("runs in", "", "workflow"))
+        for each in known:
+            _check(each, where, [command], "", of_block=True)
+        yield Command(name, line, command, settings=known, first=True)
 
 
 def _check(setting: Setting, where: str, commands: list[str], text: str, of_block: bool) -> None:

@@ -25,6 +25,7 @@ def main() -> int:
     import all_here
     import interpreters
     import matrix
+    import packages
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("row", nargs="?", help="the name of a row in ci/matrix.toml")
@@ -64,6 +65,7 @@ def main() -> int:
     python = options.python or interpreters.find_python(row.python)
     if python is None:
         parser.error(f"{row.name} needs Python {row.python}, which this machine does not have; name one with --python")
+    packages.install(row)
     os.chdir(bootstrap.ROOT)
     print(shlex.join([python, *row.command()]), file=sys.stderr, flush=True)
     return subprocess.run([python, *row.command()], check=False).returncode

@@ -52,6 +52,7 @@ class Row:
     short_env: str = ""
     turn: int = 0
     exact_python: bool = False
+    packages: list[str] = field(default_factory=list)
 
     @property
     def tox_env(self) -> str:

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import all_here
 import bootstrap
+import packages
 import turns
 from all_here import ended_at_interrupt, result_line
 from matrix import TURNS, Row
@@ -56,6 +57,7 @@ def run(rows: list[Row], selected: list[Row], python: str) -> int:
             failed |= not plan.elsewhere
             results.append(f"{row.name}: {'not run' if plan.elsewhere else 'FAILED'}: {plan.obstacle}")
             continue
+        packages.install(row)
         passed = []
         for number, command in enumerate(row.short_commands()):
             print(f"=== {row.name}: {shlex.join(command)}{all_here.in_brackets(plan.note)}", flush=True)

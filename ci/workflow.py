@@ -55,6 +55,7 @@ JOB = """\
     steps:
       - uses: actions/checkout@v5
 {python}\
+      # run by: ci/job.py --short, with what CI has of each row
       - run: {interpreter} ci/job.py ${{{{ matrix.row }}}}
       - uses: actions/upload-artifact@v5
         if: ${{{{ !cancelled() }}}}
@@ -88,6 +89,10 @@ REPORT = """\
       - uses: actions/download-artifact@v5
         with:
           path: artifacts
+      # with [ci/tox -e report --]: python ci/report.py
+      # with [${{{{ github.sha }}}}]: of this commit
+      # before: python -m pytest conformance/ops/test_flip.py -k 224-u8-contiguous --device cpu --save-run cpu
+      # before: mkdir artifacts && cp -r .conformance artifacts/cpu
       - run: ci/tox -e report -- artifacts -o matrix --title "conformance ${{{{ github.sha }}}}"
       - uses: actions/upload-artifact@v5
         if: ${{{{ !cancelled() }}}}
@@ -95,6 +100,7 @@ REPORT = """\
           name: report
           path: matrix
           if-no-files-found: ignore
+      # run by: the row site-2.13
       - run: ci/tox -e docs -- -o site --matrix matrix
       - uses: actions/upload-pages-artifact@v4
         if: ${{{{ github.ref == 'refs/heads/main' }}}}
@@ -151,6 +157,7 @@ jobs:
     steps:
       - uses: actions/checkout@v5
 {python}\
+      # run by: ci/job.py --short, with what CI has of each row
       - run: python ci/job.py ${{{{ matrix.row }}}}
         continue-on-error: true
       - uses: actions/upload-artifact@v5
@@ -188,7 +195,9 @@ jobs:
       - uses: actions/download-artifact@v5
         with:
           path: artifacts
+      # run by: selftests/ci/test_accepted.py, for a repository on this machine
       - run: ci/tox -e accepted -- artifacts -o review --base "$GITHUB_REF_NAME" --link "$LINK"
+      # run by: selftests/ci/test_accepted.py, which reads that file
       - run: cat review/review.md >> "$GITHUB_STEP_SUMMARY"
         if: ${{{{ !cancelled() && hashFiles('review/review.md') != '' }}}}
       - uses: actions/upload-artifact@v5

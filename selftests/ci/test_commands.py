@@ -129,6 +129,29 @@ def test_wrong_marks(page, blocks, message):
     assert message in str(raised.value)
 
 
+def test_the_steps_of_a_workflow(tmp_path):
+    file = tmp_path / "ci.yml"
+    file.write_text(
+        "      # adds [-q]: x\n      # a comment\n      - run: pytest -q\n      # run by: y.py\n      - run: cat a\n"
+    )
+    quiet, cat = documented_commands.commands(file, tmp_path)
+    assert (quiet.as_run(), quiet.place, quiet.line) == ("pytest -q x", "workflow", 3)
+    assert commands.why_not(cat) == "y.py runs it"
+    file.write_text("      - run: |\n          pytest\n")
+    with pytest.raises(documented_commands.MarkError, match=r"^ci\.yml:1: write a step for each command"):
+        list(documented_commands.commands(file, tmp_path))
+
+
+def test_a_workflow_has_the_variables_of_ci(tmp_path, monkeypatch, capsys):
+    file, place = tmp_path / "ci.yml", tmp_path / "place"
+    command = "echo $CI $GITHUB_REF_NAME | tee $GITHUB_STEP_SUMMARY"
+    file.write_text(f"      # prints: true main\n      - run: {command}\n")
+    place.mkdir()
+    monkeypatch.setattr(commands.Places, "place", lambda *_: (place, Path(sys.executable)))
+    found = list(documented_commands.commands(file, tmp_path))
+    assert commands.run_all(found, commands.Places(tmp_path / "work")) == 0, capsys.readouterr().out
+
+
 def test_commands_that_do_what_the_page_shows(ran):
     status, out = ran(
         block(
