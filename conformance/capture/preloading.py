@@ -26,7 +26,6 @@ _LAZY = (
     "torch._inductor.codegen.cpp_wrapper_cpu_array_ref",
     "torch._inductor.codegen.cpp_wrapper_gpu",
     "torch._inductor.codegen.cpp_wrapper_mps",
-    "torch._inductor.codegen.cpu_device_op_overrides",
     "torch._inductor.codegen.cuda_combined_scheduling",
     "torch._inductor.codegen.halide",
     "torch._inductor.codegen.memory_planning",

@@ -23,9 +23,19 @@ ATTENTION = ("_scaled_dot_product_flash_attention", "_scaled_dot_product_efficie
              "_scaled_dot_product_cudnn_attention", "_scaled_dot_product_fused_attention_overrideable")  # fmt: skip
 
 
+#: The devices for which the operators are registered now. torch 2.11 refuses to register one twice.
+_registered: set[str] = set()
+
+
 @contextlib.contextmanager
 def registered_for(device: str) -> Iterator[None]:
-    """Inside, the operators are registered for `device`, "cuda" or "xpu", in place of those of the build."""
+    """Inside, the operators are registered for `device`, "cuda" or "xpu", in place of those of the build.
+
+    A capture inside another one of the same device finds them registered.
+    """
+    if device in _registered:
+        yield
+        return
     library = torch.library.Library("aten", "IMPL", device.upper())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns that kernels are replaced, which is intended
@@ -39,9 +49,11 @@ def registered_for(device: str) -> Iterator[None]:
         for name in _PRODUCTS:
             library.impl(f"{name}.dtype", _product(name))
             library.impl(f"{name}.dtype_out", _product(name))
+    _registered.add(device)
     try:
         yield
     finally:
+        _registered.discard(device)
         library._destroy()
 
 

@@ -1,0 +1,20 @@
+"""capture/preloading.py."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SCRIPT = """
+import torch
+from conformance.capture.preloading import import_compiler
+import_compiler()
+from torch._inductor.codegen.common import get_device_op_overrides
+print(*(get_device_op_overrides(device).device_guard(0) for device in ("cuda", "xpu")))
+"""
+
+
+def test_devices_keep_their_guards():
+    """torch 2.11 registers the GPUs' only if it has none yet: whoever imports the CPU's before that leaves them out."""
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["torch.cuda._DeviceGuard(0)", "torch.xpu._DeviceGuard(0)"]
