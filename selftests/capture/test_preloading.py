@@ -15,6 +15,6 @@ print(*(get_device_op_overrides(device).device_guard(0) for device in ("cuda", "
 
 
 def test_devices_keep_their_guards():
-    """torch 2.11 registers the GPUs' only if it has none yet: whoever imports the CPU's before that leaves them out."""
+    """On torch 2.11, the GPUs are registered only if no device is: importing the CPU first leaves them out."""
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["torch.cuda._DeviceGuard(0)", "torch.xpu._DeviceGuard(0)"]
