@@ -10,6 +10,9 @@ _UNITS = ("", "k", "M", "G", "T", "P")
 #: requirements.
 NOT_SAID = "not said"
 
+#: The value of a fact that needs a part of torch that the installed torch lacks. It meets no requirement.
+UNKNOWN = "unknown"
+
 
 def pluralise(number: int, word: str) -> str:
     """Returns "1 text" or "2 texts"."""

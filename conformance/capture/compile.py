@@ -153,6 +153,7 @@ class Compilation:
             result.joint_graph = self._recorder.joint_graph
             result.counters = {group: dict(counts) for group, counts in torch._dynamo.utils.counters.items()}
             result.matches = self._matches.results()
+            result.unknown = kernels.unknown_facts(others=self._patches)
             result.exploration = explorer.finish() if explorer else None
             self._recorder.closed = True
 

@@ -25,7 +25,7 @@ from conformance.capture.deviceless.device_queries import DeviceQueries, kernel_
 from conformance.capture.deviceless.prepare import in_use, prepare
 from conformance.capture.model import Mode
 from conformance.capture.patching import device_patterns, name_lookup, template_choice
-from conformance.capture.patching.patch import Patch, applied
+from conformance.capture.patching.patch import Patch, applied, is_missing
 from conformance.capture.toolchain import atomic_build, cpu_isa, kernel_batch, other_backends, precompiled_headers
 from conformance.cases.compiler_options import refuse_wrong_options, split_options
 from conformance.devices import environment
@@ -101,6 +101,7 @@ _DECLARATIONS = Patch(
     "torch._inductor.codegen.cpp_wrapper_cpu:CppWrapperCpu.codegen_int_array_var",
     lambda original: functools.partialmethod(_with_kept_writer, original),
     "it finds earlier declarations by the id of a bound method that is freed at once: the text depended on memory",
+    until="2.12",
 )
 
 
@@ -118,8 +119,7 @@ def _with_autotune_block(wrapper: Any, original: Callable[[Any], None]) -> None:
 
 
 def _common_patches(target: Target) -> list[Patch]:
-    declarations = [_DECLARATIONS] if environment.torch_build().release < (2, 13) else []
-    common = [*COMMON_PATCHES, device_patterns.patch(target.device), *declarations]
+    common = [*COMMON_PATCHES, device_patterns.patch(target.device), _DECLARATIONS]
     return [*common, *precompiled_headers.laid_patches(), *rocm_build.attention_patches()]
 
 
@@ -289,21 +289,25 @@ def _patch_existing(module: Any, options: dict[str, Any]) -> Any:
 
 
 def patch_problems(
-    targets: Iterable[Target], native: Collection[str] = (), is_missing: Callable[[Patch], bool] = Patch.is_missing
+    targets: Iterable[Target], native: Collection[str] = (), is_missing: Callable[[str], bool] = is_missing
 ) -> dict[str, str]:
     """Device type or platform → the message that names a part of torch which a patch needs and this torch lacks.
 
     Those without a problem are left out. `native`: device types whose GPU is on this machine; they need fewer
-    patches. `is_missing`: decides whether a patch's name is missing; by default by importing torch.
+    patches. `is_missing`: decides whether torch lacks a name; by default by importing torch.
     """
-    from conformance.capture.observers import kernels
+    from conformance.capture.observers import kernels, recognised
 
+    of_all = recognised.missing_for_all(is_missing)
     first: dict[str, str] = {}  # device type or platform → the first missing name
     for target in targets:
         pretended = target.device in GPUS and target.device not in native
         mode: Mode = "deviceless" if pretended else "native"
+        if of_all:
+            first[target.family] = of_all
         for patch in [*patches(target, mode), *cpu_isa.CODEGEN_PATCHES, *kernels.patches()]:
-            if target.family not in first and not patch.optional and is_missing(patch):
+            is_needed = patch.applies() and not patch.optional and not patch.facts
+            if target.family not in first and is_needed and is_missing(patch.where):
                 first[target.family] = patch.where.replace(":", ".")
     return {
         device: _missing_message(name, [each for each in first if first[each] == name])
@@ -318,8 +322,7 @@ def _missing_message(name: str, devices: Sequence[str]) -> str:
     return f"torch {version}: {name} is missing, so code for {listed} cannot be generated reproducibly"
 
 
-def patch_problems_in_sources(targets: Iterable[Target], native: Collection[str] = ()) -> dict[str, str]:
-    """The same as patch_problems, but from torch's sources, without importing torch. It can miss a problem."""
+def missing_in_sources() -> Callable[[str], bool]:
+    """Decides from torch's sources, without importing torch, whether torch lacks a name. It can miss one."""
     folder = environment.torch_build().folder
-    is_missing = functools.cache(lambda where: name_lookup.is_missing(where, folder))
-    return patch_problems(targets, native, lambda patch: is_missing(patch.where))
+    return functools.cache(lambda where: name_lookup.is_missing(where, folder))

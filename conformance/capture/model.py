@@ -88,6 +88,7 @@ class Capture:
     `matches`: of the patterns that the case's requirements name: see observers/pattern_matches.py.
     `error`: type and message of the exception where there is no code because compiling raised, as eager does.
     `calls`: of Python functions, if they were counted; see call_counts.py.
+    `unknown`: fact → the part of torch that it needs and that the installed torch lacks.
     `exploration`: only of an explored capture.
     """
 
@@ -103,6 +104,7 @@ class Capture:
     error: str = ""
     matches: dict[str, dict[str, Any]] = field(default_factory=dict)
     calls: dict[str, Any] = field(default_factory=dict)
+    unknown: dict[str, str] = field(default_factory=dict)
     exploration: Exploration | None = None
 
     def complete(self) -> Capture:

@@ -15,12 +15,12 @@ from conformance.capture.patching.patch import Patch
 
 #: With one of these variables, the user reads torch's logs or its trace.
 _READERS = ("TORCH_LOGS", "TORCH_TRACE", "TORCH_COMPILE_DEBUG")
-#: Functions that return options as JSON. They may return None as well.
-_OPTIONS = (
-    "_scrubbed_inductor_config_for_logging",
-    "_functorch_config_for_logging",
-    "_get_dynamo_config_for_logging",
-)
+#: Functions that return options as JSON, and the first release that has each. They may return None as well.
+_OPTIONS = {
+    "_scrubbed_inductor_config_for_logging": "",
+    "_functorch_config_for_logging": "2.13",
+    "_get_dynamo_config_for_logging": "",
+}
 
 
 def patches(*, explore: bool) -> list[Patch]:
@@ -42,8 +42,9 @@ def patches(*, explore: bool) -> list[Patch]:
                 lambda _: lambda: None,
                 "after each compile, it serialises all options of torch for a log that is off",
                 optional=True,
+                since=since,
             )
-            for name in _OPTIONS
+            for name, since in _OPTIONS.items()
         ),
         Patch(
             "torch.fx.graph_module:GraphModule.print_readable",

@@ -94,10 +94,13 @@ class Compiler:
     def _check_torch_sources(self) -> None:
         """Finds patches that no longer fit this torch in its sources: torch is not imported yet."""
         from conformance.capture import isolation
+        from conformance.capture.observers import kernels
 
         rows, native = self.machine.targets().values(), tuple(self.machine.gpus)
-        self.patch_problems = isolation.patch_problems_in_sources(rows, native)
+        is_missing = isolation.missing_in_sources()
+        self.patch_problems = isolation.patch_problems(rows, native, is_missing)
         self.notices += dict.fromkeys(self.patch_problems.values())
+        self.notices += kernels.unknown_notices(is_missing)
         self.generation_problems = self.patch_problems | self.generation_problems
 
     def set_up_torch(self, vendors: Sequence[VendorDevice] | None = None) -> None:

@@ -30,8 +30,7 @@ class TorchRelease:
     @property
     def number(self) -> tuple[int, int]:
         """The name as environment.TorchBuild.release has it: (2, 13)."""
-        major, minor = self.name.split(".")
-        return int(major), int(minor)
+        return release_number(self.name)
 
     @property
     def newest(self) -> str:
@@ -42,6 +41,12 @@ class TorchRelease:
     def triton(self) -> str:
         """The Triton that the newest version requires."""
         return self.versions[self.newest]
+
+
+def release_number(name: str) -> tuple[int, int]:
+    """(2, 13) for "2.13"."""
+    major, minor = name.split(".")
+    return int(major), int(minor)
 
 
 def _read() -> tuple[TorchRelease, ...]:

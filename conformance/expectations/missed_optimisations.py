@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from conformance.cases.selectors import DeclarationError, values_for
 from conformance.expectations.requirements import JUDGEMENT, is_met
-from conformance.words import pluralise
+from conformance.words import UNKNOWN, pluralise
 
 if TYPE_CHECKING:
     from conformance.cases.case import Case
@@ -54,7 +54,7 @@ def find(case: Case, target: Target, facts: Facts) -> tuple[list[dict[str, str]]
             got = facts.value(fact)
         except LookupError as error:
             raise DeclarationError(f"{case.id} on {target.name}: missed {fact!r}: {error}") from error
-        if is_met(got, wanted, f"{case.id}: {fact}"):
+        if got != UNKNOWN and is_met(got, wanted, f"{case.id}: {fact}"):
             notices.append(
                 f"no longer missed: {case.id} on {target.name}: {fact} is {got!r}; move it from missed= to require= in "
                 f"{case.file.name}"

@@ -27,7 +27,7 @@ from conformance.cases.selectors import DeclarationError, applying, parse_torch_
 from conformance.cases.wanted_matches import WantedMatches, wanted_matches_of
 from conformance.documentation import reference
 from conformance.errors import ConformanceError
-from conformance.words import NOT_SAID, did_you_mean
+from conformance.words import NOT_SAID, UNKNOWN, did_you_mean
 
 if TYPE_CHECKING:
     from conformance.cases.case import Case
@@ -149,7 +149,7 @@ def _judge(where: str, fact: str, wanted: Any, facts: FactValues) -> _Judged:
     name, _, part = fact.partition(".")
     if name == "operators" and part and not value and (problem := _problem_of_operator(part)):
         raise DeclarationError(f"{where}: requires {fact!r}: {problem}")
-    ok = value == NOT_SAID or is_met(value, wanted, f"{where}: {fact}")
+    ok = value == NOT_SAID or (value != UNKNOWN and is_met(value, wanted, f"{where}: {fact}"))
     start = f"{fact}: wanted {_wanted_text(fact, wanted)}, got "
     if isinstance(wanted, WantedMatches):
         start = f"pattern {wanted.name}: wanted {wanted}, matched "

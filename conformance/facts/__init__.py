@@ -28,6 +28,7 @@ from conformance.facts.patterns import patterns
 from conformance.facts.unfused import unfused
 from conformance.facts.vectorised import vectorised
 from conformance.facts.vendors import of_vendors
+from conformance.words import UNKNOWN
 
 __all__ = ["NAMES", "Fact", "FactError", "Facts", "changed_facts", "extract"]
 
@@ -122,10 +123,19 @@ def extract(capture: Capture) -> Facts:
     if capture.error:
         return Facts({"code": Fact("none", (f"none: compiling raises {capture.error}",))})
     observed = ObservedCapture.of(capture)
-    stored = {name: extractor(observed) for name, extractor in _STORED.items()}
+    stored = {name: _known(name, extractor, observed) for name, extractor in _STORED.items()}
     stored |= of_vendors(capture)
     return Facts(
         {name: fact for name, fact in stored.items() if fact is not None},
-        {name: functools.partial(extractor, observed) for name, extractor in _FURTHER.items()},
+        {name: functools.partial(_known, name, extractor, observed) for name, extractor in _FURTHER.items()},
         {name: functools.partial(extractor, observed) for name, extractor in MEASURES.items()},
     )
+
+
+def _known(name: str, extractor: Extractor, observed: ObservedCapture) -> Fact | None:
+    """The fact; one that is unknown if this torch lacks what it needs."""
+    fact, missing = extractor(observed), observed.capture.unknown.get(name)
+    if fact is None or missing is None:
+        return fact
+    line = f"{UNKNOWN}: torch {observed.capture.torch} lacks {missing}, which this fact needs"
+    return Fact(UNKNOWN, (line,), absent=UNKNOWN, instead=lambda _: line)

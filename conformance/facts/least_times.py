@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from conformance.devices.speeds import Speeds
 from conformance.facts.kernels import describe
-from conformance.facts.model import ObservedCapture
+from conformance.facts.model import FactError, ObservedCapture
 
 _MICROSECONDS = 1e6
 BYTES, START = "bytes", "start"
@@ -57,7 +57,9 @@ def least_us(moved: int, operations: Mapping[str, int], speeds: Speeds) -> tuple
 
 
 def each_call(observed: ObservedCapture, speeds: Speeds) -> list[CallEstimate]:
-    """Each call by itself, in the order of the code."""
+    """Each call by itself, in the order of the code. Raises FactError if this torch lacks what costs are read from."""
+    if missing := observed.capture.unknown.get("costs"):
+        raise FactError(f"costs are unknown: torch {observed.capture.torch} lacks {missing}")
     found = []
     for call in observed.calls:
         cost = call["cost"]

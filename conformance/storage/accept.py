@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from conformance.storage.installed import refuse_installed
 from conformance.storage.locations import store_at
 from conformance.storage.runs import ItemRecord, Run
 from conformance.storage.snapshots import Counts, Snapshot, SnapshotError, Store, TextKey, torch_release
+from conformance.words import UNKNOWN
 
 #: In a folder of --store: `path` and `commit` of the PyTorch checkout whose code was accepted last.
 SOURCE = "torch_source.json"
@@ -45,12 +47,19 @@ class AcceptResult:
         return lines + self.problems
 
 
+def unknown_fact(text: str) -> str:
+    """The line of the first fact of a snapshot's text that is unknown, which nothing may store; else ""."""
+    found = re.search(rf"^\w+ +{UNKNOWN}: .*", text, re.MULTILINE)
+    return " ".join(found[0].split()) if found else ""
+
+
 def accept_snapshots(items: Iterable[ItemRecord], mode: str, targets: Sequence[str], overlay: str = "") -> AcceptResult:
     """Merges the texts of items into their stores, and marks the confirmed ones; see is_confirmed.
 
     `mode`: "all"; "new" stores only texts that are not stored yet; "confirm" only marks stored texts that are equal.
     `targets`: the targets with stored code, in the order of the files. `overlay`: the folder that is laid over the
-    stores, and the only one that is written to. Refuses items whose numerics failed. Ignores items of other targets.
+    stores, and the only one that is written to. Refuses items whose numerics failed, or that have a fact that is
+    unknown. Ignores items of other targets.
     Raises InstalledError for a store of an installed package.
     """
     result = AcceptResult()
@@ -60,6 +69,8 @@ def accept_snapshots(items: Iterable[ItemRecord], mode: str, targets: Sequence[s
             continue
         if item.outcome("numerics") is Outcome.FAILED:
             result.refused[item.name] = "its numerics fail"
+        elif unknown := unknown_fact(item.text):
+            result.refused[item.name] = unknown
         elif mode == "confirm" and not is_confirmed(item):
             result.refused[item.name] = f"not confirmed; run pytest {option_name('verify-deviceless')} on the device"
         else:

@@ -19,6 +19,7 @@ prepare()
 
 from conformance.capture import isolation
 from conformance.capture.observers import kernels
+from conformance.capture.patching.patch import owner
 from conformance.capture.toolchain import cpu_isa
 from conformance.cases.case import Case
 from conformance.facts import extract
@@ -41,8 +42,8 @@ product = Case(operator="isolation", name="loss", labels=(), fn=loss, file=Path(
                  arguments={"q": q, "k": q}, choices={"q": q.properties, "k": q.properties}, grad=("q", "k"))
 
 def current(patch):
-    owner, name = patch.owner()
-    return vars(owner).get(name)
+    place, name = owner(patch.where)
+    return vars(place).get(name)
 
 def state():
     import torch

@@ -7,7 +7,6 @@ from capturing import captured
 
 from conformance import tensor
 from conformance.capture import unread
-from conformance.devices.environment import torch_build
 from conformance.facts import extract
 from conformance.normalize.text import snapshot_text
 
@@ -26,16 +25,3 @@ def test_capture_is_the_same_without_the_patches(target, monkeypatch):
     with_patches = text(target)
     monkeypatch.setattr(unread, "patches", lambda **_: [])
     assert text(target) == with_patches
-
-
-def test_patches_fit_this_torch():
-    missing = {"torch._dynamo.utils:_functorch_config_for_logging"} if torch_build().release < (2, 13) else set()
-    assert {patch.where for patch in unread.patches(explore=False) if patch.is_missing()} == missing
-
-
-def test_whoever_reads_the_logs_gets_them(monkeypatch, tmp_path):
-    assert len(unread.patches(explore=True)) == 1
-    monkeypatch.setenv("TORCH_LOGS", "aot")
-    assert len(unread.patches(explore=False)) == 1
-    monkeypatch.setenv("TORCH_TRACE", str(tmp_path))
-    assert unread.patches(explore=False) == []

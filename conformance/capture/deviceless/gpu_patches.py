@@ -47,7 +47,7 @@ def patches(target: Target, queries: DeviceQueries | None = None) -> list[Patch]
                 f"torch._dynamo.variables.ctx_manager:{device.upper()}DeviceVariable.{name}",
                 lambda _: staticmethod(_zero),
                 "`with torch.cuda.device` calls the functions that the class kept when it was defined",
-                optional=True,  # from 2.12
+                since="2.13" if device == "xpu" else "",
             )
             for name in ("_exchange_fn", "_maybe_exchange_fn")
         ),
@@ -118,7 +118,7 @@ def _cuda(queries: DeviceQueries, answer: Callable[[str, Any], Patch]) -> list[P
             "torch._inductor.cudagraph_utils:check_caching_allocator_for_cudagraphs",
             _always(None),
             "it asks for the process's allocator, which a build without cuda does not have",
-            optional=True,  # from 2.13
+            since="2.13",
         ),
         Patch(
             "torch._inductor.compile_fx:cudagraphify",
@@ -151,7 +151,7 @@ def _xpu(queries: DeviceQueries, _answer: Callable[[str, Any], Patch]) -> list[P
             "torch._inductor.runtime.triton_helpers:get_backend_options_for_target",
             _options_of_supported_target,
             "it returns the options that a user's launch may give; without xpu's backend, cuda's serve",
-            optional=True,  # from 2.15
+            since="2.14",
         ),
         Patch(
             "torch.xpu:mem_get_info",

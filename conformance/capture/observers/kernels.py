@@ -27,11 +27,13 @@ from conformance.capture.observers import (
     operators,
     pattern_rewrites,
     provenance,
+    recognised,
     reductions,
     runtime_metadata,
     vectorisation,
 )
-from conformance.capture.patching.patch import Patch, applied
+from conformance.capture.patching.patch import Patch, applied, is_missing, recording
+from conformance.devices.environment import torch_build
 from conformance.devices.vendor_devices import vendor_devices
 
 _RECORDS = "_conformance_records"
@@ -47,22 +49,45 @@ def patches() -> list[Patch]:
     cpp, triton = "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton"
     ir, scheduler = "torch._inductor.ir", "torch._inductor.scheduler"
     return [
-        *vectorisation.patches(),
-        *fusion.patches(),
-        *fallbacks.patches(),
+        *recording("vectorised", vectorisation.patches()),
+        *recording("unfused", fusion.patches()),
+        *recording("fallbacks", fallbacks.patches()),
         *reductions.patches(),
-        *dynamo.patches(),
-        *pattern_rewrites.patches(),
-        *cuda_graphs.patches(lambda graph: graph.__dict__.get(_RECORDS, [])),
+        *recording("compiles guards graph_breaks", dynamo.patches()),
+        *recording("patterns", pattern_rewrites.patches()),
+        *recording("cuda_graphs", cuda_graphs.patches(lambda graph: graph.__dict__.get(_RECORDS, []))),
         Patch(f"{cpp}:CppKernelProxy.codegen_nodes", _codegen_nodes, "records the operators of a loop nest"),
         Patch(f"{cpp}:KernelGroup.finalize_kernel", _finalize_kernel, "records the loop nests of a C++ function"),
         Patch(f"{cpp}:CppScheduling.define_kernel", _define_cpp, "records the C++ functions in order"),
         Patch(f"{triton}:TritonScheduling.define_kernel", _define_triton, "records the Triton kernels in order"),
         *_other_languages(),
         Patch(f"{scheduler}:Scheduler.codegen_extern_call", _extern_call, "records library calls and fallbacks"),
-        Patch(f"{ir}:Reduction.create_multilayer_helper", _multilayer, "records which reductions are split in two"),
-        Patch(f"{ir}:WelfordReduction.create_multilayer", _multilayer, "the same for mean and variance"),
-        Patch(f"{ir}:OnlineSoftmaxReduction.create_multilayer", _multilayer, "the same for softmax, from 2.13 on"),
+        *recording(
+            "kinds",
+            [
+                Patch(f"{ir}:Reduction.create_multilayer_helper", _multilayer, "records split reductions"),
+                Patch(f"{ir}:WelfordReduction.create_multilayer", _multilayer, "the same for mean and variance"),
+                Patch(f"{ir}:OnlineSoftmaxReduction.create_multilayer", _multilayer, "the same for softmax"),
+            ],
+        ),
+    ]
+
+
+def unknown_facts(is_missing: Callable[[str], bool] = is_missing, others: Iterable[Patch] = ()) -> dict[str, str]:
+    """Fact → the name that the observers need for it and that the installed torch lacks: see recognised.py.
+
+    `others`: further patches that record facts.
+    """
+    return recognised.unknown_facts([*patches(), *others], is_missing)
+
+
+def unknown_notices(is_missing: Callable[[str], bool]) -> list[str]:
+    """A line for each name that the installed torch lacks, with the facts that are unknown without it."""
+    unknown = unknown_facts(is_missing)
+    version = torch_build().version
+    return [
+        f"torch {version} lacks {where}: unknown are {', '.join(each for each in unknown if unknown[each] == where)}"
+        for where in dict.fromkeys(unknown.values())
     ]
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from conformance.capture.observers.nearest_match import Nearest, SearchedGraph, nearest_match
 from conformance.capture.observers.pattern_rewrites import pattern_name
-from conformance.capture.patching.patch import Patch
+from conformance.capture.patching.patch import Patch, recording
 from conformance.cases.wanted_matches import WantedMatches
 from conformance.errors import ConformanceError, first_line
 
@@ -49,14 +49,13 @@ class PatternMatches:
         if not self._observed:
             return []
         matcher, graph = "torch._inductor.pattern_matcher", "torch._inductor.graph:GraphLowering.codegen"
-        return [
+        entry = "counts the rewrites of one entry"
+        found = [
             Patch(f"{matcher}:PatternMatcherPass.apply", self._wrap_pass, "sees each graph before a pass changes it"),
-            *(
-                Patch(f"{matcher}:{each}.apply", self._wrap_entry, "counts the rewrites of one entry")
-                for each in _ENTRIES
-            ),
+            *(Patch(f"{matcher}:{each}.apply", self._wrap_entry, entry) for each in _ENTRIES),
             Patch(graph, self._wrap_codegen, "sees each graph after the passes"),
         ]
+        return recording("matches", found)
 
     def results(self) -> dict[str, dict[str, Any]]:
         """Name → `count`: of matches; `nearest`: why there are not more, in few words; `found`: whether the pattern is

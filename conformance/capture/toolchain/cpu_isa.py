@@ -105,11 +105,9 @@ def _cache_patches() -> list[Patch]:
     why = "blocks of templates of products would depend on the caches of this machine"
     of_getters = {"_L1d_cache_size": "l1d_cache_size", "_L2_cache_size": "l2_cache_size"}
     return [
-        # since 2.13
-        Patch("torch.cpu:get_capabilities", _with_caches, why, optional=True),
-        # up to 2.12
+        Patch("torch.cpu:get_capabilities", _with_caches, why, since="2.13"),
         *(
-            Patch(f"torch._C._cpu:{getter}", _returns(_CACHES[name]), why, optional=True)
+            Patch(f"torch._C._cpu:{getter}", _returns(_CACHES[name]), why, until="2.12")
             for getter, name in of_getters.items()
         ),
     ]

@@ -23,6 +23,7 @@ from conformance.review.diff import compare_texts
 from conformance.review.review import nearest_text
 from conformance.settings import option_name
 from conformance.storage import binaries
+from conformance.storage.accept import unknown_fact
 from conformance.storage.digest_store import DigestStore
 from conformance.storage.digests import in_form_of
 from conformance.storage.runs import ItemRecord
@@ -98,7 +99,12 @@ class ItemCode:
             self._check_without_snapshot(snapshot)
 
     def _refuse_other_circumstances(self) -> None:
-        """Raises SkipError where the stored code is of other options or of another version of a package."""
+        """Raises SkipError where the stored code is of other options or of another version of a package.
+
+        Raises CodeError where the code is to be stored and has a fact that is unknown.
+        """
+        if self.session.settings.accept and (unknown := unknown_fact(self.record.text)):
+            raise CodeError(f"{self.name}: not stored: {unknown}")
         if reason := reason_not_compared(self.session.settings):
             raise SkipError(reason)
         if reason := other_version(self.case.needs):

@@ -98,7 +98,8 @@ import sys, time
 from conformance.capture import isolation
 from conformance.devices.targets import targets
 begun = time.process_time()
-print(isolation.patch_problems_in_sources(targets().values()), "torch" in sys.modules, time.process_time() - begun < 1)
+found = isolation.patch_problems(targets().values(), (), isolation.missing_in_sources())
+print(found, "torch" in sys.modules, time.process_time() - begun < 1)
 """
     ran = subprocess.run(
         [sys.executable, "-c", script], env=environment({}), capture_output=True, text=True, check=True, timeout=100

@@ -38,7 +38,8 @@ def patches(name, mode):
     return [patch for patch in found if patch.where not in beside] + explored
 
 print("RESULT" + json.dumps({
-    name: [[patch.where, patch.why] for patch in patches(name, mode) if not (patch.optional and patch.is_missing())]
+    name: [[patch.where, patch.why] for patch in patches(name, mode)
+           if patch.applies() and not (patch.optional and patch.is_missing())]
     for name, mode in wanted
 }))
 """
