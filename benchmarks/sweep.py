@@ -24,11 +24,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import overhead
 
-from conformance.cases import sample_selection
+from conformance.cases import run_values
 from conformance.cases.case import Case
 from conformance.cases.lookup import cases_below
 from conformance.cases.roots import SWEEP
-from conformance.cases.sample_selection import SampleSelection
+from conformance.cases.run_values import SampleSelection
 
 CHECKS = ("requirements", "code")
 
@@ -57,7 +57,7 @@ def main() -> int:
 
 def sweep_cases(dtype: str) -> list[Case]:
     """The first sample of each entry in this dtype."""
-    sample_selection.use(SampleSelection(dtypes=(dtype,)))
+    run_values.use(selection=SampleSelection(dtypes=(dtype,)))
     return cases_below([SWEEP / "test_opinfo.py"])
 
 

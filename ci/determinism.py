@@ -38,9 +38,9 @@ CASES = ("conformance/ops",)
 _IGNORED = shutil.ignore_patterns(".git", ".conformance", ".tox", ".venv", "__pycache__", ".pytest_cache", "*.egg-info")
 
 #: Environment variables for `pytest_collection_modifyitems` below, in the processes that run the suite.
-_REVERSED, _QUICK = "CONFORMANCE_DETERMINISM_REVERSED", "CONFORMANCE_DETERMINISM_QUICK"
+_REVERSED, _QUICK = "_CONFORMANCE_DETERMINISM_REVERSED", "_CONFORMANCE_DETERMINISM_QUICK"
 #: A folder with the names of items that need not run (`_EQUAL`). The run writes those that it left out to `_LEFT`.
-_STORED, _EQUAL, _LEFT = "CONFORMANCE_DETERMINISM_STORED", "equal.json", "left.json"
+_STORED, _EQUAL, _LEFT = "_CONFORMANCE_DETERMINISM_STORED", "equal.json", "left.json"
 _QUICK_TARGETS = ("cpu_avx2", "cpu_avx512", "cuda_sm90", "xpu_pvc")
 
 #: Each of these would change generated code, or break it, if the suite did not drop it.

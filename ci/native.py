@@ -146,8 +146,8 @@ class Here:
         return [*words, "-n", str(workers)]
 
 
-def run(part: Part, here: Here, workers: int, logs: Path) -> Result:
-    """Runs a part. Its output goes to a log, and its last lines to the terminal."""
+def run(part: Part, here: Here, workers: int, logs: Path, tested: str) -> Result:
+    """Runs a part. `tested`: the commit. Its output goes to a log, and its last lines to the terminal."""
     words = here.command(part, workers)
     logs.mkdir(parents=True, exist_ok=True)
     log = logs / f"{part.name}.log"
@@ -163,13 +163,12 @@ def run(part: Part, here: Here, workers: int, logs: Path) -> Result:
         failed = [f"exit status {status}"]
     seconds = round(time.monotonic() - began)
     today = dt.datetime.now(tz=dt.timezone.utc).date().isoformat()
-    return Result("python " + shlex.join(words), here.description, here.torch, commit(), today, seconds, line, failed)
+    return Result("python " + shlex.join(words), here.description, here.torch, tested, today, seconds, line, failed)
 
 
 def commit() -> str:
-    """The checked-out commit: CONFORMANCE_COMMIT where the machine has a copy without git."""
-    given = os.environ.get("CONFORMANCE_COMMIT")
-    return given or _git("rev-parse", "HEAD") or "unknown"
+    """The checked-out commit."""
+    return _git("rev-parse", "HEAD") or "unknown"
 
 
 def newer(result: Result) -> int | None:
@@ -215,6 +214,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, metavar="N", help="begin no part that may not end within N minutes")
     parser.add_argument("-n", dest="workers", type=int, default=os.cpu_count() or 1, help="processes (default: cores)")
     parser.add_argument("--logs", type=Path, default=ROOT / ".conformance" / "native", metavar="FOLDER")
+    parser.add_argument("--commit", metavar="SHA", help="what is tested, where git does not know it")
     parser.add_argument("--list", action="store_true", help="print what is noted, and run nothing")
     parser.add_argument("--check", action="store_true", help="print the parts that are old or failed")
     options = parser.parse_args()
@@ -229,13 +229,13 @@ def main() -> int:
         parser.error(f"there is no part {min(unknown)!r}: there are {', '.join(names)}")
     sys.path.insert(0, str(ROOT))
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    here, began, failed = Here.detect(), time.monotonic(), False
+    here, began, failed, tested = Here.detect(), time.monotonic(), False, options.commit or commit()
     print(f"{here.description}; torch {here.torch}", flush=True)
     for part in PARTS:
         if part.name not in wanted:
             continue
         before = results.get(part.name)
-        if not options.only and before and before.commit == commit() and before.machine == here.description:
+        if not options.only and before and before.commit == tested and before.machine == here.description:
             print(f"{part.name}: it ran at this commit: {before.line}", flush=True)
             continue
         if obstacle := here.obstacle(part):
@@ -244,7 +244,7 @@ def main() -> int:
         if options.minutes and (time.monotonic() - began) / 60 + part.minutes > options.minutes:
             print(f"{part.name}: not run: it needs about {part.minutes} minutes; call again to go on", flush=True)
             continue
-        results[part.name] = result = run(part, here, options.workers, options.logs)
+        results[part.name] = result = run(part, here, options.workers, options.logs, tested)
         write(results)
         failed |= bool(result.failed)
         print("\n".join([f"{part.name}: {result.seconds} s: {result.line}", *(f"  {each}" for each in result.failed)]))

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from conformance.cases import sample_selection
+from conformance.cases import run_values, sample_selection
 from conformance.cases.case import Case, CaseError
 from conformance.cases.loader import NoCaseError, cases_in
 from conformance.cases.project import Project, project_of
@@ -163,7 +163,7 @@ def find_case(name: str, targets: Collection[str]) -> tuple[Case, str]:
     node = _NODE.fullmatch(rest)
     wanted = "-".join(filter(None, (node[1].removeprefix("test_"), node[2]))) if node else rest
     if selection := sample_selection.of_case(wanted):
-        sample_selection.use(selection)
+        run_values.use(selection=selection)
     if separator:
         cases = cases_below([_existing(file)])
         if match := _named(name, wanted, cases, targets):

@@ -35,13 +35,12 @@ does not do: only a run on the device can judge it.
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from conformance.cases import other_inputs, special_values
+from conformance.cases import other_inputs, run_values, special_values
 from conformance.cases.case import CaseError
 from conformance.errors import ConformanceError
 
@@ -86,10 +85,6 @@ COTANGENT_CALLS = ("expanded cotangents", "permuted cotangents")
 GRAPHS = "graphs"
 #: What `without` may name, besides inputs.
 OMISSIBLE = (*special_values.GROUPS, "sizes", *COTANGENT_CALLS, *other_inputs.KINDS, GRAPHS)
-
-
-#: Holds the factor of cases that name none, if the project sets one, so that processes which this one starts use it.
-VARIABLE = "CONFORMANCE_FACTOR"
 
 
 class _Kind(NamedTuple):
@@ -175,7 +170,7 @@ class Policy:
             return 1.0, self.limit
         real = dtype.to_real() if dtype.is_complex else dtype
         factor, floor = POLICY.get(str(real).removeprefix("torch."), SMALL_DTYPES)
-        own = default_factor() if self.factor is None else float(self.factor)
+        own = run_values.current().factor if self.factor is None else float(self.factor)
         return (factor if own is None else own), floor
 
     def _refuse_wide(self, where: str) -> None:
@@ -239,19 +234,6 @@ class Policy:
             numbers = isinstance(values, (list, tuple)) and all(isinstance(v, (int, float)) for v in values)
             if not numbers:
                 raise PolicyError(f"{where}: numerics['branch'] is {values!r}; it must be {_KINDS['branch'].text}")
-
-
-def use_default_factor(factor: float | None) -> None:
-    """Sets the factor of cases that name none, for this process and those that it starts; None for POLICY's."""
-    if factor is None:
-        os.environ.pop(VARIABLE, None)
-    else:
-        os.environ[VARIABLE] = repr(factor)
-
-
-def default_factor() -> float | None:
-    """The factor of cases that name none; None for POLICY's."""
-    return float(os.environ[VARIABLE]) if VARIABLE in os.environ else None
 
 
 def is_wide(factor: float) -> bool:

@@ -66,7 +66,9 @@ def findings() -> Iterator[Finding]:
     torch, cache = _torch(), _cache()
     yield torch
     yield _triton()
-    if not (torch.fatal or cache.fatal):
+    if problem := environment.variable_problem():
+        yield Finding("variables", problem, "An environment without this variable.", fatal=True)
+    elif not (torch.fatal or cache.fatal):
         try:
             if environment.torch_build().gpus:
                 _say_waiting("asking torch for the GPUs of this machine")

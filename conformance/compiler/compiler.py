@@ -69,8 +69,11 @@ class Compiler:
     def prepare(self) -> None:
         """Sets up this process before torch is imported, and finds out for which devices no code can be generated.
 
-        Raises PreparationError for a torch that is not supported. Another backend than Inductor may have one.
+        Raises PreparationError for a torch that is not supported, unless another backend than Inductor compiles, and
+        for an environment variable that looks like ours.
         """
+        if problem := environment.variable_problem():
+            raise PreparationError(problem)
         unsupported = unsupported_message(environment.torch_build().version)
         if unsupported and self.is_inductor:
             raise PreparationError(unsupported)

@@ -21,6 +21,7 @@ from conformance.capture.json_worker import JsonWorker, WorkerError, claim_stdou
 from conformance.capture.model import Capture
 from conformance.capture.request import CaptureRequest
 from conformance.capture.result import CaptureResult
+from conformance.cases import run_values
 from conformance.cases.adhoc import AdhocCase, AdhocOptions, resolve_case
 from conformance.cases.loader import cases_in
 from conformance.cases.repeated_case import repeated
@@ -77,6 +78,7 @@ class GpuFreeWorker:
         message: dict[str, Any] = {"file": str(case.file), "case": case.id, "target": target.to_json()}
         message |= {"options": {name: getattr(request, name) for name in _OPTIONS}}
         message |= {"config": repr(dict(self._inductor_config)), "run_options": self._run_options}
+        message["run_values"] = run_values.sent()
         if isinstance(case, AdhocCase):
             message |= {"spec": case.spec, "adhoc": case.options}
         try:
@@ -133,7 +135,8 @@ def _capture(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _request(message: dict[str, Any]) -> CaptureRequest:
-    """The request that the parent sent."""
+    """The request that the parent sent. Uses the values of the parent's run."""
+    run_values.receive(message["run_values"])
     if "spec" in message:
         sent = message["adhoc"]
         options = AdhocOptions(

@@ -31,6 +31,9 @@ _HARMLESS = ("TORCH_LOGS", "TORCH_LOGS_OUT", "TORCH_LOGS_FORMAT", "TORCH_TRACE",
              "TORCH_COMPILE_DEBUG_DIR", "TORCHDYNAMO_VERBOSE", "TRITON_LIBDEVICE_PATH",
              "TRITON_PTXAS_PATH")  # fmt: skip
 
+#: Our own variables, see docs/public-names.md. Names of what our processes tell each other begin with "_".
+OWN_VARIABLES = ("CONFORMANCE_CACHE", "CONFORMANCE_WORKERS", "CONFORMANCE_TORCH_INDEX")
+
 #: Variables that hide all GPUs from the runtimes of CUDA, HIP and Level Zero.
 HIDE_GPUS = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ONEAPI_DEVICE_SELECTOR": "opencl:cpu"}
 
@@ -130,6 +133,17 @@ def triton_to_install() -> str:
 def missing_triton_message() -> str:
     """Why no code for GPUs is generated, and how to get it. Call it only if there is no Triton."""
     return f"Triton is not installed: pip install {triton_to_install()}"
+
+
+def variable_problem() -> str:
+    """What is wrong with a variable that has a name like ours and is none of ours: nothing would read it. Else ""."""
+    unknown = sorted(name for name in os.environ if name.startswith("CONFORMANCE_") and name not in OWN_VARIABLES)
+    if not unknown:
+        return ""
+    return (
+        f"{', '.join(unknown)} is set in the environment, and nothing reads it: unset it; our variables are "
+        f"{', '.join(OWN_VARIABLES)}"
+    )
 
 
 def remove_code_variables() -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.capture.backends import BackendError, backend_named
 from conformance.capture.deviceless.prepare import prepare
-from conformance.cases import other_inputs, sample_selection, seeds, tolerance_policy
+from conformance.cases import other_inputs, run_values
 from conformance.cases.case import Case
 from conformance.cases.roots import STORAGE_ROOTS
 from conformance.compiler.compiler import Compiler
@@ -114,12 +114,9 @@ class Session:
 
         Raises PreparationError for a torch that is not supported.
         """
-        seeds.use_run_seed(self.settings.seed)
-        tolerance_policy.use_default_factor(self.settings.factor)
         settings = self.settings
-        sample_selection.use(
-            sample_selection.SampleSelection(settings.samples, settings.dtypes, settings.special_values)
-        )
+        selection = run_values.SampleSelection(settings.samples, settings.dtypes, settings.special_values)
+        run_values.use(seed=settings.seed, factor=settings.factor, selection=selection)
         if self.settings.seed:
             self.notices.append(
                 f"{option_name('seed')} {self.settings.seed}: all random values are other ones than by default"

@@ -15,6 +15,7 @@ from typing import Any
 
 from conformance.capture.compiler_parts import LeftOut
 from conformance.capture.json_worker import JsonWorker, WorkerError
+from conformance.cases import run_values
 from conformance.errors import ConformanceError
 from conformance.minimisation.program import Program
 from conformance.numerics.problem import Problem
@@ -144,6 +145,7 @@ class Trials:
     def _ask(self, request: Mapping[str, Any]) -> Outcome:
         self.count += 1
         whole = {**request, "target": self.target, "tables": self._tables, "time_limit": self.time_limit}
+        whole["run_values"] = run_values.sent()
         try:
             answer = self._worker.ask(whole, self.time_limit + _GRACE)
         except WorkerError as error:

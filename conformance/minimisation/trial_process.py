@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.capture.forked_call import ForkedCallError, call_in_fork, use_one_thread
 from conformance.capture.json_worker import claim_stdout, serve
+from conformance.cases import run_values
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.case import Case
 from conformance.cases.containers import copy_to
@@ -39,6 +40,7 @@ def main() -> None:
     def answer(request: dict[str, Any]) -> dict[str, Any]:
         nonlocal compiler
         use_tables(request["tables"])
+        run_values.receive(request["run_values"])
         try:
             if compiler is None:
                 compiler = compiler_for(request["target"])

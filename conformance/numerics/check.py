@@ -20,8 +20,8 @@ import torch
 
 from conformance.capture.observers.dynamo import Compiles, compiles
 from conformance.capture.tf32 import without_tf32
-from conformance.cases import kept_state, later_calls, other_inputs, seeds, special_values
-from conformance.cases.tolerance_policy import COTANGENT_CALLS, Policy, default_factor
+from conformance.cases import kept_state, later_calls, other_inputs, run_values, special_values
+from conformance.cases.tolerance_policy import COTANGENT_CALLS, Policy
 from conformance.numerics import messages
 from conformance.numerics.comparison import CallComparison, CandidateError, Comparison, NumericsError, raised_problem
 from conformance.numerics.outcome import Arguments, ends_the_check
@@ -138,7 +138,7 @@ def check_numerics(
         problems += others(case, policy, comparison)
     if not problems and not policy.raises and not _has_every_value(case):
         undecided = comparison.decisiveness.problems(policy.fill)
-        if seeds.run_seed():  # cases declare what holds for the values of the default seed
+        if run_values.current().seed:  # cases declare what holds for the values of the default seed
             comparison.notes += [problem.text for problem in undecided]
         else:
             problems += undecided
@@ -245,7 +245,7 @@ def _message(problems: Sequence[Problem], case: Case, reproduction: str, advice:
             others = [problem for each in by_call.values() for problem in each]
             fail = "are compiled again" if all(each.rule == "recompiles" for each in others) else "disagree"
             lines.append(f"other calls {fail} too: {', '.join(TITLES.get(name, name) for name in by_call)}")
-    factor = default_factor()
+    factor = run_values.current().factor
     if factor is not None and "'factor'" not in repr(case.numerics) and any(each.rule == "values" for each in problems):
         lines.append(f"the factor is {factor:g}, by the project's conformance_factor")
     heading = messages.Heading(f"{case.id}, {title}", "compiled", reproduction, advice, messages.verdict(described))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from conformance.cases.seeds import run_seed
+from conformance.cases import run_values
 from conformance.cases.tolerance_policy import OMISSIBLE
 from conformance.documentation import reference
 from conformance.numerics.error_pattern import error_pattern
@@ -154,7 +154,7 @@ def reproduction(case: Case, target: str, run_options: str = "") -> str:
     labels = "-".join((*case.labels, *([target] if target else [])))
     options = [f"{option_name('checks')} numerics"]
     options += [option_name("thorough")] if case.combined else []
-    options += [f"{option_name('seed')} {run_seed()}"] if run_seed() else []
+    options += [f"{option_name('seed')} {seed}"] if (seed := run_values.current().seed) else []
     options += [run_options] if run_options else []
     return f'pytest "{file}::test_{case.name}[{labels}]" {" ".join(options)}'
 

@@ -17,7 +17,7 @@ from conformance.cases.containers import Leaf, is_module, with_items
 from conformance.cases.declaration_tables import Declarations
 from conformance.cases.dtypes import dtype_of
 from conformance.cases.nested.groups import Group
-from conformance.cases.sample_selection import SampleSelection
+from conformance.cases.run_values import SampleSelection
 from conformance.sweep.samples import SampleInput, Source, drawn_samples, tensors_of
 
 #: Entries whose named arguments stay on the CPU on every device: PyTorch asks for that.

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from conformance.cases import run_values
 from conformance.cases.axes import CaseError
 from conformance.cases.containers import copy_to, leaves_of
 from conformance.cases.dtypes import dtype_of
 from conformance.cases.inputs import Input
-from conformance.cases.seeds import run_seed
 
 if TYPE_CHECKING:
     import torch
@@ -98,7 +98,7 @@ def _kind(tensor: torch.Tensor) -> tuple[Any, ...]:
 
 
 def _seed(call: int) -> int:
-    return run_seed() * _CALLS + call
+    return run_values.current().seed * _CALLS + call
 
 
 @functools.lru_cache(maxsize=4)  # a call builds each tensor by itself, and an item makes few calls

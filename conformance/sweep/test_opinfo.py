@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from conformance.cases import sample_selection
+from conformance.cases import run_values
 from conformance.cases.case import function_of_cases
 from conformance.cases.declaration_tables import Declarations
 from conformance.sweep.entries import cases_of, entries
@@ -12,7 +12,7 @@ from conformance.sweep.entries import cases_of, entries
 
 def _declare() -> None:
     """Makes a function `test_<name>` of each entry that has a selected case."""
-    file, selection = Path(__file__), sample_selection.current()
+    file, selection = Path(__file__), run_values.current().selection
     declarations = Declarations.read(file.with_name("declarations.toml"))
     found = entries()
     declarations.refuse_unknown_entries({entry.name for entry in found})

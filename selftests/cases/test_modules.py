@@ -10,9 +10,10 @@ from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
 from conformance import case, module, tensor
-from conformance.cases import seeds
+from conformance.cases import run_values
 from conformance.cases.case import CaseError
 from conformance.cases.containers import ModuleCopyError, copy_to, leaves_of
+from conformance.cases.run_values import RunValues
 
 
 def takes_net(net):
@@ -60,13 +61,10 @@ def test_equal_calls_have_equal_weights_and_others_have_not():
     assert other["mask"].isinf().tolist() == [False, True, False]
 
 
-def test_another_seed_draws_other_weights():
+def test_another_seed_draws_other_weights(monkeypatch):
     before = weights(net_of(module(Tied)))
-    try:
-        seeds.use_run_seed(5)
-        after = weights(net_of(module(Tied)))
-    finally:
-        seeds.use_run_seed(0)
+    monkeypatch.setattr(run_values, "_used", [RunValues(seed=5)])
+    after = weights(net_of(module(Tied)))
     assert same(before, after) == {"order", "mask"}
 
 

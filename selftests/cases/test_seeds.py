@@ -5,14 +5,10 @@ import torch
 from checking import case_of
 
 from conformance import tensor
-from conformance.cases import seeds, special_values
+from conformance.cases import run_values, special_values
+from conformance.cases.run_values import RunValues
 from conformance.numerics.messages import reproduction
 from conformance.settings import SettingsError, parse_seed
-
-
-@pytest.fixture(autouse=True)
-def _run_seed(monkeypatch):
-    monkeypatch.delenv(seeds.VARIABLE, raising=False)
 
 
 def one(x, y):
@@ -52,14 +48,13 @@ def test_other_properties_have_other_values(declared):
     assert not torch.allclose(plain["x"].double(), changed["x"].double())
 
 
-def test_another_seed_of_the_run_draws_anew():
+def test_another_seed_of_the_run_draws_anew(monkeypatch):
     a_case = case_of(one, **inputs())
     before = a_case.build()
-    seeds.use_run_seed(3)
-    assert seeds.run_seed() == 3
+    monkeypatch.setattr(run_values, "_used", [RunValues(seed=3)])
     assert not torch.equal(a_case.build()["x"], before["x"])
     assert "--seed 3" in reproduction(a_case, "cpu_avx2")
-    seeds.use_run_seed(0)
+    monkeypatch.undo()
     assert torch.equal(a_case.build()["x"], before["x"])
     assert "--seed" not in reproduction(a_case, "cpu_avx2")
 

@@ -123,3 +123,19 @@ def test_doctor_names_unused_gpus(tmp_path, monkeypatch, vendor, built_for, mode
     assert found.command.startswith("sudo usermod -aG ") is (missing == "Access to ")
     used = Machine(gpus={"xpu": {}, "cuda": {}})
     assert not list(doctor_checks.unused_render_nodes(used, tmp_path / "drm", tmp_path / "dri"))
+
+
+def test_a_variable_that_nothing_reads(call, monkeypatch):
+    monkeypatch.setenv("CONFORMANCE_FACTOR", "100000")
+    status, out, _ = call("doctor")
+    assert status == 1
+    sentence = "CONFORMANCE_FACTOR is set in the environment, and nothing reads it: unset it; our variables are "
+    assert sentence in out
+    status, _, err = call("show", "flip/hflip-224-u8-contiguous", "--target", "cpu_avx2")
+    assert status == 2
+    assert sentence in err
+
+
+def test_our_variables_are_on_the_page_of_public_names():
+    text = (ROOT / "docs/public-names.md").read_text(encoding="utf-8")
+    assert all(f"| `{name}` |" in text for name in environment.OWN_VARIABLES)

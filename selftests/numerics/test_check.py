@@ -8,8 +8,9 @@ from checking import case_of
 
 from conformance import image, tensor
 from conformance.capture import invoke
-from conformance.cases import seeds
+from conformance.cases import run_values
 from conformance.cases.containers import copy_to
+from conformance.cases.run_values import RunValues
 from conformance.cases.special_values import FLOATING
 from conformance.cases.tolerance_policy import COTANGENT_CALLS, Policy, PolicyError
 from conformance.devices.environment import torch_build
@@ -78,7 +79,7 @@ def test_the_target_is_part_of_the_reproduction():
 def test_the_seed_is_part_of_the_reproduction(monkeypatch):
     with pytest.raises(NumericsError, match=r"--checks numerics$"):
         check_numerics(EXP, lambda x: x, "cpu")
-    monkeypatch.setenv(seeds.VARIABLE, "2")
+    monkeypatch.setattr(run_values, "_used", [RunValues(seed=2)])
     with pytest.raises(NumericsError, match=r"--checks numerics --seed 2"):
         check_numerics(EXP, lambda x: x, "cpu")
 

@@ -7,7 +7,8 @@ import torch
 from checking import case_of, fails_with
 
 from conformance import tensor
-from conformance.cases import seeds
+from conformance.cases import run_values
+from conformance.cases.run_values import RunValues
 from conformance.numerics.check import Observed, check_numerics
 
 
@@ -62,7 +63,7 @@ def test_what_decides_is_not_refused(fn):
     check_numerics(case_of(function, x=tensor(4, 50), numerics=fill), function, "cpu")
 
 
-def test_with_another_seed_it_is_a_note():
+def test_with_another_seed_it_is_a_note(monkeypatch):
     """Cases declare what holds for the values of the default seed."""
 
     def function(x):
@@ -70,10 +71,7 @@ def test_with_another_seed_it_is_a_note():
 
     a_case = case_of(function, x=tensor(8, 50))
     fails_with(a_case, function, "every element is 0.0 in every call")
-    seeds.use_run_seed(7)
-    try:
-        observed = Observed()
-        check_numerics(a_case, function, "cpu", observed=observed)
-    finally:
-        seeds.use_run_seed(0)
+    monkeypatch.setattr(run_values, "_used", [RunValues(seed=7)])
+    observed = Observed()
+    check_numerics(a_case, function, "cpu", observed=observed)
     assert any("every element is 0.0 in every call" in note for note in observed.comparison.notes)

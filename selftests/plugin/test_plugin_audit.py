@@ -211,14 +211,14 @@ def test_the_store_of_what_passed_is_not_written_or_read(suite):
 DRAWN = """
 import torch
 from conformance import case, tensor
-from conformance.cases.seeds import run_seed
+from conformance.cases import run_values
 
 def compiling():
     return torch.compiler.is_compiling()
 
 @case(x=tensor(20), numerics={"without": {"nan": "NaN is replaced"}})
 def test_sometimes(x):
-    return torch.nan_to_num(x, 0, torch.inf, -torch.inf) if compiling() and run_seed() == 2 else x * 1
+    return torch.nan_to_num(x, 0, torch.inf, -torch.inf) if compiling() and run_values.current().seed == 2 else x * 1
 
 @case(x=tensor(20), numerics={"without": {"nan": "a library never ends"}})
 def test_hangs(x):
@@ -226,7 +226,7 @@ def test_hangs(x):
 
 @case(x=tensor(20), numerics={"without": {"nan": "which NaN is returned differs between runs"}})
 def test_varies(x):
-    return torch.nan_to_num(x, 0, torch.inf, -torch.inf) if compiling() and run_seed() == 2 else x * 1
+    return torch.nan_to_num(x, 0, torch.inf, -torch.inf) if compiling() and run_values.current().seed == 2 else x * 1
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from pathlib import Path
@@ -13,11 +14,11 @@ import pytest
 import torch
 from suites import NATIVE, Suite
 
-from conformance.cases import sample_selection, special_values
+from conformance.cases import run_values, sample_selection, special_values
 from conformance.cases.axes import CaseError
 from conformance.cases.case import Case
 from conformance.cases.declaration_tables import Declarations
-from conformance.cases.sample_selection import SampleSelection
+from conformance.cases.run_values import RunValues, SampleSelection
 from conformance.numerics.check import NumericsError, check_numerics
 from conformance.settings import SAMPLE_DTYPES, SWEEP_DTYPES, SettingsError, parse_dtypes, parse_samples
 from conformance.sweep.entries import Entry, cases_of
@@ -121,7 +122,7 @@ def test_another_shape_in_the_second_call_keeps_the_first_values():
 def test_the_run_seed_draws_other_values(monkeypatch):
     [case] = cases(op(tensors))
     first = called(case)
-    monkeypatch.setenv("CONFORMANCE_SEED", "1")
+    monkeypatch.setattr(run_values, "_used", [RunValues(seed=1)])
     assert not torch.equal(first, called(case))
 
 
@@ -297,13 +298,15 @@ def test_options():
             parse_dtypes(text)
 
 
-def test_a_process_that_starts_later_has_the_selection(monkeypatch):
-    monkeypatch.delenv(sample_selection.VARIABLE, raising=False)
-    assert sample_selection.current() == SampleSelection()
-    chosen = SampleSelection(0, ("f32", "u8"), special_values=True, entries=("add",))
-    monkeypatch.setenv(sample_selection.VARIABLE, "")
-    sample_selection.use(chosen)
-    assert sample_selection.current() == chosen
+def test_a_process_that_starts_later_has_the_values_of_the_run(monkeypatch):
+    monkeypatch.setattr(run_values, "_used", [RunValues()])
+    chosen = RunValues(3, 2.5, SampleSelection(0, ("f32", "u8"), special_values=True, entries=("add",)))
+    run_values.use(seed=3, factor=2.5)
+    run_values.use(selection=chosen.selection)
+    message = json.loads(json.dumps(run_values.sent()))
+    monkeypatch.setattr(run_values, "_used", [RunValues()])
+    run_values.receive(message)
+    assert run_values.current() == chosen
     found = sample_selection.of_case("opinfo/mul-bf16-forward-sample7-cuda_sm90")
     assert found == SampleSelection(8, ("bf16",), special_values=True, entries=("mul",))
     assert sample_selection.of_case("flip/hflip-224-u8-contiguous") is None

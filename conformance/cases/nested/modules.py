@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from conformance.cases import run_values
 from conformance.cases.axes import CaseError
 from conformance.cases.containers import copied_module, copy_to, is_module, tensors_of_module
 from conformance.cases.dtypes import DTYPES, dtype_of
 from conformance.cases.inputs import Recipe
 from conformance.cases.property_values import problem_of_name
-from conformance.cases.seeds import run_seed, seed_of
+from conformance.cases.seeds import seed_of
 
 if TYPE_CHECKING:
     import torch
@@ -75,7 +76,7 @@ class ModuleInput(Recipe):
         """The module as its own initialisation leaves it."""
         import torch
 
-        key = (id(self), repr(sorted(choice.items())), position, run_seed())
+        key = (id(self), repr(sorted(choice.items())), position, run_values.current().seed)
         if key not in _built:
             with torch.random.fork_rng(devices=[]):
                 torch.default_generator.manual_seed(seed_of("initialisation", position))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import conformance
-from conformance.cases import seeds, tolerance_policy
+from conformance.cases import run_values
 from conformance.cases.roots import CASE_ROOTS
 from conformance.devices import environment
 from conformance.harness.reuse.case_source import case_source
@@ -95,8 +95,8 @@ def _parts(case: Case, target: Target, machine: Machine, capture: Capture, other
     yield from _process_state()
     yield from (capture.mode, json.dumps(dataclasses.asdict(target), sort_keys=True, default=repr))
     yield from (str(case.file), case.id, _source(case).digest, str(case.grad), str(case.dynamic), case.mode)
-    yield from (repr(case.config), repr(case.numerics), capture.joint_graph, str(seeds.run_seed()))
-    yield str(tolerance_policy.default_factor())
+    yield from (repr(case.config), repr(case.numerics), capture.joint_graph, str(run_values.current().seed))
+    yield str(run_values.current().factor)
     for module, code in zip(capture.modules, codes, strict=True):
         yield from (module.kind, code, json.dumps(_runtime(module), sort_keys=True))
 
