@@ -122,6 +122,7 @@ class Exchange:
     def add_options(self, modules: Collection[ModuleType]) -> None:
         """Gives torch's config modules the options that only their new texts define, with their defaults."""
         kinds = vars(importlib.import_module("torch.utils._config_module"))
+        takes_name = "name" in inspect.signature(kinds["_ConfigEntry"]).parameters  # in torch 2.11 it takes none
         for module in modules:
             options, path = vars(module)["_config"], path_of(module.__name__)
             for name, node in self._defined[path].items() if path in self._texts else ():
@@ -132,7 +133,7 @@ class Exchange:
                     with contextlib.suppress(Exception):  # who needs the option will miss it, and does not fit then
                         value = self._value(path, _without_new_keywords(node.value, kinds), vars(module))
                         option = value if isinstance(value, kinds["_Config"]) else kinds["_Config"](default=value)
-                        options[name] = kinds["_ConfigEntry"](option, name)
+                        options[name] = kinds["_ConfigEntry"](option, *([name] if takes_name else []))
 
     def open_modules(self) -> None:
         """Lets the modules of torch define what only their new texts define, when somebody asks for it by its name."""
