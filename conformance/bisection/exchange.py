@@ -120,19 +120,25 @@ class Exchange:
         self._current = None
 
     def add_options(self, modules: Collection[ModuleType]) -> None:
-        """Gives torch's config modules the options that only their new texts define, with their defaults."""
+        """Gives torch's config modules the options that only their new texts define, with their defaults.
+
+        A class of options with the name of an old option stays away: the module cannot have both.
+        """
         kinds = vars(importlib.import_module("torch.utils._config_module"))
+        takes_name = "name" in inspect.signature(kinds["_ConfigEntry"]).parameters  # in torch 2.11 it takes none
         for module in modules:
             options, path = vars(module)["_config"], path_of(module.__name__)
             for name, node in self._defined[path].items() if path in self._texts else ():
                 if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value and name not in options:
                     owner = name.rpartition(".")[0]
+                    if owner in options:
+                        continue
                     if owner and "." not in owner and owner not in vars(module):  # a new class of options
                         vars(module)[owner] = kinds["SubConfigProxy"](module, f"{owner}.")
                     with contextlib.suppress(Exception):  # who needs the option will miss it, and does not fit then
                         value = self._value(path, _without_new_keywords(node.value, kinds), vars(module))
                         option = value if isinstance(value, kinds["_Config"]) else kinds["_Config"](default=value)
-                        options[name] = kinds["_ConfigEntry"](option, name)
+                        options[name] = kinds["_ConfigEntry"](option, *([name] if takes_name else []))
 
     def open_modules(self) -> None:
         """Lets the modules of torch define what only their new texts define, when somebody asks for it by its name."""

@@ -254,12 +254,14 @@ def test_a_function_that_does_not_exist_any_more_is_refused(made):
 
 def test_config_modules_get_the_options_that_they_lack(monkeypatch):
     module = types.ModuleType("torch.made_config")
-    vars(module).update(_config={"old": "kept"}, WIDTH=4)
+    vars(module).update(_config={"old": "kept", "flat": "kept"}, WIDTH=4)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     assert module in config_modules()
     text = "old = 1\nadded = 2 * WIDTH\nbroken = NOT_THERE\n\nclass triton:\n    deep: bool = True\n"
+    text += "\nclass flat:\n    of_its_own = 1\n"
     Exchange({"made_config.py": text}, {}).add_options([module])
-    assert module._config.pop("old") == "kept"
+    assert (module._config.pop("old"), module._config.pop("flat")) == ("kept", "kept")
+    assert "flat" not in vars(module), "it would hide the option"
     assert {name: each.default for name, each in module._config.items()} == {"added": 8, "triton.deep": True}
 
 

@@ -13,6 +13,7 @@ from conformance.cases.lookup import cases_below
 from conformance.cases.roots import OPS
 from conformance.cases.selectors import exclusion
 from conformance.cases.tolerance_policy import Policy
+from conformance.devices.environment import torch_build
 from conformance.devices.targets import targets
 from conformance.numerics.check import Comparison, NumericsError, calls, check_numerics
 
@@ -179,11 +180,12 @@ def test_nothing_is_stored():
 
 
 def test_gpus_are_excluded_with_the_reason():
+    is_compared = torch_build().release >= (2, 13)  # `only` leaves out older versions on each target
     for each in CASES:
         reason = "g++ 12" if each.name == "i8" else "emulating a GPU would take minutes"
         assert reason in exclusion(each, targets()["cuda_sm90"])
-        assert exclusion(each, targets()["cpu_avx512"]) == ""
-        assert bool(exclusion(each, targets()["cpu_avx2"])) == (each.name == "i8")
+        assert bool(exclusion(each, targets()["cpu_avx512"])) != is_compared
+        assert bool(exclusion(each, targets()["cpu_avx2"])) == (each.name == "i8" or not is_compared)
 
 
 def results_of_one_call():

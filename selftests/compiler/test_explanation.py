@@ -9,6 +9,7 @@ from conformance.capture.deviceless.prepare import prepare
 from conformance.capture.request import CaptureRequest
 from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.compiler.explanation import GRAPH, INSTRUCTIONS, KERNEL, SOURCE, Explanation, explained
+from conformance.devices.environment import torch_build
 from conformance.devices.targets import targets
 
 prepare()  # before anything imports torch
@@ -165,8 +166,10 @@ def test_a_call_that_changes_its_argument_has_links_and_its_reason(tmp_path):
 
 
 def test_what_a_pass_made_leads_to_the_source_too(tmp_path):
-    found = explanation_of(tmp_path, "soft", "cuda_sm90")  # a pattern computes abs in place of the product's maximum
-    assert reached(found, "aten.abs.default(", GRAPH, SOURCE) == ["return (x * 3).softmax(-1)"]
+    found = explanation_of(tmp_path, "soft", "cuda_sm90")  # a pattern takes the maximum of x times the sign of 3
+    assert reached(found, "aten.mul.Tensor(arg0_1, 1)", GRAPH, SOURCE) == ["return (x * 3).softmax(-1)"]
+    if torch_build().release >= (2, 13):  # before, the pattern does not look for infinity
+        assert reached(found, "aten.abs.default(", GRAPH, SOURCE) == ["return (x * 3).softmax(-1)"]
 
 
 def test_each_line_that_a_user_wrote_as_a_kernel_leads_to_its_launch(tmp_path):

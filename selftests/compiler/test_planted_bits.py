@@ -13,6 +13,7 @@ from conformance.cases.adhoc import AdhocOptions, resolve_case
 from conformance.cases.bit_variants import BATCH, EAGER, RUN, SAME
 from conformance.compiler import same_bits
 from conformance.compiler.compiler import compiler_here
+from conformance.devices.environment import torch_build
 
 GPU = "cuda_sm90"
 SUM = "lambda x: x.sum(-1)"
@@ -89,6 +90,8 @@ PLANTED = [
 def test_a_planted_loss(found, monkeypatch, plant, kind, function, target, x, reason):
     if not target:
         pytest.skip("this machine runs no CPU target")
+    if plant == "narrow" and torch_build().release < (2, 13):
+        pytest.skip("before torch 2.13, emulate_precision_casts changes nothing on the CPU, so there is none to lose")
     own = {"emulate_precision_casts": True}
     assert reason not in found(kind, function, target, x, own)
     if callable(plant):

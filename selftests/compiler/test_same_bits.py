@@ -28,6 +28,7 @@ from conformance.cases.bit_variants import (
 from conformance.cases.lookup import selected_cases
 from conformance.compiler import same_bits
 from conformance.compiler.compiler import compiler_here
+from conformance.devices.environment import torch_build, triton_version
 from conformance.facts.reduction_order import difference
 from conformance.numerics.bits import bit_difference, digest
 
@@ -42,6 +43,9 @@ def test_sine(x):
 def test_sum(x):
     return x.sum(-1)
 """
+
+#: How Triton divides 16 elements of one row.
+ONE_ROW = "16: 1 x 32 x 2" if triton_version().startswith("3.6.") else "16: 1 x 1 x 1"
 
 
 @pytest.fixture
@@ -93,7 +97,7 @@ def test_pointwise_code_has_the_same_bits_by_structure(verdicts):
             "lambda x: x.sum(-1)",
             {"x": "8x100000"},
             BATCH,
-            " (16: 1 x 1 x 1) or XBLOCK=8 num_warps=2 num_stages=1 (16: 1 x 16 x 1) → ",
+            f" ({ONE_ROW}) or XBLOCK=8 num_warps=2 num_stages=1 (16: 1 x 16 x 1) → ",
         ),
         ("lambda x: x @ x.t()", {"x": "64x64"}, LAYOUT, "a library chooses its own kernel: mm"),
         (
@@ -178,7 +182,10 @@ def test_the_gradient_of_a_weight_is_no_part_of_a_batch(compiler, target):
     (case,) = selected_cases([], ["norm/layer_norm-plain-f32-backward-static"]).cases
     found = list(same_bits.verdicts(compiler, case, compiler.target(target), deviceless=False, kinds=[BATCH]))
     own = {each.name: each for each in found if not each.mode}
-    assert own["1 of 8 rows"].reason.startswith("kernel 1 forward: "), own
+    if target == NATIVE and torch_build().release < (2, 12):  # a single row is not computed in another way
+        assert own["1 of 8 rows"].word == SAME, own
+    else:
+        assert own["1 of 8 rows"].reason.startswith("kernel 1 forward: "), own
     assert all(each.text.endswith("without the gradients of weight, bias") for each in own.values()), own
 
 
@@ -355,7 +362,14 @@ def test_the_worst_of_several_variants(words, word, name):
     [
         ("lambda x: (x.flip(0).exp() * 2, x.exp().sum(1))[0]", "8x30", ""),
         ("lambda x: [y := x * 3.3, y + 1]", "8x30", "mul and add"),
-        ("lambda x: torch.cat([x * 3.3, x]) + 1", "torch.randn(8, 30).bfloat16()", "16-bit results"),
+        ("lambda x: [y := x * 3.3, y + 1]", "torch.randn(8, 30).bfloat16()", "16-bit results"),
+        # torch 2.11 writes one kernel for all of it, with any options
+        pytest.param(
+            "lambda x: torch.cat([x * 3.3, x]) + 1",
+            "torch.randn(8, 30).bfloat16()",
+            "16-bit results" if torch_build().release >= (2, 12) else "",
+            id="cat",
+        ),
     ],
 )
 def test_elementwise_code_without_fusion(verdicts, function, x, reason):

@@ -52,8 +52,9 @@ def assembly(kernels: Sequence[str], isa: str) -> list[list[tuple[str, int]]]:
             raise AssemblyError("no C++ compiler is installed") from None
         builder = CppBuilder(name="kernels", sources=str(source), output_dir=folder, BuildOption=options)
         words = shlex.split(builder.get_command_line())
-        flags = [word for word in words[: words.index("-o")] if word != "-shared"]
-        _output([*flags, "-w", "-c", "-o", str(binary)])
+        flags = [word for word in words[1 : words.index("-o")] if word != "-shared"]
+        lines = "-g1"  # Inductor of torch 2.11 asks for no lines; they change no instruction
+        _output([words[0], lines, *flags, "-w", "-c", "-o", str(binary)])
         dump = _output(["objdump", "-d", "-l", "--inlines", "--no-show-raw-insn", str(binary)])
     found: list[list[tuple[str, int]]] = [[] for _ in kernels]
     for number, instruction, line in _instructions(dump):

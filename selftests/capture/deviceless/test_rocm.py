@@ -72,8 +72,9 @@ def test_kernels_are_written_for_hip():
     (kernel,) = compiler.kernels(capture)
     assert kernel.device == "rocm"
     for part in ("type='hip'", "cc='gfx942'", "warp_size=64", "'is_hip': True", "'spill_threshold': 32",
-                 "['tt.pointer_range', 32]", "tl.rsqrt(", "tl.PropagateNan.ALL"):  # fmt: skip
+                 "tl.rsqrt(", "tl.PropagateNan.ALL"):  # fmt: skip
         assert part in kernel.text, part
+    assert ("['tt.pointer_range', 32]" in kernel.text) == (torch_build().release >= (2, 12)), "2.11 has no such hint"
     text = snapshot_text(capture, {}, "cuda")
     assert "DeviceProperties" not in text
     assert "'is_hip': True" in text
@@ -82,8 +83,10 @@ def test_kernels_are_written_for_hip():
 def test_kernels_compile_without_the_device():
     triton = pytest.importorskip("triton", reason="kernels are compiled by Triton")
     assert triton
+    # torch 2.11 tries the large blocks of ROCm with this option alone
+    config = {} if torch_build().release >= (2, 12) else {"max_autotune_pointwise": True}
     for target, last in (("rocm_gfx942", "hsaco"), ("rocm_gfx950", "hsaco"), ("cuda_sm120", "cubin")):
-        (kernel,) = compiler.kernels(captured(doubled, target, x=tensor(1 << 20)))
+        (kernel,) = compiler.kernels(captured(doubled, target, config=config, x=tensor(1 << 20)))
         launches = compiler.launches(kernel)
         assert {launch.last for launch in launches} == {last}
         assert all(launch.registers and launch.spills == 0 for launch in launches)
