@@ -47,7 +47,7 @@ def patches(target: Target, queries: DeviceQueries | None = None) -> list[Patch]
                 f"torch._dynamo.variables.ctx_manager:{device.upper()}DeviceVariable.{name}",
                 lambda _: staticmethod(_zero),
                 "`with torch.cuda.device` calls the functions that the class kept when it was defined",
-                since="2.13" if device == "xpu" else "",
+                since="2.13",
             )
             for name in ("_exchange_fn", "_maybe_exchange_fn")
         ),

@@ -72,7 +72,7 @@ def patches(isa: str, ask: Callable[[], object] | None = None) -> list[Patch]:
         Patch("torch._inductor.codecache:pick_vec_isa", pick, imported_by_name),
         Patch("torch._inductor.codegen.cpp_micro_gemm:pick_vec_isa", _with_question(pick, ask), of_products),
         *_architecture_patches(isa),
-        *_cache_patches(),
+        _cache_patch(),
         *(_amx_patches() if isa == "amx" else ()),
         Patch(
             f"torch._inductor.cpu_vec_isa:{_class_of(isa)}.__bool__",
@@ -100,17 +100,10 @@ def _architecture_patches(isa: str) -> list[Patch]:
     return [Patch("torch.cpu:_is_avx2_supported", lambda _: lambda: is_x86, "flex attention asks it, and refuses Arm")]
 
 
-def _cache_patches() -> list[Patch]:
-    """The patches that give templates of products the cache sizes of the table: they choose blocks by them."""
+def _cache_patch() -> Patch:
+    """The patch that gives templates of products the cache sizes of the table: they choose blocks by them."""
     why = "blocks of templates of products would depend on the caches of this machine"
-    of_getters = {"_L1d_cache_size": "l1d_cache_size", "_L2_cache_size": "l2_cache_size"}
-    return [
-        Patch("torch.cpu:get_capabilities", _with_caches, why, since="2.13"),
-        *(
-            Patch(f"torch._C._cpu:{getter}", _returns(_CACHES[name]), why, until="2.12")
-            for getter, name in of_getters.items()
-        ),
-    ]
+    return Patch("torch.cpu:get_capabilities", _with_caches, why)
 
 
 def _returns(value: int) -> Callable[[Any], Callable[..., int]]:
