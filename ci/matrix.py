@@ -15,6 +15,8 @@ except ModuleNotFoundError:  # Python 3.10
 FILE = Path(__file__).with_name("matrix.toml")
 #: `.ci/run` runs the rows of one turn beside those without a turn: any four runs at successive commits run all rows.
 TURNS = 4
+#: What a row of the suite without arguments runs on. A device that is named must run; others are only counted.
+EVERYWHERE = ["--device", "cpu,cuda,xpu"]
 
 
 class MatrixError(ValueError):
@@ -69,7 +71,8 @@ class Row:
             return [*command, "--", "-o", ".conformance/site"]
         if self.env == "commands":
             return [*command, "--", *self.args]
-        pytest = [*self.args, f"--junitxml=.conformance/junit/{self.name}.xml"]
+        everywhere = EVERYWHERE if self.env == "suite" and not self.args else []
+        pytest = [*everywhere, *self.args, f"--junitxml=.conformance/junit/{self.name}.xml"]
         if self.env != "selftests":
             pytest += ["--save-run", self.name, "--fresh"]  # a self-hosted machine keeps its cache folder
         return [*command, "--", *pytest]

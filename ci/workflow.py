@@ -250,7 +250,7 @@ def _inline(entry: dict[str, str | int]) -> str:
 
 def render_accepted(rows: list[matrix.Row]) -> str:
     """Returns the text of the workflow that stores code: for each row that runs the whole suite on a hosted machine."""
-    rows = [row for row in rows if row.name.startswith("all-")]
+    rows = [row for row in rows if row.env == "suite" and row.runner.hosted and not row.args]
     runner = rows[0].runner
     return ACCEPTED.format(labels=runner.labels, include=_include(rows), index=runner.index, python=PYTHON)
 
