@@ -10,14 +10,40 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from conformance.errors import ConformanceError
 
-#: The checks that run by default.
-CHECKS = ("numerics", "requirements", "code")
-#: Checks that run only if --checks names them: they take longer.
-OPTIONAL_CHECKS = ("binary", "same_bits", "work")
+
+class Check(NamedTuple):
+    """A check of an item. `runs`: "default", or "named" if --checks has to name it because it takes longer; "" where
+    the item decides. `excused`: by a known failure, and `written` by --write-known-failures. `confirmed`: whether it
+    says something of the device, for `confirm`.
+    """
+
+    name: str
+    runs: str = ""
+    excused: bool = True
+    written: bool = False
+    confirmed: bool = False
+
+
+#: All checks, in the order in which they are made. "compile" fails if compiling raises; then no other one runs.
+#: "deviceless": of --verify-deviceless. "device": whether the device still works after the item.
+ALL_CHECKS = (
+    Check("compile", written=True, confirmed=True),
+    Check("numerics", "default", written=True, confirmed=True),
+    Check("requirements", "default", written=True, confirmed=True),
+    Check("code", "default"),
+    Check("binary", "named"),
+    Check("same_bits", "named"),
+    Check("work", "named", excused=False),
+    Check("deviceless", written=True),
+    Check("device", excused=False, confirmed=True),
+)
+#: The checks that run by default, and those that --checks has to name.
+CHECKS = tuple(each.name for each in ALL_CHECKS if each.runs == "default")
+OPTIONAL_CHECKS = tuple(each.name for each in ALL_CHECKS if each.runs == "named")
 #: Seconds for one item. A request to the GPU-free worker has a limit of its own, 600 s, which should come first.
 ITEM_TIMEOUT = 900.0
 #: The values of --via: torch.compile, torch.jit.trace, torch.jit.script, torch.export.

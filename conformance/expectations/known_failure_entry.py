@@ -34,10 +34,9 @@ from packaging.version import Version
 from conformance.errors import ConformanceError
 from conformance.expectations import excuses, triage
 from conformance.numerics.problem import Excuse
-from conformance.settings import VIA
+from conformance.settings import ALL_CHECKS, VIA
 
-#: "compile": compiling raises, and no other check runs. "deviceless": the check of --verify-deviceless.
-CHECKS = ("compile", "numerics", "requirements", "code", "binary", "same_bits", "deviceless")
+CHECKS = tuple(each.name for each in ALL_CHECKS if each.excused)
 
 _MODES = ("native", "deviceless")
 #: An error that is the type of an exception alone says nothing of the cause. Nor do these parts of messages.

@@ -21,10 +21,11 @@ from conformance.errors import ConformanceError
 from conformance.expectations.known_failure_entry import EVERY_ERROR, KnownFailureError, parse_entry
 from conformance.expectations.known_failures import KnownFailures, load
 from conformance.numerics.problem import OF_THE_DECLARATION, Problem
+from conformance.settings import ALL_CHECKS
 
 REASON = "to be explained"
 #: Checks whose failures are written. Changed code and binaries are stored instead.
-WRITTEN_CHECKS = ("compile", "numerics", "requirements", "deviceless")
+WRITTEN_CHECKS = tuple(each.name for each in ALL_CHECKS if each.written)
 _OTHER_CHECKS = {
     "code": "store it with EXPECTTEST_ACCEPT=1 --store DIR",
     "binary": "store it with EXPECTTEST_ACCEPT=1 --store DIR",

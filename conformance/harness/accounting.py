@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from conformance.review import overview
 from conformance.review.review import Review
+from conformance.settings import ALL_CHECKS
 from conformance.storage.binaries import NO_BINARIES
 from conformance.storage.check_results import CheckResult, Outcome
 from conformance.storage.runs import NOT_ENDED, ItemRecord, Run
@@ -24,7 +25,7 @@ MAX_FAILURES = 10
 #: The end of a run names at most so many reasons why it compared less than it was asked to.
 MAX_REASONS = 8
 #: Numerics come last, nearest to the prompt: a wrong result matters most.
-_CHECKS = ("compile", "requirements", "code", "binary", "same_bits", "work", "deviceless", "device", "numerics")
+_CHECKS = (*(each.name for each in ALL_CHECKS if each.name != "numerics"), "numerics")
 
 
 def ending(item: ItemRecord) -> str:

@@ -23,13 +23,13 @@ from conformance.report.further_pages import Section
 from conformance.report.needs import needs_of
 from conformance.report.search_words import search_words
 from conformance.report.states import STATES, failed_checks
+from conformance.settings import ALL_CHECKS
 from conformance.storage.precedence import EVIDENCE
 from conformance.storage.runs import Run
 
 #: The version of the data in the page.
 FORMAT = 2
-#: The checks of an item, in the order in which they are made.
-CHECKS = ("compile", "numerics", "requirements", "code", "binary", "same_bits", "work", "deviceless", "device")
+CHECKS = tuple(each.name for each in ALL_CHECKS)
 #: The parts of the page's script, in the order in which the page has them.
 _SCRIPTS = (
     "elements.js",

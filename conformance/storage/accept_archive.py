@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from conformance.settings import ALL_CHECKS
 from conformance.storage.accept import AcceptResult, accept_snapshots, is_confirmed
 from conformance.storage.check_results import Outcome
 from conformance.storage.confirm_archive import ArchivedItem, ArchiveError, ConfirmArchive, sha256
@@ -23,8 +24,8 @@ from conformance.storage.locations import store_at
 from conformance.storage.runs import ItemRecord
 from conformance.storage.snapshots import Snapshot, Store, torch_release
 
-#: Checks that say something of the device. `code` repeats the comparison that is made here.
-_REPORTED = ("compile", "numerics", "requirements", "device")
+#: `code` repeats the comparison that is made here.
+_REPORTED = tuple(each.name for each in ALL_CHECKS if each.confirmed)
 
 
 @dataclass
