@@ -60,25 +60,40 @@ def differing(right, name):
 
 
 @contextlib.contextmanager
-def renamed(name):
-    """Inside, the class has another name. monkeypatch cannot set it back."""
-    found = getattr(importlib.import_module(CLASSES[name].module), name)
-    found.__name__ = "Renamed"
+def renamed(*names):
+    """Inside, the classes have another name. monkeypatch cannot set it back."""
+    found = {name: getattr(importlib.import_module(CLASSES[name].module), name, None) for name in names}
+    found = {name: each for name, each in found.items() if each is not None}  # some releases lack some
+    for each in found.values():
+        each.__name__ = "Renamed"
     try:
         yield
     finally:
-        found.__name__ = name
+        for name, each in found.items():
+            each.__name__ = name
 
 
-@pytest.mark.parametrize("name", [name for name, each in CLASSES.items() if each.facts])
-def test_a_class_is_renamed(right, name):
-    if not hasattr(importlib.import_module(CLASSES[name].module), name):
-        pytest.skip(f"torch {torch.__version__} has no {name} yet")
-    with renamed(name):
+BY_FACTS = {
+    each.facts: [name for name, other in CLASSES.items() if other.facts == each.facts] for each in CLASSES.values()
+}
+
+
+@pytest.mark.parametrize("facts", [facts for facts in BY_FACTS if facts], ids="-".join)
+def test_classes_are_renamed(right, facts):
+    """Those that the same facts need, together: what changes is what each of them may change."""
+    with renamed(*BY_FACTS[facts]):
         for each in FUNCTIONS:
             wrong = differing(right, each)
             assert set(wrong.values()) <= {"unknown"}, (each, wrong)
-            assert set(wrong) == set(CLASSES[name].facts) & set(right[each])
+            assert set(wrong) == set(facts) & set(right[each])
+
+
+@pytest.mark.parametrize("name", [name for name, each in CLASSES.items() if each.facts])
+def test_each_class_is_named(name):
+    if not hasattr(importlib.import_module(CLASSES[name].module), name):
+        pytest.skip(f"torch {torch.__version__} has no {name} yet")
+    with renamed(name):
+        assert kernels.unknown_facts() == dict.fromkeys(sorted(CLASSES[name].facts), f"{CLASSES[name].module}.{name}")
 
 
 RECORDING = {patch.where: patch for patch in kernels.patches() if patch.facts and not patch.is_missing()}
@@ -93,10 +108,9 @@ def test_what_an_observer_replaces_is_missing(right, where, monkeypatch):
 
     monkeypatch.setattr("conformance.capture.patching.patch.is_missing", lost)
     monkeypatch.setattr(kernels.unknown_facts, "__defaults__", (lost, ()))
-    for each in ("products", "cat"):
-        wrong = differing(right, each)
-        assert set(wrong.values()) <= {"unknown"}, (each, wrong)
-        assert set(wrong) == set(RECORDING[where].facts) & set(right[each]) - {"guards"}
+    wrong = differing(right, "products")
+    assert set(wrong.values()) <= {"unknown"}, wrong
+    assert set(wrong) == set(RECORDING[where].facts) & set(right["products"]) - {"guards"}
 
 
 def test_a_class_that_every_capture_needs():
