@@ -379,7 +379,7 @@ class _Declaration:
                 )
 
     def cases(self, rows: Iterable[tuple[str, ...]], *, combined: bool = False) -> Iterator[Case]:
-        """A case for each row of labels. Raises CaseError for an unknown mode or a `grad` that names no input."""
+        """A case for each row of labels. Raises CaseError for an unknown mode, or a `grad` without an input."""
         where = self.fn.__name__
         file = Path(inspect.getsourcefile(self.fn) or "unknown")
         for labels in rows:
@@ -440,6 +440,12 @@ class _Declaration:
             return ()
         able = [path for path, recipe in self.recipes.items() if recipe.can_have_gradient(choices[path])]
         if value is True:
+            if not able:
+                dtypes = ", ".join(f"{path}: {each['dtype']}" for path, each in choices.items() if each.get("dtype"))
+                raise CaseError(
+                    f"{self.fn.__name__}: grad is True, and no input can have a gradient{dtypes and f' ({dtypes})'}: "
+                    "leave grad out, or write these dtypes as a case of their own"
+                )
             return tuple(able)
         found: list[str] = []
         for name in value.split():

@@ -183,6 +183,7 @@ class CallComparison:
             return [raised_problem(error)]
         problems = list(messages.output_problems(got, eager, self.layout, self.comparison.notes))
         comparable = [name for name in eager.outputs if messages.is_comparable(got, eager, name)]
+        self.comparison.decisiveness.compares |= any(leaf is not None for leaf in eager.outputs.values())
         cotangents = self._cotangents_for(eager)
         if comparable == list(eager.outputs):
             eager.backward(cotangents)
@@ -266,6 +267,7 @@ class CallComparison:
             unchanged = (
                 part == "inputs" and name in before and messages.same_values(eager_tensor, before[name].detach())
             )
+            self.comparison.decisiveness.compares |= not unchanged
             policy = Policy(exact=True) if unchanged else self.policy.for_tensor(title)
             tensors = _Tensors(part, name, title, got_tensor, eager_tensor, wide, wide, policy)
             if self.same_draws and not self.special and wide is not None and _draws_differ(eager_tensor, wide):

@@ -27,6 +27,8 @@ class Decisiveness:
 
     def __init__(self) -> None:
         self._found: dict[str, set[str]] = {}  # title of the tensor → its constants, or _VARIES
+        #: Whether eager returned, changed or derived anything in some call.
+        self.compares = False
         self._passing: dict[str, set[str]] = {}  # title of the tensor → the mistakes that passed in each call so far
 
     def add(self, title: str, tensor: torch.Tensor) -> None:
@@ -61,6 +63,9 @@ class Decisiveness:
 
     def problems(self, fill: Mapping[str, str]) -> Iterator[Problem]:
         """A problem for each tensor that nothing can be wrong with. `fill`: see cases/tolerance_policy.py."""
+        if not self.compares:
+            text = "the function returns nothing and changes no input, so nothing is compared: return the result"
+            yield Problem("", "nothing compared", text)
         undecided = {title: _said(found) for title, found in self._constant().items()}
         for title, passing in self._passing.items():
             if passing:

@@ -19,7 +19,7 @@ from conformance.cases.tolerance_policy import OMISSIBLE
 from conformance.documentation import reference
 from conformance.numerics.error_pattern import error_pattern
 from conformance.numerics.measurement import Measurement, bits_equal
-from conformance.numerics.problem import SIZE_CALLS, Problem
+from conformance.numerics.problem import OF_THE_DECLARATION, SIZE_CALLS, Problem
 from conformance.numerics.wrong_values import wrong_values
 from conformance.settings import option_name
 
@@ -100,6 +100,8 @@ def nothing_compiled(case: str, text: str) -> str:
 def advice(problems: Sequence[Problem], recompiles: int = 0, function: Callable[..., Any] | None = None) -> str:
     """One line: the keys of `numerics` that would excuse all problems, as an author writes them, or that none would.
 
+    "" where the problems are the declaration's: their texts say what to change.
+
     `recompiles`: the most compiles that one call made again. `function`: the case's. Proposes no factor above PROPOSED:
     that far away, compiled is more likely wrong than the limit too narrow.
     """
@@ -108,6 +110,9 @@ def advice(problems: Sequence[Problem], recompiles: int = 0, function: Callable[
             "the function makes an optimizer, another one in each call, so Dynamo compiles each call again: take its "
             f"state as inputs, and call torch.optim.adam.adam(…) instead of torch.optim.Adam(…); see {OPTIMIZERS}"
         )
+    problems = [problem for problem in problems if problem.rule not in OF_THE_DECLARATION]
+    if not problems:
+        return ""
     keys: dict[str, Any] = {}
     without: dict[str, str] = {}
     factor, error, unexcused = 0.0, 0.0, []

@@ -54,3 +54,8 @@ def test_a_value_of_an_inputs_axis_may_leave_the_property_to_the_case() -> None:
 
     dtypes = {each.id.partition("-")[2]: each.choices["mask"]["dtype"] for each in test_masked.cases}
     assert dtypes == {"boolean-f16": "bool", "additive-f16": "f16"}
+
+
+def test_a_gradient_that_no_input_can_have():
+    with pytest.raises(CaseError, match=r"test_x: grad is True, and no input can have a gradient \(x: i64\)"):
+        case(x=tensor(4, dtype="i64"), beta=1, grad=True)(test_x)

@@ -10,6 +10,7 @@ from conformance import tensor
 from conformance.cases import run_values
 from conformance.cases.run_values import RunValues
 from conformance.numerics.check import Observed, check_numerics
+from conformance.numerics.comparison import NumericsError
 
 
 def noisy(x):
@@ -31,6 +32,23 @@ def test_what_would_pass_is_named(fn, says):
         return fn(x)
 
     fails_with(case_of(function, x=tensor(8, 50)), function, "this comparison decides nothing", says, "'fill'")
+
+
+def test_a_function_without_a_result_is_not_compared():
+    def function(x):
+        x.flip(-1)
+
+    a_case = case_of(function, x=tensor(8, 50))
+    with pytest.raises(NumericsError, match="returns nothing and changes no input, so nothing is compared") as raised:
+        check_numerics(a_case, function, "cpu")
+    assert "write a known failure" not in str(raised.value)
+
+
+def test_a_change_of_an_input_is_compared():
+    def function(x):
+        x.mul_(2)
+
+    check_numerics(case_of(function, x=tensor(8, 50)), function, "cpu")
 
 
 def test_a_reason_allows_it():
