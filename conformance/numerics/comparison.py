@@ -243,10 +243,7 @@ class CallComparison:
     def _value_problems(
         self, part: str, names: list[str], got: Outcome, eager: Outcome, wide_outcome: Outcome | None
     ) -> Iterator[Problem]:
-        """Measures tensors of one part of the outcomes. `part`: a key of _TITLES.
-
-        The tensors of one name have the same shape and dtype in `got` and `eager`.
-        """
+        """Measures tensors of one part, a key of _TITLES. Those of one name have the same shape and dtype in both."""
         before = self.arguments.tensors()
         for name in names:
             if not isinstance(getattr(eager, part)[name], torch.Tensor):
