@@ -56,5 +56,6 @@ def sent() -> dict[str, Any]:
 
 def receive(message: Mapping[str, Any]) -> None:
     """Uses the values that `sent` gave in another process."""
-    lists = {name: tuple(value) for name, value in message["selection"].items() if isinstance(value, (list, tuple))}
-    _used[0] = RunValues(**{**message, "selection": SampleSelection(**{**message["selection"], **lists})})
+    selection = dict(message["selection"])
+    selection |= {name: tuple(selection[name]) for name in ("dtypes", "entries")}  # JSON has lists
+    _used[0] = RunValues(message["seed"], message["factor"], SampleSelection(**selection))

@@ -49,6 +49,11 @@ def release_number(name: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
+def is_between(since: str, release: tuple[int, int], until: str = "") -> bool:
+    """Whether a release is within bounds, which are part of it. `since`, `until`: names of releases; "" for none."""
+    return (not since or release_number(since) <= release) and (not until or release <= release_number(until))
+
+
 def _read() -> tuple[TorchRelease, ...]:
     rows = tomllib.loads(TABLE.read_text(encoding="utf-8"))
     return tuple(TorchRelease(name, **row) for name, row in rows.items())

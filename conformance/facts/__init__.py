@@ -137,5 +137,5 @@ def _known(name: str, extractor: Extractor, observed: ObservedCapture) -> Fact |
     fact, missing = extractor(observed), observed.capture.unknown.get(name)
     if fact is None or missing is None:
         return fact
-    line = f"{UNKNOWN}: torch {observed.capture.torch} lacks {missing}, which this fact needs"
-    return Fact(UNKNOWN, (line,), absent=UNKNOWN, instead=lambda _: line)
+    why = f"torch {observed.capture.torch} lacks {missing}, which this fact needs"
+    return Fact(UNKNOWN, (f"{UNKNOWN}: {why}",), absent=UNKNOWN, instead=lambda _: why)

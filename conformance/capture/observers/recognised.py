@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from conformance.capture.patching.patch import Patch, is_missing
 from conformance.devices.environment import torch_build
-from conformance.devices.torch_releases import release_number
+from conformance.devices.torch_releases import is_between
 
 
 class InductorClass(NamedTuple):
@@ -82,7 +82,7 @@ def unknown_facts(patches: Iterable[Patch], is_missing: Callable[[str], bool] = 
     release = torch_build().release
     unknown: dict[str, str] = {}
     for name, each in CLASSES.items():
-        if (not each.since or release_number(each.since) <= release) and _is_lost(f"{each.module}:{name}", is_missing):
+        if is_between(each.since, release) and _is_lost(f"{each.module}:{name}", is_missing):
             unknown |= dict.fromkeys(each.facts, f"{each.module}.{name}")
     for patch in patches:
         if patch.facts and patch.applies() and is_missing(patch.where):

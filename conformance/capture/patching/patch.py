@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from conformance.devices.environment import torch_build
-from conformance.devices.torch_releases import release_number
+from conformance.devices.torch_releases import is_between
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,7 @@ class Patch:
 
     def applies(self) -> bool:
         """Whether the patch is for the release of the installed torch."""
-        release = torch_build().release
-        return (not self.since or release_number(self.since) <= release) and (
-            not self.until or release <= release_number(self.until)
-        )
+        return is_between(self.since, torch_build().release, self.until)
 
     def is_missing(self) -> bool:
         """Whether the installed torch lacks the name. Imports the module."""
