@@ -157,7 +157,8 @@ def run(part: Part, here: Here, workers: int, logs: Path, tested: str) -> Result
             [sys.executable, *words], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
         ).returncode
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    line = next((each for each in reversed(lines) if _LAST.match(each)), lines[-1] if lines else "it printed nothing")
+    last = next((each for each in reversed(lines) if _LAST.match(each)), lines[-1] if lines else "it printed nothing")
+    line = last.partition("; next: ")[0]
     failed = [f"{found[1]}: {found[2]}" for each in lines if (found := _FAILED.match(each))]
     if status and not failed:
         failed = [f"exit status {status}"]
